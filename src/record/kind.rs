@@ -1,0 +1,78 @@
+//! The kinds of records a log is made of.
+
+/// What a record tells. Its name in the log is [`Kind::as_str`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The first record: format, id, folder, client, engine.
+    Session,
+    /// A prompt of the user: the parameters of `session/prompt` without the session's id.
+    Prompt,
+    /// An update that the client was sent: the `update` object of `session/update`, verbatim.
+    Update,
+    /// The same for a notification with more members than `sessionId` and `update`: its
+    /// parameters without the session's id, verbatim.
+    UpdateParams,
+    /// The end of a turn: stop reason, error or interruption.
+    End,
+    /// A request for permission that was put to the client.
+    Ask,
+    /// How the client answered it.
+    Answer,
+    /// A change of title, mode or configuration.
+    Info,
+    /// New folder, roots or MCP servers; written with the first prompt after a load.
+    Reopen,
+    /// The wrapped agent's own id for this session.
+    Inner,
+    /// A kind of a later version: kept, reported and otherwise left alone.
+    Unknown,
+}
+
+impl Kind {
+    const NAMED: [(Self, &'static str); 10] = [
+        (Self::Session, "session"),
+        (Self::Prompt, "prompt"),
+        (Self::Update, "update"),
+        (Self::UpdateParams, "update_params"),
+        (Self::End, "end"),
+        (Self::Ask, "ask"),
+        (Self::Answer, "answer"),
+        (Self::Info, "info"),
+        (Self::Reopen, "reopen"),
+        (Self::Inner, "inner"),
+    ];
+
+    /// The kind's name in the log.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMED
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("unknown", |(_, name)| name)
+    }
+
+    /// The kind of a name in the log.
+    pub fn parse(name: &[u8]) -> Self {
+        // Nearly all records are updates.
+        if name == b"update" {
+            return Self::Update;
+        }
+        let known = Self::NAMED
+            .iter()
+            .find(|(_, known)| known.as_bytes() == name);
+        known.map_or(Self::Unknown, |(kind, _)| *kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for (kind, name) in Kind::NAMED {
+            assert_eq!(Kind::parse(name.as_bytes()), kind);
+            assert_eq!(kind.as_str(), name);
+        }
+        assert_eq!(Kind::parse(b"toast"), Kind::Unknown);
+    }
+}

@@ -1,0 +1,184 @@
+//! The bytes of one record: a fixed envelope, a checksum, the payload verbatim.
+//!
+//! ```text
+//! {"crc":"1c291ca3","seq":7,"at":"2026-11-21T08:30:00.123Z","kind":"update","payload":{…}}
+//! {"crc":"…","seq":8,"at":"…","kind":"prompt","id":"msg_…","payload":{…}}
+//! ```
+//! The checksum is CRC-32 (IEEE) over everything behind it: from the quote of `"seq"` to the
+//! closing brace. The members stand in this order with no spaces between them, and the payload is
+//! last, so it is cut out without parsing it.
+
+use crate::sys::Timestamp;
+
+use super::Kind;
+
+const OPEN: &[u8] = b"{\"crc\":\"";
+const CRC_LEN: usize = 8;
+/// Where the checksummed part begins.
+const BODY: usize = OPEN.len() + CRC_LEN + 2;
+const AT_LEN: usize = 24;
+
+/// One record, borrowed from its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Position in the log: 0 for the header, then one more for each record.
+    pub seq: u64,
+    /// When it was written, in the form of [`Timestamp`]'s `Display`.
+    pub at: &'a str,
+    /// What it tells.
+    pub kind: Kind,
+    /// The message id of a prompt, the request's of an ask or answer.
+    pub id: Option<&'a str>,
+    /// JSON text, exactly as it was given to [`encode`].
+    pub payload: &'a str,
+}
+
+/// Why a line is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// It does not begin as a record does.
+    #[error("not a record")]
+    NotARecord,
+    /// Its checksum does not fit its content.
+    #[error("checksum mismatch")]
+    Checksum,
+    /// The checksum fits, but the envelope cannot be read.
+    #[error("unreadable envelope")]
+    Envelope,
+}
+
+/// Appends the line of a record to `out`, with its newline.
+///
+/// `payload` must be one JSON value without line breaks; `id` must need no escaping.
+pub fn encode(
+    out: &mut Vec<u8>,
+    seq: u64,
+    at: Timestamp,
+    kind: Kind,
+    id: Option<&str>,
+    payload: &str,
+) {
+    debug_assert!(!payload.contains(['\n', '\r']), "a payload is one line");
+    let start = out.len();
+    out.reserve(payload.len() + 128);
+    out.extend_from_slice(OPEN);
+    out.extend_from_slice(b"00000000\",\"seq\":");
+    out.extend_from_slice(seq.to_string().as_bytes());
+    out.extend_from_slice(b",\"at\":\"");
+    out.extend_from_slice(at.to_string().as_bytes());
+    out.extend_from_slice(b"\",\"kind\":\"");
+    out.extend_from_slice(kind.as_str().as_bytes());
+    if let Some(id) = id {
+        out.extend_from_slice(b"\",\"id\":\"");
+        out.extend_from_slice(id.as_bytes());
+    }
+    out.extend_from_slice(b"\",\"payload\":");
+    out.extend_from_slice(payload.as_bytes());
+    out.push(b'}');
+    let crc = hex(crc32fast::hash(&out[start + BODY..]));
+    out[start + OPEN.len()..start + OPEN.len() + CRC_LEN].copy_from_slice(&crc);
+    out.push(b'\n');
+}
+
+/// Reads a line without its newline.
+pub fn decode(line: &[u8]) -> Result<Record<'_>, Damage> {
+    if line.len() <= BODY || !line.starts_with(OPEN) || &line[BODY - 2..BODY] != b"\"," {
+        return Err(Damage::NotARecord);
+    }
+    let body = &line[BODY..];
+    if line[OPEN.len()..OPEN.len() + CRC_LEN] != hex(crc32fast::hash(body)) {
+        return Err(Damage::Checksum);
+    }
+    // What passed the checksum was written by `encode`, unless somebody forged it.
+    let body = std::str::from_utf8(body).map_err(|_| Damage::Envelope)?;
+    envelope(body).ok_or(Damage::Envelope)
+}
+
+/// Whether a line, perhaps damaged or cut short, begins as a record does.
+pub fn looks_like_record(line: &[u8]) -> bool {
+    line.starts_with(OPEN)
+}
+
+fn envelope(body: &str) -> Option<Record<'_>> {
+    let rest = body.strip_prefix("\"seq\":")?;
+    let (seq, rest) = rest.split_at_checked(rest.bytes().position(|b| !b.is_ascii_digit())?)?;
+    let (at, rest) = rest.strip_prefix(",\"at\":\"")?.split_at_checked(AT_LEN)?;
+    let rest = rest.strip_prefix("\",\"kind\":\"")?;
+    let (kind, mut rest) = rest.split_at_checked(rest.find('"')?)?;
+    let mut id = None;
+    if let Some(tail) = rest.strip_prefix("\",\"id\":\"") {
+        let (value, tail) = tail.split_at_checked(tail.find('"')?)?;
+        id = Some(value);
+        rest = tail;
+    }
+    let payload = rest.strip_prefix("\",\"payload\":")?.strip_suffix('}')?;
+    let plain_time = at.ends_with('Z') && !at.contains(['"', '\\']);
+    let kind = Kind::parse(kind.as_bytes());
+    (plain_time && !payload.is_empty()).then_some(Record {
+        seq: seq.parse().ok()?,
+        at,
+        kind,
+        id,
+        payload,
+    })
+}
+
+fn hex(crc: u32) -> [u8; CRC_LEN] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    std::array::from_fn(|i| DIGITS[(crc >> (28 - 4 * i)) as usize & 15])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64, kind: Kind, id: Option<&str>, payload: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(
+            &mut out,
+            seq,
+            Timestamp::from_millis(1_795_250_000_123),
+            kind,
+            id,
+            payload,
+        );
+        out
+    }
+
+    #[test]
+    fn reads_back_what_it_wrote() {
+        let payload = r#"{"n":1e400,"n":-0,"t":"\u0000\ud83d \" }\u2028"}"#;
+        for (kind, id) in [(Kind::Update, None), (Kind::Prompt, Some("msg_1"))] {
+            let bytes = line(18_446_744_073_709_551_615, kind, id, payload);
+            let record = decode(bytes.strip_suffix(b"\n").unwrap()).unwrap();
+            assert_eq!(record.seq, u64::MAX);
+            assert_eq!(record.at, "2026-11-21T08:33:20.123Z");
+            assert_eq!(
+                (record.kind, record.id, record.payload),
+                (kind, id, payload)
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_is_plain_json() {
+        let bytes = line(3, Kind::End, None, r#"{"stopReason":"end_turn"}"#);
+        let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(value["payload"]["stopReason"], "end_turn");
+        assert_eq!(value["seq"], 3);
+    }
+
+    #[test]
+    fn every_flipped_byte_and_every_cut_is_noticed() {
+        let bytes = line(3, Kind::Prompt, Some("msg_1"), r#"{"prompt":[]}"#);
+        let whole = bytes.strip_suffix(b"\n").unwrap();
+        for at in 0..whole.len() {
+            for flip in [1, 0x20, 0x80, 0xff] {
+                let mut bad = whole.to_vec();
+                bad[at] ^= flip;
+                assert!(decode(&bad).is_err(), "byte {at} ^ {flip}");
+            }
+            assert!(decode(&whole[..at]).is_err(), "cut at {at}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What one line of a session's log means. `docs/format.md` is the specification.
+
+pub mod header;
+pub mod kind;
+pub mod line;
+
+pub use header::Header;
+pub use kind::Kind;
+pub use line::Record;
+
+/// The version of the format that this program writes.
+pub const FORMAT: u32 = 1;

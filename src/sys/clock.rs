@@ -1,0 +1,84 @@
+//! Wall-clock time in UTC milliseconds, as the log and the protocol write it.
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// A moment in UTC, in whole milliseconds since 1970-01-01.
+///
+/// Prints as `YYYY-MM-DDTHH:MM:SS.sssZ`: 24 characters for the years 0 to 9999, so that printed
+/// times sort as strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The last moment that prints in 24 characters: 9999-12-31T23:59:59.999Z.
+    const MAX_MILLIS: i64 = 253_402_300_799_999;
+
+    /// A moment given in milliseconds since 1970; what would not print in 24 characters is moved
+    /// to the nearest moment that does.
+    pub fn from_millis(millis: i64) -> Self {
+        Self(millis.clamp(0, Self::MAX_MILLIS))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// Reads the form that [`Display`](fmt::Display) prints, and any other RFC 3339 time.
+    pub fn parse(text: &str) -> Option<Self> {
+        DateTime::parse_from_rfc3339(text)
+            .ok()
+            .map(|time| Self::from_millis(time.timestamp_millis()))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default();
+        f.write_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+/// A source of the current time.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's own clock.
+#[derive(Debug)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(Utc::now().timestamp_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_in_24_characters_and_reads_back() {
+        for millis in [
+            0,
+            1,
+            1_795_250_000_123,
+            Timestamp::MAX_MILLIS,
+            i64::MAX,
+            i64::MIN,
+        ] {
+            let time = Timestamp::from_millis(millis);
+            let text = time.to_string();
+            assert_eq!(text.len(), 24, "{text}");
+            assert_eq!(Timestamp::parse(&text), Some(time));
+        }
+        assert_eq!(
+            Timestamp::from_millis(1).to_string(),
+            "1970-01-01T00:00:00.001Z"
+        );
+    }
+}

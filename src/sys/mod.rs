@@ -1,0 +1,34 @@
+//! What the program takes from the machine it runs on, as arguments: clock, ids, disk.
+
+pub mod clock;
+pub mod disk;
+pub mod ids;
+pub mod real_disk;
+
+use std::sync::Arc;
+
+pub use clock::{Clock, Timestamp};
+pub use disk::{Disk, DiskFile};
+pub use ids::{Ids, SessionId};
+
+/// The machine as the rest of the program sees it; tests hand in doubles.
+#[derive(Clone, Debug)]
+pub struct Sys {
+    /// Where times come from.
+    pub clock: Arc<dyn Clock>,
+    /// Where session and message ids come from.
+    pub ids: Arc<dyn Ids>,
+    /// Where files live.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Sys {
+    /// The real clock, random ids and the real file system.
+    pub fn real() -> Self {
+        Self {
+            clock: Arc::new(clock::SystemClock),
+            ids: Arc::new(ids::RandomIds),
+            disk: Arc::new(real_disk::RealDisk),
+        }
+    }
+}
