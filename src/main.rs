@@ -1,3 +1,7 @@
 //! The `rejoin` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rejoin::cli::run(std::env::args_os())
+}

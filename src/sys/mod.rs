@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod disk;
 pub mod ids;
+pub mod path;
 pub mod real_disk;
 
 use std::sync::Arc;
@@ -30,5 +31,15 @@ impl Sys {
             ids: Arc::new(ids::RandomIds),
             disk: Arc::new(real_disk::RealDisk),
         }
+    }
+}
+
+/// Runs something that waits for the disk. On a runtime with several threads, other tasks go on
+/// meanwhile.
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }

@@ -1,0 +1,91 @@
+//! The command line: one file for each subcommand.
+
+pub mod demo;
+pub mod exit;
+pub mod logging;
+pub mod output;
+pub mod serve;
+pub mod sessions;
+pub mod store;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::Failure;
+use output::Output;
+
+/// A stdio ACP agent whose sessions survive anything.
+///
+/// Started by an editor, `rejoin` speaks the Agent Client Protocol on stdin and stdout and keeps
+/// every conversation in a log of its own, which is replayed when the session is loaded again.
+#[derive(Debug, Parser)]
+#[command(name = "rejoin", version, max_term_width = 100, after_help = exit::HELP)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Options of every subcommand.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Global {
+    /// Folder in which sessions are kept.
+    #[arg(long, global = true, env = "REJOIN_STORE", value_name = "DIR")]
+    pub(crate) store: Option<std::path::PathBuf>,
+    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
+    #[arg(long, global = true, env = "REJOIN_LOG", value_name = "LEVEL", default_value = "warn")]
+    pub(crate) log_level: String,
+    /// Append the log to this file instead of writing it to stderr.
+    #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE")]
+    pub(crate) log_file: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve an ACP client on stdin and stdout. The default when stdin is not a terminal.
+    Serve(serve::Args),
+    /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
+    Demo(demo::Args),
+    /// List, show, delete, restore and check the sessions that are kept.
+    Sessions(sessions::Args),
+}
+
+/// Runs the command line and returns the exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to stdout and is no failure; a wrong command line goes to stderr.
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            error.print().ok();
+            return ExitCode::from(code);
+        }
+    };
+    let mut output = Output::standard();
+    let result = logging::start(&cli.global).and_then(|()| match cli.command {
+        Some(Command::Serve(args)) => serve::run(&cli.global, &args),
+        Some(Command::Demo(args)) => demo::run(&args, &mut output),
+        Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
+        None if is_piped() => serve::run(&cli.global, &serve::Args::default()),
+        None => Err(Failure::usage(
+            "nothing to do: stdin is a terminal, so there is no client to serve",
+        )
+        .hint("run `rejoin demo` to see what it does, or `rejoin --help`")),
+    });
+    match result.and_then(|()| output.finish()) {
+        Ok(()) => ExitCode::from(exit::OK),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "only asks what stdin is, and reads nothing")]
+fn is_piped() -> bool {
+    !std::io::stdin().is_terminal()
+}

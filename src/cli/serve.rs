@@ -1,0 +1,116 @@
+//! `rejoin serve`: an ACP agent on stdin and stdout.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::local::LocalEngine;
+use crate::server::{self, Options};
+use crate::session::ReplayPolicy;
+use crate::store::Durability;
+use crate::sys::Sys;
+use crate::wire::stdio;
+
+use super::exit::Failure;
+use super::{Global, store};
+
+/// The smallest limit of a line; every request of the protocol's own fits.
+const LEAST_LINE: u64 = 4096;
+
+/// How to serve.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Keep sessions in memory only: nothing is written, and nothing can be loaded again.
+    #[arg(long)]
+    no_persist: bool,
+    /// What survives a power cut: `os` leaves it to the system, `turn` syncs each finished turn,
+    /// `each` syncs each record. The death of the process alone loses nothing with any of them.
+    #[arg(long, value_name = "MODE", default_value_t = Durability::Turn)]
+    durability: Durability,
+    /// How a history is replayed: `merged` joins the chunks of a message, `exact` sends each chunk
+    /// as it came.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Replay::Merged)]
+    replay: Replay,
+    /// Replay only the last N turns.
+    #[arg(long, value_name = "N")]
+    replay_tail: Option<NonZeroU64>,
+    /// The longest line that is accepted, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
+          value_parser = clap::value_parser!(u64).range(LEAST_LINE..))]
+    max_line: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Replay {
+    Merged,
+    Exact,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            no_persist: false,
+            durability: Durability::Turn,
+            replay: Replay::Merged,
+            replay_tail: None,
+            max_line: crate::wire::LINE_LIMIT as u64,
+        }
+    }
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    let options = Options {
+        store: if args.no_persist { None } else { Some(store::root(global)?) },
+        durability: args.durability,
+        replay: ReplayPolicy {
+            exact: args.replay == Replay::Exact,
+            tail: args.replay_tail.map(NonZeroU64::get),
+        },
+        line_limit: usize::try_from(args.max_line).unwrap_or(usize::MAX),
+    };
+    let cannot_start = |error| Failure::new(format!("cannot start: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .enable_io()
+        .build()
+        .map_err(cannot_start)?;
+    let input = stdio::input().map_err(cannot_start)?;
+    let output = stdio::output().map_err(cannot_start)?;
+    let engine = Arc::new(LocalEngine::new());
+    let result = runtime.block_on(async {
+        let stop = stop_signal().map_err(cannot_start)?;
+        server::serve(options, Sys::real(), engine, input, output, stop)
+            .await
+            .map_err(|error| Failure::new(format!("cannot serve: {error}")))
+    });
+    // Whatever still hangs on the client's side is left behind.
+    runtime.shutdown_timeout(Duration::ZERO);
+    result
+}
+
+/// Resolves when the system asks the process to end.
+#[cfg(unix)]
+fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    })
+}
+
+/// Resolves when the system asks the process to end.
+#[cfg(not(unix))]
+fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}

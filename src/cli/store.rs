@@ -1,0 +1,35 @@
+//! Finds the folder in which sessions are kept.
+
+use std::path::PathBuf;
+
+use super::Global;
+use super::exit::Failure;
+
+/// The store's folder: the one that was named, or the platform's place for a user's data.
+pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
+    match &global.store {
+        Some(root) if root.as_os_str().is_empty() => Err(Failure::usage("the store has no name")),
+        Some(root) => std::path::absolute(root).map_err(|error| {
+            Failure::new(format!("cannot find the store {}: {error}", root.display()))
+        }),
+        None => standard().ok_or_else(|| {
+            Failure::usage("cannot tell where to keep sessions: no home folder is known")
+                .hint("name a folder with --store DIR or REJOIN_STORE")
+        }),
+    }
+}
+
+fn standard() -> Option<PathBuf> {
+    let home = || std::env::home_dir().filter(|home| home.is_absolute());
+    let folder = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
+    };
+    let data = if cfg!(windows) {
+        folder("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        home().map(|home| home.join("Library/Application Support"))
+    } else {
+        folder("XDG_DATA_HOME").or_else(|| home().map(|home| home.join(".local/share")))
+    };
+    data.map(|data| data.join("rejoin"))
+}

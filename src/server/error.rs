@@ -1,0 +1,63 @@
+//! The JSON-RPC errors that clients are answered with.
+//!
+//! Code -32000 is never used: clients take it for a request to sign in. Codes that make clients
+//! start a new session (-32602, -32601) are used only where that is right, so that a session which
+//! is damaged or in use is never replaced in silence.
+
+use agent_client_protocol::Error;
+use serde_json::{Value, json};
+
+use crate::session::Refusal;
+
+/// Invalid parameters. `problem` names the field and never holds its value.
+pub fn invalid_params(problem: impl Into<String>) -> Error {
+    Error::new(-32602, format!("Invalid params: {}", problem.into()))
+}
+
+/// There is no such session, as far as the client can tell. `id` is what it asked for.
+pub fn not_found(id: &str) -> Error {
+    let message = "Session not found: sessionId does not exist or has expired";
+    Error::new(-32602, message).data(json!({ "sessionId": id, "error": "session_not_found" }))
+}
+
+/// The method is unknown.
+pub fn unknown_method(method: &str) -> Error {
+    Error::new(-32601, format!("Method not found: {method}"))
+}
+
+/// The method needs a capability that was not declared.
+pub fn undeclared(method: &str, capability: &str) -> Error {
+    let message = format!("Method not supported: agent does not support {capability} capability");
+    let data = json!({ "method": method, "requiredCapability": capability, "declared": false });
+    Error::new(-32601, message).data(data)
+}
+
+/// A refusal of session `id`.
+pub fn refused(id: &str, refusal: Refusal) -> Error {
+    let text = refusal.to_string();
+    let with = |code: i32, message: String, name: &str| {
+        Error::new(code, message).data(json!({ "sessionId": id, "error": name }))
+    };
+    match refusal {
+        Refusal::NotFound => not_found(id),
+        Refusal::NotOpen => {
+            let message = "Session is not open: call session/load or session/resume first";
+            with(-32600, message.to_owned(), "session_not_open")
+        }
+        Refusal::PromptInProgress => Error::new(-32600, "There is already an active prompt execution")
+            .data(json!({ "error": "prompt_in_progress" })),
+        Refusal::InUse { message, holder } => {
+            let mut data = json!({ "sessionId": id, "error": "session_in_use" });
+            if let Some(holder) = holder {
+                data["holder"] = json!({ "pid": holder.pid, "host": holder.host });
+            }
+            Error::new(-32603, message).data(data)
+        }
+        Refusal::Damaged(_) => with(-32603, text, "session_damaged"),
+        Refusal::Newer(_) => with(-32603, text, "session_format_newer"),
+        Refusal::Storage(_) => with(-32603, text, "storage_failed"),
+        Refusal::Turn(error) => Error::new(error.code, error.message),
+        Refusal::Cancelled => Error::new(-32800, "Request cancelled"),
+        Refusal::Gone => Error::new(-32603, text).data(Value::Null),
+    }
+}

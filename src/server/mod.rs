@@ -1,0 +1,8 @@
+//! One client connection: serves its requests from the sessions.
+
+pub mod capabilities;
+pub mod error;
+pub mod serve;
+pub mod v1;
+
+pub use serve::{Options, serve};

@@ -1,0 +1,168 @@
+//! Serves one client from its first line to its last.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::{Agent, ConnectTo, Lines, UntypedMessage};
+
+use crate::engine::Engine;
+use crate::index::Catalog;
+use crate::session::logs::StoreLogs;
+use crate::session::{Deps, Registry, ReplayPolicy};
+use crate::store::{Durability, Store, StoreError};
+use crate::sys::Sys;
+use crate::wire::{LINE_LIMIT, Wire, Writer};
+
+use super::v1;
+
+/// How long turns may go on after the end of input before they are cancelled.
+const GRACE: Duration = Duration::from_millis(400);
+/// How long a cancelled turn may take to end.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long a client may read nothing, after its own end of input, before it counts as gone.
+const STALLED: Duration = Duration::from_millis(500);
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where sessions are kept; `None` keeps them in memory.
+    pub store: Option<PathBuf>,
+    /// What survives a power cut.
+    pub durability: Durability,
+    /// How histories are replayed.
+    pub replay: ReplayPolicy,
+    /// The longest line that is accepted, in bytes.
+    pub line_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            store: None,
+            durability: Durability::Turn,
+            replay: ReplayPolicy::default(),
+            line_limit: LINE_LIMIT,
+        }
+    }
+}
+
+/// Serving could not begin, or broke.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The transport cannot be started.
+    #[error("cannot start the transport: {0}")]
+    Transport(#[from] io::Error),
+}
+
+/// Serves the client at the other end of `input` and `output` until it leaves or `stop` resolves.
+///
+/// At the end of input, everything that was asked for is answered: replays go on for as long as
+/// they are read, turns that do not end by themselves are cancelled.
+pub async fn serve(
+    options: Options,
+    sys: Sys,
+    engine: Arc<dyn Engine>,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    let store = match &options.store {
+        Some(root) => Some(Store::open(root, sys.clone(), options.durability)?),
+        None => None,
+    };
+    let catalog = store.clone().map(|store| {
+        let path = sys.disk.native_path(&store.root().join("index.sqlite"));
+        Arc::new(Catalog::open(path.as_deref(), Arc::new(StoreLogs(store)), &sys))
+    });
+    let (wire, outgoing, incoming) = Wire::start(input, output, options.line_limit)?;
+    let registry = Registry::new(Arc::new(Deps {
+        sys,
+        store,
+        catalog,
+        engine,
+        wire: wire.clone(),
+        replay: options.replay,
+        client: std::sync::OnceLock::new(),
+        closed: std::sync::Mutex::default(),
+    }));
+    let server = v1::Server::new(registry.clone());
+    let notified = server.clone();
+    let closing = registry.clone();
+    let agent = Agent
+        .v1()
+        .name("rejoin")
+        .on_receive_request(
+            async move |message: UntypedMessage, responder, _| server.request(&message, responder),
+            agent_client_protocol::on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |message: UntypedMessage, _| {
+                notified.notification(&message);
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_close(async move |_| {
+            wind_down(&closing, GRACE).await;
+            Ok(())
+        });
+    let connection = agent.connect_to(Lines::new(outgoing, incoming));
+    let stopped = async {
+        stop.await;
+        wind_down(&registry, Duration::ZERO).await;
+        std::future::poll_fn(|cx| wire.writer.poll_written(cx)).await.ok();
+    };
+    tokio::select! {
+        result = connection => {
+            if let Err(error) = result {
+                tracing::debug!(code = ?error.code, "the connection ended");
+            }
+        }
+        () = stopped => tracing::info!("stopped by a signal"),
+        () = wire.writer.gone() => {
+            tracing::info!("the client no longer reads");
+            registry.cancel_all();
+            tokio::time::timeout(LAST_WORDS, registry.busy().idle()).await.ok();
+        }
+        () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
+    }
+    Ok(())
+}
+
+/// Waits for what is under way: for turns a moment, for replays as long as they move.
+async fn wind_down(registry: &Registry, grace: Duration) {
+    registry.end();
+    if tokio::time::timeout(grace, registry.busy().idle()).await.is_ok() {
+        return;
+    }
+    registry.cancel_all();
+    let replaying = registry.clone();
+    let replays = async move {
+        tokio::time::sleep(LAST_WORDS).await;
+        replaying.replays().idle().await;
+    };
+    tokio::select! {
+        () = registry.busy().idle() => {}
+        () = replays => {}
+    }
+}
+
+/// Resolves when the client, whose input has ended, has read nothing for a while although there
+/// is something to read.
+async fn unread(writer: &Writer, registry: &Registry) {
+    registry.ended().await;
+    let mut last = writer.progress();
+    let mut idle = Duration::ZERO;
+    let step = Duration::from_millis(50);
+    while idle < STALLED {
+        tokio::time::sleep(step).await;
+        let now = writer.progress();
+        idle = if now.1 && now.0 == last.0 { idle + step } else { Duration::ZERO };
+        last = now;
+    }
+}

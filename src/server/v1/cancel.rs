@@ -1,0 +1,44 @@
+//! `session/cancel` and `$/cancel_request`: end what is under way.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::session::Request;
+use crate::sys::SessionId;
+
+use super::Server;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Session {
+    session_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cancelled<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+}
+
+/// Ends the running turn of a session, if there is one.
+pub(super) fn session(server: &Server, params: &str) {
+    let session = serde_json::from_str::<Session>(params).ok();
+    match session.and_then(|session| SessionId::parse(&session.session_id)) {
+        Some(id) => server.registry().send(&id, Request::Cancel),
+        None => tracing::debug!("a cancellation without a session"),
+    }
+}
+
+/// Ends the turn that answers a request. Other requests look at their own mark.
+pub(super) fn request(server: &Server, params: &str) {
+    let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) else { return };
+    // Brought into the one form in which ids are kept.
+    let Ok(id) = serde_json::from_str::<serde_json::Value>(cancelled.request_id.get()) else {
+        return;
+    };
+    let session = server.prompts().get(&id.to_string()).cloned();
+    if let Some(session) = session {
+        server.registry().send(&session, Request::Cancel);
+    }
+}

@@ -1,0 +1,25 @@
+//! `session/close`: ends a session's work and releases its log.
+
+use serde::Deserialize;
+
+use crate::session::Request;
+
+use super::params::{decode, session_id};
+use super::reply::reply;
+use super::{Responds, Served, Server};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    session_id: String,
+}
+
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+    let id = match decode::<Params>(params).and_then(|p| session_id(&p.session_id)) {
+        Ok(id) => id,
+        Err(error) => return Err((responder, error)),
+    };
+    let reply = reply(server, &id, responder, || ());
+    server.registry().send(&id, Request::Close(reply));
+    Ok(())
+}

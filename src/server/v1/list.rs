@@ -1,0 +1,81 @@
+//! `session/list`: a page of the catalog, newest first.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use agent_client_protocol::Error;
+
+use crate::index::{Filter, ListError, Listed};
+use crate::server::error;
+
+use super::params::decode;
+use super::place::absolute;
+use super::reply::answer;
+use super::{Responds, Served, Server};
+
+/// How many sessions a page holds. Some clients read the first page only.
+const PAGE: usize = 1000;
+
+#[derive(Deserialize)]
+struct Params {
+    #[serde(default)]
+    cwd: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+    let decoded = decode::<Params>(params).and_then(|p| {
+        let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
+        Ok((Filter { cwd }, p.cursor))
+    });
+    let (filter, cursor) = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => return Err((responder, error)),
+    };
+    let registry = server.registry().clone();
+    let busy = registry.busy().begin();
+    tokio::spawn(async move {
+        // What was asked for before the list is in it.
+        registry.barrier().await;
+        let catalog = registry.deps().catalog.clone();
+        let page = tokio::task::spawn_blocking(move || {
+            let Some(catalog) = catalog else { return Ok(json!({ "sessions": [] })) };
+            let page = catalog.list(&filter, cursor.as_deref(), PAGE).map_err(refused)?;
+            let mut result = Map::new();
+            result.insert("sessions".to_owned(), page.sessions.iter().map(session).collect());
+            if let Some(cursor) = page.next_cursor {
+                result.insert("nextCursor".to_owned(), cursor.into());
+            }
+            Ok(Value::Object(result))
+        });
+        let page = page.await.unwrap_or_else(|_| Err(Error::new(-32603, "the list failed")));
+        answer(responder, page);
+        drop(busy);
+    });
+    Ok(())
+}
+
+fn session(listed: &Listed) -> Value {
+    let summary = &listed.summary;
+    let mut session = json!({ "sessionId": listed.id.as_str(), "cwd": summary.cwd });
+    if !summary.additional_directories.is_empty() {
+        session["additionalDirectories"] = summary.additional_directories.clone().into();
+    }
+    if let Some(title) = &summary.title {
+        session["title"] = title.as_str().into();
+    }
+    if let Some(updated_at) = &summary.updated_at {
+        session["updatedAt"] = updated_at.as_str().into();
+    }
+    session
+}
+
+fn refused(refusal: ListError) -> Error {
+    match refusal {
+        ListError::Cursor => {
+            error::invalid_params("`cursor` is not one that this list has given out")
+        }
+        ListError::Storage(_) => Error::new(-32603, refusal.to_string()),
+    }
+}

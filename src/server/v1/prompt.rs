@@ -1,0 +1,59 @@
+//! `session/prompt`: has a prompt answered.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use agent_client_protocol::Error;
+use serde_json::value::RawValue;
+
+use crate::server::error;
+use crate::session::Request;
+
+use super::params::{decode, session_id};
+use super::reply::reply;
+use super::{Responds, Served, Server, content};
+
+/// The members of the parameters, as text.
+type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
+
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+    let decoded = decode_prompt(params).and_then(|(id, prompt)| Ok((session_id(&id)?, prompt)));
+    let (id, params) = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => return Err((responder, error)),
+    };
+    // The id of a request always has a JSON form.
+    let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
+    server.prompts().insert(request.clone(), id.clone());
+    let shared = server.0.clone();
+    let reply = reply(server, &id, responder, move || {
+        shared.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&request);
+    });
+    let message_id = server.registry().deps().sys.ids.message();
+    server.registry().send(&id, Request::Prompt { reply, message_id, params });
+    Ok(())
+}
+
+/// The session's id, and the parameters without it, in the client's own words.
+fn decode_prompt(params: &str) -> Result<(String, String), Error> {
+    let members = decode::<Members<'_>>(params)?;
+    let member = |name: &str| {
+        let missing = || error::invalid_params(format!("`{name}` is missing"));
+        members.get(name).map(|value| value.get()).ok_or_else(missing)
+    };
+    let id: String = serde_json::from_str(member("sessionId")?)
+        .map_err(|_| error::invalid_params("`sessionId` must be a string"))?;
+    content::check(member("prompt")?).map_err(error::invalid_params)?;
+    let mut rest = format!(r#"{{"prompt":{}"#, member("prompt")?);
+    if let Some(meta) = members.get("_meta").filter(|meta| meta.get().starts_with('{')) {
+        rest.push_str(r#","_meta":"#);
+        rest.push_str(meta.get());
+    }
+    rest.push('}');
+    // A line break cannot be part of a JSON string, so it can only stand between two tokens.
+    if rest.contains('\r') {
+        rest = rest.replace('\r', " ");
+    }
+    Ok((id, rest))
+}

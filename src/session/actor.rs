@@ -1,0 +1,190 @@
+//! Runs one session: feeds its machine with what happens, one thing after the other.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::engine::outlet::Canceller;
+use crate::engine::{Conversation, StopReason, TurnError};
+use crate::sys::SessionId;
+
+use super::Deps;
+use super::busy::{Busy, BusyGuard};
+use super::effect::{Batch, Effect};
+use super::machine::Machine;
+use super::outcome::Refusal;
+use super::playback::Playback;
+use super::registry::{Command, Registry};
+use super::reply::Reply;
+use super::seat::Seat;
+
+/// One session of one connection.
+#[derive(Debug)]
+pub(super) struct Actor {
+    pub(super) id: SessionId,
+    pub(super) deps: Arc<Deps>,
+    pub(super) machine: Machine<Reply>,
+    /// Log and engine, while the session is open.
+    pub(super) seat: Option<Seat>,
+    pub(super) turn: Option<RunningTurn>,
+    pub(super) replay: Option<RunningReplay>,
+    pub(super) replays: Busy,
+    mailbox: mpsc::UnboundedReceiver<Command>,
+}
+
+/// An engine at work, on a task of its own.
+#[derive(Debug)]
+pub(super) struct RunningTurn {
+    pub(super) updates: mpsc::Receiver<String>,
+    pub(super) canceller: Canceller,
+    pub(super) task: JoinHandle<Turned>,
+}
+
+/// What an engine's task comes back with.
+pub(super) type Turned = (Box<dyn Conversation>, Result<StopReason, TurnError>);
+
+/// A replay at work, on a thread of its own.
+#[derive(Debug)]
+pub(super) struct RunningReplay {
+    /// Where the log ended when it started, in bytes. Updates beyond were not sent live.
+    pub(super) from: u64,
+    pub(super) task: Option<JoinHandle<(Playback, Result<(), Refusal>)>>,
+    /// The replay itself, when its task is done.
+    pub(super) playback: Option<Playback>,
+    pub(super) _busy: BusyGuard,
+}
+
+enum Event {
+    Command(Option<Command>),
+    Update(String),
+    Turned(Result<Turned, tokio::task::JoinError>),
+    Replayed(Result<(Playback, Result<(), Refusal>), tokio::task::JoinError>),
+}
+
+impl Actor {
+    pub(super) fn new(
+        id: SessionId,
+        deps: Arc<Deps>,
+        replays: Busy,
+        mailbox: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
+        let machine = Machine::default();
+        Self { id, deps, machine, seat: None, turn: None, replay: None, replays, mailbox }
+    }
+
+    /// Serves the session until nothing is open and nobody asks for it.
+    pub(super) async fn run(mut self, registry: Registry) {
+        loop {
+            let batch = match self.event().await {
+                Event::Command(None) => return,
+                Event::Command(Some(Command::Request(request))) => self.machine.request(request),
+                Event::Command(Some(Command::Barrier(tell))) => {
+                    tell.send(()).ok();
+                    Vec::new()
+                }
+                Event::Update(update) => self.machine.update(update),
+                Event::Turned(result) => self.turned(result),
+                Event::Replayed(result) => self.replayed(result),
+            };
+            self.perform(batch).await;
+            if self.machine.is_over() && registry.retire(&self.id, &mut self.mailbox) {
+                return;
+            }
+        }
+    }
+
+    async fn event(&mut self) -> Event {
+        let replay = async {
+            match self.replay.as_mut().and_then(|replay| replay.task.as_mut()) {
+                Some(task) => Event::Replayed(task.await),
+                None => std::future::pending().await,
+            }
+        };
+        let turn = async {
+            let Some(turn) = &mut self.turn else { return std::future::pending().await };
+            tokio::select! {
+                biased;
+                // What an engine said before it ended comes before its end.
+                Some(update) = turn.updates.recv() => Event::Update(update),
+                result = &mut turn.task => Event::Turned(result),
+            }
+        };
+        tokio::select! {
+            command = self.mailbox.recv() => Event::Command(command),
+            event = replay => event,
+            event = turn => event,
+        }
+    }
+
+    fn turned(&mut self, result: Result<Turned, tokio::task::JoinError>) -> Batch<Reply> {
+        self.turn = None;
+        let result = match result {
+            Ok((conversation, result)) => {
+                if let Some(seat) = &mut self.seat {
+                    seat.conversation = Some(conversation);
+                }
+                result
+            }
+            Err(error) => {
+                tracing::error!(session = %self.id, %error, "the engine panicked");
+                if let Some(seat) = &mut self.seat {
+                    seat.reopen_conversation(&self.id, &self.deps);
+                }
+                let message = "the engine failed unexpectedly; the session goes on".to_owned();
+                Err(TurnError { code: -32603, message })
+            }
+        };
+        self.machine.finished(result)
+    }
+
+    fn replayed(
+        &mut self,
+        result: Result<(Playback, Result<(), Refusal>), tokio::task::JoinError>,
+    ) -> Batch<Reply> {
+        let result = match (result, &mut self.replay) {
+            (Ok((playback, result)), Some(replay)) => {
+                replay.task = None;
+                replay.playback = Some(playback);
+                result
+            }
+            (Ok(_), None) => Ok(()),
+            (Err(error), replay) => {
+                tracing::error!(session = %self.id, %error, "the replay panicked");
+                if let Some(replay) = replay {
+                    replay.task = None;
+                }
+                Err(Refusal::Storage("the replay failed unexpectedly".to_owned()))
+            }
+        };
+        self.machine.replayed(result)
+    }
+
+    /// Performs batches until the machine wants nothing more.
+    async fn perform(&mut self, mut batch: Batch<Reply>) {
+        loop {
+            let mut effects = batch.into_iter();
+            let mut refusal = None;
+            for effect in effects.by_ref() {
+                if let Err(reason) = self.effect(effect).await {
+                    refusal = Some(reason);
+                    break;
+                }
+            }
+            batch = match refusal {
+                None => match self.machine.next() {
+                    Some(batch) => batch,
+                    None => return,
+                },
+                Some(refusal) => {
+                    for effect in effects {
+                        if let Effect::Answer(reply, _) = effect {
+                            self.answer(reply, Err(refusal.clone())).await;
+                        }
+                    }
+                    self.machine.failed(refusal)
+                }
+            };
+        }
+    }
+}

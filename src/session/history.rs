@@ -1,0 +1,92 @@
+//! The earlier prompts of a session, for its engine.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{History, HistoryError, Prompt};
+use crate::record::Kind;
+use crate::store::Store;
+use crate::sys::SessionId;
+
+/// The prompts of one session, read from its log when they are asked for.
+#[derive(Debug)]
+pub struct SessionHistory {
+    id: SessionId,
+    /// `None` for a session that is kept in memory.
+    store: Option<Store>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    prompts: Vec<Known>,
+    /// How many of them came before the one being answered.
+    visible: usize,
+}
+
+#[derive(Debug)]
+enum Known {
+    /// Where its record begins in the log, in bytes.
+    At(u64),
+    Here(Prompt),
+}
+
+impl SessionHistory {
+    /// The history of a session whose log has prompts at these offsets.
+    pub fn of_log(id: SessionId, store: Store, offsets: &[u64]) -> Self {
+        let prompts: Vec<_> = offsets.iter().map(|offset| Known::At(*offset)).collect();
+        let visible = prompts.len();
+        Self { id, store: Some(store), state: Mutex::new(State { prompts, visible }) }
+    }
+
+    /// The empty history of a session that is kept in memory.
+    pub fn in_memory(id: SessionId) -> Self {
+        Self { id, store: None, state: Mutex::default() }
+    }
+
+    /// Adds the prompt that is about to be answered; the engine sees those before it. `offset` is
+    /// where its record begins in the log, if there is one.
+    pub fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
+        let mut state = self.lock();
+        state.visible = state.prompts.len();
+        state.prompts.push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, offset: u64) -> Result<Prompt, String> {
+        let store = self.store.as_ref().ok_or("the session has no log")?;
+        let mut reader = store.read(&self.id).map_err(|error| error.to_string())?;
+        reader.seek(offset);
+        let entry = reader.next().map_err(|error| error.to_string())?;
+        let record = entry.filter(|entry| entry.offset == offset).map(|entry| entry.record);
+        match record {
+            Some(record) if record.kind == Kind::Prompt => Ok(Prompt {
+                message_id: record.id.unwrap_or_default().to_owned(),
+                params: record.payload.to_owned(),
+            }),
+            _ => Err("its record in the log is damaged".to_owned()),
+        }
+    }
+}
+
+impl History for SessionHistory {
+    fn prompts(&self) -> u64 {
+        self.lock().visible as u64
+    }
+
+    fn prompt(&self, index: u64) -> Result<Prompt, HistoryError> {
+        let error = |reason: String| HistoryError { index, reason };
+        let offset = {
+            let state = self.lock();
+            let at = usize::try_from(index).unwrap_or(usize::MAX);
+            match state.prompts[..state.visible].get(at) {
+                Some(Known::At(offset)) => *offset,
+                Some(Known::Here(prompt)) => return Ok(prompt.clone()),
+                None => return Err(error("there is no such prompt".to_owned())),
+            }
+        };
+        crate::sys::blocking(|| self.read(offset)).map_err(error)
+    }
+}

@@ -1,0 +1,80 @@
+//! Conversations: each a pure state machine inside an actor that does what it decides.
+
+pub mod busy;
+pub mod effect;
+pub mod history;
+pub mod logs;
+pub mod machine;
+pub mod outcome;
+pub mod registry;
+pub mod reply;
+
+mod actor;
+mod open;
+mod perform;
+mod playback;
+mod refusal;
+mod seat;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+pub use machine::Request;
+pub use outcome::{Done, Refusal};
+pub use registry::Registry;
+pub use reply::{Answer, Reply};
+
+use crate::engine::Engine;
+use crate::index::Catalog;
+use crate::record::header::Party;
+use crate::replay::Options;
+use crate::store::Store;
+use crate::sys::{SessionId, Sys};
+use crate::wire::Wire;
+
+/// What all sessions of a connection share.
+#[derive(Debug)]
+pub struct Deps {
+    /// Clock, ids, disk.
+    pub sys: Sys,
+    /// Where logs are kept; `None` keeps sessions in memory.
+    pub store: Option<Store>,
+    /// The catalog of the store.
+    pub catalog: Option<Arc<Catalog>>,
+    /// What answers prompts.
+    pub engine: Arc<dyn Engine>,
+    /// The client's end.
+    pub wire: Arc<Wire>,
+    /// How histories are replayed.
+    pub replay: ReplayPolicy,
+    /// Who the client says it is, once it has.
+    pub client: OnceLock<Party>,
+    /// Sessions without a log that were closed, so that closing them again is no error.
+    pub closed: Mutex<BTreeSet<SessionId>>,
+}
+
+impl Deps {
+    fn close_in_memory(&self, id: &SessionId) {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+    }
+
+    fn closed_in_memory(&self, id: &SessionId) -> bool {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+}
+
+/// How histories are replayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplayPolicy {
+    /// Send each chunk as it came.
+    pub exact: bool,
+    /// Replay only so many of the last turns.
+    pub tail: Option<u64>,
+}
+
+impl ReplayPolicy {
+    fn for_session(self, prompts: u64) -> Options {
+        let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
+        Options { exact: self.exact, skip_turns, ..Options::default() }
+    }
+}

@@ -1,0 +1,203 @@
+//! Opens, claims and lets go of a session's log.
+
+use std::sync::Arc;
+
+use crate::index::Summary;
+use crate::record::header::{Header, Place};
+use crate::record::{FORMAT, Kind};
+use crate::store::{Opened, Scan, Store, StoreError, Sync};
+use crate::sys::blocking;
+
+use super::actor::Actor;
+use super::history::SessionHistory;
+use super::logs::{moved, summary};
+use super::outcome::Refusal;
+use super::refusal::storage;
+use super::seat::{Hold, Seat};
+
+impl Actor {
+    pub(super) fn create(&mut self, place: Place) -> Result<(), Refusal> {
+        let mut seat = Seat {
+            hold: Hold::Memory,
+            conversation: None,
+            history: Arc::new(SessionHistory::in_memory(self.id.clone())),
+            place: place.clone(),
+            recorded: place.clone(),
+            summary: Summary {
+                cwd: place.cwd.clone(),
+                additional_directories: place.additional_directories.clone(),
+                title: None,
+                created_at: self.deps.sys.clock.now().to_string(),
+                updated_at: None,
+                prompts: 0,
+                scanned: 0,
+            },
+            damage: Arc::from([]),
+            commands: None,
+            stale: false,
+            broken: false,
+            last_offset: None,
+        };
+        if let Some(store) = &self.deps.store {
+            let header = Header {
+                format: FORMAT,
+                session_id: self.id.to_string(),
+                place,
+                client: self.deps.client.get().cloned(),
+                engine: self.deps.engine.identity(),
+                protocol_version: 1,
+            };
+            let before = self.deps.catalog.as_ref().map(|catalog| catalog.before_change());
+            let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
+            seat.history = Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &[]));
+            seat.summary.scanned = log.end();
+            seat.hold = Hold::Own(log);
+            if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
+                blocking(|| catalog.created(&self.id, &seat.summary, before));
+            }
+        }
+        seat.reopen_conversation(&self.id, &self.deps);
+        self.seat = Some(seat);
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, place: Place) -> Result<(), Refusal> {
+        if let Some(seat) = &mut self.seat {
+            if seat.place != place {
+                seat.place = place;
+                seat.stale = true;
+            }
+            return Ok(());
+        }
+        let Some(store) = &self.deps.store else { return Err(Refusal::NotFound) };
+        let (hold, scan) = blocking(|| lock_or_read(store, &self.id))?;
+        for damage in &scan.damage {
+            tracing::warn!(session = %self.id, %damage, "the log is damaged");
+        }
+        let mut seat = Seat {
+            hold,
+            conversation: None,
+            history: Arc::new(SessionHistory::of_log(
+                self.id.clone(),
+                store.clone(),
+                &scan.prompts,
+            )),
+            place,
+            recorded: scan.place.clone(),
+            summary: summary(&scan),
+            damage: scan.damage.into(),
+            commands: None,
+            stale: false,
+            broken: false,
+            last_offset: None,
+        };
+        if let (Hold::Own(_), Some(catalog)) = (&seat.hold, &self.deps.catalog) {
+            blocking(|| catalog.opened(&self.id));
+        }
+        seat.reopen_conversation(&self.id, &self.deps);
+        self.seat = Some(seat);
+        Ok(())
+    }
+
+    /// Makes sure that there is such a session.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let known = match &self.deps.store {
+            Some(store) => blocking(|| store.exists(&self.id)),
+            // What was closed cannot be opened again, but it was known.
+            None => self.deps.closed_in_memory(&self.id),
+        };
+        if known { Ok(()) } else { Err(Refusal::NotFound) }
+    }
+
+    pub(super) fn claim(&mut self) -> Result<(), Refusal> {
+        let (Some(seat), Some(store)) = (&mut self.seat, &self.deps.store) else { return Ok(()) };
+        match &seat.hold {
+            Hold::Memory => return Ok(()),
+            Hold::Own(_) if !seat.broken => return Ok(()),
+            Hold::Own(_) | Hold::Shared => {}
+        }
+        // The old lock must go before the log can be locked and recovered anew.
+        seat.hold = Hold::Shared;
+        let Opened { log, scan } =
+            blocking(|| store.open_log(&self.id)).map_err(|error| storage(&error))?;
+        seat.hold = Hold::Own(log);
+        seat.broken = false;
+        seat.history =
+            Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &scan.prompts));
+        seat.summary = summary(&scan);
+        seat.recorded = scan.place;
+        seat.damage = scan.damage.into();
+        seat.stale = true;
+        if let Some(catalog) = &self.deps.catalog {
+            blocking(|| catalog.opened(&self.id));
+        }
+        Ok(())
+    }
+
+    /// Writes down where the session works now, if the log says otherwise.
+    pub(super) fn reopened(&mut self) -> Result<(), Refusal> {
+        let Some(seat) = &mut self.seat else { return Ok(()) };
+        let Hold::Own(log) = &mut seat.hold else { return Ok(()) };
+        if seat.place == seat.recorded {
+            return Ok(());
+        }
+        let payload = serde_json::to_string(&seat.place)
+            .map_err(|error| Refusal::Storage(error.to_string()))?;
+        let appended = log
+            .append(Kind::Reopen, None, &payload, Sync::Buffered)
+            .map_err(|error| {
+                seat.broken = true;
+                storage(&error)
+            })?;
+        seat.summary.scanned = appended.end;
+        moved(&mut seat.summary, &seat.place);
+        seat.recorded = seat.place.clone();
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self) {
+        let Some(seat) = self.seat.take() else { return };
+        match seat.hold {
+            Hold::Own(log) => {
+                drop(log);
+                if let Some(catalog) = &self.deps.catalog {
+                    blocking(|| catalog.closed(&self.id, &seat.summary));
+                }
+            }
+            Hold::Shared => {}
+            Hold::Memory => self.deps.close_in_memory(&self.id),
+        }
+    }
+
+    pub(super) fn trash(&mut self) -> Result<(), Refusal> {
+        let Some(store) = &self.deps.store else { return Err(Refusal::NotFound) };
+        let hold = match &mut self.seat {
+            Some(seat) => std::mem::replace(&mut seat.hold, Hold::Shared),
+            None => Hold::Shared,
+        };
+        let before = self.deps.catalog.as_ref().map(|catalog| catalog.before_change());
+        blocking(|| match hold {
+            Hold::Own(log) => log.trash(),
+            Hold::Shared | Hold::Memory => store.trash(&self.id).map(drop),
+        })
+        .map_err(|error| storage(&error))?;
+        self.seat = None;
+        if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
+            blocking(|| catalog.removed(&self.id, before));
+        }
+        Ok(())
+    }
+}
+
+/// Locks the log for this process or, while somebody else has it, reads it as it stands.
+fn lock_or_read(store: &Store, id: &crate::sys::SessionId) -> Result<(Hold, Scan), Refusal> {
+    match store.open_log(id) {
+        Ok(Opened { log, scan }) => Ok((Hold::Own(log), scan)),
+        Err(error @ StoreError::InUse { .. }) => {
+            tracing::info!(session = %id, %error, "opened for reading only");
+            let scan = store.read(id).and_then(|mut reader| reader.scan());
+            Ok((Hold::Shared, scan.map_err(|error| storage(&error))?))
+        }
+        Err(error) => Err(storage(&error)),
+    }
+}

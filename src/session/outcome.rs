@@ -1,0 +1,61 @@
+//! How a session's requests end, in words that know no protocol version.
+
+use crate::engine::{StopReason, TurnError};
+use crate::store::Holder;
+
+/// A request that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The session exists and is durable.
+    Created,
+    /// The whole history was replayed.
+    Loaded,
+    /// The session goes on.
+    Resumed,
+    /// A turn ended.
+    Stopped(StopReason),
+    /// The session is released.
+    Closed,
+    /// The session is in the trash, or never was.
+    Deleted,
+}
+
+/// A request that was not done, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such session.
+    #[error("session not found")]
+    NotFound,
+    /// The session exists, but was closed or never opened on this connection.
+    #[error("the session is not open: load or resume it first")]
+    NotOpen,
+    /// A prompt is being answered.
+    #[error("there is already an active prompt execution")]
+    PromptInProgress,
+    /// Another process, or another connection of this one, has the session open.
+    #[error("{message}")]
+    InUse {
+        /// Who has it, in words.
+        message: String,
+        /// Who has it, if that is known.
+        holder: Option<Holder>,
+    },
+    /// The log's beginning cannot be read, so nothing is shown and nothing is written.
+    #[error("{0}")]
+    Damaged(String),
+    /// The log's format is of a later version.
+    #[error("{0}")]
+    Newer(String),
+    /// The disk did not do what it was asked to.
+    #[error("{0}")]
+    Storage(String),
+    /// The engine failed.
+    #[error(transparent)]
+    Turn(TurnError),
+    /// The client cancelled the request.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// The client no longer reads.
+    #[error("the client has closed the connection")]
+    Gone,
+}

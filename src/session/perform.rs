@@ -1,0 +1,218 @@
+//! Performs the effects of a session's machine, one at a time.
+
+use std::sync::Arc;
+
+use crate::engine::{Cancel, Outlet, Prompt};
+use crate::record::Kind;
+use crate::record::title::title;
+use crate::replay::live_line;
+use crate::store::Sync;
+use crate::sys::blocking;
+
+use super::actor::{Actor, RunningReplay, RunningTurn};
+use super::effect::Effect;
+use super::logs::prompted;
+use super::outcome::{Done, Refusal};
+use super::playback::Playback;
+use super::refusal::storage;
+use super::reply::{Answer, Reply};
+use super::seat::Hold;
+
+impl Actor {
+    pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
+        match effect {
+            Effect::Create(place) => self.create(place),
+            Effect::Open(place) => self.open(place),
+            Effect::Check => self.check(),
+            Effect::Claim => self.claim(),
+            Effect::Reopened => self.reopened(),
+            Effect::Append { kind, id, payload, sync } => {
+                self.append(kind, id.as_deref(), &payload, sync)
+            }
+            Effect::Send(payload) => {
+                self.send_live(&payload).await;
+                Ok(())
+            }
+            Effect::Begin { message_id, params } => {
+                self.begin(Prompt { message_id, params });
+                Ok(())
+            }
+            Effect::CancelTurn => {
+                if let Some(turn) = &self.turn {
+                    turn.canceller.cancel();
+                }
+                Ok(())
+            }
+            Effect::Replay => self.start_replay(),
+            Effect::CatchUp => self.catch_up().await,
+            Effect::SendHeld => self.send_held().await,
+            Effect::Announce => {
+                self.announce().await;
+                Ok(())
+            }
+            Effect::Answer(reply, result) => {
+                self.answer(reply, result).await;
+                Ok(())
+            }
+            Effect::Release => {
+                self.release();
+                Ok(())
+            }
+            Effect::Trash => self.trash(),
+        }
+    }
+
+    /// Answers a request. Where updates may follow that belong behind the answer, waits until it
+    /// is in front of them.
+    pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
+        let updates_follow = matches!(result, Ok(Done::Created | Done::Loaded));
+        let damage = match &self.seat {
+            Some(seat) => seat.damage.clone(),
+            None => Arc::from([]),
+        };
+        let delivery = reply.send(result.map(|done| Answer { done, damage }));
+        if updates_follow {
+            delivery.await;
+        }
+    }
+
+    fn append(
+        &mut self,
+        kind: Kind,
+        id: Option<&str>,
+        payload: &str,
+        sync: Sync,
+    ) -> Result<(), Refusal> {
+        let Some(seat) = &mut self.seat else { return Err(Refusal::NotOpen) };
+        match &mut seat.hold {
+            Hold::Memory => {}
+            Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
+            Hold::Own(log) => {
+                let result = if log.waits(sync) {
+                    blocking(|| log.append(kind, id, payload, sync))
+                } else {
+                    log.append(kind, id, payload, sync)
+                };
+                let appended = result.map_err(|error| {
+                    tracing::error!(session = %self.id, %error, "cannot append to the log");
+                    seat.broken = true;
+                    storage(&error)
+                })?;
+                seat.last_offset = Some(appended.offset);
+                seat.summary.scanned = appended.end;
+                if kind == Kind::Prompt {
+                    seat.summary.prompts += 1;
+                    prompted(&mut seat.summary, &appended.at.to_string());
+                    seat.summary.title = seat.summary.title.take().or_else(|| title(payload));
+                    if let Some(catalog) = &self.deps.catalog {
+                        blocking(|| catalog.put(&self.id, &seat.summary));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_live(&self, payload: &str) {
+        let line = live_line(self.id.as_str(), payload);
+        // A client that is gone needs no update; the log has it.
+        self.deps.wire.writer.control(&line).await.ok();
+    }
+
+    fn begin(&mut self, prompt: Prompt) {
+        let Some(seat) = &mut self.seat else { return };
+        if seat.stale || seat.conversation.is_none() {
+            seat.reopen_conversation(&self.id, &self.deps);
+        }
+        let offset = seat.last_offset.filter(|_| matches!(seat.hold, Hold::Own(_)));
+        seat.history.begin(offset, &prompt);
+        let Some(mut conversation) = seat.conversation.take() else { return };
+        let (outlet, updates) = Outlet::new();
+        let (canceller, cancel) = Cancel::new();
+        let task = tokio::spawn(async move {
+            let result = conversation.prompt(&prompt, &outlet, &cancel).await;
+            (conversation, result)
+        });
+        self.turn = Some(RunningTurn { updates, canceller, task });
+    }
+
+    fn start_replay(&mut self) -> Result<(), Refusal> {
+        let Some(cancelled) = self.machine.replaying().map(Reply::cancelled) else {
+            return Ok(());
+        };
+        let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
+            return Err(Refusal::NotOpen);
+        };
+        let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
+        let end = seat.log_end();
+        if let Some(end) = end {
+            reader.limit(end);
+        }
+        let options = self.deps.replay.for_session(seat.summary.prompts);
+        let mut playback = Playback::new(self.id.as_str(), options);
+        let writer = self.deps.wire.writer.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let result = playback.play(&mut reader, &writer, &cancelled);
+            (playback, result)
+        });
+        let from = end.unwrap_or(u64::MAX);
+        let busy = self.replays.begin();
+        self.replay =
+            Some(RunningReplay { from, task: Some(task), playback: None, _busy: busy });
+        Ok(())
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Refusal> {
+        let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
+            return Ok(());
+        };
+        let end = self.seat.as_ref().and_then(super::seat::Seat::log_end).unwrap_or(playback.end);
+        let (id, store) = (self.id.clone(), self.deps.store.clone());
+        let writer = self.deps.wire.writer.clone();
+        let work = move || {
+            if let (Some(store), true) = (store, playback.end < end) {
+                let mut reader = store.read(&id).map_err(|error| storage(&error))?;
+                reader.seek(playback.end);
+                reader.limit(end);
+                let never: Arc<dyn Fn() -> bool + Send + std::marker::Sync> = Arc::new(|| false);
+                playback.play(&mut reader, &writer, &never)?;
+            }
+            playback.finish(&writer)
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(_) => Err(Refusal::Storage("the replay failed unexpectedly".to_owned())),
+        }
+    }
+
+    async fn send_held(&mut self) -> Result<(), Refusal> {
+        let Some(replay) = self.replay.take() else { return Ok(()) };
+        let (Some(store), Some(end)) =
+            (&self.deps.store, self.seat.as_ref().and_then(super::seat::Seat::log_end))
+        else {
+            return Ok(());
+        };
+        if replay.from >= end {
+            return Ok(());
+        }
+        let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
+        reader.seek(replay.from);
+        reader.limit(end);
+        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+            if entry.record.kind == Kind::Update {
+                self.send_live(entry.record.payload).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn announce(&self) {
+        let Some(commands) = self.seat.as_ref().and_then(|seat| seat.commands.as_deref()) else {
+            return;
+        };
+        self.send_live(&format!(
+            r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
+        ))
+        .await;
+    }
+}

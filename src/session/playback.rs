@@ -1,0 +1,79 @@
+//! Plays a log into the writer's bulk lane, on a thread where waiting hurts nobody.
+
+use std::sync::Arc;
+
+use crate::replay::{Options, Replay};
+use crate::store::Reader;
+use crate::wire::Writer;
+
+use super::outcome::Refusal;
+use super::refusal::storage;
+
+/// How much is put into the writer at once, in bytes.
+const BLOCK: usize = 32 * 1024;
+
+/// A replay that can be continued where it stopped.
+#[derive(Debug)]
+pub struct Playback {
+    replay: Replay,
+    lines: Vec<u8>,
+    /// How far the log has been replayed, in bytes.
+    pub end: u64,
+}
+
+impl Playback {
+    /// A replay that has sent nothing yet.
+    pub fn new(session_id: &str, options: Options) -> Self {
+        Self { replay: Replay::new(session_id, options), lines: Vec::new(), end: 0 }
+    }
+
+    /// Replays what `reader` still has. What it takes to join the last chunk with one that may
+    /// follow stays here until [`finish`](Self::finish).
+    pub fn play(
+        &mut self,
+        reader: &mut Reader,
+        writer: &Writer,
+        cancelled: &Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<(), Refusal> {
+        loop {
+            let Some(entry) = reader.next().map_err(|error| storage(&error))? else {
+                return self.put(writer, cancelled);
+            };
+            self.replay.record(&entry.record, &mut self.lines);
+            self.end = entry.end;
+            if self.lines.len() >= BLOCK {
+                self.put(writer, cancelled)?;
+            }
+        }
+    }
+
+    /// Sends what is left, and waits until nothing can overtake it.
+    pub fn finish(&mut self, writer: &Writer) -> Result<(), Refusal> {
+        self.replay.finish(&mut self.lines);
+        writer.bulk(&self.lines).and_then(|()| writer.bulk_taken()).map_err(|_| Refusal::Gone)?;
+        self.lines.clear();
+        if self.replay.cut() > 0 {
+            tracing::warn!(messages = self.replay.cut(), "messages beyond the bound were cut");
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        writer: &Writer,
+        cancelled: &Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<(), Refusal> {
+        if cancelled() {
+            // Nothing of the replay may follow the answer.
+            writer.bulk_taken().map_err(|_| Refusal::Gone)?;
+            return Err(Refusal::Cancelled);
+        }
+        writer.bulk(&self.lines).map_err(|_| Refusal::Gone)?;
+        self.lines.clear();
+        // One long message must not keep its memory for the rest of the replay.
+        if self.lines.capacity() > 16 * BLOCK {
+            self.lines = Vec::new();
+        }
+        Ok(())
+    }
+}

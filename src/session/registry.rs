@@ -1,0 +1,151 @@
+//! The sessions of one connection, by id; makes an actor for each that is asked for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::sys::SessionId;
+
+use super::Deps;
+use super::actor::Actor;
+use super::busy::Busy;
+use super::machine::Request;
+use super::reply::Reply;
+
+/// What an actor is sent.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A request of the client.
+    Request(Request<Reply>),
+    /// Tell when everything that was sent before has been looked at.
+    Barrier(oneshot::Sender<()>),
+}
+
+/// The sessions that are being worked on. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Registry(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    deps: Arc<Deps>,
+    busy: Busy,
+    replays: Busy,
+    /// Whether the client has said all it will say.
+    ending: watch::Sender<bool>,
+    /// Unbounded, because whoever sends must not wait: the requests of one client, each small.
+    /// What makes memory grow, parameters and updates, is bounded elsewhere.
+    actors: Mutex<HashMap<SessionId, mpsc::UnboundedSender<Command>>>,
+}
+
+impl Registry {
+    /// No sessions yet.
+    pub fn new(deps: Arc<Deps>) -> Self {
+        Self(Arc::new(Shared {
+            deps,
+            busy: Busy::default(),
+            replays: Busy::default(),
+            ending: watch::Sender::new(false),
+            actors: Mutex::default(),
+        }))
+    }
+
+    /// What all sessions share.
+    pub fn deps(&self) -> &Arc<Deps> {
+        &self.0.deps
+    }
+
+    /// Counts the requests under way.
+    pub fn busy(&self) -> &Busy {
+        &self.0.busy
+    }
+
+    /// Counts the replays under way.
+    pub fn replays(&self) -> &Busy {
+        &self.0.replays
+    }
+
+    /// Says that the client has said all it will say.
+    pub fn end(&self) {
+        self.0.ending.send_replace(true);
+    }
+
+    /// Waits until the client has said all it will say.
+    pub async fn ended(&self) {
+        let mut ending = self.0.ending.subscribe();
+        // The sender is in `self`, so waiting cannot fail.
+        ending.wait_for(|ending| *ending).await.ok();
+    }
+
+    /// Sends a request to a session. Requests to one session are served in the order they were
+    /// sent.
+    pub fn send(&self, id: &SessionId, request: Request<Reply>) {
+        let mut actors = self.lock();
+        let command = Command::Request(request);
+        let Some(command) = offer(actors.get(id), command) else { return };
+        // Nobody has a session to cancel.
+        if matches!(command, Command::Request(Request::Cancel)) {
+            return;
+        }
+        let (sender, mailbox) = mpsc::unbounded_channel();
+        offer(Some(&sender), command);
+        actors.insert(id.clone(), sender);
+        let replays = self.0.replays.clone();
+        let actor = Actor::new(id.clone(), self.0.deps.clone(), replays, mailbox);
+        let registry = self.clone();
+        tokio::spawn(async move { actor.run(registry).await });
+    }
+
+    /// Cancels every running turn.
+    pub fn cancel_all(&self) {
+        for id in self.ids() {
+            self.send(&id, Request::Cancel);
+        }
+    }
+
+    /// Waits until every session has looked at what it was sent so far.
+    pub async fn barrier(&self) {
+        let mut waits = Vec::new();
+        for id in self.ids() {
+            let (tell, told) = oneshot::channel();
+            offer(self.lock().get(&id), Command::Barrier(tell));
+            waits.push(told);
+        }
+        for told in waits {
+            // An actor that is gone has looked at everything.
+            told.await.ok();
+        }
+    }
+
+    /// Takes an actor out, unless something has come in for it meanwhile.
+    pub(super) fn retire(
+        &self,
+        id: &SessionId,
+        mailbox: &mut mpsc::UnboundedReceiver<Command>,
+    ) -> bool {
+        let mut actors = self.lock();
+        if !mailbox.is_empty() {
+            return false;
+        }
+        actors.remove(id);
+        true
+    }
+
+    fn ids(&self) -> Vec<SessionId> {
+        let mut ids: Vec<_> = self.lock().keys().cloned().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::UnboundedSender<Command>>> {
+        self.0.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends a command; gives it back if there is nobody to take it.
+fn offer(actor: Option<&mpsc::UnboundedSender<Command>>, command: Command) -> Option<Command> {
+    match actor {
+        Some(actor) => actor.send(command).err().map(|error| error.0),
+        None => Some(command),
+    }
+}

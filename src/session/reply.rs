@@ -1,0 +1,57 @@
+//! The way back to whoever made a request.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::store::DamageReport;
+
+use super::busy::BusyGuard;
+use super::outcome::{Done, Refusal};
+
+/// What a request is answered with when it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What was done.
+    pub done: Done,
+    /// What is known to be wrong with the session's log, if it was opened.
+    pub damage: Arc<[DamageReport]>,
+}
+
+/// Resolves when an answer is in front of everything that is sent from then on.
+pub type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Sends the answer to one request. Dropped, it leaves the request unanswered.
+pub struct Reply {
+    send: Box<dyn FnOnce(Result<Answer, Refusal>) -> Delivery + Send>,
+    cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
+    _busy: BusyGuard,
+}
+
+impl Reply {
+    /// A way back that counts as busy until it is used. `cancelled` tells whether the client has
+    /// cancelled the request.
+    pub fn new(
+        busy: BusyGuard,
+        cancelled: impl Fn() -> bool + Send + Sync + 'static,
+        send: impl FnOnce(Result<Answer, Refusal>) -> Delivery + Send + 'static,
+    ) -> Self {
+        Self { send: Box::new(send), cancelled: Arc::new(cancelled), _busy: busy }
+    }
+
+    /// Tells whether the client has cancelled the request; may be asked from any thread.
+    pub fn cancelled(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        Arc::clone(&self.cancelled)
+    }
+
+    /// Answers the request.
+    pub fn send(self, answer: Result<Answer, Refusal>) -> Delivery {
+        (self.send)(answer)
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}

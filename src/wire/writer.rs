@@ -1,0 +1,324 @@
+//! The one writer of a connection: two bounded lanes, drained by a thread of its own.
+//!
+//! Responses and live updates go into the *control* lane, replays into the *bulk* lane. The writer
+//! prefers control, so a replay of any length never holds up another session; a replay ends with
+//! [`Writer::bulk_taken`], after which nothing put into the control lane can overtake it.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+/// A lane takes new lines while it holds fewer bytes than this. Large enough that the writer never
+/// starves, small enough that a client that does not read costs no memory.
+const LANE_LIMIT: usize = 128 * 1024;
+
+/// The end of a connection that lines are written to. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Writer(Arc<Handle>);
+
+/// What the clones of a writer share; when the last is gone, the thread finishes and ends.
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.work.notify_one();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told to the writing thread: there is something to write or to end.
+    work: Condvar,
+    /// Told to threads that wait for room in a lane, or for it to be taken.
+    room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    control: Vec<u8>,
+    bulk: Vec<u8>,
+    /// Bytes ever put into the bulk lane, and ever taken out of it.
+    bulk_put: u64,
+    bulk_taken: u64,
+    /// Bytes that have left the process.
+    written: u64,
+    /// Whether the thread holds bytes that it has not written yet.
+    writing: bool,
+    broken: bool,
+    closed: bool,
+    /// Tasks that wait for room, or for everything to be written.
+    waiting: Vec<Waker>,
+    /// Tasks that wait for the output to break.
+    mourning: Vec<Waker>,
+}
+
+/// The other side no longer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client has closed the connection")]
+pub struct Gone;
+
+impl From<Gone> for io::Error {
+    fn from(gone: Gone) -> Self {
+        Self::new(io::ErrorKind::BrokenPipe, gone)
+    }
+}
+
+impl Writer {
+    /// Starts a thread that writes to `output`. It ends when the output breaks or when the last
+    /// clone is gone and everything is written.
+    pub fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let writer = Self(Arc::new(Handle(Arc::clone(&shared))));
+        thread::Builder::new()
+            .name("rejoin-writer".to_owned())
+            .spawn(move || {
+                let mut output = output;
+                let mut batch = Vec::new();
+                while shared.write_once(&mut output, &mut batch) {}
+            })?;
+        Ok(writer)
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0.0
+    }
+
+    /// Puts a line, given without its line break, into the control lane, as soon as there is room.
+    pub fn poll_control(&self, cx: &mut Context<'_>, line: &[u8]) -> Poll<Result<(), Gone>> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            return Poll::Ready(Err(Gone));
+        }
+        if state.control.len() >= LANE_LIMIT {
+            state.waiting.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.control.extend_from_slice(line);
+        state.control.push(b'\n');
+        drop(state);
+        self.shared().work.notify_one();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for room in the control lane.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            Poll::Ready(Err(Gone))
+        } else if state.control.len() >= LANE_LIMIT {
+            state.waiting.push(cx.waker().clone());
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Puts a line into the control lane even if that overfills it.
+    pub fn put_control(&self, line: &[u8]) -> Result<(), Gone> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            return Err(Gone);
+        }
+        state.control.extend_from_slice(line);
+        state.control.push(b'\n');
+        drop(state);
+        self.shared().work.notify_one();
+        Ok(())
+    }
+
+    /// Puts a line, given without its line break, into the control lane, waiting for room.
+    pub async fn control(&self, line: &[u8]) -> Result<(), Gone> {
+        std::future::poll_fn(|cx| self.poll_control(cx, line)).await
+    }
+
+    /// Puts whole lines, line breaks included, into the bulk lane. Blocks the thread until there
+    /// is room.
+    pub fn bulk(&self, lines: &[u8]) -> Result<(), Gone> {
+        let mut state = self.shared().lock();
+        while state.bulk.len() >= LANE_LIMIT && !state.broken {
+            state = self
+                .shared()
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.broken {
+            return Err(Gone);
+        }
+        state.bulk.extend_from_slice(lines);
+        state.bulk_put += lines.len() as u64;
+        drop(state);
+        self.shared().work.notify_one();
+        Ok(())
+    }
+
+    /// Blocks the thread until what was put into the bulk lane before this call can no longer be
+    /// overtaken.
+    pub fn bulk_taken(&self) -> Result<(), Gone> {
+        let mut state = self.shared().lock();
+        let put = state.bulk_put;
+        while state.bulk_taken < put && !state.broken {
+            state = self
+                .shared()
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.broken { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Ready when everything put so far has left the process.
+    pub fn poll_written(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            Poll::Ready(Err(Gone))
+        } else if state.control.is_empty() && state.bulk.is_empty() && !state.writing {
+            Poll::Ready(Ok(()))
+        } else {
+            state.waiting.push(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+
+    /// Waits until the other side no longer reads.
+    pub async fn gone(&self) {
+        std::future::poll_fn(|cx| {
+            let mut state = self.shared().lock();
+            if state.broken {
+                return Poll::Ready(());
+            }
+            state.mourning.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Bytes that have left the process, and whether more are waiting to.
+    pub fn progress(&self) -> (u64, bool) {
+        let state = self.shared().lock();
+        (
+            state.written,
+            state.writing || !state.control.is_empty() || !state.bulk.is_empty(),
+        )
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something in a lane and writes it; false when the output is broken, or when
+    /// nobody can put in more.
+    fn write_once(&self, output: &mut impl Write, batch: &mut Vec<u8>) -> bool {
+        let mut state = self.lock();
+        while state.control.is_empty() && state.bulk.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        batch.clear();
+        if state.control.is_empty() {
+            std::mem::swap(&mut state.bulk, batch);
+            state.bulk_taken += batch.len() as u64;
+        } else {
+            std::mem::swap(&mut state.control, batch);
+        }
+        state.writing = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.room.notify_all();
+        waiting.into_iter().for_each(Waker::wake);
+
+        let mut rest = batch.as_slice();
+        let mut broken = false;
+        while !rest.is_empty() && !broken {
+            match output.write(rest) {
+                Ok(0) => broken = true,
+                Ok(count) => {
+                    rest = &rest[count..];
+                    self.lock().written += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => broken = true,
+            }
+        }
+        broken |= output.flush().is_err();
+        if batch.capacity() > 4 * LANE_LIMIT {
+            *batch = Vec::new();
+        }
+        let mut state = self.lock();
+        state.writing = false;
+        state.broken |= broken;
+        let mut waiting = std::mem::take(&mut state.waiting);
+        if broken {
+            waiting.append(&mut state.mourning);
+        }
+        drop(state);
+        self.room.notify_all();
+        waiting.into_iter().for_each(Waker::wake);
+        !broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+
+    #[tokio::test]
+    async fn control_is_not_held_up_by_bulk_and_never_overtakes_what_was_taken() {
+        let (reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(output).unwrap();
+        let bulk = writer.clone();
+        let replay = thread::spawn(move || {
+            for n in 0..20_000 {
+                bulk.bulk(format!("bulk {n}\n").repeat(10).as_bytes())
+                    .unwrap();
+            }
+            bulk.bulk_taken().unwrap();
+            bulk.put_control(b"after").unwrap();
+        });
+        // Nobody reads yet, so the bulk lane is full by the time this is put.
+        writer.control(b"early").await.unwrap();
+        let lines: Vec<String> = thread::spawn(move || {
+            BufReader::new(reader)
+                .lines()
+                .map(Result::unwrap)
+                .take(200_002)
+                .collect()
+        })
+        .join()
+        .unwrap();
+        replay.join().unwrap();
+        let early = lines.iter().position(|line| line == "early").unwrap();
+        assert!(early < 100_000, "{early}");
+        assert_eq!(lines.last().unwrap(), "after");
+        let bulk: Vec<_> = lines
+            .iter()
+            .filter(|line| line.starts_with("bulk"))
+            .collect();
+        assert_eq!(bulk.len(), 200_000);
+        assert_eq!(bulk[199_999], "bulk 19999");
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_goes_away_is_noticed() {
+        let (reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(output).unwrap();
+        drop(reader);
+        writer.control(b"x").await.unwrap();
+        writer.gone().await;
+        assert_eq!(writer.control(b"y").await, Err(Gone));
+        assert_eq!(writer.bulk(b"y\n"), Err(Gone));
+        assert_eq!(writer.bulk_taken(), Err(Gone));
+    }
+}
