@@ -24,7 +24,7 @@ pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     let Some((chunks, bytes)) = numbers(rest) else {
         let text = format!(
             "`/flood` takes how many chunks, 1 to {MOST_CHUNKS}, and how many bytes each, 1 to \
-             {MOST_BYTES}, {MOST_IN_ALL} in all; {} is not that.",
+             {MOST_BYTES}, at most {MOST_IN_ALL} in all; {} is not that.",
             quote(rest)
         );
         return turn.say_all(&text).await;
