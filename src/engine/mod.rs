@@ -4,6 +4,7 @@
 //! puts into the outlet is written to the session's log and then sent to the client, in that
 //! order and byte for byte.
 
+pub mod local;
 pub mod outlet;
 pub mod prompt;
 

@@ -1,1 +1,6 @@
 //! The one test binary.
+
+#[cfg(test)]
+mod local_engine;
+#[cfg(test)]
+mod support;

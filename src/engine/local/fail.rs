@@ -1,0 +1,45 @@
+//! `/fail`: a turn that does not end well.
+
+use super::describe::quote;
+use super::turn::{Done, Stop, Turn, Voice};
+use crate::engine::{StopReason, TurnError};
+
+/// The JSON-RPC code of an internal error.
+const INTERNAL_ERROR: i32 = -32603;
+
+/// How a turn can be told to end.
+const WAYS: [(&str, Option<StopReason>); 4] = [
+    ("error", None),
+    ("refusal", Some(StopReason::Refusal)),
+    ("max_tokens", Some(StopReason::MaxTokens)),
+    ("max_turn_requests", Some(StopReason::MaxTurnRequests)),
+];
+
+/// Says what will happen, then lets it happen.
+pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
+    let wanted = rest.split_whitespace().next().unwrap_or("error");
+    let wanted = wanted.replace('-', "_");
+    let found = WAYS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(&wanted));
+    let Some(&(name, reason)) = found else {
+        let names: Vec<_> = WAYS.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let text = format!(
+            "`/fail` takes one of {}; {} is none.",
+            names.join(", "),
+            quote(rest)
+        );
+        return turn.say_all(&text).await;
+    };
+    let text = match reason {
+        None => "This turn was told to fail: it ends with an error.".to_owned(),
+        Some(_) => format!("This turn was told to fail: it ends with the reason `{name}`."),
+    };
+    turn.say_alone(Voice::Answer, &text).await?;
+    reason.ok_or_else(|| {
+        Stop::Failed(TurnError {
+            code: INTERNAL_ERROR,
+            message: "the turn failed because `/fail` told it to".to_owned(),
+        })
+    })
+}

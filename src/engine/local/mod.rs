@@ -1,0 +1,110 @@
+//! The built-in engine: deterministic answers without a model or a network.
+//!
+//! Plain text is answered from the conversation itself, so that a person sees at once whether an
+//! earlier context is back. Slash commands show every kind of update, for people who build or
+//! test clients. `docs/local-engine.md` is the reference.
+
+mod args;
+mod command;
+mod demo;
+mod describe;
+mod echo;
+mod fail;
+mod flood;
+mod history;
+mod image;
+mod pieces;
+mod plan;
+mod reply;
+mod resource;
+mod sample;
+mod slow;
+mod think;
+mod tool;
+mod turn;
+mod update;
+
+use std::pin::Pin;
+
+use crate::engine::{Cancel, Conversation, Engine, Opening, Outlet, Prompt, StopReason, TurnError};
+use crate::record::header::Party;
+
+use command::{Action, Parsed};
+use turn::{Done, Stop, Turn};
+
+/// The engine that is built in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalEngine;
+
+impl LocalEngine {
+    /// The engine; it keeps nothing between sessions.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Engine for LocalEngine {
+    fn identity(&self) -> Party {
+        Party {
+            name: "local".to_owned(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }
+    }
+
+    fn open(&self, opening: Opening) -> Box<dyn Conversation> {
+        Box::new(LocalConversation { opening })
+    }
+}
+
+/// One session. All it knows is what it was opened with: the history is the only memory.
+#[derive(Debug)]
+struct LocalConversation {
+    opening: Opening,
+}
+
+impl Conversation for LocalConversation {
+    fn commands(&self) -> Option<String> {
+        Some(command::announcement())
+    }
+
+    fn prompt<'a>(
+        &'a mut self,
+        prompt: &'a Prompt,
+        out: &'a Outlet,
+        cancel: &'a Cancel,
+    ) -> Pin<Box<dyn Future<Output = Result<StopReason, TurnError>> + Send + 'a>> {
+        let turn = Turn::new(&self.opening, prompt, out, cancel);
+        Box::pin(async move {
+            match answer(&turn).await {
+                Ok(reason) => Ok(reason),
+                Err(Stop::Cancelled) => Ok(StopReason::Cancelled),
+                Err(Stop::Failed(error)) => Err(error),
+            }
+        })
+    }
+}
+
+/// Answers one prompt by what its text asks for.
+async fn answer(turn: &Turn<'_>) -> Done {
+    let text = turn.prompt.text();
+    match command::parse(&text) {
+        Parsed::Plain => reply::plain(turn).await,
+        Parsed::Unknown { word, alone: false } => reply::plain_with_hint(turn, word).await,
+        Parsed::Unknown { word, alone: true } => reply::unknown(turn, word).await,
+        Parsed::Command { action, rest } => match action {
+            Action::Help => turn.say_all(&command::help()).await,
+            Action::History => history::list(turn).await,
+            Action::Recall => history::recall(turn, rest).await,
+            Action::Echo => echo::run(turn).await,
+            Action::Think => think::run(turn, rest).await,
+            Action::Plan => plan::run(turn, rest).await,
+            Action::Tool => tool::run(turn, rest).await,
+            Action::Image => image::run(turn).await,
+            Action::Resource => resource::run(turn).await,
+            Action::Demo => demo::run(turn, rest).await,
+            Action::Slow => slow::run(turn, rest).await,
+            Action::Flood => flood::run(turn, rest).await,
+            Action::Fail => fail::run(turn, rest).await,
+        },
+    }
+}

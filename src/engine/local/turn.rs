@@ -1,0 +1,179 @@
+//! What one answer needs at hand: the prompt, the way out, and a word from whoever cancels.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::{Instant, sleep_until};
+
+use super::pieces::pieces;
+use super::update;
+use crate::engine::outlet::Closed;
+use crate::engine::{Cancel, HistoryError, Opening, Outlet, Prompt, StopReason, TurnError};
+
+/// Why an answer ends before its end.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The client cancelled the turn.
+    Cancelled,
+    /// The turn failed.
+    Failed(TurnError),
+}
+
+impl From<Closed> for Stop {
+    fn from(closed: Closed) -> Self {
+        Self::Failed(closed.into())
+    }
+}
+
+impl From<HistoryError> for Stop {
+    fn from(error: HistoryError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// How a part of an answer ended.
+pub(super) type Sent = Result<(), Stop>;
+
+/// How an answer ended.
+pub(super) type Done = Result<StopReason, Stop>;
+
+/// Whose words a message holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Voice {
+    /// The agent's answer.
+    Answer,
+    /// The agent's thoughts.
+    Thought,
+}
+
+/// A message that is being sent, chunk by chunk.
+#[derive(Debug)]
+pub(super) struct Message {
+    id: String,
+    voice: Voice,
+}
+
+/// One turn that is being answered.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    /// What the user sent.
+    pub(super) prompt: &'a Prompt,
+    opening: &'a Opening,
+    out: &'a Outlet,
+    cancel: &'a Cancel,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn that has not sent anything yet.
+    pub(super) fn new(
+        opening: &'a Opening,
+        prompt: &'a Prompt,
+        out: &'a Outlet,
+        cancel: &'a Cancel,
+    ) -> Self {
+        Self {
+            prompt,
+            opening,
+            out,
+            cancel,
+        }
+    }
+
+    /// The session's working directory.
+    pub(super) fn cwd(&self) -> &str {
+        &self.opening.place.cwd
+    }
+
+    /// How many prompts came before this one.
+    pub(super) fn earlier_prompts(&self) -> u64 {
+        self.opening.history.prompts()
+    }
+
+    /// An earlier prompt, counted from 0. It is read on a thread of its own, since it may be large
+    /// and come from a slow disk.
+    pub(super) async fn earlier_prompt(&self, index: u64) -> Result<Prompt, HistoryError> {
+        let history = Arc::clone(&self.opening.history);
+        let reading = tokio::task::spawn_blocking(move || history.prompt(index));
+        reading.await.unwrap_or_else(|_| {
+            Err(HistoryError {
+                index,
+                reason: "reading it was broken off".to_owned(),
+            })
+        })
+    }
+
+    /// A new tool call's id.
+    pub(super) fn new_tool_call(&self) -> String {
+        self.opening.ids.tool_call()
+    }
+
+    /// Begins a message. What is said without anything of another kind in between belongs into
+    /// one; a thought, a tool call or a plan ends it.
+    pub(super) fn begin(&self, voice: Voice) -> Message {
+        Message {
+            id: self.opening.ids.message(),
+            voice,
+        }
+    }
+
+    /// Says something in a message, in as many chunks as [`pieces`] makes of it.
+    pub(super) async fn say(&self, message: &Message, text: &str) -> Sent {
+        for piece in pieces(text) {
+            self.chunk(message, &update::Block::Text { text: piece })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Sends one chunk with any content block.
+    pub(super) async fn chunk(&self, message: &Message, block: &impl Serialize) -> Sent {
+        let kind = match message.voice {
+            Voice::Answer => "agent_message_chunk",
+            Voice::Thought => "agent_thought_chunk",
+        };
+        self.send(update::chunk(kind, &message.id, block)).await
+    }
+
+    /// Says something in a message of its own.
+    pub(super) async fn say_alone(&self, voice: Voice, text: &str) -> Sent {
+        self.say(&self.begin(voice), text).await
+    }
+
+    /// Says something in a message of its own and ends the turn.
+    pub(super) async fn say_all(&self, text: &str) -> Done {
+        self.say_alone(Voice::Answer, text).await?;
+        Ok(StopReason::EndTurn)
+    }
+
+    /// Sends an update, unless the turn is cancelled before it is taken.
+    pub(super) async fn send(&self, update: String) -> Sent {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Stop::Cancelled),
+            sent = self.out.update(update) => Ok(sent?),
+        }
+    }
+
+    /// Sends an update also if the turn is cancelled: it closes something that was begun.
+    pub(super) async fn send_regardless(&self, update: String) -> Sent {
+        Ok(self.out.update(update).await?)
+    }
+
+    /// Waits for some time.
+    pub(super) async fn pause(&self, time: Duration) -> Sent {
+        if time.is_zero() {
+            return Ok(());
+        }
+        self.wait_until(Instant::now() + time).await
+    }
+
+    /// Waits for a moment to come.
+    pub(super) async fn wait_until(&self, moment: Instant) -> Sent {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Stop::Cancelled),
+            () = sleep_until(moment) => Ok(()),
+        }
+    }
+}
