@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_client_protocol::{Agent, ConnectTo, Lines, UntypedMessage};
+use agent_client_protocol::{Agent, Lines, UntypedMessage};
 
 use crate::engine::Engine;
 use crate::index::Catalog;

@@ -20,7 +20,6 @@ use super::reply::Reply;
 use super::seat::Seat;
 
 /// One session of one connection.
-#[derive(Debug)]
 pub(super) struct Actor {
     pub(super) id: SessionId,
     pub(super) deps: Arc<Deps>,
@@ -34,7 +33,6 @@ pub(super) struct Actor {
 }
 
 /// An engine at work, on a task of its own.
-#[derive(Debug)]
 pub(super) struct RunningTurn {
     pub(super) updates: mpsc::Receiver<String>,
     pub(super) canceller: Canceller,

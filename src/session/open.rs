@@ -118,7 +118,7 @@ impl Actor {
         }
         // The old lock must go before the log can be locked and recovered anew.
         seat.hold = Hold::Shared;
-        let Opened { log, scan } =
+        let Opened { log, scan, .. } =
             blocking(|| store.open_log(&self.id)).map_err(|error| storage(&error))?;
         seat.hold = Hold::Own(log);
         seat.broken = false;
@@ -192,7 +192,12 @@ impl Actor {
 /// Locks the log for this process or, while somebody else has it, reads it as it stands.
 fn lock_or_read(store: &Store, id: &crate::sys::SessionId) -> Result<(Hold, Scan), Refusal> {
     match store.open_log(id) {
-        Ok(Opened { log, scan }) => Ok((Hold::Own(log), scan)),
+        Ok(Opened { log, scan, kept_aside }) => {
+            if let Some(path) = kept_aside {
+                tracing::warn!(session = %id, path = %path.display(), "cut a torn end, kept aside");
+            }
+            Ok((Hold::Own(log), scan))
+        }
         Err(error @ StoreError::InUse { .. }) => {
             tracing::info!(session = %id, %error, "opened for reading only");
             let scan = store.read(id).and_then(|mut reader| reader.scan());

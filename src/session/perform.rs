@@ -113,7 +113,7 @@ impl Actor {
         Ok(())
     }
 
-    async fn send_live(&self, payload: &str) {
+    async fn send_live(&mut self, payload: &str) {
         let line = live_line(self.id.as_str(), payload);
         // A client that is gone needs no update; the log has it.
         self.deps.wire.writer.control(&line).await.ok();
@@ -206,13 +206,13 @@ impl Actor {
         Ok(())
     }
 
-    async fn announce(&self) {
+    async fn announce(&mut self) {
         let Some(commands) = self.seat.as_ref().and_then(|seat| seat.commands.as_deref()) else {
             return;
         };
-        self.send_live(&format!(
+        let update = format!(
             r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
-        ))
-        .await;
+        );
+        self.send_live(&update).await;
     }
 }

@@ -76,6 +76,6 @@ fn refused(refusal: ListError) -> Error {
         ListError::Cursor => {
             error::invalid_params("`cursor` is not one that this list has given out")
         }
-        ListError::Storage(_) => Error::new(-32603, refusal.to_string()),
+        _ => Error::new(-32603, refusal.to_string()),
     }
 }

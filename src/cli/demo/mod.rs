@@ -1,0 +1,114 @@
+//! `rejoin demo`: a conversation survives `kill -9`, shown with real processes of this program.
+
+mod columns;
+mod peer;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::record::transcript::Transcript;
+
+use super::exit::Failure;
+use super::output::{Output, printable};
+use columns::{Columns, Paint};
+use peer::Peer;
+
+/// What the demo says to the agent, in order.
+const PROMPTS: [&str; 2] = ["My name is Ada. Please remember it.", "/demo"];
+/// The prompt that is being answered when the agent is killed.
+const LAST: &str = "/slow 60";
+/// How many pieces of that answer are seen before the kill.
+const PIECES: usize = 6;
+
+/// How to show it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Keep the demo's store in this folder instead of a temporary one that is removed.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, output: &mut Output) -> Result<(), Failure> {
+    match &args.keep {
+        Some(folder) => {
+            let folder = std::path::absolute(folder).map_err(|error| {
+                Failure::new(format!("cannot find {}: {error}", folder.display()))
+            })?;
+            show(&folder, output)
+        }
+        None => {
+            let folder = std::env::temp_dir().join(format!("rejoin-demo-{}", std::process::id()));
+            let result = show(&folder, output);
+            std::fs::remove_dir_all(&folder).ok();
+            result
+        }
+    }
+}
+
+fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
+    let paint = Paint::new(output.colour());
+    let say = |output: &mut Output, text: String| {
+        output.line(text).and_then(|()| output.flush())
+    };
+
+    let mut agent = Peer::start(folder)?;
+    say(output, paint.head("1. An editor starts the agent and talks to it."))?;
+    agent.request("initialize", json!({ "protocolVersion": 1 }))?;
+    let place = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
+    let session = agent.request("session/new", place.clone())?;
+    let Some(session) = session["sessionId"].as_str().map(str::to_owned) else {
+        return Err(Failure::new("the agent gave no session id"));
+    };
+    say(output, format!("   process {}, session {session}\n", agent.id()))?;
+
+    let mut live = Transcript::default();
+    for text in PROMPTS {
+        let prompt = prompt(&session, text);
+        live.user_prompt(None, &prompt.to_string());
+        agent.request_folding("session/prompt", prompt, &mut live)?;
+    }
+    let last = prompt(&session, LAST);
+    live.user_prompt(None, &last.to_string());
+    agent.begin("session/prompt", last)?;
+    agent.fold_updates(PIECES, &mut live)?;
+
+    say(output, paint.head("2. It is killed in the middle of an answer: no warning, no goodbye."))?;
+    let killed = agent.id();
+    agent.kill(&mut live)?;
+    say(output, format!("   kill -9 {killed}\n"))?;
+
+    say(output, paint.head("3. A new process loads the session."))?;
+    let mut agent = Peer::start(folder)?;
+    agent.request("initialize", json!({ "protocolVersion": 1 }))?;
+    let mut load = place;
+    load["sessionId"] = session.clone().into();
+    let mut replayed = Transcript::default();
+    let count = agent.request_folding("session/load", load, &mut replayed)?;
+    say(output, format!("   process {}, {count} updates replayed\n", agent.id()))?;
+
+    let live = verdict::shown(&live);
+    let replayed = verdict::shown(&replayed);
+    Columns::new(paint).print(&live, &replayed, output)?;
+    let verdict = verdict::compare(&live, &replayed);
+    say(output, format!("\n   {}\n", paint.verdict(&verdict)))?;
+
+    say(output, paint.head("4. The next prompt has the whole context."))?;
+    let question = "What did I tell you?";
+    let mut answer = Transcript::default();
+    agent.request_folding("session/prompt", prompt(&session, question), &mut answer)?;
+    say(output, format!("   you    {question}"))?;
+    let answer = answer.text();
+    let answer = answer.strip_prefix("agent: ").unwrap_or(&answer);
+    for (at, line) in answer.trim().lines().enumerate() {
+        let who = if at == 0 { "agent" } else { "" };
+        say(output, format!("   {who:<6} {}", printable(line)))?;
+    }
+    agent.leave()?;
+    verdict.into_result()
+}
+
+fn prompt(session: &str, text: &str) -> serde_json::Value {
+    json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
+}

@@ -1,0 +1,119 @@
+//! Compares what was seen with what came back.
+
+use serde_json::Value;
+
+use crate::cli::exit::Failure;
+use crate::record::transcript::{Entry, Role, Transcript};
+
+/// Whether a replay shows what was seen live.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Entry by entry the same.
+    Equal(usize),
+    /// The same, and so many characters more at the very end: they were in the log already, but
+    /// had not left the process when it was killed.
+    Ahead(usize, usize),
+    /// The entry at which they part, counted from 1.
+    Different(usize),
+}
+
+impl Verdict {
+    /// Whether nothing that was seen is missing.
+    pub(super) fn is_good(&self) -> bool {
+        !matches!(self, Self::Different(_))
+    }
+
+    /// In words.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Equal(count) => format!("EQUAL: all {count} entries came back as they were seen"),
+            Self::Ahead(count, more) => format!(
+                "EQUAL: all {count} entries came back, the last with {more} characters that were \
+                 logged but not sent when the agent died"
+            ),
+            Self::Different(at) => format!("DIFFERENT from entry {at} on"),
+        }
+    }
+
+    /// A failure, if something is missing.
+    pub(super) fn into_result(self) -> Result<(), Failure> {
+        if self.is_good() { Ok(()) } else { Err(Failure::new("the replay differs from what was seen")) }
+    }
+}
+
+/// What a person sees of a transcript: everything but the ids of the user's own messages, which
+/// the client learns from the replay only.
+pub(super) fn shown(transcript: &Transcript) -> Vec<Entry> {
+    let mut entries = transcript.entries.clone();
+    for entry in &mut entries {
+        if let Entry::Message { role: Role::User, message_id, .. } = entry {
+            *message_id = None;
+        }
+    }
+    entries
+}
+
+/// Compares entry by entry.
+pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> Verdict {
+    let same = live.iter().zip(replayed).take_while(|(live, replayed)| live == replayed).count();
+    if same == live.len() && same == replayed.len() {
+        return Verdict::Equal(same);
+    }
+    if same + 1 == live.len()
+        && live.len() == replayed.len()
+        && let Some(more) = extends(&live[same], &replayed[same])
+    {
+        return Verdict::Ahead(live.len(), more);
+    }
+    Verdict::Different(same + 1)
+}
+
+/// How many characters `longer` has beyond `shorter`, if both are the same text message.
+fn extends(shorter: &Entry, longer: &Entry) -> Option<usize> {
+    match (shorter, longer) {
+        (
+            Entry::Message { role: Role::Agent, message_id: a, blocks: short, .. },
+            Entry::Message { role: Role::Agent, message_id: b, blocks: long, .. },
+        ) if a == b => match (short.as_slice(), long.as_slice()) {
+            ([short], [long]) => {
+                let text = |block: &Value| block["text"].as_str().map(str::to_owned);
+                let (short, long) = (text(short)?, text(long)?);
+                long.strip_prefix(&short).map(|rest| rest.chars().count())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transcript(texts: &[&str]) -> Vec<Entry> {
+        let mut transcript = Transcript::default();
+        for (at, text) in texts.iter().enumerate() {
+            let content = serde_json::json!({ "type": "text", "text": text });
+            transcript.update(
+                &serde_json::json!({
+                    "sessionUpdate": "agent_message_chunk",
+                    "messageId": format!("m{at}"),
+                    "content": content,
+                })
+                .to_string(),
+            );
+        }
+        shown(&transcript)
+    }
+
+    #[test]
+    fn tells_equal_ahead_and_different() {
+        let live = transcript(&["a", "b"]);
+        assert_eq!(compare(&live, &transcript(&["a", "b"])), Verdict::Equal(2));
+        assert_eq!(compare(&live, &transcript(&["a", "bcd"])), Verdict::Ahead(2, 2));
+        assert_eq!(compare(&live, &transcript(&["a"])), Verdict::Different(2));
+        assert_eq!(compare(&live, &transcript(&["a", "x"])), Verdict::Different(2));
+        assert_eq!(compare(&live, &transcript(&["x", "b"])), Verdict::Different(1));
+        assert_eq!(compare(&live, &transcript(&["a", "b", "c"])), Verdict::Different(3));
+    }
+}

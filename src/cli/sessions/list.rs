@@ -1,0 +1,90 @@
+//! `rejoin sessions list`.
+
+use serde_json::{Value, json};
+
+use crate::cli::exit::Failure;
+use crate::cli::output::{Output, printable};
+use crate::index::{Catalog, Filter, Listed};
+use crate::sys::path;
+
+use super::print_json;
+
+/// How many sessions are asked for at once.
+const PAGE: usize = 1000;
+
+/// What to list.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Only sessions that work in this folder.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<std::path::PathBuf>,
+    /// At most so many.
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
+    if args.json { print_json(output, &json!([])) } else { Ok(()) }
+}
+
+pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let cwd = args.cwd.as_ref().map(std::path::absolute).transpose().map_err(|error| {
+        Failure::new(format!("cannot tell which folder is meant by --cwd: {error}"))
+    })?;
+    let filter = Filter { cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())) };
+    let limit = args.limit.unwrap_or(usize::MAX);
+    let mut listed = Vec::new();
+    let mut cursor = None;
+    while listed.len() < limit {
+        let page = catalog
+            .list(&filter, cursor.as_deref(), PAGE.min(limit - listed.len()))
+            .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
+        listed.extend(page.sessions);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if args.json {
+        return print_json(output, &listed.iter().map(as_json).collect());
+    }
+    for session in &listed {
+        let summary = &session.summary;
+        // Minutes are enough to tell one's sessions apart; JSON has the rest.
+        let when = summary.updated_at.as_deref().and_then(|at| at.get(..16)).unwrap_or_default();
+        let title = summary.title.as_deref().unwrap_or("(no text)");
+        output.line(format!(
+            "{}  {}  {:>4} prompts  {}  {}",
+            session.id,
+            when.replace('T', " "),
+            summary.prompts,
+            one_line(&summary.cwd),
+            one_line(title)
+        ))?;
+        if output.closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn one_line(text: &str) -> String {
+    printable(&text.replace(['\n', '\t'], " "))
+}
+
+fn as_json(session: &Listed) -> Value {
+    let summary = &session.summary;
+    json!({
+        "sessionId": session.id.as_str(),
+        "title": summary.title,
+        "cwd": summary.cwd,
+        "additionalDirectories": summary.additional_directories,
+        "createdAt": summary.created_at,
+        "updatedAt": summary.updated_at,
+        "prompts": summary.prompts,
+        "bytes": summary.scanned,
+    })
+}

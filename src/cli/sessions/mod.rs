@@ -1,0 +1,83 @@
+//! `rejoin sessions`: what is kept, seen without a client.
+
+mod delete;
+mod list;
+mod restore;
+mod show;
+mod verify;
+
+use std::sync::Arc;
+
+use clap::Subcommand;
+
+use crate::index::Catalog;
+use crate::session::logs::StoreLogs;
+use crate::store::{Durability, Store};
+use crate::sys::{SessionId, Sys};
+
+use super::exit::{Failure, NOT_FOUND};
+use super::output::Output;
+use super::{Global, store};
+
+/// What to do with the sessions.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the sessions that were prompted, newest first.
+    List(list::Args),
+    /// Show a conversation.
+    Show(show::Args),
+    /// Move sessions to the trash.
+    Delete(delete::Args),
+    /// Bring a session back from the trash; without an id, list what is there.
+    Restore(restore::Args),
+    /// Check that logs can be read whole. Changes nothing.
+    Verify(verify::Args),
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let root = store::root(global)?;
+    // Looking at a store that is not there makes none.
+    if !root.is_dir() {
+        return match &args.command {
+            Command::List(args) => list::empty(args, output),
+            Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
+            _ => Err(Failure::with_code(NOT_FOUND, "there are no sessions")
+                .hint(format!("the store would be {}; name another with --store", root.display()))),
+        };
+    }
+    let sys = Sys::real();
+    let store = Store::open(&root, sys.clone(), Durability::Turn)?;
+    match &args.command {
+        Command::List(args) => list::run(&catalog(&store, &sys), args, output),
+        Command::Show(args) => show::run(&store, args, output),
+        Command::Delete(args) => delete::run(&store, &catalog(&store, &sys), args, output),
+        Command::Restore(args) => restore::run(&store, args, output),
+        Command::Verify(args) => verify::run(&store, args, output),
+    }
+}
+
+fn catalog(store: &Store, sys: &Sys) -> Catalog {
+    let path = sys.disk.native_path(&store.root().join("index.sqlite"));
+    Catalog::open(path.as_deref(), Arc::new(StoreLogs(store.clone())), sys)
+}
+
+/// Reads an id from the command line.
+fn id(text: &str) -> Result<SessionId, Failure> {
+    SessionId::parse(text).ok_or_else(|| {
+        Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"))
+            .hint("`rejoin sessions list` shows the sessions there are")
+    })
+}
+
+/// Prints a value as indented JSON.
+fn print_json(output: &mut Output, value: &serde_json::Value) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
+    output.line(text)
+}

@@ -1,0 +1,67 @@
+//! `rejoin sessions show`.
+
+use serde_json::{Value, json};
+
+use crate::cli::exit::Failure;
+use crate::cli::output::{Output, printable};
+use crate::record::Kind;
+use crate::record::transcript::Transcript;
+use crate::store::Store;
+
+use super::{id, print_json};
+
+/// What to show.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The session's id.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print a JSON object: the header, what the conversation folds to, and what damage there is.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let id = id(&args.id)?;
+    let mut reader = store.read(&id)?;
+    let mut transcript = Transcript::default();
+    let mut ends = Vec::new();
+    while let Some(entry) = reader.next()? {
+        transcript.record(&entry.record);
+        if entry.record.kind == Kind::End {
+            let end: Value = serde_json::from_str(entry.record.payload).unwrap_or_default();
+            ends.push(end);
+        }
+    }
+    let damage: Vec<_> = reader.damage().to_vec();
+    let header = reader.header();
+    if args.json {
+        let damage = damage.iter().map(|damage| {
+            json!({
+                "line": damage.line, "byte": damage.offset, "length": damage.len,
+                "reason": damage.reason.to_string(),
+            })
+        });
+        return print_json(
+            output,
+            &json!({
+                "header": header,
+                "entries": transcript.entries,
+                "state": transcript.state,
+                "turnEnds": ends,
+                "damage": damage.collect::<Vec<_>>(),
+            }),
+        );
+    }
+    output.line(format!("{id}  {}", printable(&header.place.cwd)))?;
+    output.line("")?;
+    output.line(printable(transcript.text().trim_end()))?;
+    if let Some(end) = ends.last().filter(|end| end["stopReason"] != "end_turn") {
+        output.line("")?;
+        output.line(printable(&format!("The last turn did not end normally: {end}")))?;
+    }
+    for damage in damage {
+        output.line(format!("Damage: {damage}"))?;
+    }
+    Ok(())
+}
