@@ -189,15 +189,13 @@ pub fn string_body(text: &[u8], value: &Range<usize>) -> Option<Range<usize>> {
 /// what it does not: lone surrogate escapes become U+FFFD, numbers beyond its range and what
 /// nests deeper than 128 levels become strings of their own text. `None` if it is no JSON.
 pub fn tree(text: &str) -> Option<Value> {
-    match serde_json::from_str(text) {
-        Ok(value) => Some(value),
-        Err(_) => {
-            let start = skip_space(text.as_bytes(), 0);
-            let end = value_end(text.as_bytes(), start)?;
-            let alone = skip_space(text.as_bytes(), end) == text.len();
-            alone.then(|| lenient(text, start..end, 0)).flatten()
-        }
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
     }
+    let start = skip_space(text.as_bytes(), 0);
+    let end = value_end(text.as_bytes(), start)?;
+    let alone = skip_space(text.as_bytes(), end) == text.len();
+    alone.then(|| lenient(text, start..end, 0)).flatten()
 }
 
 fn lenient(text: &str, range: Range<usize>, depth: usize) -> Option<Value> {
