@@ -6,6 +6,7 @@
 //! further down this list.
 
 pub mod engine;
+pub mod replay;
 pub mod record;
 pub mod sys;
 pub mod wire;

@@ -3,6 +3,9 @@
 pub mod header;
 pub mod kind;
 pub mod line;
+pub mod transcript;
+pub mod render;
+pub mod json;
 
 pub use header::Header;
 pub use kind::Kind;

@@ -1,0 +1,273 @@
+//! The fold that defines a session's state: what a client has on its screen after all updates.
+//!
+//! Live stream, log and replay are equal if they fold to the same transcript. The rules follow
+//! the protocol's version 1: chunks extend the message they are adjacent to, tool calls are
+//! upserted by id, each plan stands where it was sent, snapshots are state and not history.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{Kind, Record, json};
+
+/// Updates that say how things are now. Only the last of each counts, and none is history.
+pub const SNAPSHOTS: [&str; 5] = [
+    "available_commands_update",
+    "config_option_update",
+    "current_mode_update",
+    "session_info_update",
+    "usage_update",
+];
+
+/// A conversation as it stands after a number of updates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Transcript {
+    /// What was said and done, in order.
+    pub entries: Vec<Entry>,
+    /// The last snapshot of each kind, by the name of its update.
+    pub state: BTreeMap<String, Value>,
+    /// Where each tool call stands among the entries, by its id.
+    #[serde(skip)]
+    calls: HashMap<String, usize>,
+}
+
+/// One thing that was said or done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(
+    tag = "entry",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum Entry {
+    /// A message, or as much of it as stands in one place.
+    Message {
+        /// Who speaks.
+        role: Role,
+        /// The message's id, if any of its chunks had one.
+        message_id: Option<String>,
+        /// Its content. Adjacent text blocks that differ in nothing but their text are one.
+        blocks: Vec<Value>,
+        /// What else its chunks had, such as `_meta`; the last of each name.
+        extra: Map<String, Value>,
+    },
+    /// A tool call, where it was begun.
+    ToolCall {
+        /// Its id.
+        id: String,
+        /// All its fields with all its updates applied.
+        call: Map<String, Value>,
+    },
+    /// One complete plan.
+    Plan {
+        /// The update without its name.
+        plan: Map<String, Value>,
+    },
+    /// An update of a kind that has no rule here.
+    Other {
+        /// The update as it came.
+        update: Value,
+    },
+}
+
+/// Who speaks in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The user.
+    User,
+    /// The agent, to the user.
+    Agent,
+    /// The agent, to itself.
+    Thought,
+}
+
+impl Role {
+    /// The role of a chunk, by the name of its update.
+    pub fn of_chunk(name: &str) -> Option<Self> {
+        match name {
+            "user_message_chunk" => Some(Self::User),
+            "agent_message_chunk" => Some(Self::Agent),
+            "agent_thought_chunk" => Some(Self::Thought),
+            _ => None,
+        }
+    }
+}
+
+impl Transcript {
+    /// Takes one record of a log. Kinds that are neither prompt nor update change nothing.
+    pub fn record(&mut self, record: &Record<'_>) {
+        match record.kind {
+            Kind::Prompt => self.user_prompt(record.id, record.payload),
+            Kind::Update => self.update(record.payload),
+            Kind::UpdateParams => self.params(record.payload),
+            _ => {}
+        }
+    }
+
+    /// Takes a prompt: `params` is the JSON of the request's parameters. Folds as the chunks do
+    /// that the prompt is replayed as.
+    pub fn user_prompt(&mut self, message_id: Option<&str>, params: &str) {
+        let Some(Value::Object(mut params)) = json::tree(params) else {
+            return;
+        };
+        if let Some(Value::Array(blocks)) = params.remove("prompt") {
+            for block in blocks {
+                let id = message_id.map(ToOwned::to_owned);
+                self.chunk(Role::User, id, block, Map::new());
+            }
+        }
+    }
+
+    /// Takes one update: the JSON of the `update` object. What is no such object is kept as
+    /// [`Entry::Other`].
+    pub fn update(&mut self, update_json: &str) {
+        let update = json::tree(update_json);
+        self.take(update.unwrap_or_else(|| Value::String(update_json.to_owned())));
+    }
+
+    /// Takes a whole line of the protocol; one that is no `session/update` changes nothing.
+    ///
+    /// What stands beside `update` in the notification is about its delivery and not part of the
+    /// conversation.
+    pub fn notification(&mut self, line: &str) {
+        let Some(Value::Object(mut message)) = json::tree(line) else {
+            return;
+        };
+        if message.get("method").and_then(Value::as_str) != Some("session/update") {
+            return;
+        }
+        if let Some(Value::Object(mut params)) = message.remove("params")
+            && let Some(update) = params.remove("update")
+        {
+            self.take(update);
+        }
+    }
+
+    /// Takes the parameters of a notification, as an `update_params` record has them.
+    fn params(&mut self, params: &str) {
+        if let Some(Value::Object(mut params)) = json::tree(params)
+            && let Some(update) = params.remove("update")
+        {
+            self.take(update);
+        }
+    }
+
+    fn take(&mut self, update: Value) {
+        let name = update.get("sessionUpdate").and_then(Value::as_str);
+        let name = name.unwrap_or_default().to_owned();
+        let left = match update {
+            Value::Object(members) => self.known(&name, members),
+            other => Err(other),
+        };
+        if let Err(update) = left {
+            self.entries.push(Entry::Other { update });
+        }
+    }
+
+    /// Takes an update that a rule fits; gives it back if none does.
+    fn known(&mut self, name: &str, mut members: Map<String, Value>) -> Result<(), Value> {
+        if let Some(role) = Role::of_chunk(name) {
+            let id = match members.get("messageId") {
+                None | Some(Value::Null) => None,
+                Some(Value::String(id)) => Some(id.clone()),
+                Some(_) => return Err(Value::Object(members)),
+            };
+            let Some(block) = members.remove("content") else {
+                return Err(Value::Object(members));
+            };
+            members.retain(|key, _| key != "sessionUpdate" && key != "messageId");
+            self.chunk(role, id, block, members);
+        } else if name == "tool_call" || name == "tool_call_update" {
+            let Some(Value::String(id)) = members.get("toolCallId") else {
+                return Err(Value::Object(members));
+            };
+            let id = id.clone();
+            members.retain(|key, _| key != "sessionUpdate");
+            self.tool_call(id, members);
+        } else if name == "plan" {
+            members.retain(|key, _| key != "sessionUpdate");
+            self.entries.push(Entry::Plan { plan: members });
+        } else if SNAPSHOTS.contains(&name) {
+            self.state.insert(name.to_owned(), Value::Object(members));
+        } else if name != "notice" {
+            // A notice is an event that passes; the protocol keeps it out of the history.
+            return Err(Value::Object(members));
+        }
+        Ok(())
+    }
+
+    /// Extends the last message, or begins one. Two ids that differ are two messages; where one
+    /// is missing, adjacent chunks of one role belong together, as clients show them.
+    fn chunk(&mut self, role: Role, id: Option<String>, block: Value, more: Map<String, Value>) {
+        if let Some(Entry::Message {
+            role: last_role,
+            message_id,
+            blocks,
+            extra,
+        }) = self.entries.last_mut()
+            && *last_role == role
+            && (message_id.is_none() || id.is_none() || *message_id == id)
+        {
+            if message_id.is_none() {
+                *message_id = id;
+            }
+            extra.extend(more);
+            if let Some(block) = append_text(blocks, block) {
+                blocks.push(block);
+            }
+            return;
+        }
+        self.entries.push(Entry::Message {
+            role,
+            message_id: id,
+            blocks: vec![block],
+            extra: more,
+        });
+    }
+
+    /// Begins a tool call, or applies an update to one: a field that is given replaces the one
+    /// before, collections as a whole. `null` leaves a field alone, except for raw input and
+    /// output, of which it is a value.
+    fn tool_call(&mut self, new: String, fields: Map<String, Value>) {
+        let place = self
+            .calls
+            .get(&new)
+            .and_then(|at| self.entries.get_mut(*at));
+        if let Some(Entry::ToolCall { call, .. }) = place {
+            for (key, value) in fields {
+                if !value.is_null() || key == "rawInput" || key == "rawOutput" {
+                    call.insert(key, value);
+                }
+            }
+        } else {
+            let call = fields;
+            self.calls.insert(new.clone(), self.entries.len());
+            self.entries.push(Entry::ToolCall { id: new, call });
+        }
+    }
+}
+
+/// Appends the text of `block` to the last block if nothing else tells them apart; gives the
+/// block back if something does.
+fn append_text(blocks: &mut [Value], block: Value) -> Option<Value> {
+    let (Some(Value::Object(last)), Value::Object(next)) = (blocks.last_mut(), &block) else {
+        return Some(block);
+    };
+    let alike = next.get("type").and_then(Value::as_str) == Some("text")
+        && next.len() == last.len()
+        && next
+            .iter()
+            .all(|(key, value)| key == "text" || last.get(key) == Some(value));
+    match (last.get_mut("text"), next.get("text")) {
+        (Some(Value::String(text)), Some(Value::String(more))) if alike => {
+            text.push_str(more);
+            None
+        }
+        _ => Some(block),
+    }
+}
+
+#[cfg(test)]
+#[path = "transcript_tests.rs"]
+mod tests;

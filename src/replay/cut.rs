@@ -1,0 +1,104 @@
+//! Makes a message that is too long for one line shorter, in the replay only, and says so.
+//!
+//! First the longest strings lose their middle, all down to the same length, the longest one that
+//! makes the line fit; image, audio and binary blocks longer than that give way to a text block
+//! that tells what was there. If that is not enough, the large members of the update become stubs
+//! of the form the protocol's schema wants; if even that is not enough, a message says that an
+//! update stood here. Ids and the names of kinds are never shortened.
+
+use std::ops::Range;
+
+use super::envelope::{Envelope, TAIL};
+use super::{spots, stub};
+
+/// The most that the note of a cut takes.
+const CUT_NOTE: usize = 48;
+
+/// A message that is too long.
+#[derive(Debug)]
+pub(super) struct Oversize<'a> {
+    /// The line as it should be, with its newline.
+    pub(super) line: &'a [u8],
+    /// The brace that closes our note in it.
+    pub(super) note_end: usize,
+    /// Where its `update` lies.
+    pub(super) update: Range<usize>,
+    /// When it was recorded.
+    pub(super) at: &'a str,
+}
+
+impl Oversize<'_> {
+    /// Writes a line of at most `limit` bytes in the place of this one.
+    pub(super) fn cut(&self, envelope: &Envelope, limit: usize, out: &mut Vec<u8>) {
+        if self.shorten(limit, out) {
+            return;
+        }
+        let start = out.len();
+        self.stub(envelope, out);
+        if out.len() - start > limit {
+            out.truncate(start);
+            self.mention(envelope, out);
+        }
+    }
+
+    /// Shortens strings and media until the line fits; false, with nothing written, if they are
+    /// not what makes it long.
+    fn shorten(&self, limit: usize, out: &mut Vec<u8>) -> bool {
+        let need = (self.line.len() + CUT_NOTE).saturating_sub(limit);
+        let Some(cuts) = spots::cuts(self.line, need) else {
+            return false;
+        };
+        let removed = cuts.iter().map(|cut| cut.range.len()).sum();
+        let note = note(removed);
+        let our_note = (self.note_end..self.note_end, note.as_slice());
+        let cuts = cuts
+            .iter()
+            .map(|cut| (cut.range.clone(), cut.instead.as_slice()));
+        let mut edits: Vec<_> = cuts.chain([our_note]).collect();
+        edits.sort_by_key(|(range, _)| range.start);
+        let mut copied = 0;
+        for (range, instead) in edits {
+            out.extend_from_slice(&self.line[copied..range.start]);
+            out.extend_from_slice(instead);
+            copied = range.end;
+        }
+        out.extend_from_slice(&self.line[copied..]);
+        true
+    }
+
+    /// Writes the update with its large members replaced by stubs, and nothing beside it.
+    fn stub(&self, envelope: &Envelope, out: &mut Vec<u8>) {
+        let update = &self.line[self.update.clone()];
+        let (stub, mut removed) = stub::of_update(update);
+        removed += self.beside(envelope);
+        envelope.open(self.at, &note(removed), out);
+        out.extend(stub);
+        out.extend_from_slice(TAIL);
+    }
+
+    /// Writes a message that says that there was an update.
+    fn mention(&self, envelope: &Envelope, out: &mut Vec<u8>) {
+        let removed = self.update.len() + self.beside(envelope);
+        envelope.open(self.at, &note(removed), out);
+        out.extend_from_slice(b"{\"sessionUpdate\":\"agent_message_chunk\",\"content\":");
+        out.extend(spots::text_block(&spots::marker(removed)));
+        out.push(b'}');
+        out.extend_from_slice(TAIL);
+    }
+
+    /// How many bytes stand beside the update that are none of ours.
+    fn beside(&self, envelope: &Envelope) -> usize {
+        let mut ours = Vec::new();
+        envelope.open(self.at, b"", &mut ours);
+        let ours = ours.len() + TAIL.len() + self.update.len();
+        self.line.len().saturating_sub(ours)
+    }
+}
+
+fn note(removed: usize) -> Vec<u8> {
+    format!(",\"cut\":{{\"bytes\":{removed}}}").into_bytes()
+}
+
+#[cfg(test)]
+#[path = "cut_tests.rs"]
+mod tests;

@@ -1,0 +1,236 @@
+//! Joins adjacent text chunks of one message into one, by joining their escaped text.
+//!
+//! Two chunks are joined if nothing but their text could be told apart afterwards: the same kind,
+//! the same message id or none, a text block with no annotations, `_meta` or members unknown to
+//! us. A chunk that ends in one half of an escaped surrogate pair is never joined with one that
+//! begins with the other half: apart they are two broken characters, together they would be one
+//! whole character that nobody sent.
+
+use std::ops::Range;
+
+use crate::record::json;
+
+use super::envelope::{Envelope, TAIL};
+use super::split;
+
+/// How long a joined chunk may become.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of escaped text.
+    pub(super) text: usize,
+    /// Bytes of the line.
+    pub(super) line: usize,
+}
+
+/// A chunk that may be joined with others.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chunk<'a> {
+    /// The JSON of its kind.
+    kind: &'a [u8],
+    /// The JSON of its message id; empty if it has none.
+    id: &'a [u8],
+    /// Its text, inside the quotes.
+    text: Range<usize>,
+}
+
+/// Reads an update as a chunk that may be joined with others; `None` for any other.
+pub(super) fn chunk(update: &[u8]) -> Option<Chunk<'_>> {
+    let (mut kind, mut id, mut text) = (None, None, None);
+    let mut parts = json::members(update, 0)?;
+    while let Some(member) = parts.member() {
+        let value = &update[member.value.clone()];
+        let before = match &update[member.key] {
+            b"sessionUpdate" => match value {
+                b"\"agent_message_chunk\"" | b"\"agent_thought_chunk\"" => kind.replace(value),
+                _ => return None,
+            },
+            b"messageId" if value == b"null" || value[0] == b'"' => id.replace(value),
+            b"content" => {
+                let seen = text.replace(plain_text(update, &member.value)?);
+                seen.is_some().then_some(value)
+            }
+            _ => return None,
+        };
+        if before.is_some() {
+            return None;
+        }
+    }
+    (parts.end() == Some(update.len())).then_some(Chunk {
+        kind: kind?,
+        id: id.unwrap_or_default(),
+        text: text?,
+    })
+}
+
+/// The text of a text block that has nothing but its text.
+fn plain_text(update: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
+    let mut parts = json::members(update, content.start)?;
+    let (one, other) = (parts.member()?, parts.member()?);
+    let (kind, text) = if &update[one.key.clone()] == b"type" {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let plain = parts.member().is_none()
+        && parts.end() == Some(content.end)
+        && &update[kind.key] == b"type"
+        && &update[kind.value] == b"\"text\""
+        && &update[text.key] == b"text";
+    plain.then(|| json::string_body(update, &text.value))?
+}
+
+/// The chunk that waits for others to be joined to it, as a line without its end.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The line up to the end of the text; empty if nothing waits.
+    line: Vec<u8>,
+    /// Where the update begins in it.
+    update: usize,
+    /// Where the text begins in it.
+    text: usize,
+    /// The rest of the update, from the quote behind the text.
+    rest: Vec<u8>,
+    kind: Vec<u8>,
+    id: Vec<u8>,
+}
+
+impl Pending {
+    /// Joins an update to the waiting chunk if it is laid out as that one is. Nearly all chunks
+    /// are, so that comparing what is around the text replaces reading it.
+    pub(super) fn join_alike(&mut self, update: &[u8], limits: Limits) -> bool {
+        if self.line.is_empty() {
+            return false;
+        }
+        let text = update
+            .strip_prefix(&self.line[self.update..self.text])
+            .and_then(|behind| behind.strip_suffix(self.rest.as_slice()));
+        match text {
+            Some(text) if json::is_string_body(text) => self.append(text, limits),
+            _ => false,
+        }
+    }
+
+    /// Joins a chunk to the waiting one if both are of one message, however they are laid out.
+    pub(super) fn join(&mut self, update: &[u8], chunk: &Chunk<'_>, limits: Limits) -> bool {
+        !self.line.is_empty()
+            && self.kind == chunk.kind
+            && self.id == chunk.id
+            && self.append(&update[chunk.text.clone()], limits)
+    }
+
+    fn append(&mut self, text: &[u8], limits: Limits) -> bool {
+        let line = self.line.len() + text.len() + self.rest.len() + TAIL.len();
+        let fits = self.line.len() - self.text + text.len() <= limits.text && line <= limits.line;
+        let fuses = split::begins_with_low_surrogate(text)
+            && split::ends_in_high_surrogate(&self.line[self.text..]);
+        if fits && !fuses {
+            self.line.extend_from_slice(text);
+        }
+        fits && !fuses
+    }
+
+    /// Lets a chunk wait, if it is within the limits. Nothing else may be waiting.
+    pub(super) fn begin(
+        &mut self,
+        envelope: &Envelope,
+        at: &str,
+        update: &[u8],
+        chunk: &Chunk<'_>,
+        limits: Limits,
+    ) -> bool {
+        debug_assert!(self.line.is_empty(), "what waits is flushed first");
+        envelope.open(at, b"", &mut self.line);
+        if chunk.text.len() > limits.text
+            || self.line.len() + update.len() + TAIL.len() > limits.line
+        {
+            self.line.clear();
+            return false;
+        }
+        self.update = self.line.len();
+        self.text = self.update + chunk.text.start;
+        self.line.extend_from_slice(&update[..chunk.text.end]);
+        self.rest.clear();
+        self.rest.extend_from_slice(&update[chunk.text.end..]);
+        self.kind.clear();
+        self.kind.extend_from_slice(chunk.kind);
+        self.id.clear();
+        self.id.extend_from_slice(chunk.id);
+        true
+    }
+
+    /// Writes what waits.
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
+        if !self.line.is_empty() {
+            out.extend_from_slice(&self.line);
+            out.extend_from_slice(&self.rest);
+            out.extend_from_slice(TAIL);
+            self.line.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(update: &str) -> Option<(&str, &str)> {
+        let chunk = chunk(update.as_bytes())?;
+        Some((std::str::from_utf8(chunk.id).unwrap(), &update[chunk.text]))
+    }
+
+    #[test]
+    fn every_layout_of_a_plain_chunk_is_read() {
+        for (update, id, text) in [
+            (
+                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"},"messageId":"m"}"#,
+                "\"m\"",
+                "a",
+            ),
+            (
+                r#"{"sessionUpdate":"agent_thought_chunk","messageId":"m","content":{"text":"\"}","type":"text"}}"#,
+                "\"m\"",
+                "\\\"}",
+            ),
+            (
+                r#"{ "messageId" : null, "content" : { "type" : "text", "text" : "" }, "sessionUpdate" : "agent_message_chunk" }"#,
+                "null",
+                "",
+            ),
+            (
+                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}"#,
+                "",
+                "a",
+            ),
+        ] {
+            assert_eq!(read(update), Some((id, text)), "{update}");
+        }
+    }
+
+    #[test]
+    fn anything_more_or_less_than_a_plain_chunk_is_left_alone() {
+        for update in [
+            "",
+            "{}",
+            "null",
+            r#"{"sessionUpdate":"agent_message_chunk"}"#,
+            r#"{"content":{"type":"text","text":"a"}}"#,
+            r#"{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"a"}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"},"_meta":null}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"},"messageId":1}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a","annotations":null}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":1}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text"}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"text":"a","text":"b"}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","type":"text"}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"image","text":"a"}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":["type","text"]}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"},"messageId":"m","messageId":"m"}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}"#,
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"},"content":{"type":"text","text":"b"}}"#,
+        ] {
+            assert_eq!(read(update), None, "{update}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! An update reduced to its small members, for when shorter strings do not make it fit.
+
+use crate::record::json;
+use crate::record::transcript::Role;
+
+use super::spots::{marker, text_block};
+
+/// Members up to this length are kept.
+const SMALL: usize = 1024;
+
+/// The update with a stub in the place of each large member, and how many bytes were removed.
+pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
+    let (mut out, mut removed) = (vec![b'{'], 0);
+    let Some(mut parts) = json::members(update, 0) else {
+        return (update.to_vec(), 0);
+    };
+    let is_chunk = is_chunk(update);
+    while let Some(member) = parts.member() {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        let value = &update[member.value.clone()];
+        out.extend_from_slice(&update[member.key.start - 1..member.value.start]);
+        let key = &update[member.key];
+        // Something else may refer to an id: a shortened one would be another id.
+        if value.len() <= SMALL || key.ends_with(b"Id") {
+            out.extend_from_slice(value);
+        } else {
+            removed += value.len();
+            out.extend(member_stub(key, value, is_chunk));
+        }
+    }
+    out.push(b'}');
+    (out, removed)
+}
+
+/// Whether the content of an update is one block.
+fn is_chunk(update: &[u8]) -> bool {
+    let name = json::member(update, 0, "sessionUpdate")
+        .and_then(|value| json::string_body(update, &value))
+        .and_then(|body| std::str::from_utf8(&update[body]).ok());
+    name.is_some_and(|name| Role::of_chunk(name).is_some() || name == "compaction_summary_chunk")
+}
+
+/// The smallest value that the protocol's schema takes for a member and that says what happened.
+fn member_stub(key: &[u8], value: &[u8], is_chunk: bool) -> Vec<u8> {
+    let marker = marker(value.len());
+    let block = || text_block(&marker);
+    let string = || format!("\"{marker}\"").into_bytes();
+    match (key, value.first()) {
+        (b"content", _) if is_chunk => block(),
+        (b"content", Some(b'[')) => [
+            b"[{\"type\":\"content\",\"content\":",
+            block().as_slice(),
+            b"}]",
+        ]
+        .concat(),
+        (b"summary", Some(b'[')) => [b"[", block().as_slice(), b"]"].concat(),
+        (b"entries", Some(b'[')) => {
+            format!(r#"[{{"content":"{marker}","priority":"medium","status":"pending"}}]"#).into()
+        }
+        (b"rawInput" | b"rawOutput", _) | (_, Some(b'"')) => string(),
+        (_, Some(b'[')) => b"[]".to_vec(),
+        (_, Some(b'{')) => b"{}".to_vec(),
+        _ => b"null".to_vec(),
+    }
+}

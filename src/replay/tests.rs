@@ -1,0 +1,498 @@
+//! Tests of the replay: each rule with data, and what must hold for any log.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::record::transcript::{Entry, Transcript};
+
+/// One record of a log: kind, message id, payload.
+type Item = (Kind, Option<&'static str>, String);
+
+fn at(seq: usize) -> String {
+    format!("2026-11-21T08:30:{:02}.{:03}Z", seq / 1000 % 60, seq % 1000)
+}
+
+fn replay(items: &[Item], options: Options) -> String {
+    let (mut replay, mut out) = (Replay::new("s", options), Vec::new());
+    for (seq, (kind, id, payload)) in items.iter().enumerate() {
+        let record = Record {
+            seq: seq as u64,
+            at: &at(seq),
+            kind: *kind,
+            id: *id,
+            payload,
+        };
+        let before = out.len();
+        replay.record(&record, &mut out);
+        assert!(
+            out.len() == before || out.ends_with(b"\n"),
+            "whole lines only"
+        );
+    }
+    replay.finish(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// The line that an update is replayed as, told in short.
+fn line(seq: usize, turn: u64, update: &str) -> String {
+    let at = at(seq);
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","_meta":{{"rejoin":{{"at":"{at}","turn":{turn}}}}},"update":{update}}}}}"#
+    ) + "\n"
+}
+
+fn update(payload: &str) -> Item {
+    (Kind::Update, None, payload.to_owned())
+}
+
+fn text(id: &str, text: &str) -> String {
+    format!(
+        r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}},"messageId":"{id}"}}"#
+    )
+}
+
+fn chunk(id: &str, words: &str) -> Item {
+    update(&text(id, words))
+}
+
+fn exact() -> Options {
+    Options {
+        exact: true,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn updates_keep_their_bytes_and_get_their_time_and_turn() {
+    let odd = r#"{"sessionUpdate":"moon","n":[1e400,-0,0.10],"a":1,"a":2,"t":"\ud83d \u0000 "}"#;
+    let spaced = "{ \"sessionUpdate\" : \"plan\", \"entries\" : [ ] }";
+    let items = [
+        update(odd),
+        (Kind::Prompt, Some("m"), r#"{"prompt":[]}"#.to_owned()),
+        update(spaced),
+    ];
+    let expected = line(0, 0, odd) + &line(2, 1, spaced);
+    assert_eq!(replay(&items, Options::default()), expected);
+    assert_eq!(replay(&items, exact()), expected);
+}
+
+#[test]
+fn a_prompt_is_one_chunk_for_each_block() {
+    let blocks = [
+        r#"{"type":"text","text":"a\u0000"}"#,
+        r#"{"type":"image","data":"AA==","mimeType":"image/png","_meta":{"k":1.0}}"#,
+        r#"{ "type":"text", "text":"b" , "annotations":{"audience":["user"]}}"#,
+        r#"{"type":"resource","resource":{"uri":"u","blob":"AA=="}}"#,
+    ];
+    let payload = format!(r#"{{"_meta":{{"x":1}},"prompt":[{}]}}"#, blocks.join(", "));
+    let user = |block: &str| {
+        format!(r#"{{"sessionUpdate":"user_message_chunk","content":{block},"messageId":"msg_1"}}"#)
+    };
+    let expected: String = blocks
+        .iter()
+        .map(|block| line(0, 1, &user(block)))
+        .collect();
+    let items = [(Kind::Prompt, Some("msg_1"), payload.clone())];
+    assert_eq!(replay(&items, Options::default()), expected);
+    let without_id = replay(&[(Kind::Prompt, None, payload)], Options::default());
+    assert_eq!(without_id, expected.replace(r#","messageId":"msg_1""#, ""));
+}
+
+#[test]
+fn other_parameters_of_a_notification_stay() {
+    let params = r#"{"update":{"sessionUpdate":"plan","entries":[]},"_meta":{"a":1.0},"z":null}"#;
+    let expected = line(0, 0, "X").replace(
+        r#""_meta":{"rejoin":{"at":"2026-11-21T08:30:00.000Z","turn":0}},"update":X"#,
+        r#""update":{"sessionUpdate":"plan","entries":[]},"_meta":{"rejoin":{"at":"2026-11-21T08:30:00.000Z","turn":0},"a":1.0},"z":null"#,
+    );
+    let items = [(Kind::UpdateParams, None, params.to_owned())];
+    assert_eq!(replay(&items, Options::default()), expected);
+}
+
+#[test]
+fn adjacent_chunks_of_one_message_are_one() {
+    let items = [
+        chunk("m", "a\\\\"),
+        chunk("m", ""),
+        chunk("m", "\\\"b "),
+        update(
+            r#"{"messageId":"m","content":{"text":"c","type":"text"},"sessionUpdate":"agent_message_chunk"}"#,
+        ),
+        chunk("n", "d"),
+    ];
+    let merged = line(0, 0, &text("m", "a\\\\\\\"b c")) + &line(4, 0, &text("n", "d"));
+    assert_eq!(replay(&items, Options::default()), merged);
+    let whole: String = items
+        .iter()
+        .enumerate()
+        .map(|(seq, item)| line(seq, 0, &item.2))
+        .collect();
+    assert_eq!(replay(&items, exact()), whole);
+}
+
+#[test]
+fn what_stands_between_two_chunks_keeps_them_apart() {
+    let thought = text("m", "b").replace("message_chunk", "thought_chunk");
+    let without_id = text("m", "b").replace(r#","messageId":"m""#, "");
+    let annotated = text("m", "b").replace(r#""text":"b""#, r#""text":"b","annotations":{}"#);
+    let with_meta = text("m", "b").replace(r#""messageId""#, r#""_meta":{},"messageId""#);
+    let user = text("m", "b").replace("agent_message", "user_message");
+    for middle in [&thought, &without_id, &annotated, &with_meta, &user] {
+        let items = [
+            chunk("m", "a"),
+            update(middle),
+            update(middle),
+            chunk("m", "c"),
+        ];
+        let joined = middle == &thought || middle == &without_id;
+        let twice = middle.replace(r#""text":"b""#, r#""text":"bb""#);
+        let middle = if joined {
+            line(1, 0, &twice)
+        } else {
+            line(1, 0, middle) + &line(2, 0, middle)
+        };
+        let expected = line(0, 0, &text("m", "a")) + &middle + &line(3, 0, &text("m", "c"));
+        assert_eq!(replay(&items, Options::default()), expected);
+    }
+    for silent in [
+        Kind::Session,
+        Kind::End,
+        Kind::Ask,
+        Kind::Answer,
+        Kind::Info,
+        Kind::Reopen,
+        Kind::Inner,
+        Kind::Unknown,
+    ] {
+        let items = [
+            chunk("m", "a"),
+            (silent, None, "{}".to_owned()),
+            chunk("m", "b"),
+        ];
+        let expected = line(0, 0, &text("m", "a")) + &line(2, 0, &text("m", "b"));
+        assert_eq!(replay(&items, Options::default()), expected, "{silent:?}");
+    }
+}
+
+#[test]
+fn halves_of_a_character_do_not_become_one() {
+    let items = [
+        chunk("m", "a\\ud83d"),
+        chunk("m", ""),
+        chunk("m", "\\ude00"),
+        chunk("m", "\\\\ud83d"),
+        chunk("m", "\\udE00"),
+    ];
+    let expected =
+        line(0, 0, &text("m", "a\\ud83d")) + &line(2, 0, &text("m", "\\ude00\\\\ud83d\\udE00"));
+    assert_eq!(replay(&items, Options::default()), expected);
+}
+
+#[test]
+fn joined_text_ends_at_the_limit() {
+    let options = Options {
+        text_limit: 5,
+        ..Options::default()
+    };
+    let items = [
+        chunk("m", "abc"),
+        chunk("m", "de"),
+        chunk("m", "f"),
+        chunk("m", "ghijkl"),
+        chunk("m", "m"),
+    ];
+    let parts = [(0, "abcde"), (2, "f"), (3, "ghijk"), (3, "l"), (4, "m")];
+    let expected: String = parts
+        .iter()
+        .map(|(seq, part)| line(*seq, 0, &text("m", part)))
+        .collect();
+    assert_eq!(replay(&items, options), expected);
+}
+
+#[test]
+fn long_text_is_parted_with_all_that_stands_around_it() {
+    let words = "é\\n\\ud83d\\ude00x";
+    let block = format!(r#"{{"type":"text","text":"{words}","annotations":{{"priority":1.0}}}}"#);
+    let prompt = (
+        Kind::Prompt,
+        Some("u"),
+        format!(r#"{{"prompt":[{block}]}}"#),
+    );
+    let chunk = format!(r#"{{"sessionUpdate":"agent_message_chunk","content":{block}}}"#);
+    let params = format!(r#"{{"_meta":{{"k":"v"}},"update":{chunk}}}"#);
+    for item in [prompt, update(&chunk), (Kind::UpdateParams, None, params)] {
+        let whole = replay(std::slice::from_ref(&item), exact());
+        for text_limit in 0..words.len() + 2 {
+            let options = Options {
+                text_limit,
+                ..Options::default()
+            };
+            let lines = replay(std::slice::from_ref(&item), options);
+            let (before, behind) = whole.split_once(words).unwrap();
+            let parts = lines.split_inclusive('\n').map(|line| {
+                let part = line
+                    .strip_prefix(before)
+                    .unwrap()
+                    .strip_suffix(behind)
+                    .unwrap();
+                assert!(
+                    part.len() <= text_limit || ["é", "\\n", "\\ud83d\\ude00", "x"].contains(&part)
+                );
+                part
+            });
+            assert_eq!(parts.collect::<String>(), words, "limit {text_limit}");
+        }
+    }
+}
+
+#[test]
+fn text_beyond_a_line_is_parted_also_if_exact() {
+    let words = "0123456789".repeat(1000);
+    let items = [chunk("m", &words)];
+    let options = Options {
+        message_limit: 4096,
+        ..exact()
+    };
+    let lines = replay(&items, options);
+    assert!(lines.lines().count() == 3 && lines.lines().all(|line| line.len() < 4096));
+    assert_eq!(folded(&lines), folded(&replay(&items, exact())));
+    assert_eq!(replay(&items, exact()), line(0, 0, &items[0].2));
+}
+
+#[test]
+fn much_around_a_text_is_not_repeated_for_small_parts() {
+    let meta = "m".repeat(100_000);
+    let payload = text("m", &"t".repeat(50_000)).replace(
+        r#""messageId""#,
+        &format!(r#""_meta":{{"k":"{meta}"}},"messageId""#),
+    );
+    let options = |message_limit| Options {
+        message_limit,
+        text_limit: 1000,
+        ..Options::default()
+    };
+    let items = [update(&payload)];
+    assert_eq!(
+        replay(&items, options(1_000_000)),
+        line(0, 0, &payload),
+        "fits a line"
+    );
+    let cut = replay(&items, options(120_000));
+    assert_eq!(cut.lines().count(), 1);
+    assert!(cut.len() <= 120_000 && cut.contains("bytes cut in the replay"));
+}
+
+#[test]
+fn turns_at_the_beginning_can_be_left_out() {
+    let call = |kind: &str, id: &str| {
+        update(&format!(
+            r#"{{"sessionUpdate":"{kind}","toolCallId":"{id}","title":"T"}}"#
+        ))
+    };
+    let prompt = || {
+        (
+            Kind::Prompt,
+            Some("u"),
+            r#"{"prompt":[{"type":"text","text":"p"}]}"#.to_owned(),
+        )
+    };
+    let items = [
+        chunk("m", "before"),
+        prompt(),
+        call("tool_call", "old"),
+        chunk("m", "one"),
+        prompt(),
+        chunk("m", "two"),
+        call("tool_call_update", "old"),
+        call("tool_call", "new"),
+        call("tool_call_update", "new"),
+    ];
+    let all = replay(&items, Options::default());
+    assert_eq!(all.lines().count(), 9);
+    for (skip_turns, left) in [
+        (0, vec![0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        (1, vec![4, 5, 7, 8]),
+        (2, vec![]),
+    ] {
+        let options = Options {
+            skip_turns,
+            ..Options::default()
+        };
+        let all: Vec<_> = all.split_inclusive('\n').collect();
+        let expected: String = left.iter().map(|at: &usize| all[*at]).collect();
+        assert_eq!(replay(&items, options), expected, "without {skip_turns}");
+    }
+}
+
+#[test]
+fn dead_terminals_are_not_named() {
+    let payload = r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","content":[{"type":"terminal","terminalId":"x"}]}"#;
+    let params = format!(r#"{{"update":{payload},"_meta":{{"k":1}}}}"#);
+    let items = [update(payload), (Kind::UpdateParams, None, params)];
+    let lines = replay(&items, Options::default());
+    for (line, meta) in lines.lines().zip([json!(null), json!(1)]) {
+        let message: Value = serde_json::from_str(line).unwrap();
+        let params = &message["params"];
+        assert_eq!(params["update"]["content"][0]["content"]["type"], "text");
+        assert_eq!(params["_meta"]["k"], meta);
+        assert_eq!(params["_meta"]["rejoin"]["turn"], 0);
+    }
+    assert!(!lines.contains("terminalId"));
+}
+
+#[test]
+fn payloads_of_no_known_form_are_no_panic() {
+    for payload in [
+        "",
+        "null",
+        "{",
+        "[]",
+        "{\"prompt\":{}}",
+        "{\"prompt\":[1,]}",
+        "\"",
+        "{\"update\":",
+    ] {
+        for kind in [Kind::Prompt, Kind::Update, Kind::UpdateParams, Kind::End] {
+            for exact in [true, false] {
+                let options = Options {
+                    exact,
+                    text_limit: 0,
+                    message_limit: 0,
+                    skip_turns: 0,
+                };
+                drop(replay(&[(kind, None, payload.to_owned())], options));
+            }
+        }
+    }
+}
+
+fn folded(lines: &str) -> Transcript {
+    let mut transcript = Transcript::default();
+    for line in lines.lines() {
+        transcript.notification(line);
+    }
+    transcript
+}
+
+/// Pieces of escaped text, among them all that joining and parting could get wrong.
+fn words() -> impl Strategy<Value = String> {
+    const ATOMS: [&str; 14] = [
+        "a",
+        "é",
+        "😀",
+        "\u{2028}",
+        "\\n",
+        "\\\\",
+        "\\\"",
+        "\\u0000",
+        "\\ud83d",
+        "\\ude00",
+        "\\ud83d\\ude00",
+        "{}",
+        "u",
+        "\\/",
+    ];
+    prop::collection::vec(prop::sample::select(&ATOMS[..]), 0..6).prop_map(|atoms| atoms.concat())
+}
+
+fn any_chunk() -> impl Strategy<Value = String> {
+    let kind = prop::sample::select(&["agent_message", "agent_thought", "user_message"][..]);
+    let id = prop::sample::select(
+        &[
+            "",
+            r#","messageId":"m""#,
+            r#","messageId":"n""#,
+            r#","messageId":null"#,
+        ][..],
+    );
+    let more = prop::sample::select(
+        &[
+            "",
+            "",
+            "",
+            r#","annotations":{"priority":1}"#,
+            r#","_meta":{"a":1}"#,
+        ][..],
+    );
+    (kind, id, more, words(), 0..3).prop_map(|(kind, id, more, words, layout)| match layout {
+        0 => format!(r#"{{"sessionUpdate":"{kind}_chunk","content":{{"type":"text","text":"{words}"{more}}}{id}}}"#),
+        1 => format!(r#"{{"sessionUpdate":"{kind}_chunk"{id},"content":{{"text":"{words}","type":"text"{more}}}}}"#),
+        _ => format!(r#"{{ "content" : {{"type":"text","text":"{words}"}}{id}{more} ,"sessionUpdate":"{kind}_chunk" }}"#),
+    })
+}
+
+fn any_item() -> impl Strategy<Value = Item> {
+    let call = (prop::bool::ANY, 0..3, words()).prop_map(|(new, id, words)| {
+        let kind = if new { "tool_call" } else { "tool_call_update" };
+        format!(
+            r#"{{"sessionUpdate":"{kind}","toolCallId":"{id}","title":"{words}","rawInput":null}}"#
+        )
+    });
+    let block = prop_oneof![
+        3 => words().prop_map(|words| format!(r#"{{"type":"text","text":"{words}"}}"#)),
+        1 => Just(r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#.to_owned()),
+    ];
+    let blocks = prop::collection::vec(block, 0..3);
+    let prompt = blocks.prop_map(|blocks| format!(r#"{{"prompt":[{}]}}"#, blocks.join(",")));
+    let silent = prop::sample::select(&[Kind::End, Kind::Unknown, Kind::Info][..]);
+    prop_oneof![
+        8 => any_chunk().prop_map(|chunk| update(&chunk)),
+        1 => any_chunk().prop_map(|chunk| {
+            (Kind::UpdateParams, None, format!(r#"{{"update":{chunk},"_meta":{{"b":2}}}}"#))
+        }),
+        1 => call.prop_map(|call| update(&call)),
+        1 => words().prop_map(|words| update(&format!(r#"{{"sessionUpdate":"plan","entries":["{words}"]}}"#))),
+        1 => words().prop_map(|words| update(&format!(r#"{{"sessionUpdate":"moon","x":"{words}"}}"#))),
+        2 => (prompt, prop::sample::select(&["u1", "u2"][..])).prop_map(|(prompt, id)| (Kind::Prompt, Some(id), prompt)),
+        1 => silent.prop_map(|kind| (kind, None, "{}".to_owned())),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn every_replay_folds_to_what_the_log_says(
+        items in prop::collection::vec(any_item(), 0..24),
+        text_limit in 0_usize..40,
+    ) {
+        let mut log = Transcript::default();
+        for (kind, id, payload) in &items {
+            log.record(&Record { seq: 0, at: "", kind: *kind, id: *id, payload });
+        }
+        let limited = Options { text_limit, ..Options::default() };
+        for options in [Options::default(), exact(), limited] {
+            let lines = replay(&items, options);
+            for line in lines.split_inclusive('\n') {
+                prop_assert!(line.ends_with('\n'));
+                let read: Result<&serde_json::value::RawValue, _> = serde_json::from_str(line);
+                prop_assert!(read.is_ok(), "{}", line);
+            }
+            prop_assert_eq!(&folded(&lines), &log);
+            let tail = replay(&items, Options { skip_turns: u64::MAX, ..options });
+            prop_assert_eq!(tail, "");
+        }
+    }
+
+    #[test]
+    fn joined_text_is_the_same_bytes(texts in prop::collection::vec(words(), 1..12)) {
+        let items: Vec<_> = texts.iter().map(|text| chunk("m", text)).collect();
+        let lines = replay(&items, Options::default());
+        let (head, tail) = text("m", "|").split_once('|').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let parts = lines.lines().map(|line| {
+            let (_, behind) = line.split_once(&head).unwrap();
+            behind.strip_suffix("}}").unwrap().strip_suffix(tail.as_str()).unwrap()
+        });
+        let parts: Vec<_> = parts.collect();
+        prop_assert_eq!(parts.concat(), texts.concat());
+        let broken = texts.windows(2).filter(|pair| pair[0].ends_with("\\ud83d")).count();
+        prop_assert!(parts.len() <= 1 + broken + texts.iter().filter(|text| text.is_empty()).count());
+        let decoded: Vec<_> = folded(&lines).entries.iter().map(|entry| match entry {
+            Entry::Message { blocks, .. } => blocks[0]["text"].as_str().unwrap().to_owned(),
+            other => panic!("{other:?}"),
+        }).collect();
+        let apart: String = texts.iter().map(|text| json::unescape(text)).collect();
+        prop_assert_eq!(decoded, vec![apart]);
+    }
+}
