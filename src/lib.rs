@@ -4,9 +4,25 @@
 //!
 //! From the top of the program to the bottom; a file imports only from its own folder or from one
 //! further down this list.
+//!
+//! - [`cli`] reads the command line; one file for each subcommand.
+//! - [`server`] serves one client connection; one file for each method of the protocol.
+//! - [`session`] runs conversations: a pure state machine inside an actor.
+//! - [`engine`] answers prompts.
+//! - [`replay`] turns records back into the updates that the client saw.
+//! - [`index`] is the catalog, a cache that may be deleted.
+//! - [`store`] keeps the logs: appending, reading, locking, recovering, the trash.
+//! - [`record`] says what one line of a log means, and what a whole log folds to.
+//! - [`wire`] is the transport: lines in, lines out, bounded.
+//! - [`sys`] is the machine as arguments: clock, ids, disk.
 
+pub mod cli;
+pub mod server;
+pub mod session;
 pub mod engine;
 pub mod replay;
+pub mod index;
+pub mod store;
 pub mod record;
-pub mod sys;
 pub mod wire;
+pub mod sys;

@@ -1,0 +1,325 @@
+//! The catalog as the sessions use it: what they report to it, and the list it gives.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::sys::{SessionId, Sys};
+
+use super::cursor::{self, Position};
+use super::database::{Database, DatabaseError};
+use super::refresh::{Refresh, RefreshError};
+use super::rows::{self, Row};
+use super::{Logs, Summary};
+
+/// How often a list is begun anew because the catalog was emptied under it, before it is made in
+/// memory, where nobody does that; and then as often again.
+const ATTEMPTS: usize = 4;
+
+/// How long to leave unreadable logs alone, in milliseconds. Their length tells of new content,
+/// but not of a permission that was given.
+const RETRY_AFTER: u64 = 60 * 1000;
+
+/// The catalog of a store.
+pub struct Catalog {
+    database: Database,
+    logs: Arc<dyn Logs>,
+    sys: Sys,
+    /// Held while names are compared, so that two lists don't do the same work.
+    comparing: Mutex<()>,
+    /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
+    retried_at: AtomicI64,
+}
+
+/// Which sessions a list is about.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Only those whose working directory is this one, to the letter.
+    pub cwd: Option<String>,
+}
+
+/// Part of a list, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The sessions.
+    pub sessions: Vec<Listed>,
+    /// Where the next page begins; none if this is the last one.
+    pub next_cursor: Option<String>,
+}
+
+/// An entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The session.
+    pub id: SessionId,
+    /// What it is about.
+    pub summary: Summary,
+}
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// The cursor is none of ours, or belongs to a list with another filter.
+    #[error("the cursor is malformed or belongs to another list")]
+    Cursor,
+    /// The folder of the sessions cannot be read.
+    #[error("cannot read the folder of the sessions")]
+    Folder(#[source] std::io::Error),
+    /// Not even memory will do for the catalog.
+    #[error(transparent)]
+    Storage(DatabaseError),
+}
+
+/// What the folder of the sessions was like before a change, see [`Catalog::before_change`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "tell `created` or `removed`"]
+pub struct BeforeChange(Option<i64>);
+
+impl Catalog {
+    /// The catalog kept in the file at `path`, or in memory. Does nothing yet: the file is opened
+    /// when it is first needed, so that the program starts fast.
+    pub fn open(path: Option<&Path>, logs: Arc<dyn Logs>, sys: &Sys) -> Self {
+        Self {
+            database: Database::new(path.map(Path::to_owned), sys.clone()),
+            logs,
+            sys: sys.clone(),
+            comparing: Mutex::default(),
+            retried_at: AtomicI64::new(0),
+        }
+    }
+
+    /// To be called before this program adds or removes a log; what it returns goes to
+    /// [`created`](Self::created) or [`removed`](Self::removed).
+    ///
+    /// A list compares names with the folder only if the folder changed since they were last
+    /// compared. So that our own changes don't make every list compare them, the catalog moves the
+    /// time it remembers along with such a change, if it had every name before it. A change by
+    /// another program in between goes unseen with it, but not for long: after some minutes the
+    /// names are compared all the same.
+    pub fn before_change(&self) -> BeforeChange {
+        BeforeChange(self.folder_changed())
+    }
+
+    /// A log was made, and this process may write to it.
+    pub fn created(&self, id: &SessionId, summary: &Summary, before: BeforeChange) {
+        self.folder_change(id, before, Some(summary));
+    }
+
+    /// A log was removed.
+    pub fn removed(&self, id: &SessionId, before: BeforeChange) {
+        self.folder_change(id, before, None);
+    }
+
+    /// This process is about to write to a log: to be called after it took the log's lock, and
+    /// again before each prompt is recorded. If the process dies before it calls
+    /// [`closed`](Self::closed), the next list reads the end of the log.
+    pub fn opened(&self, id: &SessionId) {
+        let now = self.now();
+        let done = self.database.write(|tx| rows::mark_dirty(tx, id, now));
+        warn_if_failed(id, done);
+    }
+
+    /// The log of an open session changed: a prompt, a new folder, a title.
+    pub fn put(&self, id: &SessionId, summary: &Summary) {
+        self.put_marked(id, summary, self.now());
+    }
+
+    /// This process will write to the log no more.
+    pub fn closed(&self, id: &SessionId, summary: &Summary) {
+        self.put_marked(id, summary, 0);
+    }
+
+    /// The page of the list that begins at `cursor`, or the first one, with up to `limit` entries.
+    pub fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, ListError> {
+        let cwd = filter.cwd.as_deref();
+        let after = match cursor {
+            Some(cursor) => Some(cursor::decode(cursor, cwd).ok_or(ListError::Cursor)?),
+            None => None,
+        };
+        let limit = limit.max(1);
+        // Those that were looked at need no second look, so this ends.
+        let mut checked = BTreeSet::new();
+        let mut rows = self.with_retries(|| {
+            self.bring_up()?;
+            loop {
+                // One more than the page tells whether there is a next one.
+                let found = self
+                    .database
+                    .read(|tx| rows::page(tx, cwd, after.as_ref(), limit.saturating_add(1)))?;
+                let Some(found) = found else {
+                    return Ok(None);
+                };
+                let unchecked = found.iter().filter(|row| checked.insert(row.id.clone()));
+                let unchecked: Vec<Row> = unchecked.cloned().collect();
+                if !self.refresh().stale(&unchecked, false)? {
+                    return Ok(Some(found));
+                }
+            }
+        })?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().filter(|_| more);
+        let next_cursor = last.map(|row| {
+            let updated_at = row.summary.updated_at.clone().unwrap_or_default();
+            let id = row.id.clone();
+            cursor::encode(&Position { updated_at, id }, cwd)
+        });
+        let listed = |row: Row| Listed {
+            id: row.id,
+            summary: row.summary,
+        };
+        Ok(Page {
+            sessions: rows.into_iter().map(listed).collect(),
+            next_cursor,
+        })
+    }
+
+    /// Looks at a thousand logs in the order of their ids, beginning after `after`, and reads those
+    /// that are not as the catalog has them. Returns where to go on; none at the end.
+    ///
+    /// A list looks at the logs it shows, and at those a process of this program said it writes to.
+    /// A log that another program changed, or that a power cut took from the catalog, may thus
+    /// stand further down than it should until this has been called: in the background, once for
+    /// each process.
+    pub fn audit(&self, after: Option<&SessionId>) -> Option<SessionId> {
+        let done = self.refresh().by_id(after);
+        done.unwrap_or_else(|error| {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot check the catalog"
+            );
+            None
+        })
+    }
+
+    /// Runs `list` until the catalog is complete from its beginning to its end. Nothing another
+    /// process does to the file makes a list fail: memory is there when all else fails.
+    fn with_retries(
+        &self,
+        mut list: impl FnMut() -> Result<Option<Vec<Row>>, RefreshError>,
+    ) -> Result<Vec<Row>, ListError> {
+        for attempt in 0..2 * ATTEMPTS {
+            if attempt == ATTEMPTS {
+                tracing::warn!("others keep emptying the catalog: keeping it in memory");
+                self.database.abandon_file().map_err(ListError::Storage)?;
+            }
+            match list() {
+                Ok(Some(rows)) => return Ok(rows),
+                Ok(None) => {}
+                Err(RefreshError::Folder(error)) => return Err(ListError::Folder(error)),
+                Err(RefreshError::Database(error)) if error.is_busy() => {}
+                Err(RefreshError::Database(error)) => return Err(ListError::Storage(error)),
+            }
+        }
+        Err(ListError::Storage(DatabaseError::Unsteady))
+    }
+
+    /// Makes the catalog fit the logs, but for rows that no list shows.
+    fn bring_up(&self) -> Result<(), RefreshError> {
+        let refresh = self.refresh();
+        if !refresh.names_are_fresh()? {
+            let _comparing = self
+                .comparing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if !refresh.names_are_fresh()? {
+                refresh.names()?;
+            }
+        }
+        let now = self.now();
+        let retried_at = self.retried_at.load(Ordering::Relaxed);
+        if retried_at == 0 || now.abs_diff(retried_at) >= RETRY_AFTER {
+            self.retried_at.store(now, Ordering::Relaxed);
+            refresh.unreadable()?;
+        }
+        if self.database.is_private() {
+            // Other processes leave no marks here.
+            let mut after = None;
+            loop {
+                after = refresh.by_id(after.as_ref())?;
+                if after.is_none() {
+                    return Ok(());
+                }
+            }
+        }
+        refresh.dirty()
+    }
+
+    fn folder_change(&self, id: &SessionId, before: BeforeChange, summary: Option<&Summary>) {
+        let after = self.folder_changed();
+        let now = self.now();
+        let row = summary.map(|summary| written(id, summary, now));
+        let done = self.database.write(|tx| {
+            match &row {
+                Some(row) => rows::put(tx, row)?,
+                None => rows::delete(tx, id)?,
+            }
+            match (before.0, after) {
+                (Some(before), Some(after)) => rows::absorb(tx, before, after, now),
+                _ => Ok(()),
+            }
+        });
+        warn_if_failed(id, done);
+    }
+
+    fn put_marked(&self, id: &SessionId, summary: &Summary, dirty: i64) {
+        let row = written(id, summary, dirty);
+        let done = self.database.write(|tx| rows::put(tx, &row));
+        warn_if_failed(id, done);
+    }
+
+    fn refresh(&self) -> Refresh<'_> {
+        Refresh {
+            database: &self.database,
+            logs: &*self.logs,
+            clock: &*self.sys.clock,
+        }
+    }
+
+    fn folder_changed(&self) -> Option<i64> {
+        let changed = self.logs.folder_changed().ok()?;
+        Some(changed.as_millis())
+    }
+
+    /// The time for a mark, which is never 0.
+    fn now(&self) -> i64 {
+        self.sys.clock.now().as_millis().max(1)
+    }
+}
+
+/// The row for a log as its writer knows it.
+fn written(id: &SessionId, summary: &Summary, dirty: i64) -> Row {
+    Row {
+        id: id.clone(),
+        summary: summary.clone(),
+        len: i64::try_from(summary.scanned).unwrap_or(i64::MAX),
+        dirty,
+        unreadable: None,
+    }
+}
+
+/// A catalog that lags behind costs the next list some reading, no more.
+fn warn_if_failed(id: &SessionId, done: Result<(), DatabaseError>) {
+    if let Err(error) = done {
+        tracing::warn!(
+            session = %id,
+            error = &error as &dyn std::error::Error,
+            "cannot write to the catalog"
+        );
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog")
+            .field("database", &self.database)
+            .finish_non_exhaustive()
+    }
+}

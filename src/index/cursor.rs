@@ -1,0 +1,134 @@
+//! The place in a list where the next page begins, as text for the client.
+//!
+//! A cursor holds the last entry of the page before it, so that it stays good while sessions come,
+//! go and move, and over a rebuild of the catalog. It holds a digest of the filter, so that it
+//! is refused with another one, and a checksum.
+
+use crate::sys::SessionId;
+
+/// Longer than any cursor: what is longer is refused unread.
+const MAX_LEN: usize = 512;
+
+/// The last entry of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The entry's time.
+    pub(super) updated_at: String,
+    /// The entry's session, which orders entries of one time.
+    pub(super) id: SessionId,
+}
+
+/// The cursor for what follows `position` in the list that has this filter.
+pub(super) fn encode(position: &Position, cwd: Option<&str>) -> String {
+    let text = format!("{} {}", position.id, position.updated_at);
+    let sum = checksum(&text, cwd);
+    hex(format!("{sum:08x}{text}").as_bytes())
+}
+
+/// Reads a cursor that [`encode`] made for this filter.
+pub(super) fn decode(cursor: &str, cwd: Option<&str>) -> Option<Position> {
+    if cursor.len() > MAX_LEN {
+        return None;
+    }
+    let text = String::from_utf8(unhex(cursor)?).ok()?;
+    let (sum, text) = text.split_at_checked(8)?;
+    if sum != format!("{:08x}", checksum(text, cwd)) {
+        return None;
+    }
+    let (id, updated_at) = text.split_once(' ')?;
+    Some(Position {
+        updated_at: updated_at.to_owned(),
+        id: SessionId::parse(id)?,
+    })
+}
+
+fn checksum(text: &str, cwd: Option<&str>) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    // The first byte is the version of this form, the second tells no filter from an empty one.
+    hasher.update(&[1, u8::from(cwd.is_some())]);
+    hasher.update(text.as_bytes());
+    // No cursor holds a NUL, so the parts cannot run into one another.
+    hasher.update(&[0]);
+    hasher.update(cwd.unwrap_or_default().as_bytes());
+    hasher.finalize()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            out.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+        out
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        // One spelling only: two cursors that differ are never the same place.
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::Ids;
+    use crate::sys::ids::RandomIds;
+
+    #[test]
+    fn reads_back_for_its_own_filter_only() {
+        let position = Position {
+            updated_at: "2026-11-21T08:30:00.123Z".into(),
+            id: RandomIds.session(),
+        };
+        let filters = [None, Some(""), Some("/a"), Some("/a/b")];
+        for made in filters {
+            let cursor = encode(&position, made);
+            assert!(cursor.len() <= MAX_LEN);
+            for used in filters {
+                let expected = (made == used).then(|| position.clone());
+                assert_eq!(decode(&cursor, used), expected, "{made:?} {used:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let position = Position {
+            updated_at: "2026-11-21T08:30:00.123Z".into(),
+            id: RandomIds.session(),
+        };
+        let good = encode(&position, None);
+        for at in 0..good.len() {
+            let mut bad = good.clone().into_bytes();
+            bad[at] = if bad[at] == b'7' { b'8' } else { b'7' };
+            assert_eq!(decode(&String::from_utf8(bad).unwrap(), None), None);
+            assert_eq!(decode(&good[..at], None), None, "cut at {at}");
+        }
+        let long = "0".repeat(10_000);
+        for bad in [
+            "",
+            " ",
+            "0",
+            "00",
+            "zz",
+            "é",
+            "\0",
+            &long,
+            &good.to_uppercase(),
+            &format!("{good}00"),
+            &hex(&[0xff; 40]),
+        ] {
+            assert_eq!(decode(bad, None), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What the catalog asks of the session logs.
+
+use std::io;
+
+use crate::sys::{SessionId, Timestamp};
+
+/// The session logs as the catalog sees them.
+pub trait Logs: Send + Sync {
+    /// The sessions that have a log, in any order.
+    fn ids(&self) -> io::Result<Vec<SessionId>>;
+
+    /// When a log was last added, removed or renamed: the time at which the folder changed, as
+    /// precise as the file system has it.
+    fn folder_changed(&self) -> io::Result<Timestamp>;
+
+    /// The length of a log in bytes, without opening it; none if there is no such log.
+    fn len(&self, id: &SessionId) -> io::Result<Option<u64>>;
+
+    /// Reads a log, or says why it cannot be read. `from` is what an earlier call said of the same
+    /// log: only what follows `from.scanned` needs to be read.
+    fn summarize(&self, id: &SessionId, from: Option<&Summary>) -> Result<Summary, String>;
+}
+
+/// What the list shows of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// The working directory, as last recorded.
+    pub cwd: String,
+    /// Further directories of the workspace, as last recorded.
+    pub additional_directories: Vec<String>,
+    /// One line that tells the session from others.
+    pub title: Option<String>,
+    /// When the session was made, in the form of [`Timestamp`]'s `Display`.
+    pub created_at: String,
+    /// The latest time of its prompts, in the same form; none if it was never prompted. It must
+    /// not go back when the clock does: the order of the list hangs on it.
+    pub updated_at: Option<String>,
+    /// How many prompts it has.
+    pub prompts: u64,
+    /// How many bytes of the log this is true for: up to the end of a record.
+    pub scanned: u64,
+}

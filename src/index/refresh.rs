@@ -1,0 +1,241 @@
+//! Bringing the catalog up to the logs, as far as a list needs it.
+//!
+//! The database is locked for short statements only, never while logs are read, so that a session
+//! that records its prompt need not wait for a list that rebuilds the catalog. Since rows may
+//! change in the meantime, each write says what it expects to replace.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::num::NonZero;
+use std::thread;
+
+use crate::sys::{Clock, SessionId};
+
+use super::database::{Database, DatabaseError};
+use super::rows::{self, Row};
+use super::{Logs, Summary};
+
+/// How many logs are read between two writes: a crash loses that much of a rebuild, and another
+/// process waits for one such write.
+const BATCH: usize = 256;
+
+/// More readers than this gain nothing on a disk.
+const MAX_READERS: usize = 4;
+
+/// How long a process may hold a session and write nothing before its mark is taken for that of a
+/// crashed one, in milliseconds. It renews the mark before it writes.
+const FORGET_MARK_AFTER: u64 = 24 * 60 * 60 * 1000;
+
+/// Why the catalog could not be brought up to the logs.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RefreshError {
+    /// The folder of the logs cannot be read.
+    #[error("cannot read the folder of the sessions")]
+    Folder(#[from] io::Error),
+    /// Not even memory will do.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+/// The logs and what is known of them.
+#[derive(Clone, Copy)]
+pub(super) struct Refresh<'a> {
+    pub(super) database: &'a Database,
+    pub(super) logs: &'a dyn Logs,
+    pub(super) clock: &'a dyn Clock,
+}
+
+impl Refresh<'_> {
+    /// Whether the rows have every name of the folder, as far as the folder's time can tell.
+    pub(super) fn names_are_fresh(self) -> Result<bool, RefreshError> {
+        let stamp = self.folder_changed()?;
+        let names = self.database.read(rows::names)?;
+        Ok(names.fresh(stamp, self.now()))
+    }
+
+    /// Compares the names of the folder with the rows: reads logs that have no row, and drops rows
+    /// that have no log.
+    ///
+    /// The order makes it right while others add and remove logs: rows are read before names, so
+    /// that a log made in between is not taken for gone; the folder's time is read before the
+    /// names, so that a name that comes too late for them changes the time.
+    pub(super) fn names(self) -> Result<(), RefreshError> {
+        let (epoch, known) = self
+            .database
+            .read(|tx| Ok((rows::names(tx)?.epoch, rows::ids(tx)?)))?;
+        let now = self.now();
+        let stamp = self.folder_changed()?;
+        let mut found = or_if_missing(self.logs.ids(), Vec::new())?;
+        found.sort_unstable();
+        found.dedup();
+
+        let new = difference(&found, &known);
+        for batch in new.chunks(BATCH) {
+            let read = read_all(batch, |id| self.read_log(id, None));
+            self.database.write(|tx| {
+                let mut read = read.iter().flatten();
+                read.try_for_each(|row| rows::add(tx, row))
+            })?;
+        }
+        let gone = difference(&known, &found);
+        self.database.write(|tx| {
+            // If the tables were made anew in between, they lack what was written before.
+            if rows::names(tx)?.epoch != epoch {
+                return Ok(());
+            }
+            for id in &gone {
+                rows::delete(tx, id)?;
+            }
+            rows::set_compared(tx, stamp, now)
+        })?;
+        Ok(())
+    }
+
+    /// Reads the tails of logs that were or are being written to.
+    pub(super) fn dirty(self) -> Result<(), RefreshError> {
+        let found = self.database.read(rows::dirty)?;
+        self.stale(&found, false)?;
+        let now = self.now();
+        let forgotten = |row: &&Row| now.abs_diff(row.dirty) > FORGET_MARK_AFTER;
+        let forgotten: Vec<_> = found.iter().filter(forgotten).collect();
+        if !forgotten.is_empty() {
+            self.database.write(|tx| {
+                let mut forgotten = forgotten.iter();
+                forgotten.try_for_each(|row| rows::mark_clean(tx, row))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads logs again that could not be read: it may have been for want of permission.
+    pub(super) fn unreadable(self) -> Result<(), RefreshError> {
+        let found = self.database.read(rows::unreadable)?;
+        self.stale(&found, true).map(|_| ())
+    }
+
+    /// Checks rows in the order of their ids, from the first after `after`. Returns the last one
+    /// checked; none at the end.
+    pub(super) fn by_id(
+        self,
+        after: Option<&SessionId>,
+    ) -> Result<Option<SessionId>, RefreshError> {
+        let limit = 1000;
+        let found = self.database.read(|tx| rows::by_id(tx, after, limit))?;
+        self.stale(&found, false)?;
+        Ok(found.last().map(|row| row.id.clone()))
+    }
+
+    /// Reads the logs of these rows whose length is another, or all. Returns whether any row was
+    /// behind its log.
+    pub(super) fn stale(self, found: &[Row], all: bool) -> Result<bool, RefreshError> {
+        let behind = |row: &&Row| {
+            all || match self.logs.len(&row.id) {
+                Ok(Some(len)) => i64::try_from(len) != Ok(row.len),
+                Ok(None) => true,
+                // It cannot be read now: what is known of it has to do.
+                Err(_) => false,
+            }
+        };
+        let behind: Vec<&Row> = found.iter().filter(behind).collect();
+        for batch in behind.chunks(BATCH) {
+            let read = read_all(batch, |row| self.read_log(&row.id, Some(row)));
+            self.database.write(|tx| {
+                for (old, new) in batch.iter().zip(&read) {
+                    match new {
+                        Some(new) => rows::refresh(tx, old, new)?,
+                        None => rows::delete(tx, &old.id)?,
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(!behind.is_empty())
+    }
+
+    /// The row for a log; none if it is gone. `old` is what was known of it.
+    fn read_log(self, id: &SessionId, old: Option<&Row>) -> Option<Row> {
+        // Before reading: what is appended meanwhile makes the length differ from this one.
+        let len = match self.logs.len(id) {
+            Ok(Some(len)) => Ok(i64::try_from(len).unwrap_or(i64::MAX)),
+            Ok(None) => return None,
+            Err(error) => Err(error.to_string()),
+        };
+        let from = old.filter(|old| {
+            let scanned = old.summary.scanned;
+            // A log that shrank is another one.
+            old.unreadable.is_none()
+                && scanned > 0
+                && i64::try_from(scanned).ok() <= len.as_ref().ok().copied()
+        });
+        let read = len
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|_| self.logs.summarize(id, from.map(|row| &row.summary)));
+        let (summary, unreadable) = match read {
+            Ok(summary) => (summary, None),
+            // It may have been removed since.
+            Err(_) if matches!(self.logs.len(id), Ok(None)) => return None,
+            Err(reason) => {
+                tracing::warn!(session = %id, reason, "a session's log cannot be read");
+                (Summary::default(), Some(reason))
+            }
+        };
+        Some(Row {
+            id: id.clone(),
+            summary,
+            len: len.unwrap_or(-1),
+            dirty: 0,
+            unreadable,
+        })
+    }
+
+    fn folder_changed(self) -> io::Result<i64> {
+        let changed = self
+            .logs
+            .folder_changed()
+            .map(crate::sys::Timestamp::as_millis);
+        or_if_missing(changed, -1)
+    }
+
+    fn now(self) -> i64 {
+        self.clock.now().as_millis()
+    }
+}
+
+/// Applies `read` to each of `jobs`, on several threads if there are many.
+fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = jobs.len().div_ceil(threads.min(MAX_READERS)).max(16);
+    if jobs.len() <= share {
+        return jobs.iter().map(read).collect();
+    }
+    let read = &read;
+    thread::scope(|scope| {
+        let readers: Vec<_> = jobs
+            .chunks(share)
+            .map(|jobs| scope.spawn(move || jobs.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        let results = readers.into_iter().flat_map(|reader| {
+            let result = reader.join();
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        results.collect()
+    })
+}
+
+/// A store that was never used has no folder yet.
+fn or_if_missing<T>(result: io::Result<T>, empty: T) -> io::Result<T> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(empty),
+        other => other,
+    }
+}
+
+/// What is in `left` and not in `right`; `right` is sorted.
+fn difference(left: &[SessionId], right: &[SessionId]) -> Vec<SessionId> {
+    let right: BTreeSet<_> = right.iter().collect();
+    left.iter()
+        .filter(|id| !right.contains(id))
+        .cloned()
+        .collect()
+}

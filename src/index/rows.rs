@@ -1,0 +1,285 @@
+//! The statements of the catalog: rows in, rows out.
+
+use rusqlite::types::Type;
+use rusqlite::{Result, Row as Columns, ToSql, Transaction, params};
+
+use crate::sys::SessionId;
+
+use super::Summary;
+use super::cursor::Position;
+
+/// How long changes made by this program may stand for a comparison of names, in milliseconds.
+const ABSORB_FOR: i64 = 10 * 60 * 1000;
+
+/// How old a folder's time must be for a change after it to be sure to get another time, in
+/// milliseconds: the coarsest file system in use counts in steps of two seconds.
+const SETTLED_AFTER: i64 = 2000;
+
+/// What the catalog knows of one log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The session.
+    pub(super) id: SessionId,
+    /// What was read from its log; empty if it is unreadable or was not read.
+    pub(super) summary: Summary,
+    /// The log's length before it was read; -1 if it was not read.
+    pub(super) len: i64,
+    /// When a process last said that it may write to the log, in milliseconds; 0 if none does.
+    pub(super) dirty: i64,
+    /// Why the log cannot be read.
+    pub(super) unreadable: Option<String>,
+}
+
+/// Whether the rows have every name of the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    /// Which making of the tables this is about.
+    pub(super) epoch: String,
+    /// The folder's time up to which the rows have every name; none if names were never compared.
+    pub(super) stamp: Option<i64>,
+    /// Whether the names were read so long after `stamp` that none of the same time was missed.
+    settled: bool,
+    /// When `stamp` was first moved for a change of our own without comparing names.
+    absorbed_at: Option<i64>,
+}
+
+impl Names {
+    /// Whether the rows still have every name, as far as the folder's time can tell.
+    pub(super) fn fresh(&self, stamp: i64, now: i64) -> bool {
+        let recent = self
+            .absorbed_at
+            .is_none_or(|at| (at..at + ABSORB_FOR).contains(&now));
+        self.stamp == Some(stamp) && self.settled && recent
+    }
+}
+
+const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
+                       unreadable";
+
+/// What is known of the folder's names.
+pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
+    let mut statement =
+        tx.prepare_cached("SELECT epoch, stamp, settled, absorbed_at FROM names")?;
+    statement.query_row([], |columns| {
+        Ok(Names {
+            epoch: columns.get(0)?,
+            stamp: columns.get(1)?,
+            settled: columns.get(2)?,
+            absorbed_at: columns.get(3)?,
+        })
+    })
+}
+
+/// Notes that the rows have every name that the folder had at `stamp`, compared at `now`.
+pub(super) fn set_compared(tx: &Transaction<'_>, stamp: i64, now: i64) -> Result<()> {
+    let settled = now.saturating_sub(stamp) >= SETTLED_AFTER;
+    tx.prepare_cached("UPDATE names SET stamp = ?, settled = ?, absorbed_at = NULL")?
+        .execute(params![stamp, settled])?;
+    Ok(())
+}
+
+/// Notes that a change of our own moved the folder's time from `before` to `after`, if the rows
+/// had every name before.
+pub(super) fn absorb(tx: &Transaction<'_>, before: i64, after: i64, now: i64) -> Result<()> {
+    if names(tx)?.fresh(before, now) {
+        tx.prepare_cached("UPDATE names SET stamp = ?, absorbed_at = coalesce(absorbed_at, ?)")?
+            .execute([after, now])?;
+    }
+    Ok(())
+}
+
+/// The ids of all rows, sorted.
+pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
+    let mut statement = tx.prepare_cached("SELECT id FROM sessions ORDER BY id")?;
+    statement.query_map([], id)?.collect()
+}
+
+/// The entries of a list that follow `after`, at most `limit`; none if the rows don't have every
+/// name, so that the list would not be complete.
+pub(super) fn page(
+    tx: &Transaction<'_>,
+    cwd: Option<&str>,
+    after: Option<&Position>,
+    limit: usize,
+) -> Result<Option<Vec<Row>>> {
+    if names(tx)?.stamp.is_none() {
+        return Ok(None);
+    }
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut conditions = String::from("updated_at IS NOT NULL");
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    if let Some(cwd) = &cwd {
+        conditions += " AND cwd = ?";
+        values.push(cwd);
+    }
+    let after_id = after.map(|after| after.id.as_str());
+    if let (Some(after), Some(after_id)) = (after, &after_id) {
+        conditions += " AND (updated_at, id) < (?, ?)";
+        values.extend([&after.updated_at as &dyn ToSql, after_id]);
+    }
+    values.push(&limit);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE {conditions}
+         ORDER BY updated_at DESC, id DESC LIMIT ?"
+    );
+    let mut statement = tx.prepare_cached(&sql)?;
+    let rows = statement.query_map(&*values, row)?;
+    rows.collect::<Result<_>>().map(Some)
+}
+
+/// The rows whose logs may be ahead of them.
+pub(super) fn dirty(tx: &Transaction<'_>) -> Result<Vec<Row>> {
+    select(tx, "WHERE dirty > 0", &[])
+}
+
+/// The rows of logs that could not be read.
+pub(super) fn unreadable(tx: &Transaction<'_>) -> Result<Vec<Row>> {
+    select(tx, "WHERE unreadable IS NOT NULL", &[])
+}
+
+/// The rows that follow `after` in the order of ids, at most `limit`.
+pub(super) fn by_id(
+    tx: &Transaction<'_>,
+    after: Option<&SessionId>,
+    limit: i64,
+) -> Result<Vec<Row>> {
+    let after = after.map_or("", SessionId::as_str);
+    select(tx, "WHERE id > ? ORDER BY id LIMIT ?", &[&after, &limit])
+}
+
+fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>> {
+    let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions {rest}"))?;
+    statement.query_map(values, row)?.collect()
+}
+
+/// Writes a row whatever was there: the caller is the log's writer.
+pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+    insert(tx, row, "OR REPLACE")
+}
+
+/// Writes a row unless there is one: it was written by somebody who knows better.
+pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+    insert(tx, row, "OR IGNORE")
+}
+
+fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
+    let summary = &row.summary;
+    tx.prepare_cached(&format!(
+        "INSERT {conflict} INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ))?
+    .execute(params![
+        row.id.as_str(),
+        summary.cwd,
+        dirs_to_json(&summary.additional_directories),
+        summary.title,
+        summary.created_at,
+        listed_at(summary),
+        int(summary.prompts),
+        int(summary.scanned),
+        row.len,
+        row.dirty,
+        row.unreadable,
+    ])?;
+    Ok(())
+}
+
+/// Replaces what is known of a log, if the row is still the one that was found behind it.
+pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> {
+    let summary = &new.summary;
+    tx.prepare_cached(
+        "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
+             prompts = ?, scanned = ?, len = ?, unreadable = ?
+         WHERE id = ? AND len = ? AND scanned = ?",
+    )?
+    .execute(params![
+        summary.cwd,
+        dirs_to_json(&summary.additional_directories),
+        summary.title,
+        summary.created_at,
+        listed_at(summary),
+        int(summary.prompts),
+        int(summary.scanned),
+        new.len,
+        new.unreadable,
+        old.id.as_str(),
+        old.len,
+        int(old.summary.scanned),
+    ])?;
+    Ok(())
+}
+
+/// Notes that a log may get ahead of its row. There need be no row yet.
+pub(super) fn mark_dirty(tx: &Transaction<'_>, id: &SessionId, now: i64) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO sessions (id, cwd, dirs, created_at, prompts, scanned, len, dirty)
+         VALUES (?, '', '[]', '', 0, 0, -1, ?)
+         ON CONFLICT (id) DO UPDATE SET dirty = excluded.dirty",
+    )?
+    .execute(params![id.as_str(), now])?;
+    Ok(())
+}
+
+/// Takes the mark off, unless it was renewed.
+pub(super) fn mark_clean(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+    tx.prepare_cached("UPDATE sessions SET dirty = 0 WHERE id = ? AND dirty = ?")?
+        .execute(params![row.id.as_str(), row.dirty])?;
+    Ok(())
+}
+
+/// Removes a row, if there is one.
+pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
+    tx.prepare_cached("DELETE FROM sessions WHERE id = ?")?
+        .execute([id.as_str()])?;
+    Ok(())
+}
+
+/// A session without prompts is not listed, so its time is not stored.
+fn listed_at(summary: &Summary) -> Option<&str> {
+    summary
+        .updated_at
+        .as_deref()
+        .filter(|_| summary.prompts > 0)
+}
+
+fn row(columns: &Columns<'_>) -> Result<Row> {
+    Ok(Row {
+        id: id(columns)?,
+        summary: Summary {
+            cwd: columns.get(1)?,
+            additional_directories: dirs_from_json(columns)?,
+            title: columns.get(3)?,
+            created_at: columns.get(4)?,
+            updated_at: columns.get(5)?,
+            prompts: count(columns, 6)?,
+            scanned: count(columns, 7)?,
+        },
+        len: columns.get(8)?,
+        dirty: columns.get(9)?,
+        unreadable: columns.get(10)?,
+    })
+}
+
+fn id(columns: &Columns<'_>) -> Result<SessionId> {
+    let text: String = columns.get(0)?;
+    let unlike = || rusqlite::Error::InvalidColumnType(0, text.clone(), Type::Text);
+    SessionId::parse(&text).ok_or_else(unlike)
+}
+
+fn dirs_to_json(dirs: &[String]) -> String {
+    serde_json::Value::from(dirs).to_string()
+}
+
+fn dirs_from_json(columns: &Columns<'_>) -> Result<Vec<String>> {
+    let text: String = columns.get(2)?;
+    serde_json::from_str(&text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, error.into()))
+}
+
+fn count(columns: &Columns<'_>, index: usize) -> Result<u64> {
+    let value: i64 = columns.get(index)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(index, value))
+}
+
+fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

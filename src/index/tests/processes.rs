@@ -1,0 +1,111 @@
+//! Several processes, as catalogs over one file.
+
+use std::thread;
+
+use super::*;
+
+#[test]
+fn one_sees_what_the_other_does() {
+    let (world, ids) = World::with_sessions(20);
+    let (ours, theirs) = (world.catalog(), world.catalog());
+    world.check(&ours);
+    world.check(&theirs);
+    world.pass(5);
+    world.prompt(&theirs, &ids[3]);
+    world.check(&ours);
+    let id = world.create(&theirs, "/work");
+    world.prompt(&theirs, &id);
+    world.check(&ours);
+    // They delete what we have open and report of once more.
+    world.prompt(&ours, &ids[4]);
+    let late = world.logs.summary(&ids[4]);
+    world.delete(&theirs, &ids[4]);
+    ours.put(&ids[4], &late);
+    world.check(&ours);
+    world.check(&theirs);
+}
+
+#[test]
+fn one_deletes_the_file_and_the_other_follows() {
+    let (world, ids) = World::with_sessions(20);
+    let (ours, theirs) = (world.catalog(), world.catalog());
+    world.check(&ours);
+    world.check(&theirs);
+    for suffix in ["", "-wal", "-shm"] {
+        remove(
+            &world,
+            &world.path().with_file_name(format!("index.sqlite{suffix}")),
+        );
+    }
+    world.check(&theirs);
+    world.prompt(&ours, &ids[2]);
+    world.logs.touched();
+    world.check(&theirs);
+    assert_eq!(world.logs.touched().0, 0, "they are told in the new file");
+}
+
+#[test]
+fn at_once() {
+    let (world, ids) = World::with_sessions(400);
+    let world = &world;
+    thread::scope(|scope| {
+        for share in ids.chunks(100) {
+            scope.spawn(move || {
+                let catalog = world.catalog();
+                for (n, id) in share.iter().enumerate() {
+                    match n % 5 {
+                        0 => world.prompt(&catalog, id),
+                        1 => world.delete(&catalog, id),
+                        2 => {
+                            let id = world.create(&catalog, "/new");
+                            world.prompt(&catalog, &id);
+                        }
+                        3 => {
+                            let page = catalog.list(&Filter::default(), None, 20).unwrap();
+                            assert_eq!(page.sessions.len(), 20);
+                        }
+                        _ => {
+                            catalog.opened(id);
+                            catalog.closed(id, &world.logs.summary(id));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    world.pass(3000);
+    world.check(&world.catalog());
+}
+
+#[test]
+fn at_once_with_a_damaged_file() {
+    let (world, _) = World::with_sessions(200);
+    let world = &world;
+    for round in 0..5 {
+        std::fs::create_dir_all(world.path().parent().unwrap()).unwrap();
+        for suffix in ["-wal", "-shm"] {
+            let path = world.path().with_file_name(format!("index.sqlite{suffix}"));
+            if path.exists() {
+                remove(world, &path);
+            }
+        }
+        overwrite(&world.path(), &vec![round; 50_000]);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| world.check(&world.catalog()));
+            }
+        });
+    }
+}
+
+#[test]
+fn threads_of_one_process_share_the_work_of_a_rebuild() {
+    let (world, _) = World::with_sessions(500);
+    let catalog = world.catalog();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| world.check(&catalog));
+        }
+    });
+    assert_eq!(world.logs.touched().0, 1000);
+}

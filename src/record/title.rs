@@ -1,0 +1,352 @@
+//! A session's title, taken from its first prompt.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::value::RawValue;
+
+/// The longest title, in characters, its ellipsis included.
+pub const MAX_CHARS: usize = 80;
+
+/// How far from its end a long title may be cut to end with a whole word.
+const WORD: usize = 20;
+
+/// The title for a session whose first `prompt` record has this payload: one line of visible
+/// characters. None if there is nothing to take it from.
+pub fn title(payload: &str) -> Option<String> {
+    let params: Params<'_> = serde_json::from_str(payload).ok()?;
+    // What cannot be read as a block is no reason to do without the others.
+    let blocks: Vec<Block> = params
+        .prompt
+        .iter()
+        .filter_map(|block| serde_json::from_str(block.get()).ok())
+        .collect();
+    let of_type = |name| {
+        blocks
+            .iter()
+            .filter(move |block: &&Block| block.kind.0 == name)
+    };
+
+    let text = of_type("text").find_map(|block| first_line(&block.text.as_ref()?.0));
+    let link = || {
+        of_type("resource_link").find_map(|block| {
+            let mut named = [&block.title, &block.name].into_iter().flatten();
+            named
+                .find_map(|name| first_line(&name.0))
+                .or_else(|| last_segment(&block.uri.as_ref()?.0))
+        })
+    };
+    let resource = || {
+        of_type("resource").find_map(|block| {
+            let resource = block.resource.as_ref()?;
+            last_segment(&resource.uri.as_ref()?.0)
+        })
+    };
+    let media = || {
+        let named = [("image", "[image]"), ("audio", "[audio]")];
+        let found = named
+            .into_iter()
+            .find(|(name, _)| of_type(name).next().is_some());
+        found.map(|(_, title)| title.to_owned())
+    };
+    text.or_else(link).or_else(resource).or_else(media)
+}
+
+#[derive(serde::Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    prompt: Vec<&'a RawValue>,
+}
+
+#[derive(serde::Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: Text,
+    text: Option<Text>,
+    title: Option<Text>,
+    name: Option<Text>,
+    uri: Option<Text>,
+    resource: Option<Resource>,
+}
+
+#[derive(serde::Deserialize)]
+struct Resource {
+    uri: Option<Text>,
+}
+
+/// A JSON string. Half of a surrogate pair, which JSON can spell and a `String` cannot hold,
+/// becomes a replacement character.
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
+                Ok(Text(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+/// The first line of `text` that shows anything, fit for a title.
+fn first_line(text: &str) -> Option<String> {
+    let mut chars = text.chars().peekable();
+    while chars.peek().is_some() {
+        let line = one_line(chars.by_ref().take_while(|c| !ends_line(*c)));
+        // Joiners are kept between characters, where they shape them, but show nothing alone.
+        if line.chars().any(|c| !is_joiner(c)) {
+            return Some(shorten(line));
+        }
+    }
+    None
+}
+
+/// Visible characters with single spaces between them; no more than it takes to tell that the
+/// line is too long, since a line may have megabytes.
+fn one_line(chars: impl Iterator<Item = char>) -> String {
+    let mut line = String::new();
+    let mut count = 0;
+    let mut space = false;
+    for c in chars {
+        if count > MAX_CHARS {
+            break;
+        }
+        if c.is_whitespace() {
+            space = !line.is_empty();
+        } else if !is_invisible(c) {
+            if std::mem::take(&mut space) {
+                line.push(' ');
+                count += 1;
+            }
+            line.push(c);
+            count += 1;
+        }
+    }
+    line
+}
+
+fn shorten(line: String) -> String {
+    let chars: Vec<char> = line.chars().collect();
+    if chars.len() <= MAX_CHARS {
+        return line;
+    }
+    let room = MAX_CHARS - 1;
+    let mut end = room;
+    while end > room - WORD && !chars[end].is_whitespace() {
+        end -= 1;
+    }
+    if !chars[end].is_whitespace() {
+        // One long word, or a script without spaces. What belongs to the character before it is
+        // not left behind.
+        end = room;
+        while end > room - WORD && (extends(chars[end]) || is_joiner(chars[end - 1])) {
+            end -= 1;
+        }
+    }
+    let kept: String = chars[..end].iter().collect();
+    format!("{}…", kept.trim_end())
+}
+
+fn ends_line(c: char) -> bool {
+    matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Characters that show nothing and change how others are shown: controls, directions, marks,
+/// fillers, tags. A title stands among others in one line and must not reach beyond itself.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Joins the characters at its sides, or keeps them apart: emoji and several scripts need it.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Changes the character before it: combining marks, variation selectors, skin tones.
+fn extends(c: char) -> bool {
+    is_joiner(c)
+        || matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20f0}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+/// What a person would call the file that an address names.
+fn last_segment(uri: &str) -> Option<String> {
+    let path = uri.split(['?', '#']).next()?;
+    let segment = path.trim_end_matches('/').rsplit('/').next()?;
+    first_line(&percent_decoded(segment))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = match tail {
+            [high, low, ..] if *first == b'%' => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16);
+                digit(high)
+                    .zip(digit(low))
+                    .map(|(high, low)| high << 4 | low)
+            }
+            _ => None,
+        };
+        if let Some(byte) = escaped.and_then(|byte| u8::try_from(byte).ok()) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of_text(text: &str) -> Option<String> {
+        title(&json!({"prompt": [{"type": "text", "text": text}]}).to_string())
+    }
+
+    #[test]
+    fn the_first_line_with_anything_to_see() {
+        let family = "👩‍👩‍👧‍👦 emoji 🏳️‍🌈";
+        for (text, expected) in [
+            ("Fix the parser", Some("Fix the parser")),
+            (
+                "\r\n\t \r\nFix   the\tparser  \r\nsoon",
+                Some("Fix the parser"),
+            ),
+            ("one\u{2028}two", Some("one")),
+            ("one\rtwo", Some("one")),
+            ("a\u{a0}\u{3000} b", Some("a b")),
+            ("/recall 2", Some("/recall 2")),
+            (family, Some(family)),
+            ("می\u{200c}خواهم", Some("می\u{200c}خواهم")),
+            ("שלום עולם", Some("שלום עולם")),
+            (
+                "\u{202e}txt.exe\u{202c} \u{2066}x\u{2069}",
+                Some("txt.exe x"),
+            ),
+            ("a\u{0}b\u{1b}[31mc\u{9b}d\u{7f}", Some("ab[31mcd")),
+            ("\u{feff}\u{200b}hi\u{e0041}\u{2060}", Some("hi")),
+            ("\u{200d}\u{200b}\n \u{202e} \nseen", Some("seen")),
+            ("", None),
+            (" \n\u{200b}\n\u{0}", None),
+        ] {
+            assert_eq!(of_text(text).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn long_lines_end_with_a_word_where_they_can() {
+        let fits = "x".repeat(MAX_CHARS);
+        assert_eq!(of_text(&fits), Some(fits));
+
+        let words = "word ".repeat(100);
+        let expected = format!("{}…", "word ".repeat(16).trim_end());
+        assert_eq!(of_text(&words), Some(expected));
+
+        let hard = "é".repeat(100);
+        assert_eq!(of_text(&hard), Some(format!("{}…", "é".repeat(79))));
+
+        // The cut would fall between a letter and its accent, or inside a family.
+        let accents = format!("{}{}", "x".repeat(78), "e\u{301}".repeat(10));
+        assert_eq!(of_text(&accents), Some(format!("{}…", "x".repeat(78))));
+        let families = format!("{}{}", "x".repeat(76), "👩‍👩‍👧‍👦".repeat(3));
+        assert_eq!(of_text(&families), Some(format!("{}…", "x".repeat(76))));
+    }
+
+    #[test]
+    fn a_megabyte_is_no_matter() {
+        for unit in ["x", "\n", "\u{200b}", " ", "e\u{301}", "\u{200d}", "日本"] {
+            let text = unit.repeat((1 << 20) / unit.len());
+            if let Some(title) = of_text(&text) {
+                let count = title.chars().count();
+                assert!((1..=MAX_CHARS).contains(&count), "{unit:?}: {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_in_for_text() {
+        let blank = json!({"type": "text", "text": " \n"});
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        let audio = json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"});
+        let link = |title: Option<&str>, name: &str| {
+            json!({"type": "resource_link", "title": title, "name": name,
+                "uri": "file:///a/b%20c.rs"})
+        };
+        let resource =
+            |uri: &str| json!({"type": "resource", "resource": {"uri": uri, "text": "t"}});
+        for (blocks, expected) in [
+            (json!([image, audio]), Some("[image]")),
+            (json!([audio]), Some("[audio]")),
+            (json!([blank, image, link(Some("T"), "n")]), Some("T")),
+            (json!([link(None, "n\u{202e}ame")]), Some("name")),
+            (json!([link(Some(" "), "")]), Some("b c.rs")),
+            (
+                json!([image, resource("file:///a/My%20F.rs?x=/y#/z")]),
+                Some("My F.rs"),
+            ),
+            (json!([resource("file:///src/")]), Some("src")),
+            (json!([resource("100%")]), Some("100%")),
+            (json!([resource("a%2"), link(None, "n")]), Some("n")),
+            (json!([resource("x%E2%82%AC%zz%")]), Some("x€%zz%")),
+            (json!([resource("///"), audio]), Some("[audio]")),
+            (json!([image, {"type": "text", "text": "t"}]), Some("t")),
+            (
+                json!([blank, {"type": "text", "text": "second"}]),
+                Some("second"),
+            ),
+            (
+                json!([{"type": "hologram"}, 7, null, {"type": "text"}]),
+                None,
+            ),
+            (
+                json!([{"type": "text", "text": 7}, {"type": "text", "text": "t"}]),
+                Some("t"),
+            ),
+            (json!([]), None),
+        ] {
+            let payload = json!({"prompt": blocks, "_meta": {"n": 1}}).to_string();
+            assert_eq!(title(&payload).as_deref(), expected, "{payload}");
+        }
+    }
+
+    #[test]
+    fn odd_payloads() {
+        for bad in ["", "{}", "[]", "null", r#"{"prompt":7}"#, r#"{"prompt":[{"#] {
+            assert_eq!(title(bad), None, "{bad}");
+        }
+        let lone = r#"{"prompt":[{"type":"text","text":"a\ud83d b"}]}"#;
+        let lone = title(lone).unwrap();
+        assert!(lone.starts_with('a') && lone.ends_with(" b"), "{lone}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_title_is_one_short_visible_line(text: String) {
+            if let Some(title) = of_text(&text) {
+                assert!((1..=MAX_CHARS).contains(&title.chars().count()));
+                assert!(!title.chars().any(|c| is_invisible(c) || ends_line(c)));
+                assert_eq!(title.trim(), title);
+            }
+        }
+    }
+}
