@@ -6,7 +6,7 @@ use super::tokens::{Token, tokens, without_tests};
 use super::tree::SourceFile;
 
 /// A module's place in the crate: `["store", "lock"]`; the crate itself is empty.
-type ModulePath = Vec<String>;
+pub(crate) type ModulePath = Vec<String>;
 
 /// One module file, taken apart.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Module {
     pub(crate) test_only: bool,
     /// The children it declares with `mod name;`.
     pub(crate) children: BTreeSet<String>,
+    /// The places of those that it declares for its tests, perhaps with a `#[path]`.
+    pub(crate) test_children: BTreeSet<ModulePath>,
     /// Absolute paths that it names, those of re-exports only if it uses the name itself too.
     pub(crate) uses: BTreeSet<ModulePath>,
     /// Names it passes on, with the absolute path of each.
@@ -35,10 +37,18 @@ pub(crate) fn modules(root: &str, files: &[SourceFile]) -> Vec<Module> {
         };
         let all = tokens(&file.text);
         let (kept, test_modules) = without_tests(&all);
-        for name in &test_modules {
-            let mut path = at.clone();
-            path.push(name.clone());
-            test_roots.push(path);
+        let mut test_children = BTreeSet::new();
+        for module in test_modules {
+            let beside = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let named = module.file.map(|name| format!("{beside}/{name}"));
+            let named = named.and_then(|path| module_path(root, &path));
+            let path = named.unwrap_or_else(|| {
+                let mut path = at.clone();
+                path.push(module.name);
+                path
+            });
+            test_roots.push(path.clone());
+            test_children.insert(path);
         }
         let mut found = Paths {
             module: Module {
@@ -46,12 +56,12 @@ pub(crate) fn modules(root: &str, files: &[SourceFile]) -> Vec<Module> {
                 at,
                 test_only: false,
                 children: declared(&kept),
+                test_children,
                 uses: BTreeSet::new(),
                 reexports: BTreeMap::new(),
             },
         };
         found.read(&kept);
-        found.module.children.extend(test_modules);
         modules.push(found.module);
     }
     for module in &mut modules {
@@ -79,16 +89,19 @@ pub(crate) fn graph(modules: &[Module]) -> BTreeMap<&str, BTreeSet<&str>> {
     graph
 }
 
-/// A way from a file back to itself, if there is one.
-pub(crate) fn cycle(graph: &BTreeMap<&str, BTreeSet<&str>>) -> Option<Vec<String>> {
+/// Ways from a file back to itself, one for each knot of files.
+pub(crate) fn cycles(graph: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Vec<String>> {
     let mut done = BTreeSet::new();
+    let mut found = Vec::new();
     for start in graph.keys() {
         let mut way = Vec::new();
-        if let Some(found) = follow(graph, start, &mut way, &mut done) {
-            return Some(found);
+        if let Some(round) = follow(graph, start, &mut way, &mut done) {
+            // What else goes through these files is told once this way is gone.
+            done.extend(way);
+            found.push(round);
         }
     }
-    None
+    found
 }
 
 fn follow<'a>(
@@ -372,7 +385,7 @@ mod tests {
             BTreeSet::from(["src/sys/clock.rs"])
         );
         assert!(graph["src/sys/mod.rs"].is_empty());
-        assert_eq!(cycle(&graph), None);
+        assert!(cycles(&graph).is_empty());
     }
 
     #[test]
@@ -392,10 +405,7 @@ mod tests {
             "src/store/c.rs",
             "src/store/a.rs",
         ];
-        assert_eq!(
-            cycle(&graph(&found)),
-            Some(round.map(str::to_owned).to_vec())
-        );
+        assert_eq!(cycles(&graph(&found)), [round.map(str::to_owned)]);
     }
 
     #[test]
@@ -407,16 +417,24 @@ mod tests {
             ),
             ("src/engine/outlet.rs", "use super::E;"),
         ]);
-        assert!(cycle(&graph(&found)).is_some());
+        assert_eq!(cycles(&graph(&found)).len(), 1);
     }
 
     #[test]
     fn files_only_tests_have_may_import_anything() {
         let found = tree(&[
-            ("src/store/mod.rs", "#[cfg(test)] mod tests; pub struct S;"),
+            (
+                "src/store/mod.rs",
+                "mod lock; #[cfg(test)] mod tests; pub struct S;",
+            ),
+            (
+                "src/store/lock.rs",
+                "#[cfg(test)] #[path = \"lock_tests.rs\"] mod tests;",
+            ),
+            ("src/store/lock_tests.rs", "use crate::cli::run;"),
             ("src/store/tests.rs", "use super::S; use crate::cli::run;"),
         ]);
-        assert!(found[1].test_only);
-        assert!(!graph(&found).contains_key("src/store/tests.rs"));
+        let files: Vec<_> = graph(&found).into_keys().collect();
+        assert_eq!(files, ["src/store/lock.rs", "src/store/mod.rs"]);
     }
 }

@@ -1,13 +1,15 @@
 //! Cuts Rust source into the few tokens that the rules about imports need.
 //!
-//! Comments, strings and what is only compiled for tests are gone from the result: words in prose
-//! are no imports, and tests may import what they like.
+//! Comments are gone from the result and strings stand apart, since words in prose are no imports;
+//! what is only compiled for tests can be left out, since tests may import what they like.
 
 /// A piece of source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// An identifier, a keyword or a number.
     Word(String),
+    /// A string literal without prefix, as it is written between its quotes.
+    Text(String),
     /// `::`.
     Sep,
     /// Any other character that is not white space.
@@ -29,7 +31,7 @@ impl Token {
     }
 }
 
-/// The tokens of a file, without comments and literals.
+/// The tokens of a file, without comments, characters and strings of other kinds.
 pub(crate) fn tokens(source: &str) -> Vec<Token> {
     let chars: Vec<char> = source.chars().collect();
     let mut out = Vec::new();
@@ -39,7 +41,12 @@ pub(crate) fn tokens(source: &str) -> Vec<Token> {
         at += match rest {
             ['/', '/', ..] => rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
             ['/', '*', ..] => block_comment(rest),
-            ['"', ..] => string(rest),
+            ['"', ..] => {
+                let len = string(rest).min(rest.len());
+                let text = rest[1..len].iter().collect::<String>();
+                out.push(Token::Text(text.trim_end_matches('"').to_owned()));
+                len
+            }
             ['\'', ..] => char_or_lifetime(rest),
             [':', ':', ..] => {
                 out.push(Token::Sep);
@@ -126,8 +133,17 @@ fn word(rest: &[char], out: &mut Vec<Token>) -> usize {
     len
 }
 
+/// A module that a file declares for its tests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TestModule {
+    /// Its name.
+    pub(crate) name: String,
+    /// The file that a `#[path]` names.
+    pub(crate) file: Option<String>,
+}
+
 /// The tokens that are compiled without `cfg(test)`, and the modules that only tests have.
-pub(crate) fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
+pub(crate) fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<TestModule>) {
     let mut kept = Vec::new();
     let mut test_modules = Vec::new();
     let mut at = 0;
@@ -139,9 +155,7 @@ pub(crate) fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
         };
         at += end;
         let item = &tokens[at..at + item_len(&tokens[at..])];
-        if let Some(name) = declared_module(item) {
-            test_modules.push(name);
-        }
+        test_modules.extend(declared_module(item));
         at += item.len();
     }
     (kept, test_modules)
@@ -196,14 +210,25 @@ fn item_len(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// The name in `mod name;`.
-fn declared_module(item: &[Token]) -> Option<String> {
-    let [.., keyword, name, Token::Mark(';')] = item else {
+/// The module in `mod name;`, perhaps with a `#[path]` before it.
+fn declared_module(item: &[Token]) -> Option<TestModule> {
+    let [
+        attributes @ ..,
+        keyword,
+        Token::Word(name),
+        Token::Mark(';'),
+    ] = item
+    else {
         return None;
     };
-    (keyword.is_word("mod"))
-        .then(|| name.word().map(str::to_owned))
-        .flatten()
+    let file = attributes.windows(3).find_map(|window| match window {
+        [path, Token::Mark('='), Token::Text(file)] if path.is_word("path") => Some(file),
+        _ => None,
+    });
+    keyword.is_word("mod").then(|| TestModule {
+        name: name.clone(),
+        file: file.cloned(),
+    })
 }
 
 #[cfg(test)]
@@ -216,6 +241,7 @@ mod tests {
             .iter()
             .map(|token| match token {
                 Token::Word(word) => word.clone(),
+                Token::Text(text) => format!("<{text}>"),
                 Token::Sep => "::".to_owned(),
                 Token::Mark(mark) => mark.to_string(),
             })
@@ -228,7 +254,8 @@ mod tests {
         for (source, expected) in [
             ("a // crate::x\nb", "a b"),
             ("a /* one /* two */ still */ b", "a b"),
-            (r#"a("crate::x \" //", b)"#, "a ( , b )"),
+            (r#"a("crate::x \" //", b)"#, r#"a ( <crate::x \" //> , b )"#),
+            ("a(\"not closed", "a ( <not closed>"),
             (r##"a(r#"quote " and // "#, b)"##, "a ( , b )"),
             ("a(b\"//\", c\"//\", br\"//\", d)", "a ( , , , d )"),
             (
@@ -246,6 +273,7 @@ mod tests {
         let source = "
             #[cfg(test)] use a::{b, c};
             #[cfg(test)] #[path = \"x.rs\"] mod fakes;
+            #[cfg(test)] pub mod tools;
             use kept::one;
             #[cfg(all(test, unix))] fn f(x: [u8; 2]) { g({}); }
             #[cfg(not(test))] use kept::two;
@@ -267,6 +295,10 @@ mod tests {
             "kept_three",
         ];
         assert_eq!(kept, expected);
-        assert_eq!(modules, ["fakes"]);
+        let modules: Vec<_> = modules
+            .iter()
+            .map(|module| (module.name.as_str(), module.file.as_deref()))
+            .collect();
+        assert_eq!(modules, [("fakes", Some("x.rs")), ("tools", None)]);
     }
 }
