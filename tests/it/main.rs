@@ -4,3 +4,5 @@
 mod local_engine;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tidy;

@@ -1,0 +1,98 @@
+// acpx: its queue owner and rejoin are killed, and the next prompt finds the conversation again.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFileSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { finish, step } from "./support/checks.mjs";
+
+const binary = process.argv[2];
+const cli = fileURLToPath(new URL("dist/cli.js", import.meta.resolve("acpx/package.json")));
+const marker = `INTEROP_DIR=${process.env.INTEROP_DIR}`;
+
+/** Runs acpx with rejoin as its agent; returns what it prints. */
+async function acpx(...args) {
+  const all = [cli, "--agent", `${binary} serve`, "--approve-all", ...args];
+  const options = { timeout: 60_000, maxBuffer: 1 << 26 };
+  const { stdout } = await promisify(execFile)(process.execPath, all, options);
+  return stdout;
+}
+
+/** The processes that this test started, other than itself, with what they run. */
+function children() {
+  const found = [];
+  for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
+    const pid = Number(name);
+    try {
+      const mine = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(marker);
+      if (mine && pid !== process.pid && pid !== process.ppid) {
+        found.push({ pid, program: readlinkSync(`/proc/${pid}/exe`) });
+      }
+    } catch {
+      // It ended while we looked, or is not ours to look at.
+    }
+  }
+  return found;
+}
+
+/** Kills acpx's queue owner and rejoin as a crash does, and waits until they are gone. */
+async function crash() {
+  const own = children();
+  const agents = own.filter(({ program }) => program === realpathSync(binary));
+  assert.equal(agents.length, 1, `one rejoin should run: ${JSON.stringify(own)}`);
+  assert(own.some(({ program }) => program === realpathSync(process.execPath)), "no queue owner runs");
+  for (const { pid } of own) process.kill(pid, "SIGKILL");
+  for (const deadline = Date.now() + 5000; children().length > 0;) {
+    assert(Date.now() < deadline, "they do not die");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** The ids that rejoin's store knows. */
+function stored() {
+  return readdirSync(`${process.env.REJOIN_STORE}/sessions`).filter((name) => name.endsWith(".jsonl"));
+}
+
+await step("a session and two prompts", async () => {
+  await acpx("sessions", "new");
+  assert.match(await acpx("remember the apples"), /apples/);
+  await acpx("/mixed");
+  assert.equal(stored().length, 1);
+});
+
+await step("after a crash the next prompt resumes it with its context", async () => {
+  await crash();
+  assert.match(await acpx("/recall 2"), /remember the apples/);
+  assert.equal(stored().length, 1, "acpx fell back to a new session");
+});
+
+await step("after a crash in mid-answer too", async () => {
+  const slow = acpx("/slow 30").catch(() => {});
+  const log = `${process.env.REJOIN_STORE}/sessions/${stored()[0]}`;
+  const begun = () => /\/slow 30.*agent_message_chunk/s.test(readFileSync(log, "utf8"));
+  for (const deadline = Date.now() + 20_000; !begun();) {
+    assert(Date.now() < deadline, "the slow answer does not begin");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await crash();
+  await slow;
+  assert.match(await acpx("/recall 1"), /\/slow 30/);
+  assert.match(await acpx("/recall 5"), /remember the apples/);
+  assert.equal(stored().length, 1, "acpx fell back to a new session");
+});
+
+await step("its list shows the session as rejoin knows it", async () => {
+  const listed = await acpx("--format", "json", "sessions", "list");
+  const id = stored()[0].replace(/\.jsonl$/, "");
+  assert(listed.includes(id), listed);
+});
+
+await step("a one-shot run is a session of its own", async () => {
+  const events = (await acpx("--format", "json", "exec", "/tool")).trim().split("\n").map((line) => JSON.parse(line));
+  assert(events.length > 1);
+  assert(events.some((event) => JSON.stringify(event).includes("tool_call")));
+  assert.equal(stored().length, 2);
+});
+
+finish();

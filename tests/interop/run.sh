@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Drives rejoin with real clients: tests/interop/run.sh BINARY [TEST...]
+#
+# Installs the clients beside this file, as the lock files name them. Each test is one file; it runs
+# in a folder of its own with an empty home and an empty store, and whatever it leaves running is
+# ended. A failed test's output is shown.
+set -euo pipefail
+exec </dev/null
+
+if (($# == 0)); then
+    echo "usage: $0 BINARY [TEST...]" >&2
+    exit 2
+fi
+binary=$(realpath "$1")
+shift
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here"
+seconds_for_a_test=180
+
+# Installed once for each content of the lock files.
+install() {
+    local stamp
+    stamp=$(cat package-lock.json requirements.txt | cksum)
+    if [[ -x .venv/bin/python && $(cat node_modules/.installed 2>/dev/null) == "$stamp" ]]; then
+        return
+    fi
+    echo "installing the clients"
+    npm ci --no-fund --no-audit --loglevel=error
+    python3 -m venv --clear .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        --only-binary :all: --require-hashes -r requirements.txt
+    echo "$stamp" >node_modules/.installed
+}
+
+# acpx needs Node.js 22.13; the one that is installed as a package will do where there is none.
+find_node() {
+    local candidate
+    for candidate in "$(command -v node || true)" node_modules/node-linux-*/bin/node; do
+        if [[ -x $candidate ]] && "$candidate" -e '
+            const [major, minor] = process.versions.node.split(".").map(Number);
+            process.exit(major > 22 || (major === 22 && minor >= 13) ? 0 : 1)'; then
+            realpath "$candidate"
+            return
+        fi
+    done
+    echo "no Node.js of version 22.13 or newer" >&2
+    return 1
+}
+
+# Ends every process that has this run's folder in its environment, even those that left our group.
+end_leftovers() {
+    local environ pid
+    for environ in /proc/[0-9]*/environ; do
+        pid=${environ#/proc/}
+        pid=${pid%/environ}
+        if { tr '\0' '\n' <"$environ" | grep -qxF "INTEROP_DIR=$1"; } 2>/dev/null; then
+            kill -KILL "$pid" 2>/dev/null || true
+        fi
+    done
+}
+
+run() {
+    local file=$1 folder=$2
+    mkdir -p "$folder/home" "$folder/cwd"
+    local interpreter=("$node")
+    if [[ $file == *.py ]]; then interpreter=("$here/.venv/bin/python" -B); fi
+    (
+        cd "$folder/cwd"
+        env -u XDG_DATA_HOME -u XDG_CONFIG_HOME -u XDG_STATE_HOME -u XDG_CACHE_HOME \
+            INTEROP_DIR="$folder" HOME="$folder/home" REJOIN_STORE="$folder/store" \
+            timeout --kill-after=5 "$seconds_for_a_test" \
+            "${interpreter[@]}" "$here/$file" "$binary"
+    ) >"$folder/output" 2>&1
+}
+
+install
+node=$(find_node)
+if (($# == 0)); then set -- harness checklist sdk_restart sdk_sessions recorded python_sdk acpx; fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+passed=0
+failed=0
+for name in "$@"; do
+    file=$name.mjs
+    if [[ -e $name.py ]]; then file=$name.py; fi
+    folder=$(realpath "$scratch")/$name
+    start=${EPOCHREALTIME/[.,]/}
+    code=0
+    run "$file" "$folder" || code=$?
+    end_leftovers "$folder"
+    took=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
+    checks=$(grep -c '^ok - ' "$folder/output" || true)
+    if ((code == 0 && checks > 0)); then
+        passed=$((passed + 1))
+        echo "ok    $name: $checks checks, $took ms"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $name: exit code $code, $took ms"
+        sed 's/^/      /' "$folder/output"
+    fi
+done
+echo "$passed passed, $failed failed"
+((failed == 0))

@@ -1,0 +1,293 @@
+//! The rules themselves: each takes files and returns what is wrong with them.
+
+use super::imports::{Module, cycles, graph};
+use super::tree::SourceFile;
+
+/// The folders of `src`, from the top of the program to the bottom.
+pub(crate) const ORDER: [&str; 12] = [
+    "cli", "server", "session", "engine", "replay", "history", "export", "index", "store",
+    "record", "wire", "sys",
+];
+
+/// The longest file in `src`, in lines with its tests.
+const MOST_LINES: usize = 500;
+
+/// Each file begins with a sentence that says what it is for.
+pub(crate) fn purpose(files: &[SourceFile]) -> Vec<String> {
+    let wrong = |file: &&SourceFile| {
+        let paragraph = file
+            .text
+            .lines()
+            .map_while(|line| line.strip_prefix("//! "));
+        let text: Vec<&str> = paragraph.collect();
+        let text = text.join(" ");
+        !text.starts_with(char::is_alphanumeric) && !text.starts_with('`') || !text.ends_with('.')
+    };
+    let wrong = files.iter().filter(wrong);
+    wrong
+        .map(|file| {
+            format!(
+                "{}: begin it with `//! ` and one sentence, ending in a full stop, that says what \
+                 the file is for",
+                file.path
+            )
+        })
+        .collect()
+}
+
+/// No file of `src` is too long to read in one sitting.
+pub(crate) fn size(files: &[SourceFile]) -> Vec<String> {
+    let lines = files.iter().map(|file| (file, file.text.lines().count()));
+    lines
+        .filter(|(_, lines)| *lines > MOST_LINES)
+        .map(|(file, lines)| {
+            format!(
+                "{}: {lines} lines, {MOST_LINES} at most: cut it by job, or move its tests to a \
+                 file beside it",
+                file.path
+            )
+        })
+        .collect()
+}
+
+/// A folder imports only from those below it.
+pub(crate) fn order(modules: &[Module]) -> Vec<String> {
+    let rank = |name: &String| ORDER.iter().position(|folder| folder == name);
+    let mut wrong = Vec::new();
+    for module in modules.iter().filter(|module| !module.test_only) {
+        let Some(own) = module.at.first() else {
+            continue;
+        };
+        let Some(own_rank) = rank(own) else {
+            wrong.push(format!(
+                "{}: `{own}` has no place in the order of folders; give it one in {}",
+                module.file,
+                file!()
+            ));
+            continue;
+        };
+        for path in &module.uses {
+            let above = path
+                .first()
+                .filter(|name| rank(name).is_some_and(|r| r < own_rank));
+            if let Some(above) = above {
+                wrong.push(format!(
+                    "{}: imports `crate::{}`, but `{above}` stands above `{own}` (the order is \
+                     {}); move what it needs down, or pass it in",
+                    module.file,
+                    path.join("::"),
+                    ORDER.join(" > ")
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// No file depends on itself by way of others.
+pub(crate) fn acyclic(modules: &[Module]) -> Vec<String> {
+    let rounds = cycles(&graph(modules));
+    let told = rounds.iter().map(|round| {
+        format!(
+            "files import each other in a circle: {}; move what both need to a file of its own",
+            round.join(" -> ")
+        )
+    });
+    told.collect()
+}
+
+/// Every file is part of the crate.
+pub(crate) fn declared(modules: &[Module]) -> Vec<String> {
+    let forgotten = |module: &&Module| {
+        let Some((name, parent)) = module.at.split_last() else {
+            return false;
+        };
+        !modules.iter().any(|other| {
+            let child = other.at == parent && other.children.contains(name);
+            child || other.test_children.contains(&module.at)
+        })
+    };
+    let forgotten = modules.iter().filter(forgotten);
+    forgotten
+        .map(|module| {
+            format!(
+                "{}: no `mod` declares it, so it is never compiled; declare it or delete it",
+                module.file
+            )
+        })
+        .collect()
+}
+
+/// Nothing tells of the machine it was written on.
+pub(crate) fn machine(files: &[SourceFile]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for file in files {
+        // A lock file names its registry by design; the other one is told not to.
+        if file.path == "Cargo.lock" {
+            continue;
+        }
+        for (line, text) in file.text.lines().enumerate() {
+            if let Some(found) = place(text) {
+                wrong.push(format!(
+                    "{}:{}: `{found}` belongs to one machine or one registry; say it without",
+                    file.path,
+                    line + 1
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// The first machine path or registry host of a line. The words are spelt in halves, or this file
+/// would break its own rule.
+fn place(line: &str) -> Option<&'static str> {
+    const PATHS: [&str; 3] = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("/tm", "p/"),
+    ];
+    const HOSTS: [&str; 6] = [
+        concat!("registry.np", "mjs"),
+        concat!("pypi", ".org"),
+        concat!("pythonhosted", ".org"),
+        concat!("index.cra", "tes.io"),
+        concat!("static.cra", "tes.io"),
+        concat!("deb.deb", "ian.org"),
+    ];
+    let path = PATHS.into_iter().find(|path| {
+        line.match_indices(path).any(|(at, _)| {
+            // `a/tmp/b` is a folder of somebody's; only one at the root is the machine's.
+            let before = line[..at].chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || "._-}*)$>".contains(c))
+        })
+    });
+    path.or_else(|| HOSTS.into_iter().find(|host| line.contains(host)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::imports::modules;
+    use super::*;
+
+    fn source(files: &[(&str, &str)]) -> Vec<SourceFile> {
+        let files = files.iter();
+        files
+            .map(|(path, text)| SourceFile::new(path, text))
+            .collect()
+    }
+
+    #[test]
+    fn a_file_without_a_sentence_is_told() {
+        for (text, right) in [
+            ("//! Reads a file.\n", true),
+            ("//! The `rejoin`\n//! command.\n\nuse x;", true),
+            (
+                "//! Reads a file.\n//!\n//! ```text\n//! a\n//! ```\n",
+                true,
+            ),
+            ("//! Reads a file\n", false),
+            ("//!\n//! Reads a file.\n", false),
+            ("//! # Files.\n", false),
+            ("// Reads a file.\n", false),
+            ("\n//! Reads a file.\n", false),
+            ("/// Reads a file.\nfn f() {}", false),
+            ("", false),
+        ] {
+            let found = purpose(&source(&[("src/a.rs", text)]));
+            assert_eq!(found.is_empty(), right, "{text:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_file_is_told() {
+        let file = |lines| source(&[("src/a.rs", &"x\n".repeat(lines))]);
+        assert!(size(&file(500)).is_empty());
+        assert!(size(&file(501))[0].starts_with("src/a.rs: 501 lines"));
+    }
+
+    #[test]
+    fn an_import_upwards_is_told() {
+        for (file, text, right) in [
+            ("src/store/a.rs", "use crate::record::Kind;", true),
+            ("src/store/a.rs", "use crate::store::b::B;", true),
+            ("src/store/a.rs", "use crate::index::Catalog;", false),
+            (
+                "src/store/mod.rs",
+                "use crate::{sys, session::Handle};",
+                false,
+            ),
+            (
+                "src/store/a.rs",
+                "fn f() -> super::super::cli::Exit { x }",
+                false,
+            ),
+            (
+                "src/store/a.rs",
+                "#[cfg(test)] mod tests { use crate::cli::x; }",
+                true,
+            ),
+            ("src/store/a.rs", "/// See [`crate::cli`].\nfn f() {}", true),
+            ("src/main.rs", "use rejoin::cli;", true),
+            ("src/lib.rs", "pub mod cli; pub use crate::cli::run;", true),
+            ("src/util/a.rs", "", false),
+        ] {
+            let found = order(&modules("src", &source(&[(file, text)])));
+            assert_eq!(found.is_empty(), right, "{file}: {text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_circle_is_told() {
+        let files = source(&[
+            ("src/sys/mod.rs", "mod a; mod b;"),
+            ("src/sys/a.rs", "use super::b;"),
+            ("src/sys/b.rs", "use super::a;"),
+        ]);
+        let found = acyclic(&modules("src", &files));
+        assert!(
+            found[0].contains("src/sys/a.rs -> src/sys/b.rs -> src/sys/a.rs"),
+            "{found:?}"
+        );
+        assert!(acyclic(&modules("src", &files[..2])).is_empty());
+    }
+
+    #[test]
+    fn a_forgotten_file_is_told() {
+        let files = source(&[
+            ("src/lib.rs", "pub mod sys;"),
+            ("src/sys/mod.rs", "mod a; #[cfg(test)] mod fakes; mod c {}"),
+            (
+                "src/sys/a.rs",
+                "#[cfg(test)] #[path = \"a_tests.rs\"] mod tests;",
+            ),
+            ("src/sys/b.rs", ""),
+            ("src/sys/c.rs", ""),
+            ("src/sys/fakes.rs", ""),
+            ("src/sys/a_tests.rs", ""),
+        ]);
+        let found = declared(&modules("src", &files));
+        let names: Vec<_> = found
+            .iter()
+            .filter_map(|text| text.split(':').next())
+            .collect();
+        assert_eq!(names, ["src/sys/b.rs", "src/sys/c.rs"]);
+    }
+
+    #[test]
+    fn a_path_of_a_machine_is_told() {
+        for (text, right) in [
+            (concat!("see /ro", "ot/.cargo"), false),
+            (concat!("\"/tm", "p/x\""), false),
+            (concat!("cwd: /wo", "rk/main"), false),
+            (concat!("https://registry.np", "mjs.example/x"), false),
+            (concat!("${dir}/tm", "p/x and target/tm", "p/x"), true),
+            (concat!("${TMPDIR:-/tm", "p}"), true),
+            ("/home/me/project", true),
+        ] {
+            let found = machine(&source(&[("docs/a.md", text)]));
+            assert_eq!(found.is_empty(), right, "{text}: {found:?}");
+            assert!(machine(&source(&[("Cargo.lock", text)])).is_empty());
+        }
+    }
+}
