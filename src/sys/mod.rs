@@ -4,6 +4,7 @@ pub mod clock;
 pub mod disk;
 pub mod ids;
 pub mod real_disk;
+pub mod sim;
 
 use std::sync::Arc;
 
