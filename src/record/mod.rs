@@ -3,10 +3,12 @@
 pub mod header;
 pub mod kind;
 pub mod line;
+pub mod open_calls;
 
 pub use header::Header;
 pub use kind::Kind;
 pub use line::Record;
+pub use open_calls::OpenCalls;
 
 /// The version of the format that this program writes.
 pub const FORMAT: u32 = 1;
