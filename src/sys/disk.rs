@@ -76,4 +76,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Takes the exclusive lock of the file for as long as it is open, without waiting; false if
     /// somebody else has it. The system releases it when the process dies.
     fn try_lock(&self) -> io::Result<bool>;
+
+    /// Whether this file is the one that `path` names now; false if nothing is there. What was
+    /// opened may have been moved since, and another file put in its place.
+    fn is_at(&self, path: &Path) -> io::Result<bool>;
 }

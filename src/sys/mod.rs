@@ -5,6 +5,7 @@ pub mod disk;
 pub mod ids;
 pub mod path;
 pub mod real_disk;
+pub mod sim;
 
 use std::sync::Arc;
 

@@ -141,4 +141,20 @@ impl DiskFile for RealFile {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let there = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            result => result?,
+        };
+        let own = self.0.metadata()?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            Ok(there.dev() == own.dev() && there.ino() == own.ino())
+        }
+        // Elsewhere the standard library does not tell files apart; this is as near as it gets.
+        #[cfg(not(unix))]
+        Ok(there.len() == own.len() && there.created().ok() == own.created().ok())
+    }
 }

@@ -1,0 +1,211 @@
+//! Which tool calls of a turn have begun and not ended, so that a turn that breaks off can close
+//! them.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// What the `sessionUpdate` of every update about a tool call begins with, quote included.
+static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tool_call"));
+
+/// Follows the tool calls of one turn through its updates.
+///
+/// A call is open until an update says `completed`, `failed` or `cancelled`. A status that is
+/// missing means `pending` for a new call and no change for a known one; one we do not know counts
+/// as open, as clients show such a call as still running.
+#[derive(Clone, Debug, Default)]
+pub struct OpenCalls {
+    calls: BTreeMap<String, Call>,
+    open: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// How many calls were there before it.
+    place: usize,
+    open: bool,
+}
+
+impl OpenCalls {
+    /// Takes note of one update: the payload of an `update` record, or of an `update_params`
+    /// record, which holds the update as a member. What is no update is ignored.
+    ///
+    /// Cheap for payloads that do not mention a tool call: they are searched, not parsed.
+    pub fn update(&mut self, payload: &str) {
+        if MENTION.find(payload.as_bytes()).is_none() {
+            return;
+        }
+        let Some(mut update) = members(payload) else {
+            return;
+        };
+        if let Some(inner) = update.get("update").and_then(|inner| members(inner.get())) {
+            update = inner;
+        }
+        let kind = text(&update, "sessionUpdate");
+        if !matches!(kind.as_deref(), Some("tool_call" | "tool_call_update")) {
+            return;
+        }
+        let Some(id) = text(&update, "toolCallId") else {
+            return;
+        };
+        let open = text(&update, "status")
+            .map(|status| !matches!(&*status, "completed" | "failed" | "cancelled"));
+        match self.calls.get_mut(&id) {
+            Some(call) => {
+                let open = open.unwrap_or(call.open);
+                self.open = self.open - usize::from(call.open) + usize::from(open);
+                call.open = open;
+            }
+            None => {
+                let open = open.unwrap_or(true);
+                let place = self.calls.len();
+                self.open += usize::from(open);
+                self.calls.insert(id, Call { place, open });
+            }
+        }
+    }
+
+    /// Whether no call is open.
+    pub fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Closes what is open. Returns one `tool_call_update` for each, in the order in which the
+    /// calls began: status `failed`, with `message` as its content.
+    pub fn close_all(&mut self, message: &str) -> Vec<String> {
+        let mut open: Vec<_> = self
+            .calls
+            .iter_mut()
+            .filter(|(_, call)| call.open)
+            .collect();
+        open.sort_by_key(|(_, call)| call.place);
+        self.open = 0;
+        open.into_iter()
+            .map(|(id, call)| {
+                call.open = false;
+                closing_update(id, message)
+            })
+            .collect()
+    }
+}
+
+fn closing_update(id: &str, message: &str) -> String {
+    format!(
+        r#"{{"sessionUpdate":"tool_call_update","toolCallId":{},"status":"failed","content":[{{"type":"content","content":{{"type":"text","text":{}}}}}]}}"#,
+        json!(id),
+        json!(message),
+    )
+}
+
+/// The members of a JSON object. The last one counts where a name stands twice: other agents'
+/// updates are none of ours to refuse.
+fn members(json: &str) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(json).ok()
+}
+
+fn text(members: &BTreeMap<String, &RawValue>, name: &str) -> Option<String> {
+    serde_json::from_str(members.get(name)?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The ids that are closed after these updates.
+    fn closed(updates: &[&str]) -> Vec<String> {
+        let mut calls = OpenCalls::default();
+        for update in updates {
+            calls.update(update);
+        }
+        let empty = calls.is_empty();
+        let closing = calls.close_all("Interrupted: \"x\"");
+        assert_eq!(empty, closing.is_empty());
+        assert!(calls.is_empty());
+        assert_eq!(calls.close_all("again"), Vec::<String>::new());
+        let ids = closing.iter().map(|update| {
+            let update: Value = serde_json::from_str(update).unwrap();
+            assert_eq!(update["sessionUpdate"], "tool_call_update");
+            assert_eq!(update["status"], "failed");
+            assert_eq!(
+                update["content"][0]["content"]["text"],
+                "Interrupted: \"x\""
+            );
+            update["toolCallId"].as_str().unwrap().to_owned()
+        });
+        ids.collect()
+    }
+
+    fn call(id: &str, rest: &str) -> String {
+        format!(r#"{{"sessionUpdate":"tool_call","toolCallId":"{id}","title":"t"{rest}}}"#)
+    }
+
+    fn update(id: &str, rest: &str) -> String {
+        format!(r#"{{"toolCallId":"{id}"{rest},"sessionUpdate":"tool_call_update"}}"#)
+    }
+
+    #[test]
+    fn a_call_is_open_until_its_status_says_otherwise() {
+        let status = |status: &str| format!(r#","status":"{status}""#);
+        for (rest, open) in [
+            (String::new(), true),
+            (status("pending"), true),
+            (status("in_progress"), true),
+            (status("paused"), true),
+            (r#","status":null"#.to_owned(), true),
+            (status("completed"), false),
+            (status("failed"), false),
+            (status("cancelled"), false),
+        ] {
+            let expected: &[&str] = if open { &["a"] } else { &[] };
+            assert_eq!(closed(&[&call("a", &rest)]), expected, "{rest}");
+            assert_eq!(closed(&[&update("a", &rest)]), expected, "{rest}");
+            let then = update("a", &rest);
+            assert_eq!(closed(&[&call("a", ""), &then]), expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn an_update_without_a_status_changes_nothing() {
+        let done = call("a", r#","status":"completed""#);
+        let late = update("a", r#","content":[]"#);
+        assert_eq!(closed(&[&done, &late]), [""; 0]);
+        let again = update("a", r#","status":"in_progress""#);
+        assert_eq!(closed(&[&done, &late, &again]), ["a"]);
+    }
+
+    #[test]
+    fn calls_are_closed_in_the_order_they_began() {
+        let ids = ["z", "b", "y\\\"", "a"].map(|id| call(id, ""));
+        let done = update("b", r#","status":"failed""#);
+        assert_eq!(
+            closed(&[&ids[0], &ids[1], &ids[2], &ids[3], &done]),
+            ["z", "y\\\"", "a"].map(|id| id.replace("\\\"", "\""))
+        );
+    }
+
+    #[test]
+    fn reads_wrapped_and_odd_updates_and_leaves_others_alone() {
+        let wrapped = format!(r#"{{"_meta":{{}},"update":{}}}"#, call("w", ""));
+        let twice = r#"{"sessionUpdate":"x","toolCallId":"t","sessionUpdate":"tool_call"}"#;
+        let surrogate = call("s", r#","title":"\ud83d""#);
+        assert_eq!(closed(&[&wrapped, twice, &surrogate]), ["w", "t", "s"]);
+        assert_eq!(
+            closed(&[
+                "",
+                "[]",
+                "{\"tool_call",
+                r#"{"sessionUpdate":"tool_call"}"#,
+                r#"{"sessionUpdate":"tool_call","toolCallId":7}"#,
+                r#"{"sessionUpdate":"tool_call_content_chunk","toolCallId":"a"}"#,
+                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\"tool_call"}}"#,
+                r#"{"update":7,"x":"tool_call"}"#,
+            ]),
+            [""; 0]
+        );
+    }
+}

@@ -1,0 +1,303 @@
+//! A disk in memory that can be told to fail and to lose power: a test double.
+//!
+//! It keeps two halves, as real disks do: what programs see, and what would be there after a
+//! power cut. Bytes get from the first half to the second when their file is synced, names when
+//! their folder is. Every call of [`Disk`] and [`DiskFile`] counts as one operation, in order, so a
+//! test can count those of a scenario once and then let each one of them fail in turn.
+
+mod state;
+#[cfg(test)]
+mod tests;
+pub mod time;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::disk::{Disk, DiskFile, FileInfo};
+use super::ids::RandomIds;
+use super::{Sys, Timestamp};
+use state::State;
+pub use time::SimClock;
+
+/// What goes wrong at an operation. A fault that does not fit the operation does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Any operation: it fails and has no effect.
+    Error(io::ErrorKind),
+    /// A write takes half of its bytes, at least one, and says so.
+    ShortWrite,
+    /// A write takes half of its bytes and then fails.
+    TornWrite(io::ErrorKind),
+    /// A sync fails, and what was waiting for it is never written: a later sync succeeds, yet a
+    /// power cut leaves zeros in its place. Linux behaves so.
+    Sync(io::ErrorKind),
+}
+
+/// What a power cut makes of bytes that were written to a file and not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// They are gone.
+    Lost,
+    /// The first half of them is there.
+    Torn,
+    /// The file is as long as it was, with zeros in their place.
+    Zeroed,
+}
+
+/// A disk in memory. Clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    file: usize,
+    handle: u64,
+    writable: bool,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A machine with this disk, a [`SimClock`] and random ids.
+    pub fn sys(&self) -> Sys {
+        Sys {
+            clock: Arc::new(SimClock::default()),
+            ids: Arc::new(RandomIds),
+            disk: Arc::new(self.clone()),
+        }
+    }
+
+    /// How many operations there were so far.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Lets operation `n` fail, counted from 0 at the making of the disk.
+    pub fn fail_at(&self, n: u64, fault: Fault) {
+        self.state().faults.insert(n, fault);
+    }
+
+    /// The disk as the death of the process leaves it: whatever was written is there, nothing is
+    /// locked, nothing more fails. The old disk stays as it is.
+    pub fn crash(&self) -> Self {
+        Self::from_state(self.state().crash())
+    }
+
+    /// The disk as a power cut leaves it: what was synced, and `tail` of what was not.
+    pub fn power_cut(&self, tail: Tail) -> Self {
+        Self::from_state(self.state().power_cut(tail))
+    }
+
+    /// The content of a file. No operation.
+    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.state();
+        let file = *state.names.get(path)?;
+        Some(state.files[file].data.clone())
+    }
+
+    /// Puts a file there, with the folders above it, as if it had always been: synced, over what
+    /// the name had before. No operation.
+    pub fn put(&self, path: &Path, bytes: &[u8]) {
+        self.state().put(path, bytes);
+    }
+
+    /// The paths of all files, sorted. No operation.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.state().names.keys().cloned().collect()
+    }
+
+    fn from_state(state: State) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, state: &mut State, file: usize, writable: bool) -> Box<dyn DiskFile> {
+        state.handles += 1;
+        Box::new(SimFile {
+            disk: self.clone(),
+            file,
+            handle: state.handles,
+            writable,
+        })
+    }
+
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        state.begin()?;
+        let file = state.find(path)?;
+        Ok(self.file(&mut state, file, writable))
+    }
+}
+
+impl Disk for SimDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin()?;
+        state.make_dirs(path)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        state.begin()?;
+        let file = state.create(path)?;
+        Ok(self.file(&mut state, file, true))
+    }
+
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path, true)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path, false)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin()?;
+        let file = state.find(from)?;
+        state.name(to, file)?;
+        state.names.remove(from);
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin()?;
+        state.find(path)?;
+        state.names.remove(path);
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        if let Some(Fault::Sync(kind)) = state.begin()? {
+            return Err(kind.into());
+        }
+        state.sync_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut state = self.state();
+        state.begin()?;
+        state.list(path)
+    }
+
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        let mut state = self.state();
+        state.begin()?;
+        if state.dirs.contains(path) {
+            return Ok(FileInfo {
+                len: 0,
+                modified: Timestamp::from_millis(0),
+                is_dir: true,
+            });
+        }
+        let file = state.find(path)?;
+        let file = &state.files[file];
+        Ok(FileInfo {
+            len: file.data.len() as u64,
+            modified: Timestamp::from_millis(i64::try_from(file.modified).unwrap_or(i64::MAX)),
+            is_dir: false,
+        })
+    }
+
+    fn native_path(&self, _path: &Path) -> Option<PathBuf> {
+        None
+    }
+}
+
+impl DiskFile for SimFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        let fault = state.begin()?;
+        if !self.writable {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let taken = match fault {
+            Some(Fault::ShortWrite) => bytes.len().div_ceil(2),
+            Some(Fault::TornWrite(_)) => bytes.len() / 2,
+            _ => bytes.len(),
+        };
+        state.append(self.file, &bytes[..taken]);
+        match fault {
+            Some(Fault::TornWrite(kind)) => Err(kind.into()),
+            _ => Ok(taken),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.begin()?;
+        let data = &state.files[self.file].data;
+        let start = usize::try_from(offset).map_or(data.len(), |offset| offset.min(data.len()));
+        let taken = buffer.len().min(data.len() - start);
+        buffer[..taken].copy_from_slice(&data[start..start + taken]);
+        Ok(taken)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.begin()?;
+        Ok(state.files[self.file].data.len() as u64)
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.begin()?;
+        if !self.writable {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        state.set_len(self.file, len);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        match state.begin()? {
+            Some(Fault::Sync(kind)) => {
+                state.lose(self.file);
+                Err(kind.into())
+            }
+            _ => {
+                state.sync(self.file);
+                Ok(())
+            }
+        }
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        let mut state = self.disk.state();
+        state.begin()?;
+        let holder = &mut state.files[self.file].locked_by;
+        Ok(*holder.get_or_insert(self.handle) == self.handle)
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let mut state = self.disk.state();
+        state.begin()?;
+        Ok(state.names.get(path) == Some(&self.file))
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        let holder = &mut state.files[self.file].locked_by;
+        if *holder == Some(self.handle) {
+            *holder = None;
+        }
+    }
+}
