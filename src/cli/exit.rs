@@ -42,7 +42,11 @@ impl Failure {
 
     /// A failure with one of the codes above.
     pub fn with_code(code: u8, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), hint: None }
+        Self {
+            code,
+            message: message.to_string(),
+            hint: None,
+        }
     }
 
     /// Adds what to do next.

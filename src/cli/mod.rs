@@ -37,7 +37,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "REJOIN_STORE", value_name = "DIR")]
     pub(crate) store: Option<std::path::PathBuf>,
     /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
-    #[arg(long, global = true, env = "REJOIN_LOG", value_name = "LEVEL", default_value = "warn")]
+    #[arg(
+        long,
+        global = true,
+        env = "REJOIN_LOG",
+        value_name = "LEVEL",
+        default_value = "warn"
+    )]
     pub(crate) log_level: String,
     /// Append the log to this file instead of writing it to stderr.
     #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE")]
@@ -60,7 +66,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to stdout and is no failure; a wrong command line goes to stderr.
-            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            let code = if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::OK
+            };
             error.print().ok();
             return ExitCode::from(code);
         }
@@ -85,7 +95,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "only asks what stdin is, and reads nothing")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only asks what stdin is, and reads nothing"
+)]
 fn is_piped() -> bool {
     !std::io::stdin().is_terminal()
 }

@@ -13,12 +13,19 @@ pub struct Output {
 
 impl Output {
     /// The process's own.
-    #[expect(clippy::disallowed_methods, reason = "no client is served while this is used")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no client is served while this is used"
+    )]
     pub fn standard() -> Self {
         let stdout = io::stdout();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colour = stdout.is_terminal() && !plain;
-        Self { inner: Box::new(io::BufWriter::new(stdout)), colour, closed: false }
+        Self {
+            inner: Box::new(io::BufWriter::new(stdout)),
+            colour,
+            closed: false,
+        }
     }
 
     /// Whether colours are shown.
@@ -67,14 +74,18 @@ impl Output {
                 self.closed = true;
                 Ok(())
             }
-            Err(error) => Err(Failure::new(format!("cannot write to standard output: {error}"))),
+            Err(error) => Err(Failure::new(format!(
+                "cannot write to standard output: {error}"
+            ))),
         }
     }
 }
 
 impl std::fmt::Debug for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output").field("colour", &self.colour).finish_non_exhaustive()
+        f.debug_struct("Output")
+            .field("colour", &self.colour)
+            .finish_non_exhaustive()
     }
 }
 

@@ -60,7 +60,11 @@ impl Default for Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let options = Options {
-        store: if args.no_persist { None } else { Some(store::root(global)?) },
+        store: if args.no_persist {
+            None
+        } else {
+            Some(store::root(global)?)
+        },
         durability: args.durability,
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,

@@ -22,7 +22,9 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
 fn standard() -> Option<PathBuf> {
     let home = || std::env::home_dir().filter(|home| home.is_absolute());
     let folder = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute())
     };
     let data = if cfg!(windows) {
         folder("LOCALAPPDATA")

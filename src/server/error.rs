@@ -44,8 +44,10 @@ pub fn refused(id: &str, refusal: Refusal) -> Error {
             let message = "Session is not open: call session/load or session/resume first";
             with(-32600, message.to_owned(), "session_not_open")
         }
-        Refusal::PromptInProgress => Error::new(-32600, "There is already an active prompt execution")
-            .data(json!({ "error": "prompt_in_progress" })),
+        Refusal::PromptInProgress => {
+            Error::new(-32600, "There is already an active prompt execution")
+                .data(json!({ "error": "prompt_in_progress" }))
+        }
         Refusal::InUse { message, holder } => {
             let mut data = json!({ "sessionId": id, "error": "session_in_use" });
             if let Some(holder) = holder {

@@ -77,7 +77,11 @@ pub async fn serve(
     };
     let catalog = store.clone().map(|store| {
         let path = sys.disk.native_path(&store.root().join("index.sqlite"));
-        Arc::new(Catalog::open(path.as_deref(), Arc::new(StoreLogs(store)), &sys))
+        Arc::new(Catalog::open(
+            path.as_deref(),
+            Arc::new(StoreLogs(store)),
+            &sys,
+        ))
     });
     let (wire, outgoing, incoming) = Wire::start(input, output, options.line_limit)?;
     let registry = Registry::new(Arc::new(Deps {
@@ -97,7 +101,10 @@ pub async fn serve(
         .v1()
         .name("rejoin")
         .on_receive_request(
-            async move |message: UntypedMessage, responder, _| server.request(&message, responder),
+            async move |message: UntypedMessage, responder, _| {
+                server.request(&message, responder);
+                Ok(())
+            },
             agent_client_protocol::on_receive_request!(),
         )
         .on_receive_notification(
@@ -115,7 +122,9 @@ pub async fn serve(
     let stopped = async {
         stop.await;
         wind_down(&registry, Duration::ZERO).await;
-        std::future::poll_fn(|cx| wire.writer.poll_written(cx)).await.ok();
+        std::future::poll_fn(|cx| wire.writer.poll_written(cx))
+            .await
+            .ok();
     };
     tokio::select! {
         result = connection => {
@@ -137,7 +146,10 @@ pub async fn serve(
 /// Waits for what is under way: for turns a moment, for replays as long as they move.
 async fn wind_down(registry: &Registry, grace: Duration) {
     registry.end();
-    if tokio::time::timeout(grace, registry.busy().idle()).await.is_ok() {
+    if tokio::time::timeout(grace, registry.busy().idle())
+        .await
+        .is_ok()
+    {
         return;
     }
     registry.cancel_all();
@@ -162,7 +174,11 @@ async fn unread(writer: &Writer, registry: &Registry) {
     while idle < STALLED {
         tokio::time::sleep(step).await;
         let now = writer.progress();
-        idle = if now.1 && now.0 == last.0 { idle + step } else { Duration::ZERO };
+        idle = if now.1 && now.0 == last.0 {
+            idle + step
+        } else {
+            Duration::ZERO
+        };
         last = now;
     }
 }

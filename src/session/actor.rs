@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
 use crate::engine::{Conversation, StopReason, TurnError};
@@ -29,6 +29,10 @@ pub(super) struct Actor {
     pub(super) turn: Option<RunningTurn>,
     pub(super) replay: Option<RunningReplay>,
     pub(super) replays: Busy,
+    /// The line that is being sent.
+    pub(super) line: Vec<u8>,
+    /// Told when no request waits.
+    barriers: Vec<oneshot::Sender<()>>,
     mailbox: mpsc::UnboundedReceiver<Command>,
 }
 
@@ -47,17 +51,20 @@ pub(super) type Turned = (Box<dyn Conversation>, Result<StopReason, TurnError>);
 pub(super) struct RunningReplay {
     /// Where the log ended when it started, in bytes. Updates beyond were not sent live.
     pub(super) from: u64,
-    pub(super) task: Option<JoinHandle<(Playback, Result<(), Refusal>)>>,
+    pub(super) task: Option<JoinHandle<Played>>,
     /// The replay itself, when its task is done.
     pub(super) playback: Option<Playback>,
     pub(super) _busy: BusyGuard,
 }
 
+/// What a replay's thread comes back with.
+type Played = (Playback, Result<(), Refusal>);
+
 enum Event {
     Command(Option<Command>),
     Update(String),
-    Turned(Result<Turned, tokio::task::JoinError>),
-    Replayed(Result<(Playback, Result<(), Refusal>), tokio::task::JoinError>),
+    Turned(Result<Turned, JoinError>),
+    Replayed(Box<Result<Played, JoinError>>),
 }
 
 impl Actor {
@@ -68,7 +75,18 @@ impl Actor {
         mailbox: mpsc::UnboundedReceiver<Command>,
     ) -> Self {
         let machine = Machine::default();
-        Self { id, deps, machine, seat: None, turn: None, replay: None, replays, mailbox }
+        Self {
+            id,
+            deps,
+            machine,
+            seat: None,
+            turn: None,
+            replay: None,
+            replays,
+            line: Vec::new(),
+            barriers: Vec::new(),
+            mailbox,
+        }
     }
 
     /// Serves the session until nothing is open and nobody asks for it.
@@ -78,14 +96,19 @@ impl Actor {
                 Event::Command(None) => return,
                 Event::Command(Some(Command::Request(request))) => self.machine.request(request),
                 Event::Command(Some(Command::Barrier(tell))) => {
-                    tell.send(()).ok();
+                    self.barriers.push(tell);
                     Vec::new()
                 }
                 Event::Update(update) => self.machine.update(update),
                 Event::Turned(result) => self.turned(result),
-                Event::Replayed(result) => self.replayed(result),
+                Event::Replayed(result) => self.replayed(*result),
             };
             self.perform(batch).await;
+            if !self.machine.waits() {
+                for tell in self.barriers.drain(..) {
+                    tell.send(()).ok();
+                }
+            }
             if self.machine.is_over() && registry.retire(&self.id, &mut self.mailbox) {
                 return;
             }
@@ -95,12 +118,14 @@ impl Actor {
     async fn event(&mut self) -> Event {
         let replay = async {
             match self.replay.as_mut().and_then(|replay| replay.task.as_mut()) {
-                Some(task) => Event::Replayed(task.await),
+                Some(task) => Event::Replayed(Box::new(task.await)),
                 None => std::future::pending().await,
             }
         };
         let turn = async {
-            let Some(turn) = &mut self.turn else { return std::future::pending().await };
+            let Some(turn) = &mut self.turn else {
+                return std::future::pending().await;
+            };
             tokio::select! {
                 biased;
                 // What an engine said before it ended comes before its end.
@@ -115,7 +140,7 @@ impl Actor {
         }
     }
 
-    fn turned(&mut self, result: Result<Turned, tokio::task::JoinError>) -> Batch<Reply> {
+    fn turned(&mut self, result: Result<Turned, JoinError>) -> Batch<Reply> {
         self.turn = None;
         let result = match result {
             Ok((conversation, result)) => {
@@ -130,7 +155,10 @@ impl Actor {
                     seat.reopen_conversation(&self.id, &self.deps);
                 }
                 let message = "the engine failed unexpectedly; the session goes on".to_owned();
-                Err(TurnError { code: -32603, message })
+                Err(TurnError {
+                    code: -32603,
+                    message,
+                })
             }
         };
         self.machine.finished(result)
@@ -138,7 +166,7 @@ impl Actor {
 
     fn replayed(
         &mut self,
-        result: Result<(Playback, Result<(), Refusal>), tokio::task::JoinError>,
+        result: Result<Played, JoinError>,
     ) -> Batch<Reply> {
         let result = match (result, &mut self.replay) {
             (Ok((playback, result)), Some(replay)) => {
@@ -152,7 +180,9 @@ impl Actor {
                 if let Some(replay) = replay {
                     replay.task = None;
                 }
-                Err(Refusal::Storage("the replay failed unexpectedly".to_owned()))
+                Err(Refusal::Storage(
+                    "the replay failed unexpectedly".to_owned(),
+                ))
             }
         };
         self.machine.replayed(result)
@@ -170,7 +200,7 @@ impl Actor {
                 }
             }
             batch = match refusal {
-                None => match self.machine.next() {
+                None => match self.machine.advance() {
                     Some(batch) => batch,
                     None => return,
                 },

@@ -65,6 +65,11 @@ impl<R> Effect<R> {
     /// The end of a turn.
     pub(super) fn end(payload: serde_json::Value) -> Self {
         let payload = payload.to_string();
-        Self::Append { kind: Kind::End, id: None, payload, sync: Sync::Turn }
+        Self::Append {
+            kind: Kind::End,
+            id: None,
+            payload,
+            sync: Sync::Turn,
+        }
     }
 }

@@ -35,12 +35,20 @@ impl SessionHistory {
     pub fn of_log(id: SessionId, store: Store, offsets: &[u64]) -> Self {
         let prompts: Vec<_> = offsets.iter().map(|offset| Known::At(*offset)).collect();
         let visible = prompts.len();
-        Self { id, store: Some(store), state: Mutex::new(State { prompts, visible }) }
+        Self {
+            id,
+            store: Some(store),
+            state: Mutex::new(State { prompts, visible }),
+        }
     }
 
     /// The empty history of a session that is kept in memory.
     pub fn in_memory(id: SessionId) -> Self {
-        Self { id, store: None, state: Mutex::default() }
+        Self {
+            id,
+            store: None,
+            state: Mutex::default(),
+        }
     }
 
     /// Adds the prompt that is about to be answered; the engine sees those before it. `offset` is
@@ -48,7 +56,9 @@ impl SessionHistory {
     pub fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
         let mut state = self.lock();
         state.visible = state.prompts.len();
-        state.prompts.push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
+        state
+            .prompts
+            .push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -60,7 +70,9 @@ impl SessionHistory {
         let mut reader = store.read(&self.id).map_err(|error| error.to_string())?;
         reader.seek(offset);
         let entry = reader.next().map_err(|error| error.to_string())?;
-        let record = entry.filter(|entry| entry.offset == offset).map(|entry| entry.record);
+        let record = entry
+            .filter(|entry| entry.offset == offset)
+            .map(|entry| entry.record);
         match record {
             Some(record) if record.kind == Kind::Prompt => Ok(Prompt {
                 message_id: record.id.unwrap_or_default().to_owned(),

@@ -29,7 +29,9 @@ impl Logs for StoreLogs {
     fn summarize(&self, id: &SessionId, from: Option<&Summary>) -> Result<Summary, String> {
         let read = || -> Result<Summary, StoreError> {
             let mut reader = self.0.read(id)?;
-            let Some(from) = from else { return Ok(summary(&reader.scan()?)) };
+            let Some(from) = from else {
+                return Ok(summary(&reader.scan()?));
+            };
             let mut summary = from.clone();
             reader.seek(from.scanned);
             while let Some(entry) = reader.next()? {
@@ -84,5 +86,7 @@ pub(super) fn prompted(summary: &mut Summary, at: &str) {
 /// Notes where the session works now.
 pub(super) fn moved(summary: &mut Summary, place: &Place) {
     summary.cwd.clone_from(&place.cwd);
-    summary.additional_directories.clone_from(&place.additional_directories);
+    summary
+        .additional_directories
+        .clone_from(&place.additional_directories);
 }

@@ -104,6 +104,11 @@ impl<R> Machine<R> {
         !self.open && self.turn.is_none() && self.replay.is_none() && self.queue.is_empty()
     }
 
+    /// Whether requests wait to be begun.
+    pub fn waits(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// The request whose replay is running.
     pub fn replaying(&self) -> Option<&R> {
         self.replay.as_ref()
@@ -112,7 +117,10 @@ impl<R> Machine<R> {
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
         if let Request::Cancel = request {
-            let prompt_waits = self.queue.iter().any(|r| matches!(r, Request::Prompt { .. }));
+            let prompt_waits = self
+                .queue
+                .iter()
+                .any(|r| matches!(r, Request::Prompt { .. }));
             if !prompt_waits {
                 return self.cancel();
             }
@@ -120,11 +128,11 @@ impl<R> Machine<R> {
             return self.serve(request);
         }
         self.queue.push_back(request);
-        self.next().unwrap_or_default()
+        self.advance().unwrap_or_default()
     }
 
     /// Call after each batch that was performed whole: what waits and need not wait any longer.
-    pub fn next(&mut self) -> Option<Batch<R>> {
+    pub fn advance(&mut self) -> Option<Batch<R>> {
         self.stage = Stage::Nothing;
         if self.replay.is_none()
             && let Some((reply, result)) = self.held.pop_front()
@@ -135,7 +143,11 @@ impl<R> Machine<R> {
         if self.must_wait(front) {
             // Whoever ends the session does not wait for a turn to end by itself.
             let ends = matches!(front, Request::Close(_) | Request::Delete(_));
-            let cancel = if ends && self.replay.is_none() { self.cancel() } else { Vec::new() };
+            let cancel = if ends && self.replay.is_none() {
+                self.cancel()
+            } else {
+                Vec::new()
+            };
             return (!cancel.is_empty()).then_some(cancel);
         }
         let request = self.queue.pop_front()?;
@@ -144,7 +156,9 @@ impl<R> Machine<R> {
 
     /// An update of the running turn's engine.
     pub fn update(&mut self, payload: String) -> Batch<R> {
-        let Some(turn) = &mut self.turn else { return Vec::new() };
+        let Some(turn) = &mut self.turn else {
+            return Vec::new();
+        };
         if turn.broken.is_some() {
             return Vec::new();
         }
@@ -155,13 +169,19 @@ impl<R> Machine<R> {
 
     /// The engine is done with the running turn.
     pub fn finished(&mut self, result: Result<StopReason, TurnError>) -> Batch<R> {
-        let Some(mut turn) = self.turn.take() else { return Vec::new() };
+        let Some(mut turn) = self.turn.take() else {
+            return Vec::new();
+        };
         if let Some(refusal) = turn.broken {
             // Its end is written when the log is recovered, with the next prompt.
             return self.answer_turn(turn.reply, Err(refusal), Vec::new());
         }
         // A client that cancelled is told so, whatever the engine made of it.
-        let result = if turn.cancelled { Ok(StopReason::Cancelled) } else { result };
+        let result = if turn.cancelled {
+            Ok(StopReason::Cancelled)
+        } else {
+            result
+        };
         let open_calls = match &result {
             Ok(StopReason::Cancelled) => turn.calls.close_all(CANCELLED),
             Ok(_) => Vec::new(),
@@ -178,15 +198,25 @@ impl<R> Machine<R> {
             }
         }));
         self.stage = Stage::Ending;
-        self.answer_turn(turn.reply, result.map(Done::Stopped).map_err(Refusal::Turn), batch)
+        self.answer_turn(
+            turn.reply,
+            result.map(Done::Stopped).map_err(Refusal::Turn),
+            batch,
+        )
     }
 
     /// The replay that was started has reached where the log ended then, or failed.
     pub fn replayed(&mut self, result: Result<(), Refusal>) -> Batch<R> {
-        let Some(reply) = self.replay.take() else { return Vec::new() };
+        let Some(reply) = self.replay.take() else {
+            return Vec::new();
+        };
         match result {
             Ok(()) => {
-                vec![Effect::CatchUp, Effect::Announce, Effect::Answer(reply, Ok(Done::Loaded))]
+                vec![
+                    Effect::CatchUp,
+                    Effect::Announce,
+                    Effect::Answer(reply, Ok(Done::Loaded)),
+                ]
             }
             Err(refusal) => vec![Effect::Answer(reply, Err(refusal)), Effect::SendHeld],
         }
@@ -199,11 +229,16 @@ impl<R> Machine<R> {
             Stage::Opening { was_open } => {
                 self.open = was_open;
                 let reply = self.replay.take();
-                reply.map(|reply| Effect::Answer(reply, Err(refusal))).into_iter().collect()
+                reply
+                    .map(|reply| Effect::Answer(reply, Err(refusal)))
+                    .into_iter()
+                    .collect()
             }
             Stage::Prompting => {
                 let turn = self.turn.take();
-                turn.map(|turn| Effect::Answer(turn.reply, Err(refusal))).into_iter().collect()
+                turn.map(|turn| Effect::Answer(turn.reply, Err(refusal)))
+                    .into_iter()
+                    .collect()
             }
             Stage::Updating => {
                 if let Some(turn) = &mut self.turn {
@@ -249,9 +284,11 @@ impl<R> Machine<R> {
                 batch.push(Effect::Answer(reply, Ok(Done::Resumed)));
                 batch
             }
-            Request::Prompt { reply, message_id, params } => {
-                self.prompt(reply, message_id, params)
-            }
+            Request::Prompt {
+                reply,
+                message_id,
+                params,
+            } => self.prompt(reply, message_id, params),
             Request::Cancel => self.cancel(),
             Request::Close(reply) if !self.open => {
                 vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))]
@@ -261,7 +298,9 @@ impl<R> Machine<R> {
                 vec![Effect::Release, Effect::Answer(reply, Ok(Done::Closed))]
             }
             Request::Delete(reply) => {
-                self.stage = Stage::Trashing { was_open: self.open };
+                self.stage = Stage::Trashing {
+                    was_open: self.open,
+                };
                 self.open = false;
                 vec![Effect::Trash, Effect::Answer(reply, Ok(Done::Deleted))]
             }
@@ -271,7 +310,9 @@ impl<R> Machine<R> {
     /// Nothing is opened twice, but the actor is asked all the same: the session may have moved
     /// to another folder.
     fn opening(&mut self, place: Place) -> Batch<R> {
-        self.stage = Stage::Opening { was_open: self.open };
+        self.stage = Stage::Opening {
+            was_open: self.open,
+        };
         self.open = true;
         vec![Effect::Open(place)]
     }
@@ -290,9 +331,19 @@ impl<R> Machine<R> {
             sync: Sync::Buffered,
         };
         let calls = OpenCalls::default();
-        self.turn = Some(Turn { reply, cancelled: false, calls, broken: None });
+        self.turn = Some(Turn {
+            reply,
+            cancelled: false,
+            calls,
+            broken: None,
+        });
         self.stage = Stage::Prompting;
-        vec![Effect::Claim, Effect::Reopened, prompt, Effect::Begin { message_id, params }]
+        vec![
+            Effect::Claim,
+            Effect::Reopened,
+            prompt,
+            Effect::Begin { message_id, params },
+        ]
     }
 
     fn cancel(&mut self) -> Batch<R> {
@@ -309,8 +360,17 @@ impl<R> Machine<R> {
     /// to it is on its way.
     fn logged(&self, payload: String) -> Vec<Effect<R>> {
         let sync = Sync::Buffered;
-        let append = Effect::Append { kind: Kind::Update, id: None, payload: payload.clone(), sync };
-        if self.replay.is_some() { vec![append] } else { vec![append, Effect::Send(payload)] }
+        let append = Effect::Append {
+            kind: Kind::Update,
+            id: None,
+            payload: payload.clone(),
+            sync,
+        };
+        if self.replay.is_some() {
+            vec![append]
+        } else {
+            vec![append, Effect::Send(payload)]
+        }
     }
 
     fn answer_turn(

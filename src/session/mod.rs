@@ -55,11 +55,17 @@ pub struct Deps {
 
 impl Deps {
     fn close_in_memory(&self, id: &SessionId) {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+        self.closed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.clone());
     }
 
     fn closed_in_memory(&self, id: &SessionId) -> bool {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+        self.closed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(id)
     }
 }
 
@@ -75,6 +81,10 @@ pub struct ReplayPolicy {
 impl ReplayPolicy {
     fn for_session(self, prompts: u64) -> Options {
         let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
-        Options { exact: self.exact, skip_turns, ..Options::default() }
+        Options {
+            exact: self.exact,
+            skip_turns,
+            ..Options::default()
+        }
     }
 }

@@ -47,7 +47,11 @@ impl Actor {
                 engine: self.deps.engine.identity(),
                 protocol_version: 1,
             };
-            let before = self.deps.catalog.as_ref().map(|catalog| catalog.before_change());
+            let before = self
+                .deps
+                .catalog
+                .as_ref()
+                .map(|catalog| catalog.before_change());
             let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
             seat.history = Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &[]));
             seat.summary.scanned = log.end();
@@ -69,7 +73,9 @@ impl Actor {
             }
             return Ok(());
         }
-        let Some(store) = &self.deps.store else { return Err(Refusal::NotFound) };
+        let Some(store) = &self.deps.store else {
+            return Err(Refusal::NotFound);
+        };
         let (hold, scan) = blocking(|| lock_or_read(store, &self.id))?;
         for damage in &scan.damage {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
@@ -106,11 +112,17 @@ impl Actor {
             // What was closed cannot be opened again, but it was known.
             None => self.deps.closed_in_memory(&self.id),
         };
-        if known { Ok(()) } else { Err(Refusal::NotFound) }
+        if known {
+            Ok(())
+        } else {
+            Err(Refusal::NotFound)
+        }
     }
 
     pub(super) fn claim(&mut self) -> Result<(), Refusal> {
-        let (Some(seat), Some(store)) = (&mut self.seat, &self.deps.store) else { return Ok(()) };
+        let (Some(seat), Some(store)) = (&mut self.seat, &self.deps.store) else {
+            return Ok(());
+        };
         match &seat.hold {
             Hold::Memory => return Ok(()),
             Hold::Own(_) if !seat.broken => return Ok(()),
@@ -122,8 +134,11 @@ impl Actor {
             blocking(|| store.open_log(&self.id)).map_err(|error| storage(&error))?;
         seat.hold = Hold::Own(log);
         seat.broken = false;
-        seat.history =
-            Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &scan.prompts));
+        seat.history = Arc::new(SessionHistory::of_log(
+            self.id.clone(),
+            store.clone(),
+            &scan.prompts,
+        ));
         seat.summary = summary(&scan);
         seat.recorded = scan.place;
         seat.damage = scan.damage.into();
@@ -136,8 +151,12 @@ impl Actor {
 
     /// Writes down where the session works now, if the log says otherwise.
     pub(super) fn reopened(&mut self) -> Result<(), Refusal> {
-        let Some(seat) = &mut self.seat else { return Ok(()) };
-        let Hold::Own(log) = &mut seat.hold else { return Ok(()) };
+        let Some(seat) = &mut self.seat else {
+            return Ok(());
+        };
+        let Hold::Own(log) = &mut seat.hold else {
+            return Ok(());
+        };
         if seat.place == seat.recorded {
             return Ok(());
         }
@@ -170,12 +189,18 @@ impl Actor {
     }
 
     pub(super) fn trash(&mut self) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.store else { return Err(Refusal::NotFound) };
+        let Some(store) = &self.deps.store else {
+            return Err(Refusal::NotFound);
+        };
         let hold = match &mut self.seat {
             Some(seat) => std::mem::replace(&mut seat.hold, Hold::Shared),
             None => Hold::Shared,
         };
-        let before = self.deps.catalog.as_ref().map(|catalog| catalog.before_change());
+        let before = self
+            .deps
+            .catalog
+            .as_ref()
+            .map(|catalog| catalog.before_change());
         blocking(|| match hold {
             Hold::Own(log) => log.trash(),
             Hold::Shared | Hold::Memory => store.trash(&self.id).map(drop),
@@ -192,7 +217,11 @@ impl Actor {
 /// Locks the log for this process or, while somebody else has it, reads it as it stands.
 fn lock_or_read(store: &Store, id: &crate::sys::SessionId) -> Result<(Hold, Scan), Refusal> {
     match store.open_log(id) {
-        Ok(Opened { log, scan, kept_aside }) => {
+        Ok(Opened {
+            log,
+            scan,
+            kept_aside,
+        }) => {
             if let Some(path) = kept_aside {
                 tracing::warn!(session = %id, path = %path.display(), "cut a torn end, kept aside");
             }

@@ -16,7 +16,10 @@ use super::outcome::{Done, Refusal};
 use super::playback::Playback;
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
-use super::seat::Hold;
+use super::seat::{Hold, Seat};
+
+/// A longer line's memory is given back, in bytes.
+const LINE_KEPT: usize = 64 * 1024;
 
 impl Actor {
     pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
@@ -26,9 +29,12 @@ impl Actor {
             Effect::Check => self.check(),
             Effect::Claim => self.claim(),
             Effect::Reopened => self.reopened(),
-            Effect::Append { kind, id, payload, sync } => {
-                self.append(kind, id.as_deref(), &payload, sync)
-            }
+            Effect::Append {
+                kind,
+                id,
+                payload,
+                sync,
+            } => self.append(kind, id.as_deref(), &payload, sync),
             Effect::Send(payload) => {
                 self.send_live(&payload).await;
                 Ok(())
@@ -83,7 +89,9 @@ impl Actor {
         payload: &str,
         sync: Sync,
     ) -> Result<(), Refusal> {
-        let Some(seat) = &mut self.seat else { return Err(Refusal::NotOpen) };
+        let Some(seat) = &mut self.seat else {
+            return Err(Refusal::NotOpen);
+        };
         match &mut seat.hold {
             Hold::Memory => {}
             Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
@@ -114,9 +122,13 @@ impl Actor {
     }
 
     async fn send_live(&mut self, payload: &str) {
-        let line = live_line(self.id.as_str(), payload);
+        self.line.clear();
+        live_line(self.id.as_str(), payload, &mut self.line);
         // A client that is gone needs no update; the log has it.
-        self.deps.wire.writer.control(&line).await.ok();
+        self.deps.wire.writer.control(&self.line).await.ok();
+        if self.line.capacity() > LINE_KEPT {
+            self.line = Vec::new();
+        }
     }
 
     fn begin(&mut self, prompt: Prompt) {
@@ -124,16 +136,24 @@ impl Actor {
         if seat.stale || seat.conversation.is_none() {
             seat.reopen_conversation(&self.id, &self.deps);
         }
-        let offset = seat.last_offset.filter(|_| matches!(seat.hold, Hold::Own(_)));
+        let offset = seat
+            .last_offset
+            .filter(|_| matches!(seat.hold, Hold::Own(_)));
         seat.history.begin(offset, &prompt);
-        let Some(mut conversation) = seat.conversation.take() else { return };
+        let Some(mut conversation) = seat.conversation.take() else {
+            return;
+        };
         let (outlet, updates) = Outlet::new();
         let (canceller, cancel) = Cancel::new();
         let task = tokio::spawn(async move {
             let result = conversation.prompt(&prompt, &outlet, &cancel).await;
             (conversation, result)
         });
-        self.turn = Some(RunningTurn { updates, canceller, task });
+        self.turn = Some(RunningTurn {
+            updates,
+            canceller,
+            task,
+        });
     }
 
     fn start_replay(&mut self) -> Result<(), Refusal> {
@@ -157,8 +177,12 @@ impl Actor {
         });
         let from = end.unwrap_or(u64::MAX);
         let busy = self.replays.begin();
-        self.replay =
-            Some(RunningReplay { from, task: Some(task), playback: None, _busy: busy });
+        self.replay = Some(RunningReplay {
+            from,
+            task: Some(task),
+            playback: None,
+            _busy: busy,
+        });
         Ok(())
     }
 
@@ -166,7 +190,11 @@ impl Actor {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
-        let end = self.seat.as_ref().and_then(super::seat::Seat::log_end).unwrap_or(playback.end);
+        let end = self
+            .seat
+            .as_ref()
+            .and_then(Seat::log_end)
+            .unwrap_or(playback.end);
         let (id, store) = (self.id.clone(), self.deps.store.clone());
         let writer = self.deps.wire.writer.clone();
         let work = move || {
@@ -181,14 +209,18 @@ impl Actor {
         };
         match tokio::task::spawn_blocking(work).await {
             Ok(result) => result,
-            Err(_) => Err(Refusal::Storage("the replay failed unexpectedly".to_owned())),
+            Err(_) => Err(Refusal::Storage(
+                "the replay failed unexpectedly".to_owned(),
+            )),
         }
     }
 
     async fn send_held(&mut self) -> Result<(), Refusal> {
-        let Some(replay) = self.replay.take() else { return Ok(()) };
+        let Some(replay) = self.replay.take() else {
+            return Ok(());
+        };
         let (Some(store), Some(end)) =
-            (&self.deps.store, self.seat.as_ref().and_then(super::seat::Seat::log_end))
+            (&self.deps.store, self.seat.as_ref().and_then(Seat::log_end))
         else {
             return Ok(());
         };

@@ -14,22 +14,26 @@ const BLOCK: usize = 32 * 1024;
 
 /// A replay that can be continued where it stopped.
 #[derive(Debug)]
-pub struct Playback {
+pub(super) struct Playback {
     replay: Replay,
     lines: Vec<u8>,
     /// How far the log has been replayed, in bytes.
-    pub end: u64,
+    pub(super) end: u64,
 }
 
 impl Playback {
     /// A replay that has sent nothing yet.
-    pub fn new(session_id: &str, options: Options) -> Self {
-        Self { replay: Replay::new(session_id, options), lines: Vec::new(), end: 0 }
+    pub(super) fn new(session_id: &str, options: Options) -> Self {
+        Self {
+            replay: Replay::new(session_id, options),
+            lines: Vec::new(),
+            end: 0,
+        }
     }
 
     /// Replays what `reader` still has. What it takes to join the last chunk with one that may
     /// follow stays here until [`finish`](Self::finish).
-    pub fn play(
+    pub(super) fn play(
         &mut self,
         reader: &mut Reader,
         writer: &Writer,
@@ -48,12 +52,18 @@ impl Playback {
     }
 
     /// Sends what is left, and waits until nothing can overtake it.
-    pub fn finish(&mut self, writer: &Writer) -> Result<(), Refusal> {
+    pub(super) fn finish(&mut self, writer: &Writer) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
-        writer.bulk(&self.lines).and_then(|()| writer.bulk_taken()).map_err(|_| Refusal::Gone)?;
+        writer
+            .bulk(&self.lines)
+            .and_then(|()| writer.bulk_taken())
+            .map_err(|_| Refusal::Gone)?;
         self.lines.clear();
         if self.replay.cut() > 0 {
-            tracing::warn!(messages = self.replay.cut(), "messages beyond the bound were cut");
+            tracing::warn!(
+                messages = self.replay.cut(),
+                "messages beyond the bound were cut"
+            );
         }
         Ok(())
     }

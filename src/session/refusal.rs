@@ -5,12 +5,13 @@ use crate::store::StoreError;
 use super::outcome::Refusal;
 
 /// The refusal for a failure of the store.
-pub fn storage(error: &StoreError) -> Refusal {
+pub(super) fn storage(error: &StoreError) -> Refusal {
     match error {
         StoreError::NotFound { .. } => Refusal::NotFound,
-        StoreError::InUse { holder, .. } => {
-            Refusal::InUse { message: error.to_string(), holder: holder.clone() }
-        }
+        StoreError::InUse { holder, .. } => Refusal::InUse {
+            message: error.to_string(),
+            holder: holder.clone(),
+        },
         StoreError::Newer { .. } => Refusal::Newer(error.to_string()),
         StoreError::Headerless { .. } | StoreError::WrongId { .. } => {
             Refusal::Damaged(error.to_string())

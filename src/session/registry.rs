@@ -18,7 +18,7 @@ use super::reply::Reply;
 pub(super) enum Command {
     /// A request of the client.
     Request(Request<Reply>),
-    /// Tell when everything that was sent before has been looked at.
+    /// Tell when everything that was sent before has been begun.
     Barrier(oneshot::Sender<()>),
 }
 
@@ -82,7 +82,9 @@ impl Registry {
     pub fn send(&self, id: &SessionId, request: Request<Reply>) {
         let mut actors = self.lock();
         let command = Command::Request(request);
-        let Some(command) = offer(actors.get(id), command) else { return };
+        let Some(command) = offer(actors.get(id), command) else {
+            return;
+        };
         // Nobody has a session to cancel.
         if matches!(command, Command::Request(Request::Cancel)) {
             return;
@@ -103,7 +105,7 @@ impl Registry {
         }
     }
 
-    /// Waits until every session has looked at what it was sent so far.
+    /// Waits until every session has begun what it was sent so far.
     pub async fn barrier(&self) {
         let mut waits = Vec::new();
         for id in self.ids() {
@@ -112,7 +114,7 @@ impl Registry {
             waits.push(told);
         }
         for told in waits {
-            // An actor that is gone has looked at everything.
+            // An actor that is gone has done everything.
             told.await.ok();
         }
     }

@@ -36,7 +36,11 @@ impl Reply {
         cancelled: impl Fn() -> bool + Send + Sync + 'static,
         send: impl FnOnce(Result<Answer, Refusal>) -> Delivery + Send + 'static,
     ) -> Self {
-        Self { send: Box::new(send), cancelled: Arc::new(cancelled), _busy: busy }
+        Self {
+            send: Box::new(send),
+            cancelled: Arc::new(cancelled),
+            _busy: busy,
+        }
     }
 
     /// Tells whether the client has cancelled the request; may be asked from any thread.

@@ -72,6 +72,8 @@ impl Seat {
 
 impl fmt::Debug for Seat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("hold", &self.hold).field("place", &self.place).finish()
+        f.debug_struct("Seat")
+            .field("hold", &self.hold)
+            .finish_non_exhaustive()
     }
 }

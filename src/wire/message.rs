@@ -58,11 +58,12 @@ impl Invalid {
         }
     }
 
-    /// The line that answers it.
+    /// The line that answers it, with its line break.
     pub fn line(&self) -> String {
         let message = serde_json::Value::from(self.message.as_str());
         let (id, code) = (&self.id, self.code);
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#)
+            + "\n"
     }
 }
 

@@ -31,7 +31,7 @@ impl Sink<String> for Outgoing {
     }
 
     fn start_send(self: Pin<&mut Self>, line: String) -> io::Result<()> {
-        self.0.writer.put_control(line.as_bytes())?;
+        self.0.writer.put_line(line.as_bytes())?;
         self.0.answers.passed(&line);
         Ok(())
     }
@@ -138,7 +138,10 @@ impl Incoming {
             "$/cancel_request" => {
                 let request = member(&params, "requestId");
                 let comma = if request.is_empty() { "" } else { "," };
-                format!(r#"{request}{comma}"{TICKET}":{}"#, self.wire.stash.put(params))
+                format!(
+                    r#"{request}{comma}"{TICKET}":{}"#,
+                    self.wire.stash.put(params)
+                )
             }
             _ => format!(r#""{TICKET}":{}"#, self.wire.stash.put(params)),
         };

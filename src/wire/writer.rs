@@ -87,8 +87,8 @@ impl Writer {
         &self.0.0
     }
 
-    /// Puts a line, given without its line break, into the control lane, as soon as there is room.
-    pub fn poll_control(&self, cx: &mut Context<'_>, line: &[u8]) -> Poll<Result<(), Gone>> {
+    /// Puts whole lines, line breaks included, into the control lane, as soon as there is room.
+    pub fn poll_control(&self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<Result<(), Gone>> {
         let mut state = self.shared().lock();
         if state.broken {
             return Poll::Ready(Err(Gone));
@@ -97,8 +97,7 @@ impl Writer {
             state.waiting.push(cx.waker().clone());
             return Poll::Pending;
         }
-        state.control.extend_from_slice(line);
-        state.control.push(b'\n');
+        state.control.extend_from_slice(lines);
         drop(state);
         self.shared().work.notify_one();
         Poll::Ready(Ok(()))
@@ -117,8 +116,8 @@ impl Writer {
         }
     }
 
-    /// Puts a line into the control lane even if that overfills it.
-    pub fn put_control(&self, line: &[u8]) -> Result<(), Gone> {
+    /// Puts a line, given without its line break, into the control lane even if that overfills it.
+    pub fn put_line(&self, line: &[u8]) -> Result<(), Gone> {
         let mut state = self.shared().lock();
         if state.broken {
             return Err(Gone);
@@ -130,9 +129,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts a line, given without its line break, into the control lane, waiting for room.
-    pub async fn control(&self, line: &[u8]) -> Result<(), Gone> {
-        std::future::poll_fn(|cx| self.poll_control(cx, line)).await
+    /// Puts whole lines, line breaks included, into the control lane, waiting for room.
+    pub async fn control(&self, lines: &[u8]) -> Result<(), Gone> {
+        std::future::poll_fn(|cx| self.poll_control(cx, lines)).await
     }
 
     /// Puts whole lines, line breaks included, into the bulk lane. Blocks the thread until there
@@ -285,10 +284,10 @@ mod tests {
                     .unwrap();
             }
             bulk.bulk_taken().unwrap();
-            bulk.put_control(b"after").unwrap();
+            bulk.put_line(b"after").unwrap();
         });
         // Nobody reads yet, so the bulk lane is full by the time this is put.
-        writer.control(b"early").await.unwrap();
+        writer.control(b"early\n").await.unwrap();
         let lines: Vec<String> = thread::spawn(move || {
             BufReader::new(reader)
                 .lines()
@@ -315,9 +314,9 @@ mod tests {
         let (reader, output) = io::pipe().unwrap();
         let writer = Writer::start(output).unwrap();
         drop(reader);
-        writer.control(b"x").await.unwrap();
+        writer.control(b"x\n").await.unwrap();
         writer.gone().await;
-        assert_eq!(writer.control(b"y").await, Err(Gone));
+        assert_eq!(writer.control(b"y\n").await, Err(Gone));
         assert_eq!(writer.bulk(b"y\n"), Err(Gone));
         assert_eq!(writer.bulk_taken(), Err(Gone));
     }

@@ -27,7 +27,10 @@ impl Paint {
 
     /// A verdict.
     pub(super) fn verdict(self, verdict: &Verdict) -> String {
-        self.with(if verdict.is_good() { "1;32" } else { "1;31" }, &verdict.text())
+        self.with(
+            if verdict.is_good() { "1;32" } else { "1;31" },
+            &verdict.text(),
+        )
     }
 
     fn dim(self, text: &str) -> String {
@@ -35,7 +38,11 @@ impl Paint {
     }
 
     fn with(self, style: &str, text: &str) -> String {
-        if self.0 { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.0 {
+            format!("\x1b[{style}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
@@ -58,7 +65,11 @@ impl Columns {
         output.line(self.0.dim(&head))?;
         for at in 0..live.len().max(replayed.len()) {
             let (left, right) = (live.get(at), replayed.get(at));
-            let mark = if left == right { self.0.with("32", "=") } else { self.0.with("33", "~") };
+            let mark = if left == right {
+                self.0.with("32", "=")
+            } else {
+                self.0.with("33", "~")
+            };
             let left = left.map(cell).unwrap_or_default();
             let right = right.map(cell).unwrap_or_default();
             output.line(format!("   {left:WIDTH$}  {mark}  {right}"))?;
@@ -76,7 +87,10 @@ fn cell(entry: &Entry) -> String {
                 Role::Agent => "agent",
                 Role::Thought => "thought",
             };
-            format!("{who:<8}{}", blocks.iter().map(block).collect::<Vec<_>>().join(" "))
+            format!(
+                "{who:<8}{}",
+                blocks.iter().map(block).collect::<Vec<_>>().join(" ")
+            )
         }
         Entry::ToolCall { call, .. } => {
             let field = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or("?");
@@ -100,7 +114,11 @@ fn block(block: &Value) -> String {
         (Some(kind), _) => {
             let bytes = block["data"].as_str().map_or(0, |data| data.len() / 4 * 3);
             let mime = block["mimeType"].as_str().unwrap_or_default();
-            if bytes > 0 { format!("[{kind} {mime}, {bytes} bytes]") } else { format!("[{kind}]") }
+            if bytes > 0 {
+                format!("[{kind} {mime}, {bytes} bytes]")
+            } else {
+                format!("[{kind}]")
+            }
         }
         _ => "[unknown]".to_owned(),
     }

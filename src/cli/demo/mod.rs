@@ -31,37 +31,36 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    match &args.keep {
-        Some(folder) => {
-            let folder = std::path::absolute(folder).map_err(|error| {
-                Failure::new(format!("cannot find {}: {error}", folder.display()))
-            })?;
-            show(&folder, output)
-        }
-        None => {
-            let folder = std::env::temp_dir().join(format!("rejoin-demo-{}", std::process::id()));
-            let result = show(&folder, output);
-            std::fs::remove_dir_all(&folder).ok();
-            result
-        }
+    if let Some(folder) = &args.keep {
+        let folder = std::path::absolute(folder)
+            .map_err(|error| Failure::new(format!("cannot find {}: {error}", folder.display())))?;
+        return show(&folder, output);
     }
+    let folder = std::env::temp_dir().join(format!("rejoin-demo-{}", std::process::id()));
+    let result = show(&folder, output);
+    std::fs::remove_dir_all(&folder).ok();
+    result
 }
 
 fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     let paint = Paint::new(output.colour());
-    let say = |output: &mut Output, text: String| {
-        output.line(text).and_then(|()| output.flush())
-    };
+    let say = |output: &mut Output, text: String| output.line(text).and_then(|()| output.flush());
 
     let mut agent = Peer::start(folder)?;
-    say(output, paint.head("1. An editor starts the agent and talks to it."))?;
+    say(
+        output,
+        paint.head("1. An editor starts the agent and talks to it."),
+    )?;
     agent.request("initialize", json!({ "protocolVersion": 1 }))?;
     let place = json!({ "cwd": std::env::temp_dir(), "mcpServers": [] });
     let session = agent.request("session/new", place.clone())?;
     let Some(session) = session["sessionId"].as_str().map(str::to_owned) else {
         return Err(Failure::new("the agent gave no session id"));
     };
-    say(output, format!("   process {}, session {session}\n", agent.id()))?;
+    say(
+        output,
+        format!("   process {}, session {session}\n", agent.id()),
+    )?;
 
     let mut live = Transcript::default();
     for text in PROMPTS {
@@ -74,7 +73,10 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     agent.begin("session/prompt", last)?;
     agent.fold_updates(PIECES, &mut live)?;
 
-    say(output, paint.head("2. It is killed in the middle of an answer: no warning, no goodbye."))?;
+    say(
+        output,
+        paint.head("2. It is killed in the middle of an answer: no warning, no goodbye."),
+    )?;
     let killed = agent.id();
     agent.kill(&mut live)?;
     say(output, format!("   kill -9 {killed}\n"))?;
@@ -86,7 +88,10 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     load["sessionId"] = session.clone().into();
     let mut replayed = Transcript::default();
     let count = agent.request_folding("session/load", load, &mut replayed)?;
-    say(output, format!("   process {}, {count} updates replayed\n", agent.id()))?;
+    say(
+        output,
+        format!("   process {}, {count} updates replayed\n", agent.id()),
+    )?;
 
     let live = verdict::shown(&live);
     let replayed = verdict::shown(&replayed);
@@ -94,7 +99,10 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     let verdict = verdict::compare(&live, &replayed);
     say(output, format!("\n   {}\n", paint.verdict(&verdict)))?;
 
-    say(output, paint.head("4. The next prompt has the whole context."))?;
+    say(
+        output,
+        paint.head("4. The next prompt has the whole context."),
+    )?;
     let question = "What did I tell you?";
     let mut answer = Transcript::default();
     agent.request_folding("session/prompt", prompt(&session, question), &mut answer)?;

@@ -20,7 +20,8 @@ pub(super) struct Peer {
 impl Peer {
     /// Starts this very program as an agent on a store of its own.
     pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
-        let cannot = |error: std::io::Error| Failure::new(format!("cannot start the agent: {error}"));
+        let cannot =
+            |error: std::io::Error| Failure::new(format!("cannot start the agent: {error}"));
         let program = std::env::current_exe().map_err(cannot)?;
         let mut child = Command::new(program)
             .args(["serve", "--store"])
@@ -30,9 +31,12 @@ impl Peer {
             .spawn()
             .map_err(cannot)?;
         match (child.stdin.take(), child.stdout.take()) {
-            (Some(input), Some(output)) => {
-                Ok(Self { child, input, output: BufReader::new(output).lines(), next_id: 0 })
-            }
+            (Some(input), Some(output)) => Ok(Self {
+                child,
+                input,
+                output: BufReader::new(output).lines(),
+                next_id: 0,
+            }),
             _ => Err(Failure::new("cannot start the agent: it has no pipes")),
         }
     }
@@ -55,7 +59,8 @@ impl Peer {
     /// Sends a request and waits for its result; updates are passed over.
     pub(super) fn request(&mut self, method: &str, params: Value) -> Result<Value, Failure> {
         let id = self.begin(method, params)?;
-        self.result(id, &mut Transcript::default()).map(|(result, _)| result)
+        self.result(id, &mut Transcript::default())
+            .map(|(result, _)| result)
     }
 
     /// Sends a request and folds the updates before its result; returns how many they were.
@@ -95,19 +100,24 @@ impl Peer {
 
     /// Ends the input and waits for the process to go.
     pub(super) fn leave(self) -> Result<(), Failure> {
-        let Self { mut child, input, output, .. } = self;
+        let Self {
+            mut child,
+            input,
+            output,
+            ..
+        } = self;
         drop((input, output));
         let status = child.wait();
         let status =
             status.map_err(|error| Failure::new(format!("cannot wait for the agent: {error}")))?;
-        if status.success() { Ok(()) } else { Err(Failure::new(format!("the agent: {status}"))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("the agent: {status}")))
+        }
     }
 
-    fn result(
-        &mut self,
-        id: u64,
-        transcript: &mut Transcript,
-    ) -> Result<(Value, usize), Failure> {
+    fn result(&mut self, id: u64, transcript: &mut Transcript) -> Result<(Value, usize), Failure> {
         let mut count = 0;
         loop {
             let line = self.line()?;
@@ -119,7 +129,10 @@ impl Peer {
             } else if message["id"] == id {
                 return match message.get("result") {
                     Some(result) => Ok((result.clone(), count)),
-                    None => Err(Failure::new(format!("the agent refused: {}", message["error"]))),
+                    None => Err(Failure::new(format!(
+                        "the agent refused: {}",
+                        message["error"]
+                    ))),
                 };
             }
         }

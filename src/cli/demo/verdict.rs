@@ -37,7 +37,11 @@ impl Verdict {
 
     /// A failure, if something is missing.
     pub(super) fn into_result(self) -> Result<(), Failure> {
-        if self.is_good() { Ok(()) } else { Err(Failure::new("the replay differs from what was seen")) }
+        if self.is_good() {
+            Ok(())
+        } else {
+            Err(Failure::new("the replay differs from what was seen"))
+        }
     }
 }
 
@@ -46,7 +50,12 @@ impl Verdict {
 pub(super) fn shown(transcript: &Transcript) -> Vec<Entry> {
     let mut entries = transcript.entries.clone();
     for entry in &mut entries {
-        if let Entry::Message { role: Role::User, message_id, .. } = entry {
+        if let Entry::Message {
+            role: Role::User,
+            message_id,
+            ..
+        } = entry
+        {
             *message_id = None;
         }
     }
@@ -55,7 +64,11 @@ pub(super) fn shown(transcript: &Transcript) -> Vec<Entry> {
 
 /// Compares entry by entry.
 pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> Verdict {
-    let same = live.iter().zip(replayed).take_while(|(live, replayed)| live == replayed).count();
+    let same = live
+        .iter()
+        .zip(replayed)
+        .take_while(|(live, replayed)| live == replayed)
+        .count();
     if same == live.len() && same == replayed.len() {
         return Verdict::Equal(same);
     }
@@ -72,8 +85,18 @@ pub(super) fn compare(live: &[Entry], replayed: &[Entry]) -> Verdict {
 fn extends(shorter: &Entry, longer: &Entry) -> Option<usize> {
     match (shorter, longer) {
         (
-            Entry::Message { role: Role::Agent, message_id: a, blocks: short, .. },
-            Entry::Message { role: Role::Agent, message_id: b, blocks: long, .. },
+            Entry::Message {
+                role: Role::Agent,
+                message_id: a,
+                blocks: short,
+                ..
+            },
+            Entry::Message {
+                role: Role::Agent,
+                message_id: b,
+                blocks: long,
+                ..
+            },
         ) if a == b => match (short.as_slice(), long.as_slice()) {
             ([short], [long]) => {
                 let text = |block: &Value| block["text"].as_str().map(str::to_owned);
@@ -110,10 +133,22 @@ mod tests {
     fn tells_equal_ahead_and_different() {
         let live = transcript(&["a", "b"]);
         assert_eq!(compare(&live, &transcript(&["a", "b"])), Verdict::Equal(2));
-        assert_eq!(compare(&live, &transcript(&["a", "bcd"])), Verdict::Ahead(2, 2));
+        assert_eq!(
+            compare(&live, &transcript(&["a", "bcd"])),
+            Verdict::Ahead(2, 2)
+        );
         assert_eq!(compare(&live, &transcript(&["a"])), Verdict::Different(2));
-        assert_eq!(compare(&live, &transcript(&["a", "x"])), Verdict::Different(2));
-        assert_eq!(compare(&live, &transcript(&["x", "b"])), Verdict::Different(1));
-        assert_eq!(compare(&live, &transcript(&["a", "b", "c"])), Verdict::Different(3));
+        assert_eq!(
+            compare(&live, &transcript(&["a", "x"])),
+            Verdict::Different(2)
+        );
+        assert_eq!(
+            compare(&live, &transcript(&["x", "b"])),
+            Verdict::Different(1)
+        );
+        assert_eq!(
+            compare(&live, &transcript(&["a", "b", "c"])),
+            Verdict::Different(3)
+        );
     }
 }

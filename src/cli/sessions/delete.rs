@@ -21,14 +21,23 @@ pub(super) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let ids = args.ids.iter().map(|text| id(text)).collect::<Result<Vec<_>, _>>()?;
+    let ids = args
+        .ids
+        .iter()
+        .map(|text| id(text))
+        .collect::<Result<Vec<_>, _>>()?;
     for id in ids {
         let before = catalog.before_change();
         if !store.trash(&id)? {
-            return Err(Failure::with_code(NOT_FOUND, format!("there is no session {id}")));
+            return Err(Failure::with_code(
+                NOT_FOUND,
+                format!("there is no session {id}"),
+            ));
         }
         catalog.removed(&id, before);
-        output.line(format!("{id} is in the trash; `rejoin sessions restore {id}` brings it back"))?;
+        output.line(format!(
+            "{id} is in the trash; `rejoin sessions restore {id}` brings it back"
+        ))?;
     }
     Ok(())
 }

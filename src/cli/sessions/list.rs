@@ -27,14 +27,27 @@ pub(super) struct Args {
 }
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    if args.json { print_json(output, &json!([])) } else { Ok(()) }
+    if args.json {
+        print_json(output, &json!([]))
+    } else {
+        Ok(())
+    }
 }
 
 pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let cwd = args.cwd.as_ref().map(std::path::absolute).transpose().map_err(|error| {
-        Failure::new(format!("cannot tell which folder is meant by --cwd: {error}"))
-    })?;
-    let filter = Filter { cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())) };
+    let cwd = args
+        .cwd
+        .as_ref()
+        .map(std::path::absolute)
+        .transpose()
+        .map_err(|error| {
+            Failure::new(format!(
+                "cannot tell which folder is meant by --cwd: {error}"
+            ))
+        })?;
+    let filter = Filter {
+        cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
+    };
     let limit = args.limit.unwrap_or(usize::MAX);
     let mut listed = Vec::new();
     let mut cursor = None;
@@ -54,7 +67,11 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
     for session in &listed {
         let summary = &session.summary;
         // Minutes are enough to tell one's sessions apart; JSON has the rest.
-        let when = summary.updated_at.as_deref().and_then(|at| at.get(..16)).unwrap_or_default();
+        let when = summary
+            .updated_at
+            .as_deref()
+            .and_then(|at| at.get(..16))
+            .unwrap_or_default();
         let title = summary.title.as_deref().unwrap_or("(no text)");
         output.line(format!(
             "{}  {}  {:>4} prompts  {}  {}",

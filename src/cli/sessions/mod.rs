@@ -47,8 +47,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         return match &args.command {
             Command::List(args) => list::empty(args, output),
             Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
-            _ => Err(Failure::with_code(NOT_FOUND, "there are no sessions")
-                .hint(format!("the store would be {}; name another with --store", root.display()))),
+            _ => Err(
+                Failure::with_code(NOT_FOUND, "there are no sessions").hint(format!(
+                    "the store would be {}; name another with --store",
+                    root.display()
+                )),
+            ),
         };
     }
     let sys = Sys::real();

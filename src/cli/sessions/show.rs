@@ -58,7 +58,9 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
     output.line(printable(transcript.text().trim_end()))?;
     if let Some(end) = ends.last().filter(|end| end["stopReason"] != "end_turn") {
         output.line("")?;
-        output.line(printable(&format!("The last turn did not end normally: {end}")))?;
+        output.line(printable(&format!(
+            "The last turn did not end normally: {end}"
+        )))?;
     }
     for damage in damage {
         output.line(format!("Damage: {damage}"))?;

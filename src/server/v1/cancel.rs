@@ -24,15 +24,16 @@ struct Cancelled<'a> {
 /// Ends the running turn of a session, if there is one.
 pub(super) fn session(server: &Server, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
-    match session.and_then(|session| SessionId::parse(&session.session_id)) {
-        Some(id) => server.registry().send(&id, Request::Cancel),
-        None => tracing::debug!("a cancellation without a session"),
+    if let Some(id) = session.and_then(|session| SessionId::parse(&session.session_id)) {
+        server.registry().send(&id, Request::Cancel);
     }
 }
 
 /// Ends the turn that answers a request. Other requests look at their own mark.
 pub(super) fn request(server: &Server, params: &str) {
-    let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) else { return };
+    let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) else {
+        return;
+    };
     // Brought into the one form in which ids are kept.
     let Ok(id) = serde_json::from_str::<serde_json::Value>(cancelled.request_id.get()) else {
         return;

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use crate::session::Request;
 
 use super::params::{decode, session_id};
-use super::reply::reply;
-use super::{Responds, Served, Server};
+use super::reply::{answer, reply};
+use super::{Responds, Server};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -14,12 +14,11 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
     let id = match decode::<Params>(params).and_then(|p| session_id(&p.session_id)) {
         Ok(id) => id,
-        Err(error) => return Err((responder, error)),
+        Err(error) => return answer(responder, Err(error)),
     };
     let reply = reply(server, &id, responder, || ());
     server.registry().send(&id, Request::Close(reply));
-    Ok(())
 }

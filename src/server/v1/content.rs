@@ -179,10 +179,18 @@ fn check_block(json: &str, place: &str) -> Result<(), String> {
         _ => return Err(format!("`{place}.type` is not a known kind of content")),
     }
     let common: block::Common<'_> = decode_at(json, place)?;
-    let audience = common.annotations.and_then(|annotations| annotations.audience);
+    let audience = common
+        .annotations
+        .and_then(|annotations| annotations.audience);
     let roles = ["assistant", "user"];
-    if audience.iter().flatten().any(|role| !roles.contains(&role.as_ref())) {
-        return Err(format!("`{place}.annotations.audience` holds an unknown role"));
+    if audience
+        .iter()
+        .flatten()
+        .any(|role| !roles.contains(&role.as_ref()))
+    {
+        return Err(format!(
+            "`{place}.annotations.audience` holds an unknown role"
+        ));
     }
     Ok(())
 }
@@ -215,16 +223,43 @@ mod tests {
             ("\"secret\"", "`prompt` must be an array of content blocks"),
             ("[1]", "`prompt[0]` must be an object"),
             ("[{}]", "`prompt[0].type` is missing"),
-            (r#"[{"type":"toast"}]"#, "`prompt[0].type` is not a known kind of content"),
+            (
+                r#"[{"type":"toast"}]"#,
+                "`prompt[0].type` is not a known kind of content",
+            ),
             (r#"[{"type":"text"}]"#, "`prompt[0].text` is missing"),
-            (r#"[{"type":"text","text":"x"},{"type":"text","text":7}]"#, "`prompt[1].text` must be a string"),
-            (r#"[{"type":"text","text":"\ud83d"}]"#, "`prompt[0].text` is not valid"),
-            (r#"[{"type":"image","data":"x"}]"#, "`prompt[0].mimeType` is missing"),
-            (r#"[{"type":"resource","resource":{"uri":"u"}}]"#, "`prompt[0].resource` needs `text` or `blob`"),
-            (r#"[{"type":"resource","resource":7}]"#, "`prompt[0].resource` must be an object"),
-            (r#"[{"type":"text","text":"x","_meta":7}]"#, "`prompt[0]._meta` must be an object"),
-            (r#"[{"type":"text","text":"x","annotations":{"priority":"high"}}]"#, "`prompt[0].annotations.priority` must be f64"),
-            (r#"[{"type":"text","text":"x","annotations":{"audience":["secret"]}}]"#, "`prompt[0].annotations.audience` holds an unknown role"),
+            (
+                r#"[{"type":"text","text":"x"},{"type":"text","text":7}]"#,
+                "`prompt[1].text` must be a string",
+            ),
+            (
+                r#"[{"type":"text","text":"\ud83d"}]"#,
+                "`prompt[0].text` is not valid",
+            ),
+            (
+                r#"[{"type":"image","data":"x"}]"#,
+                "`prompt[0].mimeType` is missing",
+            ),
+            (
+                r#"[{"type":"resource","resource":{"uri":"u"}}]"#,
+                "`prompt[0].resource` needs `text` or `blob`",
+            ),
+            (
+                r#"[{"type":"resource","resource":7}]"#,
+                "`prompt[0].resource` must be an object",
+            ),
+            (
+                r#"[{"type":"text","text":"x","_meta":7}]"#,
+                "`prompt[0]._meta` must be an object",
+            ),
+            (
+                r#"[{"type":"text","text":"x","annotations":{"priority":"high"}}]"#,
+                "`prompt[0].annotations.priority` must be f64",
+            ),
+            (
+                r#"[{"type":"text","text":"x","annotations":{"audience":["secret"]}}]"#,
+                "`prompt[0].annotations.audience` holds an unknown role",
+            ),
         ] {
             assert_eq!(check(prompt).unwrap_err(), problem, "{prompt}");
         }

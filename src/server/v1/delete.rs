@@ -8,7 +8,7 @@ use crate::sys::SessionId;
 
 use super::params::{decode, session_id};
 use super::reply::{answer, reply};
-use super::{Responds, Served, Server};
+use super::{Responds, Server};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,23 +16,21 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
     let text = match decode::<Params>(params) {
         Ok(params) => params.session_id,
-        Err(error) => return Err((responder, error)),
+        Err(error) => return answer(responder, Err(error)),
     };
     // Deleting what is not there is no error, unless it looks like an attempt at something else.
     if SessionId::parse(&text).is_none() && is_plain(&text) {
-        answer(responder, Ok(json!({})));
-        return Ok(());
+        return answer(responder, Ok(json!({})));
     }
     let id = match session_id(&text) {
         Ok(id) => id,
-        Err(error) => return Err((responder, error)),
+        Err(error) => return answer(responder, Err(error)),
     };
     let reply = reply(server, &id, responder, || ());
     server.registry().send(&id, Request::Delete(reply));
-    Ok(())
 }
 
 fn is_plain(id: &str) -> bool {

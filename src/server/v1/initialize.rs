@@ -1,6 +1,5 @@
 //! `initialize`: who is who, and what works.
 
-use agent_client_protocol::Error;
 use serde_json::{Value, json};
 
 use crate::record::header::Party;
@@ -8,20 +7,33 @@ use crate::server::capabilities;
 
 use super::Server;
 
-pub(super) fn serve(server: &Server, params: Option<&str>) -> Result<Value, Error> {
-    let params: Value =
-        params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
+pub(super) fn serve(server: &Server, params: Option<&str>) -> Value {
+    let params: Value = params
+        .and_then(|params| serde_json::from_str(params).ok())
+        .unwrap_or_default();
     // Version 1 calls it `clientInfo`, later versions call it `info`.
-    let info = [&params["clientInfo"], &params["info"]].into_iter().find(|info| info.is_object());
+    let info = [&params["clientInfo"], &params["info"]]
+        .into_iter()
+        .find(|info| info.is_object());
     if let Some(name) = info.and_then(|info| info["name"].as_str()) {
-        let version = info.and_then(|info| info["version"].as_str()).map(str::to_owned);
+        let version = info
+            .and_then(|info| info["version"].as_str())
+            .map(str::to_owned);
         // A repeated `initialize` finds it set; the first one counts.
-        server.registry().deps().client.set(Party { name: name.to_owned(), version }).ok();
+        server
+            .registry()
+            .deps()
+            .client
+            .set(Party {
+                name: name.to_owned(),
+                version,
+            })
+            .ok();
     }
-    Ok(json!({
+    json!({
         "protocolVersion": 1,
         "agentInfo": capabilities::agent_info(),
         "agentCapabilities": capabilities::v1(server.registry().deps().store.is_some()),
         "authMethods": [],
-    }))
+    })
 }

@@ -11,7 +11,7 @@ use crate::server::error;
 use super::params::decode;
 use super::place::absolute;
 use super::reply::answer;
-use super::{Responds, Served, Server};
+use super::{Responds, Server};
 
 /// How many sessions a page holds. Some clients read the first page only.
 const PAGE: usize = 1000;
@@ -24,14 +24,14 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
     let decoded = decode::<Params>(params).and_then(|p| {
         let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
         Ok((Filter { cwd }, p.cursor))
     });
     let (filter, cursor) = match decoded {
         Ok(decoded) => decoded,
-        Err(error) => return Err((responder, error)),
+        Err(error) => return answer(responder, Err(error)),
     };
     let registry = server.registry().clone();
     let busy = registry.busy().begin();
@@ -40,20 +40,28 @@ pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Serve
         registry.barrier().await;
         let catalog = registry.deps().catalog.clone();
         let page = tokio::task::spawn_blocking(move || {
-            let Some(catalog) = catalog else { return Ok(json!({ "sessions": [] })) };
-            let page = catalog.list(&filter, cursor.as_deref(), PAGE).map_err(refused)?;
+            let Some(catalog) = catalog else {
+                return Ok(json!({ "sessions": [] }));
+            };
+            let page = catalog
+                .list(&filter, cursor.as_deref(), PAGE)
+                .map_err(refused)?;
             let mut result = Map::new();
-            result.insert("sessions".to_owned(), page.sessions.iter().map(session).collect());
+            result.insert(
+                "sessions".to_owned(),
+                page.sessions.iter().map(session).collect(),
+            );
             if let Some(cursor) = page.next_cursor {
                 result.insert("nextCursor".to_owned(), cursor.into());
             }
             Ok(Value::Object(result))
         });
-        let page = page.await.unwrap_or_else(|_| Err(Error::new(-32603, "the list failed")));
+        let page = page
+            .await
+            .unwrap_or_else(|_| Err(Error::new(-32603, "the list failed")));
         answer(responder, page);
         drop(busy);
     });
-    Ok(())
 }
 
 fn session(listed: &Listed) -> Value {

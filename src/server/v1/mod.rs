@@ -17,8 +17,8 @@ mod resume;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::{Error, UntypedMessage};
 use serde_json::Value;
 
 use crate::session::Registry;
@@ -44,19 +44,23 @@ type Responds = Responder<Value>;
 impl Server {
     /// A server over these sessions.
     pub fn new(registry: Registry) -> Self {
-        Self(Arc::new(Shared { registry, prompts: Mutex::default() }))
+        Self(Arc::new(Shared {
+            registry,
+            prompts: Mutex::default(),
+        }))
     }
 
     /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
     /// itself.
-    pub fn request(&self, message: &UntypedMessage, responder: Responds) -> Result<(), Error> {
+    pub fn request(&self, message: &UntypedMessage, responder: Responds) {
         if message.method() == "initialize" {
             let params = self.registry().deps().wire.stash.take_initialize();
-            return responder.respond_with_result(initialize::serve(self, params.as_deref()));
+            let result = initialize::serve(self, params.as_deref());
+            return reply::answer(responder, Ok(result));
         }
         let params = self.params(message);
         let persistent = self.registry().deps().store.is_some();
-        let result = match message.method() {
+        match message.method() {
             "session/new" => new::serve(self, &params, responder),
             "session/prompt" => prompt::serve(self, &params, responder),
             "session/close" => close::serve(self, &params, responder),
@@ -64,16 +68,17 @@ impl Server {
             "session/resume" if persistent => resume::serve(self, &params, responder),
             "session/list" if persistent => list::serve(self, &params, responder),
             "session/delete" if persistent => delete::serve(self, &params, responder),
-            "session/load" => Err((responder, error::undeclared("session/load", "loadSession"))),
+            "session/load" => {
+                reply::answer(
+                    responder,
+                    Err(error::undeclared("session/load", "loadSession")),
+                );
+            }
             method @ ("session/resume" | "session/list" | "session/delete") => {
                 let capability = method.replace("session/", "sessionCapabilities.");
-                Err((responder, error::undeclared(method, &capability)))
+                reply::answer(responder, Err(error::undeclared(method, &capability)));
             }
-            method => Err((responder, error::unknown_method(method))),
-        };
-        match result {
-            Ok(()) => Ok(()),
-            Err((responder, error)) => responder.respond_with_error(error),
+            method => reply::answer(responder, Err(error::unknown_method(method))),
         }
     }
 
@@ -92,15 +97,17 @@ impl Server {
     }
 
     fn prompts(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
-        self.0.prompts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .prompts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn params(&self, message: &UntypedMessage) -> String {
         let ticket = message.params().get(TICKET).and_then(Value::as_u64);
         let stash = &self.registry().deps().wire.stash;
-        ticket.and_then(|ticket| stash.take(ticket)).unwrap_or_else(|| "{}".to_owned())
+        ticket
+            .and_then(|ticket| stash.take(ticket))
+            .unwrap_or_else(|| "{}".to_owned())
     }
 }
-
-/// What a method returns: a request that cannot be served goes back with its error.
-type Served = Result<(), (Responds, Error)>;

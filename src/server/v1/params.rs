@@ -34,7 +34,11 @@ fn join(place: &str, path: &str) -> String {
 
 /// Says what the decoder's message says, less any value it quotes.
 fn describe(path: &str, message: &str) -> String {
-    let quoted = |from: &str| message.strip_prefix(from).and_then(|rest| rest.split('`').next());
+    let quoted = |from: &str| {
+        message
+            .strip_prefix(from)
+            .and_then(|rest| rest.split('`').next())
+    };
     if let Some(field) = quoted("missing field `") {
         return format!("`{}` is missing", join(path, field));
     }
@@ -101,16 +105,29 @@ mod tests {
             (r#"{"mustBe":[]}"#, "`cwd` is missing"),
             (r#"{"cwd":"x"}"#, "`mustBe` is missing"),
             (r#"{"cwd":"x","cwd":"y"}"#, "`cwd` is given more than once"),
-            (r#"{"cwd":{"secret":1},"mustBe":[]}"#, "`cwd` must be a string"),
-            (r#"{"cwd":"x","mustBe":null,"servers":[{}]}"#, "`servers[0].name` is missing"),
-            (r#"{"cwd":"x","mustBe":"secret"}"#, "`mustBe` must be a sequence"),
+            (
+                r#"{"cwd":{"secret":1},"mustBe":[]}"#,
+                "`cwd` must be a string",
+            ),
+            (
+                r#"{"cwd":"x","mustBe":null,"servers":[{}]}"#,
+                "`servers[0].name` is missing",
+            ),
+            (
+                r#"{"cwd":"x","mustBe":"secret"}"#,
+                "`mustBe` must be a sequence",
+            ),
             (
                 r#"{"cwd":"x","mustBe":[],"servers":[{"name":"n"},{"name":7}]}"#,
                 "`servers[1].name` must be a string",
             ),
         ] {
             let error = decode::<Sample>(json).unwrap_err();
-            assert_eq!(error.message, format!("Invalid params: {problem}"), "{json}");
+            assert_eq!(
+                error.message,
+                format!("Invalid params: {problem}"),
+                "{json}"
+            );
             assert!(!error.message.contains("secret"));
         }
         assert!(decode::<Sample>(r#"{"cwd":"x","mustBe":null,"unknown":{}}"#).is_ok());

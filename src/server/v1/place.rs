@@ -3,15 +3,66 @@
 use std::path::Path;
 
 use agent_client_protocol::Error;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::record::header::{McpServer, Place};
 use crate::server::error;
-use crate::sys::path;
+use crate::sys::{SessionId, path};
+
+use super::params::{decode, nullable, session_id};
+
+/// The parameters of `session/new`, `session/load` and `session/resume`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    #[serde(default)]
+    session_id: Option<String>,
+    cwd: String,
+    #[serde(default, deserialize_with = "nullable")]
+    additional_directories: Vec<String>,
+    /// `Some` if the member is there, also where it is `null`.
+    #[serde(default, deserialize_with = "some")]
+    mcp_servers: Option<Vec<Server>>,
+}
+
+/// Whether `mcpServers` must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Servers {
+    /// It must, as the schema has it for new and load; `null` is fine.
+    Required,
+    /// It may be absent, as the schema has it for resume.
+    Optional,
+}
+
+/// The place of a new session.
+pub(super) fn fresh(params: &str) -> Result<Place, Error> {
+    decode_place(decode(params)?, Servers::Required)
+}
+
+/// An existing session's id and the place it is to work in from now on.
+pub(super) fn existing(params: &str, servers: Servers) -> Result<(SessionId, Place), Error> {
+    let params: Params = decode(params)?;
+    let missing = || error::invalid_params("`sessionId` is missing");
+    let id = params.session_id.clone().ok_or_else(missing)?;
+    let place = decode_place(params, servers)?;
+    Ok((session_id(&id)?, place))
+}
+
+fn decode_place(params: Params, servers: Servers) -> Result<Place, Error> {
+    if servers == Servers::Required && params.mcp_servers.is_none() {
+        return Err(error::invalid_params("`mcpServers` is missing"));
+    }
+    let servers = params.mcp_servers.unwrap_or_default();
+    place(&params.cwd, &params.additional_directories, &servers)
+}
+
+fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Server>>, D::Error> {
+    nullable(deserializer).map(Some)
+}
 
 /// An MCP server as a client describes it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Server {
+struct Server {
     name: String,
     #[serde(rename = "type", default)]
     transport: Option<String>,
@@ -36,30 +87,38 @@ struct Named {
 }
 
 /// Checks a session's place and leaves out of it whatever may be a secret.
-pub(super) fn place(
-    cwd: &str,
-    additional_directories: &[String],
-    servers: &[Server],
-) -> Result<Place, Error> {
+fn place(cwd: &str, additional_directories: &[String], servers: &[Server]) -> Result<Place, Error> {
     let mut directories = Vec::new();
     for (at, directory) in additional_directories.iter().enumerate() {
-        directories.push(absolute(&format!("additionalDirectories[{at}]"), directory)?);
+        directories.push(absolute(
+            &format!("additionalDirectories[{at}]"),
+            directory,
+        )?);
     }
-    let servers = servers.iter().enumerate().map(|(at, server)| mcp_server(at, server));
+    let servers = servers
+        .iter()
+        .enumerate()
+        .map(|(at, server)| mcp_server(at, server));
     Ok(Place {
         cwd: absolute("cwd", cwd)?,
         additional_directories: directories,
-        mcp_servers: servers.collect::<Result<_, _>>().map_err(error::invalid_params)?,
+        mcp_servers: servers
+            .collect::<Result<_, _>>()
+            .map_err(error::invalid_params)?,
     })
 }
 
 /// A folder in its plain form.
 pub(super) fn absolute(field: &str, folder: &str) -> Result<String, Error> {
     if folder.contains('\0') {
-        return Err(error::invalid_params(format!("`{field}` contains a NUL character")));
+        return Err(error::invalid_params(format!(
+            "`{field}` contains a NUL character"
+        )));
     }
     if !Path::new(folder).is_absolute() {
-        return Err(error::invalid_params(format!("`{field}` must be an absolute path")));
+        return Err(error::invalid_params(format!(
+            "`{field}` must be an absolute path"
+        )));
     }
     Ok(path::normalize(folder))
 }
@@ -67,7 +126,10 @@ pub(super) fn absolute(field: &str, folder: &str) -> Result<String, Error> {
 fn mcp_server(at: usize, server: &Server) -> Result<McpServer, String> {
     let missing = |field: &str| format!("`mcpServers[{at}].{field}` is missing");
     let names = |list: &Option<Vec<Named>>| -> Vec<String> {
-        list.iter().flatten().map(|named| named.name.clone()).collect()
+        list.iter()
+            .flatten()
+            .map(|named| named.name.clone())
+            .collect()
     };
     let (transport, target, secrets) = match server.transport.as_deref() {
         None | Some("stdio") => {
@@ -93,7 +155,9 @@ fn mcp_server(at: usize, server: &Server) -> Result<McpServer, String> {
 /// An address without user, password, query and fragment.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("://") else { return String::new() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return String::new();
+    };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = authority.rsplit('@').next().unwrap_or_default();
     format!("{scheme}://{host}{path}")
@@ -119,7 +183,11 @@ mod tests {
 
     #[test]
     fn relative_folders_are_named() {
-        for (cwd, more, field) in [("w", "/x", "`cwd`"), ("", "/x", "`cwd`"), ("/w", "x", "`additionalDirectories[0]`")] {
+        for (cwd, more, field) in [
+            ("w", "/x", "`cwd`"),
+            ("", "/x", "`cwd`"),
+            ("/w", "x", "`additionalDirectories[0]`"),
+        ] {
             let error = place(cwd, &[more.to_owned()], &[]).unwrap_err();
             assert!(error.message.contains(field), "{}", error.message);
         }

@@ -11,28 +11,38 @@ use crate::server::error;
 use crate::session::Request;
 
 use super::params::{decode, session_id};
-use super::reply::reply;
-use super::{Responds, Served, Server, content};
+use super::reply::{answer, reply};
+use super::{Responds, Server, content};
 
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) -> Served {
+pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
     let decoded = decode_prompt(params).and_then(|(id, prompt)| Ok((session_id(&id)?, prompt)));
     let (id, params) = match decoded {
         Ok(decoded) => decoded,
-        Err(error) => return Err((responder, error)),
+        Err(error) => return answer(responder, Err(error)),
     };
     // The id of a request always has a JSON form.
     let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
     server.prompts().insert(request.clone(), id.clone());
     let shared = server.0.clone();
     let reply = reply(server, &id, responder, move || {
-        shared.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&request);
+        shared
+            .prompts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&request);
     });
     let message_id = server.registry().deps().sys.ids.message();
-    server.registry().send(&id, Request::Prompt { reply, message_id, params });
-    Ok(())
+    server.registry().send(
+        &id,
+        Request::Prompt {
+            reply,
+            message_id,
+            params,
+        },
+    );
 }
 
 /// The session's id, and the parameters without it, in the client's own words.
@@ -40,13 +50,19 @@ fn decode_prompt(params: &str) -> Result<(String, String), Error> {
     let members = decode::<Members<'_>>(params)?;
     let member = |name: &str| {
         let missing = || error::invalid_params(format!("`{name}` is missing"));
-        members.get(name).map(|value| value.get()).ok_or_else(missing)
+        members
+            .get(name)
+            .map(|value| value.get())
+            .ok_or_else(missing)
     };
     let id: String = serde_json::from_str(member("sessionId")?)
         .map_err(|_| error::invalid_params("`sessionId` must be a string"))?;
     content::check(member("prompt")?).map_err(error::invalid_params)?;
     let mut rest = format!(r#"{{"prompt":{}"#, member("prompt")?);
-    if let Some(meta) = members.get("_meta").filter(|meta| meta.get().starts_with('{')) {
+    if let Some(meta) = members
+        .get("_meta")
+        .filter(|meta| meta.get().starts_with('{'))
+    {
         rest.push_str(r#","_meta":"#);
         rest.push_str(meta.get());
     }

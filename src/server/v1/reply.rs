@@ -20,20 +20,24 @@ pub(super) fn reply(
     let wire = server.registry().deps().wire.clone();
     let id = id.to_string();
     let busy = server.registry().busy().begin();
-    Reply::new(busy, move || cancellation.is_cancelled(), move |answer| {
-        // The id of a request always has a JSON form.
-        let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
-        let passed = wire.answers.expect(&request);
-        done();
-        let result = answer.map(|answer| encode(&id, &answer));
-        let result = result.map_err(|refusal| error::refused(&id, refusal));
-        if let Err(error) = responder.respond_with_result(result) {
-            tracing::debug!(%error, "the connection ended before an answer");
-        }
-        Box::pin(async move {
-            passed.await.ok();
-        })
-    })
+    Reply::new(
+        busy,
+        move || cancellation.is_cancelled(),
+        move |answer| {
+            // The id of a request always has a JSON form.
+            let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
+            let passed = wire.answers.expect(&request);
+            done();
+            let result = answer.map(|answer| encode(&id, &answer));
+            let result = result.map_err(|refusal| error::refused(&id, refusal));
+            if let Err(error) = responder.respond_with_result(result) {
+                tracing::debug!(%error, "the connection ended before an answer");
+            }
+            Box::pin(async move {
+                passed.await.ok();
+            })
+        },
+    )
 }
 
 /// Answers at once, without a session.
