@@ -6,5 +6,6 @@
 //! further down this list.
 
 pub mod engine;
+pub mod store;
 pub mod record;
 pub mod sys;
