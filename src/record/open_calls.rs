@@ -53,18 +53,15 @@ impl OpenCalls {
         };
         let open = text(&update, "status")
             .map(|status| !matches!(&*status, "completed" | "failed" | "cancelled"));
-        match self.calls.get_mut(&id) {
-            Some(call) => {
-                let open = open.unwrap_or(call.open);
-                self.open = self.open - usize::from(call.open) + usize::from(open);
-                call.open = open;
-            }
-            None => {
-                let open = open.unwrap_or(true);
-                let place = self.calls.len();
-                self.open += usize::from(open);
-                self.calls.insert(id, Call { place, open });
-            }
+        if let Some(call) = self.calls.get_mut(&id) {
+            let open = open.unwrap_or(call.open);
+            self.open = self.open - usize::from(call.open) + usize::from(open);
+            call.open = open;
+        } else {
+            let open = open.unwrap_or(true);
+            let place = self.calls.len();
+            self.open += usize::from(open);
+            self.calls.insert(id, Call { place, open });
         }
     }
 

@@ -164,10 +164,7 @@ impl Actor {
         self.machine.finished(result)
     }
 
-    fn replayed(
-        &mut self,
-        result: Result<Played, JoinError>,
-    ) -> Batch<Reply> {
+    fn replayed(&mut self, result: Result<Played, JoinError>) -> Batch<Reply> {
         let result = match (result, &mut self.replay) {
             (Ok((playback, result)), Some(replay)) => {
                 replay.task = None;

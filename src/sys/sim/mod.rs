@@ -86,11 +86,13 @@ impl SimDisk {
 
     /// The disk as the death of the process leaves it: whatever was written is there, nothing is
     /// locked, nothing more fails. The old disk stays as it is.
+    #[must_use]
     pub fn crash(&self) -> Self {
         Self::from_state(self.state().crash())
     }
 
     /// The disk as a power cut leaves it: what was synced, and `tail` of what was not.
+    #[must_use]
     pub fn power_cut(&self, tail: Tail) -> Self {
         Self::from_state(self.state().power_cut(tail))
     }
@@ -266,16 +268,12 @@ impl DiskFile for SimFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.state();
-        match state.begin()? {
-            Some(Fault::Sync(kind)) => {
-                state.lose(self.file);
-                Err(kind.into())
-            }
-            _ => {
-                state.sync(self.file);
-                Ok(())
-            }
+        if let Some(Fault::Sync(kind)) = state.begin()? {
+            state.lose(self.file);
+            return Err(kind.into());
         }
+        state.sync(self.file);
+        Ok(())
     }
 
     fn try_lock(&self) -> io::Result<bool> {

@@ -161,7 +161,7 @@ impl State {
     pub(super) fn power_cut(&self, tail: Tail) -> Self {
         let mut after = self.clone();
         after.dirs.clone_from(&after.synced_dirs);
-        let State { names, dirs, .. } = &mut after;
+        let Self { names, dirs, .. } = &mut after;
         names.clone_from(&self.synced_names);
         names.retain(|path, _| {
             let mut above = path.ancestors().skip(1);

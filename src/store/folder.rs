@@ -1,0 +1,197 @@
+//! The folder of all sessions.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::record::{Header, Kind};
+use crate::sys::{SessionId, Sys, Timestamp};
+
+use super::base::Base;
+use super::durability::{Durability, Sync};
+use super::error::StoreError;
+use super::header;
+use super::layout::Layout;
+use super::lock::Lock;
+use super::log::Log;
+use super::reader::Reader;
+use super::recover::{self, Recovered};
+use super::scan::Scan;
+use super::trash::{self, Trashed};
+
+/// A folder of sessions. Clones are the same folder.
+#[derive(Clone, Debug)]
+pub struct Store {
+    base: Arc<Base>,
+}
+
+/// A session that was opened for writing.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its writer.
+    pub log: Log,
+    /// What is in it, with what recovery appended. `torn` and `damage` tell what was found.
+    pub scan: Scan,
+    /// Where recovery put the bytes that it cut off, if there were any.
+    pub kept_aside: Option<PathBuf>,
+}
+
+impl Store {
+    /// Opens the store at `root`, which is made if need be, open to its owner only.
+    pub fn open(root: &Path, sys: Sys, durability: Durability) -> Result<Self, StoreError> {
+        let layout = Layout::new(root);
+        let disk = &sys.disk;
+        // Folders that are new need their names synced, from the first one down.
+        let old = root.ancestors().find(|dir| disk.info(dir).is_ok());
+        let whole = [&layout.sessions, &layout.trash, &layout.open].map(|dir| {
+            let there = disk.info(dir).is_ok_and(|info| info.is_dir);
+            if !there {
+                disk.create_dir_all(dir)
+                    .map_err(StoreError::disk("make the folder", dir))?;
+            }
+            Ok(there)
+        });
+        let mut complete = true;
+        for there in whole {
+            complete &= there?;
+        }
+        if !complete && durability != Durability::Os {
+            for dir in root.ancestors().take_while(|dir| Some(*dir) != old) {
+                disk.sync_dir(dir).map_err(StoreError::disk("sync", dir))?;
+            }
+            // A folder above ours may let us make folders and not let us open it.
+            if let Some(old) = old
+                && let Err(error) = disk.sync_dir(old)
+                && (old == root || error.kind() != io::ErrorKind::PermissionDenied)
+            {
+                return Err(StoreError::disk("sync", old)(error));
+            }
+        }
+        Ok(Self {
+            base: Arc::new(Base {
+                layout,
+                sys,
+                durability,
+            }),
+        })
+    }
+
+    /// Where it lies.
+    pub fn root(&self) -> &Path {
+        &self.base.layout.root
+    }
+
+    /// Makes a new session. Its header is record 0, and is synced together with the file's name
+    /// unless the durability is [`Durability::Os`].
+    pub fn create(&self, id: &SessionId, header: &Header) -> Result<Log, StoreError> {
+        header::fits(header, id)?;
+        let base = &self.base;
+        let path = base.layout.log(id);
+        let payload = serde_json::to_string(header).map_err(io::Error::from);
+        let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
+        let file = match base.sys.disk.create_new(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::Exists { id: id.clone() });
+            }
+            Err(error) => return Err(StoreError::disk("create", &path)(error)),
+        };
+        let begun = Lock::of_file(base, id, file).and_then(|lock| {
+            let mut log = Log::new(base, id, lock);
+            log.append(Kind::Session, None, &payload, Sync::Turn)?;
+            Ok(log)
+        });
+        if begun.is_err()
+            && let Err(error) = base.sys.disk.remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot remove half a session");
+        }
+        begun
+    }
+
+    /// Opens a session for writing: takes its lock, cuts off a torn end and keeps it aside, closes
+    /// a turn that a crash left open.
+    pub fn open_log(&self, id: &SessionId) -> Result<Opened, StoreError> {
+        let lock = Lock::take(&self.base, id)?;
+        let Recovered {
+            log,
+            scan,
+            kept_aside,
+        } = recover::recover(&self.base, id, lock)?;
+        Ok(Opened {
+            log,
+            scan,
+            kept_aside,
+        })
+    }
+
+    /// Opens a session for reading.
+    pub fn read(&self, id: &SessionId) -> Result<Reader, StoreError> {
+        Reader::open(&self.base, id)
+    }
+
+    /// Whether there is a file of this session.
+    pub fn exists(&self, id: &SessionId) -> bool {
+        let info = self.base.sys.disk.info(&self.base.layout.log(id));
+        info.is_ok_and(|info| !info.is_dir)
+    }
+
+    /// The ids of all sessions, oldest first. Other files are passed over.
+    pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
+        let sessions = &self.base.layout.sessions;
+        let names = self.base.sys.disk.list(sessions);
+        let names = names.map_err(StoreError::disk("list", sessions))?;
+        let mut ids: Vec<_> = names
+            .iter()
+            .filter_map(|name| Layout::session_of(name))
+            .collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// The length of a session's file in bytes, without opening it; nothing if there is none.
+    pub fn len_of(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
+        let path = self.base.layout.log(id);
+        match self.base.sys.disk.info(&path) {
+            Ok(info) => Ok(Some(info.len)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::disk("look at", &path)(error)),
+        }
+    }
+
+    /// Moves a session to the trash; false if there is none. Refused while it is open for writing,
+    /// where [`Log::trash`] does it.
+    pub fn trash(&self, id: &SessionId) -> Result<bool, StoreError> {
+        match Lock::take(&self.base, id) {
+            Ok(lock) => trash::bury(&self.base, id, &lock),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Brings a session back from the trash; the one deleted last if it is there more than once.
+    pub fn restore(&self, id: &SessionId) -> Result<(), StoreError> {
+        trash::restore(&self.base, id)
+    }
+
+    /// When a session was last added, removed or renamed, as precise as the file system has it.
+    pub fn folder_changed(&self) -> Result<Timestamp, StoreError> {
+        let path = &self.base.layout.sessions;
+        let info = self.base.sys.disk.info(path);
+        Ok(info.map_err(StoreError::disk("look at", path))?.modified)
+    }
+
+    /// The sessions in the trash, by id and then by time.
+    pub fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
+        trash::list(&self.base)
+    }
+
+    /// Removes for good what came into the trash more than `older_than` milliseconds ago: deleted
+    /// sessions and torn ends. Returns how many files that were.
+    pub fn empty_trash(&self, older_than: u64) -> Result<u64, StoreError> {
+        let now = self.base.sys.clock.now().as_millis();
+        let age = i64::try_from(older_than).unwrap_or(i64::MAX);
+        let before = Timestamp::from_millis(now.saturating_sub(age));
+        trash::empty(&self.base, before)
+    }
+}

@@ -1,0 +1,100 @@
+//! The check of a file's first record, which says whether the rest may be read at all.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::record::{FORMAT, Header, Kind};
+use crate::sys::{DiskFile, SessionId};
+
+use super::error::StoreError;
+use super::lines::Lines;
+use super::records::Records;
+
+/// Whatever later versions change, the first line stays a JSON object with this in it.
+#[derive(Deserialize)]
+struct AnyVersion {
+    payload: Version,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    format: u64,
+}
+
+/// Reads the header of the session's file, from its start.
+pub(super) fn read(
+    records: &mut Records,
+    file: &dyn DiskFile,
+    id: &SessionId,
+    path: &Path,
+) -> Result<Header, StoreError> {
+    records.restart();
+    let first = records.next(file);
+    let first = match first.map_err(StoreError::disk("read", path))? {
+        Some(entry) if entry.record.kind == Kind::Session && entry.record.seq == 0 => {
+            return parse(entry.record.payload, id);
+        }
+        Some(entry) => Some(entry.record.kind),
+        None => None,
+    };
+    if let Some(format) = newer_format(file).map_err(StoreError::disk("read", path))? {
+        return Err(StoreError::Newer {
+            id: id.clone(),
+            format,
+        });
+    }
+    let reason = match (records.damage().first(), first) {
+        (Some(damage), _) => damage.to_string(),
+        (None, Some(kind)) => format!("its first record is a {:?}", kind.as_str()),
+        (None, None) if records.torn().is_some() => "its first record is cut short".to_owned(),
+        (None, None) => "it is empty".to_owned(),
+    };
+    Err(headerless(id, reason))
+}
+
+/// Whether a header may head the file of `id`.
+pub(super) fn fits(header: &Header, id: &SessionId) -> Result<(), StoreError> {
+    if header.session_id != id.as_str() {
+        return Err(StoreError::WrongId {
+            id: id.clone(),
+            found: header.session_id.clone(),
+        });
+    }
+    Ok(())
+}
+
+fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
+    let unreadable = |error: serde_json::Error| headerless(id, error.to_string());
+    let Version { format } = serde_json::from_str(payload).map_err(unreadable)?;
+    if format > u64::from(FORMAT) {
+        return Err(StoreError::Newer {
+            id: id.clone(),
+            format,
+        });
+    }
+    if format == 0 {
+        return Err(headerless(id, "there is no format 0".to_owned()));
+    }
+    let header: Header = serde_json::from_str(payload).map_err(unreadable)?;
+    fits(&header, id)?;
+    Ok(header)
+}
+
+/// The format of a file whose first line is no record of ours, if it is newer than ours.
+fn newer_format(file: &dyn DiskFile) -> std::io::Result<Option<u64>> {
+    let mut lines = Lines::new();
+    let Some(line) = lines.next(file)? else {
+        return Ok(None);
+    };
+    let found: Option<AnyVersion> = serde_json::from_slice(lines.bytes(&line)).ok();
+    let format = found.map(|found| found.payload.format);
+    Ok(format.filter(|format| *format > u64::from(FORMAT)))
+}
+
+fn headerless(id: &SessionId, reason: String) -> StoreError {
+    StoreError::Headerless {
+        id: id.clone(),
+        reason,
+    }
+}

@@ -1,0 +1,124 @@
+//! Every name in the store's folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::sys::{SessionId, Timestamp};
+
+const LOG: &str = ".jsonl";
+const TORN: &str = "torn-";
+
+/// Where things lie under the root.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) root: PathBuf,
+    /// Logs of sessions.
+    pub(super) sessions: PathBuf,
+    /// Logs of deleted sessions, and bytes that recovery cut off.
+    pub(super) trash: PathBuf,
+    /// A file for each session that is open for writing, naming who has it.
+    pub(super) open: PathBuf,
+}
+
+/// What a file in the trash is, by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum InTrash {
+    /// `<id>.<ms>.jsonl`: a session that was deleted then.
+    Session(SessionId, Timestamp),
+    /// `<id>.torn-<offset>-<ms>`: bytes cut off then; a further `-<n>` tells two apart.
+    Torn(Timestamp),
+}
+
+impl Layout {
+    pub(super) fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            sessions: root.join("sessions"),
+            trash: root.join("trash"),
+            open: root.join("open"),
+        }
+    }
+
+    pub(super) fn log(&self, id: &SessionId) -> PathBuf {
+        self.sessions.join(format!("{id}{LOG}"))
+    }
+
+    pub(super) fn hint(&self, id: &SessionId) -> PathBuf {
+        self.open.join(id.as_str())
+    }
+
+    pub(super) fn trashed(&self, id: &SessionId, at: Timestamp) -> PathBuf {
+        self.trash.join(format!("{id}.{}{LOG}", at.as_millis()))
+    }
+
+    /// A place for torn bytes; `n` above 1 gives further names.
+    pub(super) fn torn(&self, id: &SessionId, offset: u64, at: Timestamp, n: u32) -> PathBuf {
+        let name = format!("{id}.{TORN}{offset}-{}", at.as_millis());
+        self.trash.join(match n {
+            ..=1 => name,
+            n => format!("{name}-{n}"),
+        })
+    }
+
+    /// The session whose log has this name.
+    pub(super) fn session_of(name: &str) -> Option<SessionId> {
+        SessionId::parse(name.strip_suffix(LOG)?)
+    }
+
+    /// What a name in the trash stands for; nothing if it is none of ours.
+    pub(super) fn in_trash(name: &str) -> Option<InTrash> {
+        let (id, rest) = name.split_once('.')?;
+        let id = SessionId::parse(id)?;
+        if let Some(rest) = rest.strip_prefix(TORN) {
+            let mut parts = rest.split('-');
+            number(parts.next()?)?;
+            let at = time(parts.next()?)?;
+            return Some(InTrash::Torn(at));
+        }
+        Some(InTrash::Session(id, time(rest.strip_suffix(LOG)?)?))
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| plain)
+}
+
+fn time(text: &str) -> Option<Timestamp> {
+    let millis = i64::try_from(number(text)?).ok()?;
+    let at = Timestamp::from_millis(millis);
+    (at.as_millis() == millis).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_and_strays_do_not() {
+        let layout = Layout::new(Path::new("/s"));
+        let id = SessionId::parse("sess_01902f3c-7b1e-7c3a-8f00-000000000001").unwrap();
+        let at = Timestamp::from_millis(1_795_250_000_123);
+        let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(Layout::session_of(&name(layout.log(&id))), Some(id.clone()));
+        assert_eq!(
+            Layout::in_trash(&name(layout.trashed(&id, at))),
+            Some(InTrash::Session(id.clone(), at))
+        );
+        for n in [1, 2] {
+            let name = name(layout.torn(&id, 512, at, n));
+            assert_eq!(Layout::in_trash(&name), Some(InTrash::Torn(at)), "{name}");
+        }
+        for stray in [
+            ".DS_Store",
+            "x.jsonl",
+            &format!("{id}"),
+            &format!("{id}.jsonl~"),
+            &format!("{id}.1.jsonl.swp"),
+            &format!("{id}.-1.jsonl"),
+            &format!("{id}.torn-x-1"),
+        ] {
+            assert_eq!(Layout::session_of(stray), None, "{stray}");
+            assert_eq!(Layout::in_trash(stray), None, "{stray}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The lines of a file with their places in it, read in large blocks.
+
+use std::fmt;
+use std::io;
+
+use crate::sys::DiskFile;
+
+/// How much is read at once.
+const BLOCK: usize = 256 * 1024;
+/// How much is read first: headers and short sessions need no more.
+const FIRST: usize = 16 * 1024;
+
+/// A place in a file, with the bytes around it. The file is handed to each call, so that a log's
+/// own file can be read while its lock stays where it is.
+pub(super) struct Lines {
+    /// Bytes `start..end` are read and not yet given out.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where `buffer[start]` lies in the file.
+    offset: u64,
+    /// Where to stop, as if the file ended there.
+    limit: u64,
+    /// The number of the next line, if known.
+    number: Option<u64>,
+    /// The last line given out had no line break yet; one that comes now belongs to it.
+    owed: bool,
+    /// The last read filled the buffer, so there is more to come.
+    filled: bool,
+}
+
+/// A line in the buffer, good until the next one is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    start: usize,
+    pub(super) len: usize,
+    /// Where it lies in the file.
+    pub(super) offset: u64,
+    /// Whether a line break follows it. Only the last line can lack one.
+    pub(super) ended: bool,
+}
+
+impl Lines {
+    pub(super) fn new() -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            offset: 0,
+            limit: u64::MAX,
+            number: Some(1),
+            owed: false,
+            filled: false,
+        }
+    }
+
+    /// Goes on at `offset`, where a line must begin. What was read before is read again.
+    pub(super) fn seek(&mut self, offset: u64) {
+        self.number = (offset == 0).then_some(1);
+        self.start = 0;
+        self.end = 0;
+        self.offset = offset;
+        self.owed = false;
+    }
+
+    /// Reads the rest of the line that was given out last again from the file, from its byte `at`.
+    pub(super) fn again(&mut self, line: &Line, at: usize) {
+        let number = self.number;
+        self.seek(line.offset + at as u64);
+        self.number = number.map(|next| next - u64::from(line.ended));
+    }
+
+    /// Where the next line begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn limit(&mut self, limit: u64) {
+        self.limit = limit;
+        // Bytes beyond it may be there already.
+        self.end = self.start;
+    }
+
+    /// The bytes of a line, without its line break.
+    pub(super) fn bytes(&self, line: &Line) -> &[u8] {
+        &self.buffer[line.start..line.start + line.len]
+    }
+
+    /// The next line; nothing at the end of the file, where it may be asked again later.
+    pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
+        let mut searched = 0;
+        loop {
+            if self.owed && self.start < self.end {
+                self.owed = false;
+                if self.buffer[self.start] == b'\n' {
+                    self.start += 1;
+                    self.offset += 1;
+                    self.number = self.number.map(|number| number + 1);
+                }
+            }
+            let unsearched = &self.buffer[self.start + searched..self.end];
+            if let Some(found) = memchr::memchr(b'\n', unsearched) {
+                return Ok(Some(self.take(searched + found, true)));
+            }
+            searched = self.end - self.start;
+            if !self.fill(file)? {
+                break;
+            }
+        }
+        let rest = self.end - self.start;
+        if rest == 0 {
+            return Ok(None);
+        }
+        self.owed = true;
+        Ok(Some(self.take(rest, false)))
+    }
+
+    /// The number of a line, counted from 1. Counts from the start of the file if it must.
+    pub(super) fn number(&mut self, line: &Line, file: &dyn DiskFile) -> io::Result<u64> {
+        let behind = u64::from(line.ended);
+        if let Some(next) = self.number {
+            return Ok(next - behind);
+        }
+        let mut number = 1;
+        let mut block = vec![0; BLOCK];
+        let mut at = 0;
+        while at < line.offset {
+            let want = usize::try_from(line.offset - at).map_or(BLOCK, |left| left.min(BLOCK));
+            let got = file.read_at(&mut block[..want], at)?;
+            if got == 0 {
+                break;
+            }
+            number += memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
+            at += got as u64;
+        }
+        self.number = Some(number + behind);
+        Ok(number)
+    }
+
+    fn take(&mut self, len: usize, ended: bool) -> Line {
+        let line = Line {
+            start: self.start,
+            len,
+            offset: self.offset,
+            ended,
+        };
+        let whole = len + usize::from(ended);
+        self.start += whole;
+        self.offset += whole as u64;
+        self.number = self.number.map(|number| number + u64::from(ended));
+        line
+    }
+
+    /// Reads more behind what is there; false at the end.
+    fn fill(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
+        let at = self.offset + (self.end - self.start) as u64;
+        let left = usize::try_from(self.limit.saturating_sub(at)).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Ok(false);
+        }
+        self.make_room();
+        let room = (self.buffer.len() - self.end).min(left);
+        let got = file.read_at(&mut self.buffer[self.end..self.end + room], at)?;
+        self.end += got;
+        self.filled = self.end == self.buffer.len();
+        Ok(got > 0)
+    }
+
+    /// Moves the rest to the front and sees to it that something fits behind it. After a very
+    /// long line the buffer becomes small again.
+    fn make_room(&mut self) {
+        let rest = self.start..self.end;
+        self.end -= self.start;
+        self.start = 0;
+        let size = match self.buffer.len() {
+            0 => FIRST,
+            size if size <= self.end => (2 * size).max(BLOCK),
+            _ if self.filled && self.end < BLOCK / 2 => BLOCK,
+            size => size,
+        };
+        if size == self.buffer.len() {
+            self.buffer.copy_within(rest, 0);
+        } else {
+            let mut buffer = vec![0; size];
+            buffer[..self.end].copy_from_slice(&self.buffer[rest]);
+            self.buffer = buffer;
+        }
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines")
+            .field("offset", &self.offset)
+            .field("buffered", &(self.end - self.start))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,218 @@
+//! Appending to a session's file.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::record::{Kind, line};
+use crate::sys::{SessionId, Timestamp};
+
+use super::base::Base;
+use super::durability::{Durability, Sync};
+use super::error::StoreError;
+use super::lock::Lock;
+use super::trash;
+
+/// A larger buffer is given back after use, in bytes.
+const KEEP: usize = 1024 * 1024;
+
+/// The one writer of a session. Holds its lock until it is dropped.
+///
+/// # What an answer means
+///
+/// `Ok` means that the record was handed to the system whole, so that it survives the end of this
+/// process, and that it survives a power cut if [`Durability`] asks for a sync here. `Err` means
+/// that nothing may be claimed of the record; what a failed write left of it has been cut off, or
+/// will be before anything else is written.
+///
+/// After a failed sync every later call fails with [`StoreError::Poisoned`]. The system may have
+/// dropped the bytes that it could not write and forgotten about them, so that the next sync would
+/// succeed without them. Opening the session anew begins with what is in the file.
+#[derive(Debug)]
+pub struct Log {
+    base: Arc<Base>,
+    id: SessionId,
+    lock: Lock,
+    next_seq: u64,
+    /// How long the file is, or shall be once `uncut` is put right.
+    end: u64,
+    /// The last record has no line break yet.
+    unterminated: bool,
+    /// A failed write left bytes behind `end` that could not be cut off.
+    uncut: bool,
+    /// The file's name in its folder was synced.
+    name_synced: bool,
+    synced: Synced,
+    buffer: Vec<u8>,
+}
+
+/// How much of the file survives a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Synced {
+    All,
+    NotYet,
+    /// Nobody knows, since a sync failed.
+    Unknown,
+}
+
+/// A record that was appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its sequence number.
+    pub seq: u64,
+    /// Its first byte.
+    pub offset: u64,
+    /// Where the next record goes.
+    pub end: u64,
+    /// Its time.
+    pub at: Timestamp,
+}
+
+impl Log {
+    pub(super) fn new(base: &Arc<Base>, id: &SessionId, lock: Lock) -> Self {
+        Self {
+            base: base.clone(),
+            id: id.clone(),
+            lock,
+            next_seq: 0,
+            end: 0,
+            unterminated: false,
+            uncut: false,
+            name_synced: false,
+            // Whoever wrote what is there may have died before it was synced.
+            synced: Synced::NotYet,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Goes on behind what is there already. Bytes behind `end` will be cut off.
+    pub(super) fn behind(mut self, next_seq: u64, end: u64, unterminated: bool) -> Self {
+        self.next_seq = next_seq;
+        self.end = end;
+        self.unterminated = unterminated;
+        self
+    }
+
+    /// Appends a record with the present time and the next sequence number.
+    ///
+    /// `payload` must be one JSON value on one line, and `id` must need no escaping in JSON.
+    pub fn append(
+        &mut self,
+        kind: Kind,
+        id: Option<&str>,
+        payload: &str,
+        sync: Sync,
+    ) -> Result<Appended, StoreError> {
+        self.unpoisoned()?;
+        if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
+            return Err(StoreError::LineBreak {
+                id: self.id.clone(),
+            });
+        }
+        if self.uncut {
+            self.cut()?;
+        }
+        let at = self.base.sys.clock.now();
+        self.buffer.clear();
+        if self.unterminated {
+            self.buffer.push(b'\n');
+        }
+        let offset = self.end + self.buffer.len() as u64;
+        line::encode(&mut self.buffer, self.next_seq, at, kind, id, payload);
+        self.write()?;
+        let appended = Appended {
+            seq: self.next_seq,
+            offset,
+            end: self.end,
+            at,
+        };
+        self.next_seq += 1;
+        if self.base.durability.syncs(sync) {
+            self.sync()?;
+        }
+        Ok(appended)
+    }
+
+    /// Makes all that was appended survive a power cut, the first time with the file's name, unless the durability is
+    /// [`Durability::Os`].
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.unpoisoned()?;
+        if self.base.durability == Durability::Os || self.synced == Synced::All {
+            return Ok(());
+        }
+        self.synced = Synced::Unknown;
+        let synced = self.lock.file.sync();
+        synced.map_err(StoreError::disk("sync", &self.lock.path))?;
+        if !self.name_synced {
+            self.base.sync_dir(&self.base.layout.sessions)?;
+            self.name_synced = true;
+        }
+        self.synced = Synced::All;
+        Ok(())
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Whether appending a record that is so precious waits for the disk.
+    pub fn waits(&self, sync: Sync) -> bool {
+        self.base.durability.syncs(sync)
+    }
+
+    /// How long the file is; where the next record goes.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Moves the session to the trash, with the lock held: nothing can be appended any more.
+    pub fn trash(self) -> Result<(), StoreError> {
+        trash::bury(&self.base, &self.id, &self.lock).map(drop)
+    }
+
+    fn unpoisoned(&self) -> Result<(), StoreError> {
+        match self.synced {
+            Synced::Unknown => Err(StoreError::Poisoned {
+                id: self.id.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Cuts the file back to its last whole record.
+    pub(super) fn cut(&mut self) -> Result<(), StoreError> {
+        let cut = self.lock.file.set_len(self.end);
+        self.uncut = cut.is_err();
+        self.synced = Synced::NotYet;
+        cut.map_err(StoreError::disk("shorten", &self.lock.path))
+    }
+
+    /// Writes the buffer, all of it or nothing.
+    fn write(&mut self) -> Result<(), StoreError> {
+        let written = self.write_all();
+        match written {
+            Ok(()) => {
+                self.end += self.buffer.len() as u64;
+                self.unterminated = false;
+                self.synced = Synced::NotYet;
+            }
+            // The write's error is the one to tell of; a cut that fails is tried again.
+            Err(_) => self.uncut = self.cut().is_err(),
+        }
+        if self.buffer.capacity() > KEEP {
+            self.buffer = Vec::new();
+        }
+        written.map_err(StoreError::disk("append to", &self.lock.path))
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        let mut left = &self.buffer[..];
+        while !left.is_empty() {
+            match self.lock.file.append(left)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => left = left.get(written..).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+}

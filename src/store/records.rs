@@ -1,0 +1,232 @@
+//! The records of a file in order, with damage skipped and reported.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::record::line::{self, Record};
+use crate::sys::DiskFile;
+
+use super::damage::{self, DamageReport, Reason, Torn};
+use super::lines::{Line, Lines};
+use super::pieces::{Found, Piece, Pieces};
+
+/// One record and where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Its first byte.
+    pub offset: u64,
+    /// Where the next line begins.
+    pub end: u64,
+    /// What it says.
+    pub record: Record<'a>,
+}
+
+/// A reading of a file's records. The file is handed to each call.
+#[derive(Debug)]
+pub(super) struct Records {
+    lines: Lines,
+    /// What a damaged line was found to be made of.
+    ready: VecDeque<Piece>,
+    damage: Vec<DamageReport>,
+    torn: Option<Torn>,
+    /// The sequence number that should come next, if known.
+    due: Option<u64>,
+    /// How many losses were reported since the last record.
+    losses: u64,
+    /// The line that was read a second time before it is called damaged.
+    read_twice: Option<u64>,
+    /// The last line, and where in it the torn bytes begin: to be read again when it may be
+    /// longer.
+    unfinished: Option<(Line, usize)>,
+    last: Option<Found>,
+}
+
+impl Records {
+    pub(super) fn new() -> Self {
+        Self {
+            lines: Lines::new(),
+            ready: VecDeque::new(),
+            damage: Vec::new(),
+            torn: None,
+            due: Some(0),
+            losses: 0,
+            read_twice: None,
+            unfinished: None,
+            last: None,
+        }
+    }
+
+    /// Begins anew, with nothing reported.
+    pub(super) fn restart(&mut self) {
+        self.seek(0);
+        self.damage.clear();
+    }
+
+    /// Goes on at `offset`, where a record must begin.
+    pub(super) fn seek(&mut self, offset: u64) {
+        self.lines.seek(offset);
+        self.ready.clear();
+        self.torn = None;
+        self.due = (offset == 0).then_some(0);
+        self.losses = 0;
+        self.read_twice = None;
+        self.unfinished = None;
+        self.last = None;
+    }
+
+    /// Stops at `limit`, as if the file ended there.
+    pub(super) fn limit(&mut self, limit: u64) {
+        self.lines.limit(limit);
+    }
+
+    pub(super) fn damage(&self) -> &[DamageReport] {
+        &self.damage
+    }
+
+    pub(super) fn take_damage(&mut self) -> Vec<DamageReport> {
+        std::mem::take(&mut self.damage)
+    }
+
+    /// What stands behind the last line break and is no record; known when the end was reached.
+    pub(super) fn torn(&self) -> Option<Torn> {
+        self.torn
+    }
+
+    /// At the end of the file: where it ends, torn bytes left out.
+    pub(super) fn end(&self) -> u64 {
+        self.lines.offset()
+    }
+
+    /// Whether a line break follows the last record.
+    pub(super) fn ended(&self) -> bool {
+        self.last.is_none_or(|found| found.line.ended)
+    }
+
+    /// The next record; nothing at the end, where it may be asked again later.
+    pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Entry<'_>>> {
+        let Some(found) = self.find(file)? else {
+            return Ok(None);
+        };
+        let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
+        let record = line::decode_checked(bytes).expect("find has decoded these very bytes");
+        Ok(Some(Entry {
+            offset: found.line.offset + found.from as u64,
+            end: found.end,
+            record,
+        }))
+    }
+
+    /// Reports that the payload of the record given out last is not what its kind asks for.
+    pub(super) fn bad_payload(&mut self, file: &dyn DiskFile) -> io::Result<()> {
+        let Some(found) = self.last else {
+            return Ok(());
+        };
+        let (from, len) = (found.from, found.to - found.from);
+        let report = self.report_on(&found.line, from, len as u64, Reason::Payload, file)?;
+        damage::add(&mut self.damage, report);
+        Ok(())
+    }
+
+    fn find(&mut self, file: &dyn DiskFile) -> io::Result<Option<Found>> {
+        loop {
+            match self.ready.pop_front() {
+                Some(Piece::Record(found)) => return self.in_order(found, file).map(Some),
+                Some(Piece::Damage(report)) => {
+                    self.report(report);
+                    continue;
+                }
+                None => {}
+            }
+            if let Some((line, at)) = self.unfinished.take() {
+                self.lines.again(&line, at);
+                return Ok(None);
+            }
+            self.torn = None;
+            let Some(line) = self.lines.next(file)? else {
+                return Ok(None);
+            };
+            match line::decode(self.lines.bytes(&line)) {
+                Ok(record) => {
+                    let found = Found {
+                        line,
+                        from: 0,
+                        to: line.len,
+                        end: line.offset + line.len as u64 + u64::from(line.ended),
+                        seq: record.seq,
+                    };
+                    return self.in_order(found, file).map(Some);
+                }
+                Err(_) => self.take_apart(line, file)?,
+            }
+        }
+    }
+
+    /// Takes note of a record's sequence number and reports one that is not due.
+    fn in_order(&mut self, found: Found, file: &dyn DiskFile) -> io::Result<Found> {
+        let expected = self.due.unwrap_or(found.seq);
+        let reason = if found.seq > expected.saturating_add(self.losses) {
+            // Losses that were reported explain as many missing records.
+            Some(Reason::Gap {
+                expected,
+                found: found.seq,
+            })
+        } else if found.seq < expected {
+            Some(Reason::Repeat {
+                expected,
+                found: found.seq,
+            })
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let report = self.report_on(&found.line, found.from, 0, reason, file)?;
+            self.report(report);
+        }
+        self.due = Some(found.seq.saturating_add(1));
+        self.losses = 0;
+        self.last = Some(found);
+        Ok(found)
+    }
+
+    /// Sorts out a line that is not simply a record.
+    fn take_apart(&mut self, line: Line, file: &dyn DiskFile) -> io::Result<()> {
+        let number = self.lines.number(&line, file)?;
+        let bytes = self.lines.bytes(&line);
+        let pieces = Pieces::of(&line, number, bytes, self.due);
+        if pieces.damaged && line.ended && self.read_twice != Some(line.offset) {
+            // A writer that took back half a record while it was being read leaves a mixture of
+            // two in the buffer. What the file says now counts.
+            self.read_twice = Some(line.offset);
+            self.lines.again(&line, 0);
+            return Ok(());
+        }
+        self.torn = pieces.torn;
+        self.unfinished = pieces
+            .torn
+            .map(|torn| (line, (torn.offset - line.offset) as usize));
+        self.ready = pieces.list;
+        Ok(())
+    }
+
+    fn report_on(
+        &mut self,
+        line: &Line,
+        at: usize,
+        len: u64,
+        reason: Reason,
+        file: &dyn DiskFile,
+    ) -> io::Result<DamageReport> {
+        Ok(DamageReport {
+            line: self.lines.number(line, file)?,
+            offset: line.offset + at as u64,
+            len,
+            lines: 1,
+            reason,
+        })
+    }
+
+    fn report(&mut self, report: DamageReport) {
+        self.losses += u64::from(report.reason.is_loss());
+        damage::add(&mut self.damage, report);
+    }
+}
