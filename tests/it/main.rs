@@ -5,4 +5,9 @@ mod local_engine;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+#[macro_use]
+mod transcripts;
+#[cfg(test)]
+mod pipe;
+#[cfg(test)]
 mod tidy;
