@@ -35,6 +35,32 @@ macro_rules! for_each_transcript {
                 thoughts_stay_thoughts,
                 two_locations_come_back,
             ],
+            content: [
+                a_picture_in_an_answer,
+                annotations_and_meta_are_not_touched,
+                attachments_alone_are_a_prompt,
+                audio_stays_audio,
+                line_breaks_between_tokens_are_spaces,
+                meta_of_a_prompt_is_kept,
+                odd_characters_come_back_to_the_byte,
+                resources_in_an_answer,
+                resources_stay_resources,
+                text_image_text_are_three_chunks,
+            ],
+            load: [
+                a_prompt_that_follows_at_once_waits,
+                a_session_kept_open_loads_again,
+                a_tool_call_that_a_crash_cut_off_has_failed,
+                an_answer_that_a_crash_cut_off_is_kept,
+                chunks_are_merged_unless_told_otherwise,
+                every_turn_comes_back_in_order_before_the_answer,
+                only_the_last_turns_if_told_so,
+                then_close_at_once,
+                then_delete_at_once,
+                twice_is_twice_the_same,
+                two_at_once_are_two_whole_replays,
+                while_a_turn_runs,
+            ],
         }
     };
 }

@@ -222,7 +222,8 @@ impl Names {
         }
     }
 
-    fn abstracted_text(&mut self, text: &str) -> String {
+    /// The same for a text.
+    pub(crate) fn abstracted_text(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
         'next: while let Some(first) = rest.chars().next() {

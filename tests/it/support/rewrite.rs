@@ -13,12 +13,7 @@ pub(crate) struct Rewrite(BTreeMap<usize, Vec<String>>);
 
 impl Rewrite {
     /// In the place of a step, these messages came.
-    pub(crate) fn line<'a>(
-        &mut self,
-        step: &Step,
-        names: &mut Names,
-        came: impl IntoIterator<Item = &'a Json>,
-    ) {
+    pub(crate) fn line(&mut self, step: &Step, names: &mut Names, came: &[(Vec<u8>, Json)]) {
         let connection = match step.connection {
             1 => String::new(),
             number => format!("@{number} "),
@@ -30,13 +25,14 @@ impl Rewrite {
                 ..
             }
         );
-        let came = came.into_iter().map(|json| {
-            let json = names.abstracted(json);
-            let verb = if raw { "<-raw" } else { "<-" };
-            format!(
-                "{connection}{verb} {}",
-                if raw { json } else { without_version(json) }
-            )
+        let came = came.iter().map(|(line, json)| {
+            if raw {
+                let line = String::from_utf8_lossy(line);
+                let line = names.abstracted_text(line.trim_end_matches('\n'));
+                return format!("{connection}<-raw {line}");
+            }
+            let json = without_version(names.abstracted(json));
+            format!("{connection}<- {json}")
         });
         self.0.insert(step.line, came.collect());
     }

@@ -151,7 +151,7 @@ impl Stage<'_> {
             return Ok(());
         };
         if let Some(rewrite) = &mut self.rewrite {
-            rewrite.line(step, &mut self.names, [&json]);
+            rewrite.line(step, &mut self.names, &[(line, json)]);
             return Ok(());
         }
         Err(differs(pattern, &line, &wrong))
@@ -194,7 +194,7 @@ impl Stage<'_> {
         let last = last.ok_or("nothing is to be answered")?;
         let mut came = Vec::new();
         while self.connection(step.connection).watch.waits(&last) {
-            came.push(self.take(step.connection)?.1);
+            came.push(self.take(step.connection)?);
         }
         if let Some(rewrite) = &mut self.rewrite {
             rewrite.line(step, &mut self.names, &came);
@@ -262,7 +262,7 @@ impl Stage<'_> {
         let line = r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#;
         self.connection(number)
             .send(format!("{line}\n").as_bytes())?;
-        let free = (0..).find(|n| self.names.get(&format!("session:{n}")).is_none());
+        let free = (0..100).find(|n| self.names.get(&format!("session:{n}")).is_none());
         let session = format!("<session:{}>", free.unwrap_or_default());
         self.comes(
             number,
