@@ -122,6 +122,8 @@ pub async fn serve(
     let stopped = async {
         stop.await;
         wind_down(&registry, Duration::ZERO).await;
+        // What was answered last is still on its way through the SDK.
+        wire.answers.all_passed().await;
         std::future::poll_fn(|cx| wire.writer.poll_written(cx))
             .await
             .ok();
