@@ -2,11 +2,11 @@
 //!
 //! Pure and in one pass: no clock, no file, no look-ahead, and never more in memory than one
 //! message. Payloads are spliced into an envelope as they are; text is joined and parted while it
-//! is still escaped. What each step may change is told in its file: [`envelope`] adds our note,
+//! is still escaped. What each step may change is told in its file: `envelope` adds our note,
 //! `merge` joins text chunks, `split` parts long ones, `terminal` removes terminals that are gone,
 //! `cut` shortens what else is too long for a line.
 
-pub mod envelope;
+mod envelope;
 mod merge;
 mod split;
 mod terminal;
@@ -289,3 +289,5 @@ impl Replay {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod properties;
