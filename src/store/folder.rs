@@ -40,33 +40,7 @@ impl Store {
     /// Opens the store at `root`, which is made if need be, open to its owner only.
     pub fn open(root: &Path, sys: Sys, durability: Durability) -> Result<Self, StoreError> {
         let layout = Layout::new(root);
-        let disk = &sys.disk;
-        // Folders that are new need their names synced, from the first one down.
-        let old = root.ancestors().find(|dir| disk.info(dir).is_ok());
-        let whole = [&layout.sessions, &layout.trash, &layout.open].map(|dir| {
-            let there = disk.info(dir).is_ok_and(|info| info.is_dir);
-            if !there {
-                disk.create_dir_all(dir)
-                    .map_err(StoreError::disk("make the folder", dir))?;
-            }
-            Ok(there)
-        });
-        let mut complete = true;
-        for there in whole {
-            complete &= there?;
-        }
-        if !complete && durability != Durability::Os {
-            for dir in root.ancestors().take_while(|dir| Some(*dir) != old) {
-                disk.sync_dir(dir).map_err(StoreError::disk("sync", dir))?;
-            }
-            // A folder above ours may let us make folders and not let us open it.
-            if let Some(old) = old
-                && let Err(error) = disk.sync_dir(old)
-                && (old == root || error.kind() != io::ErrorKind::PermissionDenied)
-            {
-                return Err(StoreError::disk("sync", old)(error));
-            }
-        }
+        make_folders(&layout, &sys)?;
         Ok(Self {
             base: Arc::new(Base {
                 layout,
@@ -194,4 +168,32 @@ impl Store {
         let before = Timestamp::from_millis(now.saturating_sub(age));
         trash::empty(&self.base, before)
     }
+}
+
+/// Makes what is missing of the store's folders and syncs their names, whatever the durability:
+/// it is done once. The folder that matters least comes last and stays unsynced, so that where it
+/// is found the names of the others are known to be safe.
+fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
+    let disk = &sys.disk;
+    let folders = [&layout.sessions, &layout.trash, &layout.open];
+    let there = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
+    if folders.into_iter().all(there) {
+        return Ok(());
+    }
+    for folder in [&layout.sessions, &layout.trash] {
+        let made = disk.create_dir_all(folder);
+        made.map_err(StoreError::disk("make the folder", folder))?;
+    }
+    for folder in layout.root.ancestors() {
+        let here = folder.as_os_str().is_empty();
+        let folder = if here { Path::new(".") } else { folder };
+        match disk.sync_dir(folder) {
+            // A folder above ours may be one that others own and let nobody look into.
+            Err(error)
+                if folder != layout.root && error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(StoreError::disk("sync", folder))?,
+        }
+    }
+    let made = disk.create_dir_all(&layout.open);
+    made.map_err(StoreError::disk("make the folder", &layout.open))
 }

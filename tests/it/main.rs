@@ -1,8 +1,10 @@
 //! The one test binary.
 
 #[cfg(test)]
-mod local_engine;
-#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod local_engine;
+#[cfg(test)]
+mod store;
