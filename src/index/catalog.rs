@@ -299,7 +299,7 @@ fn written(id: &SessionId, summary: &Summary, dirty: i64) -> Row {
     Row {
         id: id.clone(),
         summary: summary.clone(),
-        len: i64::try_from(summary.scanned).unwrap_or(i64::MAX),
+        len: rows::int(summary.scanned),
         dirty,
         unreadable: None,
     }

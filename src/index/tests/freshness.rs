@@ -32,11 +32,11 @@ fn our_own_changes_of_the_folder_need_no_comparison() {
     let catalog = world.catalog();
     world.check(&catalog);
     world.logs.touched();
-    for n in 0..3 {
+    for deleted in &ids[..3] {
         world.pass(1000);
         let id = world.create(&catalog, "/work");
         world.prompt(&catalog, &id);
-        world.delete(&catalog, &ids[n]);
+        world.delete(&catalog, deleted);
         world.check(&catalog);
     }
     let (read, listed, _) = world.logs.touched();
