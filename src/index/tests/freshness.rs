@@ -69,6 +69,20 @@ fn changes_of_the_folder_by_others_are_seen_at_once() {
 }
 
 #[test]
+fn rows_of_logs_that_are_gone_go_too() {
+    let (world, ids) = World::with_sessions(10);
+    let catalog = world.catalog();
+    world.check(&catalog);
+    for id in &ids[..6] {
+        world.take_out(id);
+    }
+    catalog.list(&Filter::default(), None, 1).unwrap();
+    world.logs.touched();
+    catalog.audit(None);
+    assert_eq!(world.logs.touched().2, 4);
+}
+
+#[test]
 fn a_change_hidden_behind_ours_is_seen_later() {
     let (world, _) = World::with_sessions(5);
     let catalog = world.catalog();
