@@ -73,6 +73,20 @@ fn one_deletes_the_file_and_the_other_follows() {
 }
 
 #[test]
+fn one_holds_the_lock_for_ever() {
+    let (world, ids) = World::with_sessions(5);
+    let catalog = world.catalog();
+    world.check(&catalog);
+    let file = rusqlite::Connection::open(world.path()).unwrap();
+    file.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    // Reading goes on.
+    world.check(&catalog);
+    // Writing does not, and the list does without.
+    world.prompt(&catalog, &ids[1]);
+    world.check(&catalog);
+}
+
+#[test]
 fn at_once() {
     let (world, ids) = World::with_sessions(400);
     let world = &world;
