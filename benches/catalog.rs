@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rejoin::index::{Catalog, Filter, Logs, Summary};
-use rejoin::record::{Kind, line, title};
+use rejoin::record::title::title;
+use rejoin::record::{Kind, line};
 use rejoin::sys::{SessionId, Sys, Timestamp};
 
 struct Folder(PathBuf);

@@ -129,7 +129,8 @@ impl Catalog {
         self.put_marked(id, summary, self.now());
     }
 
-    /// This process will write to the log no more.
+    /// This process will write to the log no more: to be called while it still has the log's lock,
+    /// or it may undo what the next holder says.
     pub fn closed(&self, id: &SessionId, summary: &Summary) {
         self.put_marked(id, summary, 0);
     }
