@@ -4,6 +4,7 @@ pub mod demo;
 pub mod exit;
 pub mod logging;
 pub mod output;
+pub mod printable;
 pub mod serve;
 pub mod sessions;
 pub mod store;

@@ -11,11 +11,11 @@ use crate::sys::SessionId;
 
 use super::Deps;
 use super::busy::{Busy, BusyGuard};
+use super::command::{Command, Mailbox};
 use super::effect::{Batch, Effect};
 use super::machine::Machine;
 use super::outcome::Refusal;
 use super::playback::Playback;
-use super::registry::{Command, Registry};
 use super::reply::Reply;
 use super::seat::Seat;
 
@@ -33,7 +33,7 @@ pub(super) struct Actor {
     pub(super) line: Vec<u8>,
     /// Told when no request waits.
     barriers: Vec<oneshot::Sender<()>>,
-    mailbox: mpsc::UnboundedReceiver<Command>,
+    mailbox: Mailbox,
 }
 
 /// An engine at work, on a task of its own.
@@ -68,12 +68,7 @@ enum Event {
 }
 
 impl Actor {
-    pub(super) fn new(
-        id: SessionId,
-        deps: Arc<Deps>,
-        replays: Busy,
-        mailbox: mpsc::UnboundedReceiver<Command>,
-    ) -> Self {
+    pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
         let machine = Machine::default();
         Self {
             id,
@@ -89,8 +84,9 @@ impl Actor {
         }
     }
 
-    /// Serves the session until nothing is open and nobody asks for it.
-    pub(super) async fn run(mut self, registry: Registry) {
+    /// Serves the session until nothing is open and nobody asks for it. `retire` says whether the
+    /// actor may go, which it may not when something has come in meanwhile.
+    pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
                 Event::Command(None) => return,
@@ -109,7 +105,7 @@ impl Actor {
                     tell.send(()).ok();
                 }
             }
-            if self.machine.is_over() && registry.retire(&self.id, &mut self.mailbox) {
+            if self.machine.is_over() && retire(&mut self.mailbox) {
                 return;
             }
         }

@@ -10,6 +10,7 @@ pub mod registry;
 pub mod reply;
 
 mod actor;
+mod command;
 mod open;
 mod perform;
 mod playback;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::cli::exit::{DAMAGED, Failure};
-use crate::cli::output::{Output, printable};
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::SessionId;
 
