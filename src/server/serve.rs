@@ -24,6 +24,11 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
 
+/// How long after the start the catalog is compared with the logs.
+const AUDIT_AFTER: Duration = Duration::from_secs(10);
+/// The rest between two parts of that comparison.
+const AUDIT_PAUSE: Duration = Duration::from_millis(100);
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -139,8 +144,25 @@ pub async fn serve(
             tokio::time::timeout(LAST_WORDS, registry.busy().idle()).await.ok();
         }
         () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
+        () = audit(&registry) => {}
     }
     Ok(())
+}
+
+/// Compares the catalog with the logs that other programs may have changed, a few at a time, once
+/// the client has had time to get going. Never resolves.
+async fn audit(registry: &Registry) {
+    tokio::time::sleep(AUDIT_AFTER).await;
+    let mut from = None;
+    while let Some(catalog) = registry.deps().catalog.clone() {
+        let step = tokio::task::spawn_blocking(move || catalog.audit(from.as_ref()));
+        match step.await {
+            Ok(Some(next)) => from = Some(next),
+            Ok(None) | Err(_) => break,
+        }
+        tokio::time::sleep(AUDIT_PAUSE).await;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Waits for what is under way: for turns a moment, for replays as long as they move.

@@ -96,6 +96,10 @@ impl Actor {
             Hold::Memory => {}
             Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
             Hold::Own(log) => {
+                if let (Kind::Prompt, Some(catalog)) = (kind, &self.deps.catalog) {
+                    // If this process dies before it can tell of the prompt, the next list looks.
+                    blocking(|| catalog.opened(&self.id));
+                }
                 let result = if log.waits(sync) {
                     blocking(|| log.append(kind, id, payload, sync))
                 } else {
