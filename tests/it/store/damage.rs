@@ -172,6 +172,23 @@ fn a_record_inside_a_payload_is_none() {
 }
 
 #[test]
+fn a_record_inside_a_payload_that_ends_the_line_is_told_by_its_number() {
+    let nested = line(1, Kind::Update, CHUNK);
+    let mut lines = sample();
+    lines[2] = line(
+        2,
+        Kind::Update,
+        std::str::from_utf8(&nested).unwrap().trim_end(),
+    );
+    let brace = lines[2].len() - 2;
+    lines[2][brace] = b'\n';
+    let (seqs, damage) = read_all(&lines.concat());
+    assert_eq!(seqs, [0, 1, 3, 4, 5, 6, 7, 8]);
+    let reasons: Vec<_> = damage.iter().map(|report| report.reason).collect();
+    assert_eq!(reasons, [Reason::Checksum, Reason::Blank]);
+}
+
+#[test]
 fn the_list_of_reports_is_bounded() {
     let mut content = sample()[0].clone();
     for i in 0..3000 {

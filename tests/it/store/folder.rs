@@ -1,12 +1,14 @@
 //! The folder of sessions: names, rights, the trash.
 
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rejoin::record::Kind;
 use rejoin::store::{Durability, Store, StoreError};
+use rejoin::sys::disk::FileInfo;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
-use rejoin::sys::{SessionId, Sys};
+use rejoin::sys::{Disk, DiskFile, SessionId, Sys};
 
 use super::support::*;
 
@@ -51,7 +53,7 @@ fn what_is_not_there_is_not_found_and_not_made() {
     assert!(!store.exists(&id()));
     assert_eq!(store.len_of(&id()).unwrap(), None);
     assert!(!store.trash(&id()).unwrap());
-    assert_eq!(disk.files(), [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(disk.files(), [""; 0].map(PathBuf::from));
 }
 
 #[test]
@@ -108,6 +110,62 @@ fn a_log_whose_file_was_replaced_by_hand_leaves_the_new_one_alone() {
     disk.put(&log_path(), b"by hand");
     log.trash().unwrap();
     assert_eq!(disk.bytes(&log_path()), Some(b"by hand".to_vec()));
+}
+
+/// A disk on which somebody else deletes the session just after it was opened for writing.
+#[derive(Debug)]
+struct Racing(SimDisk);
+
+impl Disk for Racing {
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.0.open_append(path)?;
+        let trashed = root().join(format!("trash/{}.1.jsonl", id()));
+        self.0.rename(path, &trashed)?;
+        Ok(file)
+    }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir_all(path)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.0.create_new(path)
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.0.open_read(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_file(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.sync_dir(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.0.list(path)
+    }
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        self.0.info(path)
+    }
+    fn native_path(&self, path: &Path) -> Option<PathBuf> {
+        self.0.native_path(path)
+    }
+}
+
+#[test]
+fn a_session_deleted_while_it_is_opened_is_not_written_to() {
+    let disk = SimDisk::new();
+    let content = sample().concat();
+    disk.put(&log_path(), &content);
+    let sys = Sys {
+        disk: Arc::new(Racing(disk.clone())),
+        ..disk.sys()
+    };
+    let store = Store::open(root(), sys, Durability::Turn).unwrap();
+    let error = store.open_log(&id()).unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
+    assert_eq!(trash(&disk).pop().unwrap().1, content);
+    assert_eq!(disk.files().len(), 1, "nor is a hint left");
 }
 
 #[test]
@@ -221,8 +279,6 @@ fn only_the_owner_may_look() {
     let root = dir.path().join("rejoin");
     let store = Store::open(&root, Sys::real(), Durability::Turn).unwrap();
     let log = root.join(format!("sessions/{}.jsonl", id()));
-    let mut content = sample().concat();
-    content.extend(b"torn");
     drop(store.create(&id(), &header()).unwrap());
     let sys = Sys::real();
     sys.disk.open_append(&log).unwrap().append(b"torn").unwrap();

@@ -2,7 +2,7 @@
 
 use rejoin::record::Kind;
 use rejoin::store::Store;
-use rejoin::sys::sim::{Fault, SimDisk};
+use rejoin::sys::sim::{Fault, SimDisk, Tail};
 use serde_json::Value;
 
 use super::support::*;
@@ -110,6 +110,39 @@ fn recovery_that_dies_half_way_is_finished_by_the_next() {
             ];
             assert_eq!(kinds, expected, "operation {n}, {fault:?}: {outcome:?}");
             assert_eq!(bytes(&after).len(), whole.len());
+        }
+    }
+}
+
+#[test]
+fn torn_bytes_are_somewhere_whatever_happens() {
+    let whole = sample()[0].clone();
+    let torn = &line(1, Kind::Prompt, PROMPT)[..90];
+    let (start, _) = store_of(&[&whole, torn].concat());
+    let start = start.power_cut(Tail::Lost);
+    let check = |disk: &SimDisk, what: &str| {
+        let kept = trash(disk).into_iter().any(|(_, bytes)| bytes == torn);
+        assert!(kept || bytes(disk).ends_with(torn), "{what}");
+    };
+    let counting = start.crash();
+    let fresh = store(&counting);
+    let first = counting.operations();
+    assert!(fresh.open_log(&id()).unwrap().kept_aside.is_some());
+    assert_eq!(bytes(&counting), whole);
+    for n in first..counting.operations() {
+        for fault in [
+            Fault::Error(std::io::ErrorKind::Other),
+            Fault::ShortWrite,
+            Fault::TornWrite(std::io::ErrorKind::StorageFull),
+            Fault::Sync(std::io::ErrorKind::Other),
+        ] {
+            let disk = start.crash();
+            let store = store(&disk);
+            disk.fail_at(n, fault);
+            let outcome = store.open_log(&id()).map(|mut opened| opened.log.sync());
+            let what = format!("operation {n}, {fault:?}: {outcome:?}");
+            check(&disk.crash(), &what);
+            check(&disk.power_cut(Tail::Lost), &what);
         }
     }
 }
