@@ -2,6 +2,7 @@
 
 pub mod demo;
 pub mod exit;
+mod global;
 pub mod logging;
 pub mod output;
 pub mod printable;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use exit::Failure;
+use global::Global;
 use output::Output;
 
 /// A stdio ACP agent whose sessions survive anything.
@@ -29,26 +31,6 @@ struct Cli {
     global: Global,
     #[command(subcommand)]
     command: Option<Command>,
-}
-
-/// Options of every subcommand.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Global {
-    /// Folder in which sessions are kept.
-    #[arg(long, global = true, env = "REJOIN_STORE", value_name = "DIR")]
-    pub(crate) store: Option<std::path::PathBuf>,
-    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
-    #[arg(
-        long,
-        global = true,
-        env = "REJOIN_LOG",
-        value_name = "LEVEL",
-        default_value = "warn"
-    )]
-    pub(crate) log_level: String,
-    /// Append the log to this file instead of writing it to stderr.
-    #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE")]
-    pub(crate) log_file: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

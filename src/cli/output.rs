@@ -44,6 +44,13 @@ impl Output {
         self.raw("\n")
     }
 
+    /// Prints a value as indented JSON.
+    pub fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
+        self.line(text)
+    }
+
     /// Prints text as it is.
     pub fn raw(&mut self, text: &str) -> Result<(), Failure> {
         if self.closed {

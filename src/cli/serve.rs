@@ -12,7 +12,8 @@ use crate::sys::Sys;
 use crate::wire::stdio;
 
 use super::exit::Failure;
-use super::{Global, store};
+use super::global::Global;
+use super::store;
 
 /// The smallest limit of a line; every request of the protocol's own fits.
 const LEAST_LINE: u64 = 4096;

@@ -13,7 +13,7 @@ use crate::session::logs::StoreLogs;
 use crate::session::{Deps, Registry, ReplayPolicy};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::Sys;
-use crate::wire::{LINE_LIMIT, Wire, Writer};
+use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::v1;
 
@@ -88,7 +88,7 @@ pub async fn serve(
             &sys,
         ))
     });
-    let (wire, outgoing, incoming) = Wire::start(input, output, options.line_limit)?;
+    let (wire, outgoing, incoming) = connect(input, output, options.line_limit)?;
     let registry = Registry::new(Arc::new(Deps {
         sys,
         store,
@@ -99,22 +99,22 @@ pub async fn serve(
         client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
-    let server = v1::Server::new(registry.clone());
-    let notified = server.clone();
+    let context = v1::Context::new(registry.clone());
+    let notified = context.clone();
     let closing = registry.clone();
     let agent = Agent
         .v1()
         .name("rejoin")
         .on_receive_request(
             async move |message: UntypedMessage, responder, _| {
-                server.request(&message, responder);
+                v1::request(&context, &message, responder);
                 Ok(())
             },
             agent_client_protocol::on_receive_request!(),
         )
         .on_receive_notification(
             async move |message: UntypedMessage, _| {
-                notified.notification(&message);
+                v1::notification(&notified, &message);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),

@@ -5,7 +5,7 @@ use crate::cli::output::Output;
 use crate::index::Catalog;
 use crate::store::Store;
 
-use super::id;
+use super::id::id;
 
 /// What to delete.
 #[derive(Debug, clap::Args)]

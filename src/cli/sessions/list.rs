@@ -8,8 +8,6 @@ use crate::cli::printable::printable;
 use crate::index::{Catalog, Filter, Listed};
 use crate::sys::path;
 
-use super::print_json;
-
 /// How many sessions are asked for at once.
 const PAGE: usize = 1000;
 
@@ -29,7 +27,7 @@ pub(super) struct Args {
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     if args.json {
-        print_json(output, &json!([]))
+        output.json(&json!([]))
     } else {
         Ok(())
     }
@@ -63,7 +61,7 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
         }
     }
     if args.json {
-        return print_json(output, &listed.iter().map(as_json).collect());
+        return output.json(&listed.iter().map(as_json).collect());
     }
     for session in &listed {
         let summary = &session.summary;

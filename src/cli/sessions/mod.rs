@@ -1,6 +1,7 @@
 //! `rejoin sessions`: what is kept, seen without a client.
 
 mod delete;
+mod id;
 mod list;
 mod restore;
 mod show;
@@ -13,11 +14,12 @@ use clap::Subcommand;
 use crate::index::Catalog;
 use crate::session::logs::StoreLogs;
 use crate::store::{Durability, Store};
-use crate::sys::{SessionId, Sys};
+use crate::sys::Sys;
 
 use super::exit::{Failure, NOT_FOUND};
+use super::global::Global;
 use super::output::Output;
-use super::{Global, store};
+use super::store;
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]
@@ -69,19 +71,4 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 fn catalog(store: &Store, sys: &Sys) -> Catalog {
     let path = sys.disk.native_path(&store.root().join("index.sqlite"));
     Catalog::open(path.as_deref(), Arc::new(StoreLogs(store.clone())), sys)
-}
-
-/// Reads an id from the command line.
-fn id(text: &str) -> Result<SessionId, Failure> {
-    SessionId::parse(text).ok_or_else(|| {
-        Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"))
-            .hint("`rejoin sessions list` shows the sessions there are")
-    })
-}
-
-/// Prints a value as indented JSON.
-fn print_json(output: &mut Output, value: &serde_json::Value) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
-    output.line(text)
 }

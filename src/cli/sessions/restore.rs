@@ -6,7 +6,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::store::Store;
 
-use super::{id, print_json};
+use super::id::id;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
             let each = trashed.iter().map(
                 |trashed| json!({ "sessionId": trashed.id.as_str(), "deletedAt": trashed.at.to_string() }),
             );
-            return print_json(output, &each.collect());
+            return output.json(&each.collect());
         }
         for trashed in trashed {
             output.line(format!("{}  deleted {}", trashed.id, trashed.at))?;

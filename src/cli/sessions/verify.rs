@@ -8,7 +8,7 @@ use crate::cli::printable::printable;
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::SessionId;
 
-use super::{id, print_json};
+use super::id::id;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ impl Args {
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     if args.json {
-        print_json(output, &json!([]))
+        output.json(&json!([]))
     } else {
         output.line("0 sessions, all sound")
     }
@@ -60,7 +60,7 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
         }
     }
     if args.json {
-        print_json(output, &Value::Array(reports))?;
+        output.json(&Value::Array(reports))?;
     } else {
         let count = ids.len();
         let sound = count - unsound;
