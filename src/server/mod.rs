@@ -4,5 +4,6 @@ pub mod capabilities;
 pub mod error;
 pub mod serve;
 pub mod v1;
+mod wind_down;
 
 pub use serve::{Options, serve};

@@ -16,11 +16,10 @@ use crate::sys::Sys;
 use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::v1;
+use super::wind_down::{LAST_WORDS, wind_down};
 
 /// How long turns may go on after the end of input before they are cancelled.
 const GRACE: Duration = Duration::from_millis(400);
-/// How long a cancelled turn may take to end.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
 
@@ -120,13 +119,13 @@ pub async fn serve(
             agent_client_protocol::on_receive_notification!(),
         )
         .on_close(async move |_| {
-            wind_down(&closing, GRACE).await;
+            end(&closing, GRACE).await;
             Ok(())
         });
     let connection = agent.connect_to(Lines::new(outgoing, incoming));
     let stopped = async {
         stop.await;
-        wind_down(&registry, Duration::ZERO).await;
+        end(&registry, Duration::ZERO).await;
         std::future::poll_fn(|cx| wire.writer.poll_written(cx))
             .await
             .ok();
@@ -165,25 +164,16 @@ async fn audit(registry: &Registry) {
     std::future::pending::<()>().await;
 }
 
-/// Waits for what is under way: for turns a moment, for replays as long as they move.
-async fn wind_down(registry: &Registry, grace: Duration) {
+/// Ends what is under way: waits for turns a moment, for replays as long as they move.
+async fn end(registry: &Registry, grace: Duration) {
     registry.end();
-    if tokio::time::timeout(grace, registry.busy().idle())
-        .await
-        .is_ok()
-    {
-        return;
-    }
-    registry.cancel_all();
-    let replaying = registry.clone();
-    let replays = async move {
-        tokio::time::sleep(LAST_WORDS).await;
-        replaying.replays().idle().await;
-    };
-    tokio::select! {
-        () = registry.busy().idle() => {}
-        () = replays => {}
-    }
+    wind_down(
+        registry.busy(),
+        registry.replays(),
+        || registry.cancel_all(),
+        grace,
+    )
+    .await;
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there
