@@ -2,6 +2,7 @@
 
 pub mod capabilities;
 pub mod error;
+mod house;
 pub mod serve;
 pub mod v1;
 mod wind_down;
