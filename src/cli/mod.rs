@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand.
 
+mod count;
 pub mod demo;
 pub mod exit;
 mod global;

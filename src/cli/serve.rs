@@ -1,6 +1,5 @@
 //! `rejoin serve`: an ACP agent on stdin and stdout.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +32,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Replay::Merged)]
     replay: Replay,
     /// Replay only the last N turns.
-    #[arg(long, value_name = "N")]
-    replay_tail: Option<NonZeroU64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    replay_tail: Option<u64>,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..))]
@@ -69,7 +68,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         durability: args.durability,
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,
-            tail: args.replay_tail.map(NonZeroU64::get),
+            tail: args.replay_tail,
         },
         line_limit: usize::try_from(args.max_line).unwrap_or(usize::MAX),
     };

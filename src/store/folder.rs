@@ -60,6 +60,16 @@ impl Store {
         make_folders(&self.base.layout, &self.base.sys)
     }
 
+    /// Whether there is a store at `root`. Makes nothing, other than [`open`](Self::open).
+    pub fn is_at(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
+        let sessions = Layout::new(root).sessions;
+        match sys.disk.info(&sessions) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StoreError::disk("look at", &sessions)(error)),
+        }
+    }
+
     /// Where it lies.
     pub fn root(&self) -> &Path {
         &self.base.layout.root

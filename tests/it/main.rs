@@ -8,3 +8,5 @@ mod tidy;
 mod local_engine;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod cli;

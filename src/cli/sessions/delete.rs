@@ -1,9 +1,9 @@
 //! `rejoin sessions delete`.
 
-use crate::cli::exit::{Failure, NOT_FOUND};
+use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::index::Catalog;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 use super::id::id;
 
@@ -29,10 +29,7 @@ pub(super) fn run(
     for id in ids {
         let before = catalog.before_change();
         if !store.trash(&id)? {
-            return Err(Failure::with_code(
-                NOT_FOUND,
-                format!("there is no session {id}"),
-            ));
+            return Err(StoreError::NotFound { id }.into());
         }
         catalog.removed(&id, before);
         output.line(format!(

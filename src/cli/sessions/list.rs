@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
@@ -72,11 +73,11 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
             .and_then(|at| at.get(..16))
             .unwrap_or_default();
         let title = summary.title.as_deref().unwrap_or("(no text)");
+        let prompts = count(summary.prompts as usize, "prompt");
         output.line(format!(
-            "{}  {}  {:>4} prompts  {}  {}",
+            "{}  {}  {prompts:>12}  {}  {}",
             session.id,
             when.replace('T', " "),
-            summary.prompts,
             one_line(&summary.cwd),
             one_line(title)
         ))?;

@@ -44,11 +44,13 @@ enum Command {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let root = store::root(global)?;
+    let sys = Sys::real();
     // Looking at a store that is not there makes none.
-    if !root.is_dir() {
+    if !Store::is_at(&root, &sys)? {
         return match &args.command {
             Command::List(args) => list::empty(args, output),
             Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
+            Command::Restore(args) if args.is_for_all() => restore::empty(args, output),
             _ => Err(
                 Failure::with_code(NOT_FOUND, "there are no sessions").hint(format!(
                     "the store would be {}; name another with --store",
@@ -57,7 +59,6 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             ),
         };
     }
-    let sys = Sys::real();
     let store = Store::open(&root, sys.clone(), Durability::Turn)?;
     match &args.command {
         Command::List(args) => list::run(&catalog(&store, &sys), args, output),

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::output::Output;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 use super::id::id;
 
@@ -17,6 +17,20 @@ pub(super) struct Args {
     /// Print the list as a JSON array.
     #[arg(long, conflicts_with = "id")]
     json: bool,
+}
+
+impl Args {
+    pub(super) fn is_for_all(&self) -> bool {
+        self.id.is_none()
+    }
+}
+
+pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
+    if args.json {
+        output.json(&json!([]))
+    } else {
+        Ok(())
+    }
 }
 
 pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -34,6 +48,12 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
         return Ok(());
     };
     let id = id(text)?;
-    store.restore(&id)?;
+    store.restore(&id).map_err(|error| match error {
+        StoreError::NotFound { id } => {
+            Failure::with_code(NOT_FOUND, format!("session {id} is not in the trash"))
+                .hint("`rejoin sessions restore` lists what is there")
+        }
+        error => error.into(),
+    })?;
     output.line(format!("{id} is back"))
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::count::count;
 use crate::cli::exit::{DAMAGED, Failure};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
@@ -31,7 +32,7 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     if args.json {
         output.json(&json!([]))
     } else {
-        output.line("0 sessions, all sound")
+        output.line("0 sessions, 0 sound, 0 damaged")
     }
 }
 
@@ -62,18 +63,19 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
     if args.json {
         output.json(&Value::Array(reports))?;
     } else {
-        let count = ids.len();
-        let sound = count - unsound;
-        output.line(format!(
-            "{count} sessions, {sound} sound, {unsound} damaged"
-        ))?;
+        let sound = ids.len() - unsound;
+        let sessions = count(ids.len(), "session");
+        output.line(format!("{sessions}, {sound} sound, {unsound} damaged"))?;
     }
     if unsound == 0 {
         return Ok(());
     }
     Err(Failure::with_code(
         DAMAGED,
-        format!("damage was found in {unsound} of {} sessions", ids.len()),
+        format!(
+            "damage was found in {unsound} of {}",
+            count(ids.len(), "session")
+        ),
     )
     .hint("what is undamaged loads all the same, and nothing was changed"))
 }

@@ -8,7 +8,7 @@ use super::context::{Context, Responds};
 use super::{cancel, close, delete, initialize, list, load, new, prompt, reply, resume};
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
-/// itcontext.
+/// itself.
 pub fn request(context: &Context, message: &UntypedMessage, responder: Responds) {
     if message.method() == "initialize" {
         let params = context.registry().deps().wire.stash.take_initialize();
