@@ -11,23 +11,18 @@ use crate::engine::Engine;
 use crate::index::Catalog;
 use crate::session::logs::StoreLogs;
 use crate::session::{Deps, Registry, ReplayPolicy};
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Store};
 use crate::sys::Sys;
 use crate::wire::{LINE_LIMIT, Writer, connect};
 
+use super::house::keep_house;
 use super::v1;
+use super::wind_down::{LAST_WORDS, wind_down};
 
 /// How long turns may go on after the end of input before they are cancelled.
 const GRACE: Duration = Duration::from_millis(400);
-/// How long a cancelled turn may take to end.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
-
-/// How long after the start the catalog is compared with the logs.
-const AUDIT_AFTER: Duration = Duration::from_secs(10);
-/// The rest between two parts of that comparison.
-const AUDIT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -53,16 +48,10 @@ impl Default for Options {
     }
 }
 
-/// Serving could not begin, or broke.
+/// Serving could not begin.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The transport cannot be started.
-    #[error("cannot start the transport: {0}")]
-    Transport(#[from] io::Error),
-}
+#[error("cannot start the transport: {0}")]
+pub struct ServeError(#[from] io::Error);
 
 /// Serves the client at the other end of `input` and `output` until it leaves or `stop` resolves.
 ///
@@ -76,10 +65,14 @@ pub async fn serve(
     output: impl Write + Send + 'static,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    let store = match &options.store {
-        Some(root) => Some(Store::open(root, sys.clone(), options.durability)?),
-        None => None,
-    };
+    let store = options.store.as_ref().map(|root| {
+        let store = Store::at(root, sys.clone(), options.durability);
+        if let Err(error) = store.prepare() {
+            // The client is told when it asks for something; the disk may be back by then.
+            tracing::error!(%error, "sessions cannot be kept");
+        }
+        store
+    });
     let catalog = store.clone().map(|store| {
         let path = sys.disk.native_path(&store.root().join("index.sqlite"));
         Arc::new(Catalog::open(
@@ -120,13 +113,13 @@ pub async fn serve(
             agent_client_protocol::on_receive_notification!(),
         )
         .on_close(async move |_| {
-            wind_down(&closing, GRACE).await;
+            end(&closing, GRACE).await;
             Ok(())
         });
     let connection = agent.connect_to(Lines::new(outgoing, incoming));
     let stopped = async {
         stop.await;
-        wind_down(&registry, Duration::ZERO).await;
+        end(&registry, Duration::ZERO).await;
         std::future::poll_fn(|cx| wire.writer.poll_written(cx))
             .await
             .ok();
@@ -144,46 +137,21 @@ pub async fn serve(
             tokio::time::timeout(LAST_WORDS, registry.busy().idle()).await.ok();
         }
         () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
-        () = audit(&registry) => {}
+        () = keep_house(registry.deps()) => {}
     }
     Ok(())
 }
 
-/// Compares the catalog with the logs that other programs may have changed, a few at a time, once
-/// the client has had time to get going. Never resolves.
-async fn audit(registry: &Registry) {
-    tokio::time::sleep(AUDIT_AFTER).await;
-    let mut from = None;
-    while let Some(catalog) = registry.deps().catalog.clone() {
-        let step = tokio::task::spawn_blocking(move || catalog.audit(from.as_ref()));
-        match step.await {
-            Ok(Some(next)) => from = Some(next),
-            Ok(None) | Err(_) => break,
-        }
-        tokio::time::sleep(AUDIT_PAUSE).await;
-    }
-    std::future::pending::<()>().await;
-}
-
-/// Waits for what is under way: for turns a moment, for replays as long as they move.
-async fn wind_down(registry: &Registry, grace: Duration) {
+/// Ends what is under way: waits for turns a moment, for replays as long as they move.
+async fn end(registry: &Registry, grace: Duration) {
     registry.end();
-    if tokio::time::timeout(grace, registry.busy().idle())
-        .await
-        .is_ok()
-    {
-        return;
-    }
-    registry.cancel_all();
-    let replaying = registry.clone();
-    let replays = async move {
-        tokio::time::sleep(LAST_WORDS).await;
-        replaying.replays().idle().await;
-    };
-    tokio::select! {
-        () = registry.busy().idle() => {}
-        () = replays => {}
-    }
+    wind_down(
+        registry.busy(),
+        registry.replays(),
+        || registry.cancel_all(),
+        grace,
+    )
+    .await;
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there

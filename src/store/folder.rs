@@ -39,15 +39,25 @@ pub struct Opened {
 impl Store {
     /// Opens the store at `root`, which is made if need be, open to its owner only.
     pub fn open(root: &Path, sys: Sys, durability: Durability) -> Result<Self, StoreError> {
-        let layout = Layout::new(root);
-        make_folders(&layout, &sys)?;
-        Ok(Self {
+        let store = Self::at(root, sys, durability);
+        store.prepare()?;
+        Ok(store)
+    }
+
+    /// The store at `root`, which may not be there yet: making a session makes it.
+    pub fn at(root: &Path, sys: Sys, durability: Durability) -> Self {
+        Self {
             base: Arc::new(Base {
-                layout,
+                layout: Layout::new(root),
                 sys,
                 durability,
             }),
-        })
+        }
+    }
+
+    /// Makes what is missing of the store's folders.
+    pub fn prepare(&self) -> Result<(), StoreError> {
+        make_folders(&self.base.layout, &self.base.sys)
     }
 
     /// Whether there is a store at `root`. Makes nothing, other than [`open`](Self::open).
@@ -69,6 +79,7 @@ impl Store {
     /// unless the durability is [`Durability::Os`].
     pub fn create(&self, id: &SessionId, header: &Header) -> Result<Log, StoreError> {
         header::fits(header, id)?;
+        self.prepare()?;
         let base = &self.base;
         let path = base.layout.log(id);
         let payload = serde_json::to_string(header).map_err(io::Error::from);
@@ -123,8 +134,11 @@ impl Store {
     /// The ids of all sessions, oldest first. Other files are passed over.
     pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
         let sessions = &self.base.layout.sessions;
-        let names = self.base.sys.disk.list(sessions);
-        let names = names.map_err(StoreError::disk("list", sessions))?;
+        let names = match self.base.sys.disk.list(sessions) {
+            // Nothing was ever kept here.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(StoreError::disk("list", sessions))?,
+        };
         let mut ids: Vec<_> = names
             .iter()
             .filter_map(|name| Layout::session_of(name))

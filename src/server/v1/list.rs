@@ -7,6 +7,7 @@ use agent_client_protocol::Error;
 
 use crate::index::{Filter, ListError, Listed};
 use crate::server::error;
+use crate::sys::with_causes;
 
 use super::context::{Context, Responds};
 use super::params::decode;
@@ -84,6 +85,6 @@ fn refused(refusal: ListError) -> Error {
         ListError::Cursor => {
             error::invalid_params("`cursor` is not one that this list has given out")
         }
-        _ => Error::new(-32603, refusal.to_string()),
+        _ => Error::new(-32603, with_causes(&refusal)),
     }
 }
