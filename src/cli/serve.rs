@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// Replay only the last N turns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_tail: Option<u64>,
+    /// Replay no more than N lines a second, for clients that cannot take more at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    replay_rate: Option<u64>,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..))]
@@ -53,6 +56,7 @@ impl Default for Args {
             durability: Durability::Turn,
             replay: Replay::Merged,
             replay_tail: None,
+            replay_rate: None,
             max_line: crate::wire::LINE_LIMIT as u64,
         }
     }
@@ -69,6 +73,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,
             tail: args.replay_tail,
+            rate: args.replay_rate,
         },
         line_limit: usize::try_from(args.max_line).unwrap_or(usize::MAX),
     };

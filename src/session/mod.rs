@@ -12,6 +12,7 @@ pub mod reply;
 mod actor;
 mod command;
 mod open;
+mod pace;
 mod perform;
 mod playback;
 mod refusal;
@@ -77,6 +78,8 @@ pub struct ReplayPolicy {
     pub exact: bool,
     /// Replay only so many of the last turns.
     pub tail: Option<u64>,
+    /// Send no more than so many lines in a second, for clients whose queues are short.
+    pub rate: Option<u64>,
 }
 
 impl ReplayPolicy {

@@ -13,6 +13,7 @@ use super::actor::{Actor, RunningReplay, RunningTurn};
 use super::effect::Effect;
 use super::logs::prompted;
 use super::outcome::{Done, Refusal};
+use super::pace::Pace;
 use super::playback::Playback;
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
@@ -173,7 +174,8 @@ impl Actor {
             reader.limit(end);
         }
         let options = self.deps.replay.for_session(seat.summary.prompts);
-        let mut playback = Playback::new(self.id.as_str(), options);
+        let pace = Pace::new(self.deps.replay.rate);
+        let mut playback = Playback::new(self.id.as_str(), options, pace);
         let writer = self.deps.wire.writer.clone();
         let task = tokio::task::spawn_blocking(move || {
             let result = playback.play(&mut reader, &writer, &cancelled);

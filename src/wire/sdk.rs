@@ -145,7 +145,7 @@ impl Incoming {
             // The SDK negotiates the version itself, and makes the parameters anew for its own
             // one, so that a ticket would be lost.
             "initialize" => {
-                let version = member(&params, "protocolVersion");
+                let version = within_range(member(&params, "protocolVersion"));
                 self.wire.stash.put_initialize(params);
                 version
             }
@@ -163,6 +163,20 @@ impl Incoming {
         let method = serde_json::Value::from(method);
         let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
         format!(r#"{{"jsonrpc":"2.0",{id}"method":{method},"params":{{{params}}}}}"#)
+    }
+}
+
+/// The SDK knows versions of 16 bits; a later one than all of those is a later one still.
+fn within_range(version: String) -> String {
+    let number = version
+        .rsplit(':')
+        .next()
+        .and_then(|number| number.parse::<u64>().ok());
+    match number {
+        Some(number) if number > u64::from(u16::MAX) => {
+            format!(r#""protocolVersion":{}"#, u16::MAX)
+        }
+        _ => version,
     }
 }
 
