@@ -275,6 +275,44 @@ fn damage_is_reported_and_left_alone() {
     assert_eq!(fs::read(&log).unwrap(), bytes);
 }
 
+/// The commands of the README's conversation by hand, as a shell runs them.
+#[cfg(unix)]
+#[test]
+fn the_conversation_in_the_readme_works() {
+    let readme = include_str!("../../README.md");
+    let start = readme.find("## Talk to it by hand").unwrap();
+    let end = readme.find("## For orchestrators").unwrap();
+    let blocks = readme[start..end].split("```sh\n").skip(1);
+    let blocks: Vec<&str> = blocks
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let [make, talk, look] = blocks[..] else {
+        panic!("{} blocks", blocks.len());
+    };
+    let folder = TempDir::new().unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_rejoin")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = [bin.to_owned()]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
+    // The second command is run twice, as the text says.
+    let script = ["set -eu", make, talk, "echo again", talk, look].join("\n");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .env_remove("REJOIN_STORE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}");
+    let (first, again) = told.split_once("\nagain\n").unwrap();
+    assert!(first.contains("This is the first prompt ") && !first.contains("user_message_chunk"));
+    assert!(again.contains("user_message_chunk") && again.contains("This is prompt 2 of "));
+    assert!(again.contains("user: My name is Ada") && again.contains(r#""kind":"end""#));
+}
+
 #[test]
 fn the_demo_shows_that_all_came_back() {
     let root = TempDir::new().unwrap();
