@@ -49,6 +49,13 @@ fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
 
 /// Pipes requests into `rejoin serve` and returns its answers, less `initialize`'s.
 fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
+    let mut lines = serve_all(store, requests);
+    lines.retain(|line| line["id"].as_u64().is_some_and(|id| id > 0));
+    lines
+}
+
+/// The same with everything that was sent.
+fn serve_all(store: &Path, requests: &[Value]) -> Vec<Value> {
     let mut child = command(store, &["serve"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -67,12 +74,8 @@ fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let lines = String::from_utf8(output.stdout).unwrap();
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    lines
-        .filter(|line: &Value| line["id"].as_u64().is_some_and(|id| id > 0))
-        .collect()
+    let lines = lines.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
 }
 
 fn place(mut more: Value) -> Value {
@@ -273,6 +276,27 @@ fn damage_is_reported_and_left_alone() {
         "{shown}"
     );
     assert_eq!(fs::read(&log).unwrap(), bytes);
+}
+
+#[test]
+fn a_tool_call_whose_beginning_is_damaged_is_loaded_as_one() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "/tool");
+    let log = root.path().join("sessions").join(format!("{id}.jsonl"));
+    let text = fs::read_to_string(&log).unwrap();
+    let damaged = text.replacen(r#""tool_call","#, r#""tool_calm","#, 1);
+    fs::write(&log, damaged).unwrap();
+
+    let load = json!({ "method": "session/load", "params": place(json!({ "sessionId": id })) });
+    let lines = serve_all(root.path(), &[load]);
+    let updates = lines.iter().map(|line| &line["params"]["update"]);
+    let calls: Vec<_> = updates
+        .filter(|update| update["toolCallId"].is_string())
+        .map(|update| update["sessionUpdate"].as_str().unwrap())
+        .collect();
+    assert_eq!(calls, ["tool_call", "tool_call_update"]);
+    let damage = &lines.last().unwrap()["result"]["_meta"]["rejoin"]["damage"];
+    assert_eq!(damage.as_array().map(Vec::len), Some(1), "{lines:?}");
 }
 
 /// The commands of the README's conversation by hand, as a shell runs them.
