@@ -120,6 +120,10 @@ pub async fn serve(
     let stopped = async {
         stop.await;
         end(&registry, Duration::ZERO).await;
+        // What was answered last is still on its way through the SDK.
+        tokio::time::timeout(LAST_WORDS, wire.answers.all_passed())
+            .await
+            .ok();
         std::future::poll_fn(|cx| wire.writer.poll_written(cx))
             .await
             .ok();

@@ -145,6 +145,9 @@ impl Actor {
                 }
                 result
             }
+            // Only the end of the program does that. Nothing is written any more: as after a crash,
+            // whoever opens the log next finds the turn open and closes it.
+            Err(error) if error.is_cancelled() => return Vec::new(),
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "the engine panicked");
                 if let Some(seat) = &mut self.seat {

@@ -3,6 +3,11 @@
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+#[macro_use]
+mod transcripts;
+#[cfg(test)]
+mod pipe;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod local_engine;

@@ -1,3 +1,13 @@
 //! What tests share.
 
+pub(crate) mod agent;
+pub(crate) mod conform;
+pub(crate) mod damage;
+pub(crate) mod fixture;
+pub(crate) mod json;
+pub(crate) mod memory;
+pub(crate) mod pattern;
+pub(crate) mod process;
+pub(crate) mod rewrite;
+pub(crate) mod runner;
 pub(crate) mod schema;
