@@ -158,6 +158,7 @@ impl Actor {
             updates,
             canceller,
             task,
+            ended: None,
         });
     }
 
