@@ -41,6 +41,8 @@ pub(super) struct RunningTurn {
     pub(super) updates: mpsc::Receiver<String>,
     pub(super) canceller: Canceller,
     pub(super) task: JoinHandle<Turned>,
+    /// What the task came back with, until the last of the updates is taken.
+    pub(super) ended: Option<Result<Turned, JoinError>>,
 }
 
 /// What an engine's task comes back with.
@@ -65,6 +67,27 @@ enum Event {
     Update(String),
     Turned(Result<Turned, JoinError>),
     Replayed(Box<Result<Played, JoinError>>),
+}
+
+impl RunningTurn {
+    /// The engine's next update, or its end. What it said before it ended comes before its end.
+    async fn event(&mut self) -> Event {
+        if self.ended.is_none() {
+            tokio::select! {
+                biased;
+                Some(update) = self.updates.recv() => return Event::Update(update),
+                result = &mut self.task => self.ended = Some(result),
+            }
+        }
+        // An update may have come in after they were looked at and before the task was.
+        if let Ok(update) = self.updates.try_recv() {
+            return Event::Update(update);
+        }
+        match self.ended.take() {
+            Some(result) => Event::Turned(result),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Actor {
@@ -119,14 +142,9 @@ impl Actor {
             }
         };
         let turn = async {
-            let Some(turn) = &mut self.turn else {
-                return std::future::pending().await;
-            };
-            tokio::select! {
-                biased;
-                // What an engine said before it ended comes before its end.
-                Some(update) = turn.updates.recv() => Event::Update(update),
-                result = &mut turn.task => Event::Turned(result),
+            match &mut self.turn {
+                Some(turn) => turn.event().await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -209,6 +227,54 @@ impl Actor {
                     self.machine.failed(refusal)
                 }
             };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Cancel, Outlet};
+
+    #[tokio::test]
+    async fn what_an_engine_said_before_it_ended_comes_before_its_end() {
+        let (outlet, updates) = Outlet::new();
+        let (canceller, _) = Cancel::new();
+        let task = tokio::spawn(std::future::pending());
+        let failed = TurnError {
+            code: 1,
+            message: String::new(),
+        };
+        // As it is when the engine spoke and ended between a look at one and a look at the other.
+        outlet.update("last".to_owned()).await.unwrap();
+        outlet.update("word".to_owned()).await.unwrap();
+        let mut turn = RunningTurn {
+            updates,
+            canceller,
+            task,
+            ended: Some(Ok((Box::new(Mute), Err(failed)))),
+        };
+        for word in ["last", "word"] {
+            assert!(matches!(turn.event().await, Event::Update(update) if update == word));
+        }
+        assert!(matches!(turn.event().await, Event::Turned(_)));
+    }
+
+    struct Mute;
+
+    impl Conversation for Mute {
+        fn commands(&self) -> Option<String> {
+            None
+        }
+
+        fn prompt<'a>(
+            &'a mut self,
+            _: &'a crate::engine::Prompt,
+            _: &'a Outlet,
+            _: &'a Cancel,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<StopReason, TurnError>> + Send + 'a>>
+        {
+            Box::pin(std::future::pending())
         }
     }
 }

@@ -69,18 +69,14 @@ impl Actor {
         }
     }
 
-    /// Answers a request. Where updates may follow that belong behind the answer, waits until it
-    /// is in front of them.
+    /// Answers a request, and waits until the answer is in front of all updates that follow: those
+    /// of a prompt that was sent without waiting belong behind it.
     pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
-        let updates_follow = matches!(result, Ok(Done::Created | Done::Loaded));
         let damage = match &self.seat {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };
-        let delivery = reply.send(result.map(|done| Answer { done, damage }));
-        if updates_follow {
-            delivery.await;
-        }
+        reply.send(result.map(|done| Answer { done, damage })).await;
     }
 
     fn append(
@@ -158,6 +154,7 @@ impl Actor {
             updates,
             canceller,
             task,
+            ended: None,
         });
     }
 

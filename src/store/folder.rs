@@ -84,24 +84,24 @@ impl Store {
         let path = base.layout.log(id);
         let payload = serde_json::to_string(header).map_err(io::Error::from);
         let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
-        let file = match base.sys.disk.create_new(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(StoreError::Exists { id: id.clone() });
-            }
-            Err(error) => return Err(StoreError::disk("create", &path)(error)),
-        };
-        let begun = Lock::of_file(base, id, file).and_then(|lock| {
+        if self.exists(id) {
+            return Err(StoreError::Exists { id: id.clone() });
+        }
+        // It is given its name when its header is in it: what has that name is never half a
+        // session. Whoever dies before leaves something for the trash.
+        let begun = base.layout.torn(id, 0, base.sys.clock.now(), 1);
+        let file = base.sys.disk.create_new(&begun);
+        let file = file.map_err(StoreError::disk("create", &begun))?;
+        let made = Lock::of_file(base, id, file).and_then(|lock| {
             let mut log = Log::new(base, id, lock);
-            log.append(Kind::Session, None, &payload, Sync::Turn)?;
+            log.append(Kind::Session, None, &payload, Sync::Buffered)?;
+            log.publish(&begun)?;
             Ok(log)
         });
-        if begun.is_err()
-            && let Err(error) = base.sys.disk.remove_file(&path)
-        {
-            tracing::warn!(path = %path.display(), %error, "cannot remove half a session");
+        if made.is_err() {
+            base.discard(&begun);
         }
-        begun
+        made
     }
 
     /// Opens a session for writing: takes its lock, cuts off a torn end and keeps it aside, closes

@@ -14,4 +14,8 @@ mod local_engine;
 #[cfg(test)]
 mod store;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
 mod cli;

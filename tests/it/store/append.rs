@@ -144,9 +144,31 @@ fn after_a_failed_sync_nothing_more_is_claimed() {
         assert!(matches!(error, StoreError::Poisoned { .. }), "{error}");
     }
     drop(log);
-    let mut log = store.open_log(&id()).unwrap().log;
+    let opened = store.open_log(&id()).unwrap();
+    assert!(opened.kept_aside.is_none() && opened.scan.damage.is_empty());
+    let last = read(&store).pop().unwrap();
+    assert_ne!(last.payload, END, "what was refused does not come back");
+    let mut log = opened.log;
     add(&mut log, Kind::Prompt, PROMPT).unwrap();
     add(&mut log, Kind::End, END).unwrap();
+}
+
+#[test]
+fn a_record_whose_sync_failed_is_taken_back_behind_a_missing_line_break_too() {
+    let disk = SimDisk::new();
+    let (store, mut log) = new_log(&disk, Durability::Each);
+    add(&mut log, Kind::Update, CHUNK).unwrap();
+    drop(log);
+    let whole = bytes(&disk);
+    disk.put(&log_path(), &whole[..whole.len() - 1]);
+    let mut log = store.open_log(&id()).unwrap().log;
+    disk.fail_at(disk.operations() + 1, Fault::Sync(ErrorKind::Other));
+    add(&mut log, Kind::Update, CALL).unwrap_err();
+    assert_eq!(bytes(&disk), whole[..whole.len() - 1]);
+    drop(log);
+    let mut log = store.open_log(&id()).unwrap().log;
+    assert_eq!(add(&mut log, Kind::Update, CHUNK).unwrap(), 2);
+    assert!(bytes(&disk).starts_with(&whole));
 }
 
 #[test]
@@ -184,6 +206,31 @@ fn a_failed_creation_leaves_no_file() {
         failures >= 4,
         "create, lock, write and both syncs: {failures}"
     );
+}
+
+#[test]
+fn a_process_that_dies_while_it_makes_a_session_leaves_a_whole_one_or_none() {
+    let disk = SimDisk::new();
+    drop(store(&disk).create(&id(), &header()).unwrap());
+    let mut whole = 0;
+    for n in 0..disk.operations() {
+        let disk = SimDisk::new();
+        // Nothing works any more from there on.
+        for m in n..n + 100 {
+            disk.fail_at(m, Fault::Error(ErrorKind::Other));
+        }
+        if let Ok(store) = Store::open(root(), disk.sys(), Durability::Turn) {
+            drop(store.create(&id(), &header()));
+        }
+        let disk = disk.crash();
+        let store = store(&disk);
+        let ids = store.ids().unwrap();
+        whole += ids.len();
+        for id in ids {
+            assert_eq!(store.read(&id).unwrap().scan().unwrap().records, 1, "{n}");
+        }
+    }
+    assert!(whole > 0, "some died late");
 }
 
 #[test]
