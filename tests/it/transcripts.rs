@@ -25,6 +25,7 @@ macro_rules! for_each_transcript {
             ],
             turn: [
                 a_failed_tool_call_stays_failed,
+                a_second_prompt_is_refused,
                 a_turn_ends_as_it_was_told,
                 an_edit_keeps_its_diff,
                 each_plan_stays_where_it_was,
@@ -60,6 +61,30 @@ macro_rules! for_each_transcript {
                 twice_is_twice_the_same,
                 two_at_once_are_two_whole_replays,
                 while_a_turn_runs,
+            ],
+            cancel: [
+                a_signal_ends_the_turn,
+                close_ends_the_turn_first,
+                closes_the_open_tool_call,
+                delete_ends_the_turn_first,
+                end_of_input_ends_the_turn,
+                in_the_middle_of_an_answer,
+                of_a_load_ends_the_replay,
+                of_a_request_by_its_id,
+                one_session_only,
+                right_behind_the_prompt,
+                twice_is_once,
+                with_nothing_running_does_nothing,
+            ],
+            errors: [
+                a_relative_folder_is_named,
+                a_wrong_parameter_is_named,
+                an_unknown_session_is_not_found,
+                nothing_is_served_before_initialize,
+                parameters_are_never_echoed,
+                what_is_no_id_is_no_session,
+                what_is_not_declared_is_not_there,
+                without_a_store_nothing_is_loaded,
             ],
         }
     };
