@@ -64,9 +64,9 @@ impl Failure {
     /// Says on stderr what went wrong.
     #[expect(clippy::print_stderr, reason = "the one place where failures are told")]
     pub fn print(&self) {
-        eprintln!("rejoin: {}", super::output::printable(&self.message));
+        eprintln!("rejoin: {}", super::printable::printable(&self.message));
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {}", super::output::printable(hint));
+            eprintln!("  hint: {}", super::printable::printable(hint));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
 
-use super::Global;
 use super::exit::Failure;
+use super::global::Global;
 
 /// Starts logging as the command line asks for.
 #[expect(
@@ -14,7 +14,14 @@ use super::exit::Failure;
     reason = "the log file is the user's, not the store's"
 )]
 pub(super) fn start(global: &Global) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&global.log_level).map_err(|error| {
+    // The SDK warns of each error that we answer, which is the client's business and not news.
+    let quiet = ["error", "warn", "info"].contains(&global.log_level.as_str());
+    let filter = if quiet {
+        format!("{},agent_client_protocol=error", global.log_level)
+    } else {
+        global.log_level.clone()
+    };
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::usage(format!("cannot read the log level: {error}"))
             .hint("use error, warn, info, debug or trace")
     })?;

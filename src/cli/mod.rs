@@ -1,9 +1,12 @@
 //! The command line: one file for each subcommand.
 
+mod count;
 pub mod demo;
 pub mod exit;
+mod global;
 pub mod logging;
 pub mod output;
+pub mod printable;
 pub mod serve;
 pub mod sessions;
 pub mod store;
@@ -15,6 +18,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use exit::Failure;
+use global::Global;
 use output::Output;
 
 /// A stdio ACP agent whose sessions survive anything.
@@ -26,28 +30,13 @@ use output::Output;
 struct Cli {
     #[command(flatten)]
     global: Global,
+    #[command(
+        flatten,
+        next_help_heading = "Options of serve, which need no command before them"
+    )]
+    serve: serve::Args,
     #[command(subcommand)]
     command: Option<Command>,
-}
-
-/// Options of every subcommand.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Global {
-    /// Folder in which sessions are kept.
-    #[arg(long, global = true, env = "REJOIN_STORE", value_name = "DIR")]
-    pub(crate) store: Option<std::path::PathBuf>,
-    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
-    #[arg(
-        long,
-        global = true,
-        env = "REJOIN_LOG",
-        value_name = "LEVEL",
-        default_value = "warn"
-    )]
-    pub(crate) log_level: String,
-    /// Append the log to this file instead of writing it to stderr.
-    #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE")]
-    pub(crate) log_file: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,11 +65,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let mut output = Output::standard();
+    let misplaced = cli.command.is_some() && cli.serve != serve::Args::default();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
+        Some(_) if misplaced => Err(Failure::usage(
+            "an option of `serve` stands before another command",
+        )
+        .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
-        None if is_piped() => serve::run(&cli.global, &serve::Args::default()),
+        None if is_piped() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",
         )

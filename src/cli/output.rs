@@ -44,6 +44,13 @@ impl Output {
         self.raw("\n")
     }
 
+    /// Prints a value as indented JSON.
+    pub fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
+        self.line(text)
+    }
+
     /// Prints text as it is.
     pub fn raw(&mut self, text: &str) -> Result<(), Failure> {
         if self.closed {
@@ -86,39 +93,5 @@ impl std::fmt::Debug for Output {
         f.debug_struct("Output")
             .field("colour", &self.colour)
             .finish_non_exhaustive()
-    }
-}
-
-/// Text that cannot move a terminal's cursor, change its colours or hide a part of itself: control
-/// characters and those that turn the direction of writing are shown as escapes. Line breaks and
-/// tabs stay.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if c.is_control() || hides(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-fn hides(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        | '\u{2028}' | '\u{2029}' | '\u{feff}')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_control_character_is_left() {
-        let text = "a\x1b[31mred\x07\r\u{9b}2J\u{202e}x\ty\nz";
-        assert_eq!(
-            printable(text),
-            "a\\u{1b}[31mred\\u{7}\\u{d}\\u{9b}2J\\u{202e}x\ty\nz"
-        );
     }
 }

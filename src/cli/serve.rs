@@ -1,6 +1,5 @@
 //! `rejoin serve`: an ACP agent on stdin and stdout.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +11,14 @@ use crate::sys::Sys;
 use crate::wire::stdio;
 
 use super::exit::Failure;
-use super::{Global, store};
+use super::global::Global;
+use super::store;
 
 /// The smallest limit of a line; every request of the protocol's own fits.
 const LEAST_LINE: u64 = 4096;
 
 /// How to serve.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(super) struct Args {
     /// Keep sessions in memory only: nothing is written, and nothing can be loaded again.
     #[arg(long)]
@@ -32,8 +32,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Replay::Merged)]
     replay: Replay,
     /// Replay only the last N turns.
-    #[arg(long, value_name = "N")]
-    replay_tail: Option<NonZeroU64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    replay_tail: Option<u64>,
+    /// Replay no more than N lines a second, for clients that cannot take more at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    replay_rate: Option<u64>,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..))]
@@ -53,6 +56,7 @@ impl Default for Args {
             durability: Durability::Turn,
             replay: Replay::Merged,
             replay_tail: None,
+            replay_rate: None,
             max_line: crate::wire::LINE_LIMIT as u64,
         }
     }
@@ -68,7 +72,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         durability: args.durability,
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,
-            tail: args.replay_tail.map(NonZeroU64::get),
+            tail: args.replay_tail,
+            rate: args.replay_rate,
         },
         line_limit: usize::try_from(args.max_line).unwrap_or(usize::MAX),
     };

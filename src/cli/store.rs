@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::Global;
 use super::exit::Failure;
+use super::global::Global;
 
 /// The store's folder: the one that was named, or the platform's place for a user's data.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sys::{SessionId, Sys};
 
@@ -14,9 +14,9 @@ use super::refresh::{Refresh, RefreshError};
 use super::rows::{self, Row};
 use super::{Logs, Summary};
 
-/// How often a list is begun anew because the catalog was emptied under it, before it is made in
-/// memory, where nobody does that; and then as often again.
-const ATTEMPTS: usize = 4;
+/// How often a list is begun anew because the catalog was emptied under it or stayed locked,
+/// before it is made in memory, where nobody does that; and then as often again.
+const ATTEMPTS: usize = 3;
 
 /// How long to leave unreadable logs alone, in milliseconds. Their length tells of new content,
 /// but not of a permission that was given.
@@ -31,6 +31,8 @@ pub struct Catalog {
     comparing: Mutex<()>,
     /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
     retried_at: AtomicI64,
+    /// Sessions of which the catalog could not be told. The next list looks at their logs.
+    untold: Mutex<BTreeSet<SessionId>>,
 }
 
 /// Which sessions a list is about.
@@ -87,6 +89,7 @@ impl Catalog {
             sys: sys.clone(),
             comparing: Mutex::default(),
             retried_at: AtomicI64::new(0),
+            untold: Mutex::default(),
         }
     }
 
@@ -118,7 +121,7 @@ impl Catalog {
     pub fn opened(&self, id: &SessionId) {
         let now = self.now();
         let done = self.database.write(|tx| rows::mark_dirty(tx, id, now));
-        warn_if_failed(id, done);
+        self.note_if_failed(id, done);
     }
 
     /// The log of an open session changed: a prompt, a new folder, a title.
@@ -126,7 +129,8 @@ impl Catalog {
         self.put_marked(id, summary, self.now());
     }
 
-    /// This process will write to the log no more.
+    /// This process will write to the log no more: to be called while it still has the log's lock,
+    /// or it may undo what the next holder says.
     pub fn closed(&self, id: &SessionId, summary: &Summary) {
         self.put_marked(id, summary, 0);
     }
@@ -156,11 +160,12 @@ impl Catalog {
                 let Some(found) = found else {
                     return Ok(None);
                 };
-                let unchecked = found.iter().filter(|row| checked.insert(row.id.clone()));
+                let unchecked = found.iter().filter(|row| !checked.contains(&row.id));
                 let unchecked: Vec<Row> = unchecked.cloned().collect();
                 if !self.refresh().stale(&unchecked, false)? {
                     return Ok(Some(found));
                 }
+                checked.extend(unchecked.into_iter().map(|row| row.id));
             }
         })?;
         let more = rows.len() > limit;
@@ -207,7 +212,7 @@ impl Catalog {
     ) -> Result<Vec<Row>, ListError> {
         for attempt in 0..2 * ATTEMPTS {
             if attempt == ATTEMPTS {
-                tracing::warn!("others keep emptying the catalog: keeping it in memory");
+                tracing::warn!("others keep the catalog locked or empty it: keeping it in memory");
                 self.database.abandon_file().map_err(ListError::Storage)?;
             }
             match list() {
@@ -224,6 +229,7 @@ impl Catalog {
     /// Makes the catalog fit the logs, but for rows that no list shows.
     fn bring_up(&self) -> Result<(), RefreshError> {
         let refresh = self.refresh();
+        self.tell()?;
         if !refresh.names_are_fresh()? {
             let _comparing = self
                 .comparing
@@ -266,13 +272,41 @@ impl Catalog {
                 _ => Ok(()),
             }
         });
-        warn_if_failed(id, done);
+        self.note_if_failed(id, done);
     }
 
     fn put_marked(&self, id: &SessionId, summary: &Summary, dirty: i64) {
         let row = written(id, summary, dirty);
         let done = self.database.write(|tx| rows::put(tx, &row));
-        warn_if_failed(id, done);
+        self.note_if_failed(id, done);
+    }
+
+    fn note_if_failed(&self, id: &SessionId, done: Result<(), DatabaseError>) {
+        if let Err(error) = done {
+            tracing::warn!(
+                session = %id,
+                error = &error as &dyn std::error::Error,
+                "cannot write to the catalog"
+            );
+            self.untold().insert(id.clone());
+        }
+    }
+
+    /// Marks what the catalog could not be told of.
+    fn tell(&self) -> Result<(), DatabaseError> {
+        let ids = self.untold().clone();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let now = self.now();
+        self.database
+            .write(|tx| ids.iter().try_for_each(|id| rows::mark_dirty(tx, id, now)))?;
+        self.untold().retain(|id| !ids.contains(id));
+        Ok(())
+    }
+
+    fn untold(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn refresh(&self) -> Refresh<'_> {
@@ -299,20 +333,9 @@ fn written(id: &SessionId, summary: &Summary, dirty: i64) -> Row {
     Row {
         id: id.clone(),
         summary: summary.clone(),
-        len: i64::try_from(summary.scanned).unwrap_or(i64::MAX),
+        len: rows::int(summary.scanned),
         dirty,
         unreadable: None,
-    }
-}
-
-/// A catalog that lags behind costs the next list some reading, no more.
-fn warn_if_failed(id: &SessionId, done: Result<(), DatabaseError>) {
-    if let Err(error) = done {
-        tracing::warn!(
-            session = %id,
-            error = &error as &dyn std::error::Error,
-            "cannot write to the catalog"
-        );
     }
 }
 

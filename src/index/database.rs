@@ -13,7 +13,7 @@ use crate::sys::Sys;
 use super::schema;
 
 /// How long to wait for another process; its writes take milliseconds.
-const BUSY: Duration = Duration::from_secs(2);
+const BUSY: Duration = Duration::from_secs(1);
 
 /// How often one operation may find the database damaged before its file is given up: tables
 /// missing, then damage, then damage that another process made good at the same time.

@@ -4,7 +4,6 @@
 //! that records its prompt need not wait for a list that rebuilds the catalog. Since rows may
 //! change in the meantime, each write says what it expects to replace.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZero;
 use std::thread;
@@ -130,7 +129,7 @@ impl Refresh<'_> {
     pub(super) fn stale(self, found: &[Row], all: bool) -> Result<bool, RefreshError> {
         let behind = |row: &&Row| {
             all || match self.logs.len(&row.id) {
-                Ok(Some(len)) => i64::try_from(len) != Ok(row.len),
+                Ok(Some(len)) => rows::int(len) != row.len,
                 Ok(None) => true,
                 // It cannot be read now: what is known of it has to do.
                 Err(_) => false,
@@ -156,34 +155,32 @@ impl Refresh<'_> {
     fn read_log(self, id: &SessionId, old: Option<&Row>) -> Option<Row> {
         // Before reading: what is appended meanwhile makes the length differ from this one.
         let len = match self.logs.len(id) {
-            Ok(Some(len)) => Ok(i64::try_from(len).unwrap_or(i64::MAX)),
+            Ok(Some(len)) => Ok(len),
             Ok(None) => return None,
             Err(error) => Err(error.to_string()),
         };
-        let from = old.filter(|old| {
-            let scanned = old.summary.scanned;
+        let read = len.as_ref().map_err(Clone::clone).and_then(|len| {
             // A log that shrank is another one.
-            old.unreadable.is_none()
-                && scanned > 0
-                && i64::try_from(scanned).ok() <= len.as_ref().ok().copied()
+            let continues =
+                |old: &&Row| old.unreadable.is_none() && (1..=*len).contains(&old.summary.scanned);
+            let from = old.filter(continues).map(|old| &old.summary);
+            self.logs.summarize(id, from)
         });
-        let read = len
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|_| self.logs.summarize(id, from.map(|row| &row.summary)));
         let (summary, unreadable) = match read {
             Ok(summary) => (summary, None),
             // It may have been removed since.
             Err(_) if matches!(self.logs.len(id), Ok(None)) => return None,
             Err(reason) => {
-                tracing::warn!(session = %id, reason, "a session's log cannot be read");
+                if old.and_then(|old| old.unreadable.as_ref()) != Some(&reason) {
+                    tracing::warn!(session = %id, reason, "a session's log cannot be read");
+                }
                 (Summary::default(), Some(reason))
             }
         };
         Some(Row {
             id: id.clone(),
             summary,
-            len: len.unwrap_or(-1),
+            len: len.map_or(-1, rows::int),
             dirty: 0,
             unreadable,
         })
@@ -231,11 +228,12 @@ fn or_if_missing<T>(result: io::Result<T>, empty: T) -> io::Result<T> {
     }
 }
 
-/// What is in `left` and not in `right`; `right` is sorted.
+/// What is in `left` and not in `right`; both are sorted.
 fn difference(left: &[SessionId], right: &[SessionId]) -> Vec<SessionId> {
-    let right: BTreeSet<_> = right.iter().collect();
-    left.iter()
-        .filter(|id| !right.contains(id))
-        .cloned()
-        .collect()
+    let mut right = right.iter().peekable();
+    let missing = left.iter().filter(|id| {
+        while right.next_if(|other| other < id).is_some() {}
+        right.peek() != Some(id)
+    });
+    missing.cloned().collect()
 }

@@ -280,6 +280,7 @@ fn count(columns: &Columns<'_>, index: usize) -> Result<u64> {
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(index, value))
 }
 
-fn int(value: u64) -> i64 {
+/// SQLite's integers have a sign; what does not fit becomes the greatest.
+pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

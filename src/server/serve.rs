@@ -11,16 +11,16 @@ use crate::engine::Engine;
 use crate::index::Catalog;
 use crate::session::logs::StoreLogs;
 use crate::session::{Deps, Registry, ReplayPolicy};
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Store};
 use crate::sys::Sys;
-use crate::wire::{LINE_LIMIT, Wire, Writer};
+use crate::wire::{LINE_LIMIT, Writer, connect};
 
+use super::house::keep_house;
 use super::v1;
+use super::wind_down::{LAST_WORDS, wind_down};
 
 /// How long turns may go on after the end of input before they are cancelled.
 const GRACE: Duration = Duration::from_millis(400);
-/// How long a cancelled turn may take to end.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
 
@@ -48,16 +48,10 @@ impl Default for Options {
     }
 }
 
-/// Serving could not begin, or broke.
+/// Serving could not begin.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The transport cannot be started.
-    #[error("cannot start the transport: {0}")]
-    Transport(#[from] io::Error),
-}
+#[error("cannot start the transport: {0}")]
+pub struct ServeError(#[from] io::Error);
 
 /// Serves the client at the other end of `input` and `output` until it leaves or `stop` resolves.
 ///
@@ -71,10 +65,14 @@ pub async fn serve(
     output: impl Write + Send + 'static,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    let store = match &options.store {
-        Some(root) => Some(Store::open(root, sys.clone(), options.durability)?),
-        None => None,
-    };
+    let store = options.store.as_ref().map(|root| {
+        let store = Store::at(root, sys.clone(), options.durability);
+        if let Err(error) = store.prepare() {
+            // The client is told when it asks for something; the disk may be back by then.
+            tracing::error!(%error, "sessions cannot be kept");
+        }
+        store
+    });
     let catalog = store.clone().map(|store| {
         let path = sys.disk.native_path(&store.root().join("index.sqlite"));
         Arc::new(Catalog::open(
@@ -83,7 +81,7 @@ pub async fn serve(
             &sys,
         ))
     });
-    let (wire, outgoing, incoming) = Wire::start(input, output, options.line_limit)?;
+    let (wire, outgoing, incoming) = connect(input, output, options.line_limit)?;
     let registry = Registry::new(Arc::new(Deps {
         sys,
         store,
@@ -94,36 +92,38 @@ pub async fn serve(
         client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
-    let server = v1::Server::new(registry.clone());
-    let notified = server.clone();
+    let context = v1::Context::new(registry.clone());
+    let notified = context.clone();
     let closing = registry.clone();
     let agent = Agent
         .v1()
         .name("rejoin")
         .on_receive_request(
             async move |message: UntypedMessage, responder, _| {
-                server.request(&message, responder);
+                v1::request(&context, &message, responder);
                 Ok(())
             },
             agent_client_protocol::on_receive_request!(),
         )
         .on_receive_notification(
             async move |message: UntypedMessage, _| {
-                notified.notification(&message);
+                v1::notification(&notified, &message);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
         .on_close(async move |_| {
-            wind_down(&closing, GRACE).await;
+            end(&closing, GRACE).await;
             Ok(())
         });
     let connection = agent.connect_to(Lines::new(outgoing, incoming));
     let stopped = async {
         stop.await;
-        wind_down(&registry, Duration::ZERO).await;
+        end(&registry, Duration::ZERO).await;
         // What was answered last is still on its way through the SDK.
-        wire.answers.all_passed().await;
+        tokio::time::timeout(LAST_WORDS, wire.answers.all_passed())
+            .await
+            .ok();
         std::future::poll_fn(|cx| wire.writer.poll_written(cx))
             .await
             .ok();
@@ -141,29 +141,21 @@ pub async fn serve(
             tokio::time::timeout(LAST_WORDS, registry.busy().idle()).await.ok();
         }
         () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
+        () = keep_house(registry.deps()) => {}
     }
     Ok(())
 }
 
-/// Waits for what is under way: for turns a moment, for replays as long as they move.
-async fn wind_down(registry: &Registry, grace: Duration) {
+/// Ends what is under way: waits for turns a moment, for replays as long as they move.
+async fn end(registry: &Registry, grace: Duration) {
     registry.end();
-    if tokio::time::timeout(grace, registry.busy().idle())
-        .await
-        .is_ok()
-    {
-        return;
-    }
-    registry.cancel_all();
-    let replaying = registry.clone();
-    let replays = async move {
-        tokio::time::sleep(LAST_WORDS).await;
-        replaying.replays().idle().await;
-    };
-    tokio::select! {
-        () = registry.busy().idle() => {}
-        () = replays => {}
-    }
+    wind_down(
+        registry.busy(),
+        registry.replays(),
+        || registry.cancel_all(),
+        grace,
+    )
+    .await;
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there

@@ -11,11 +11,11 @@ use crate::sys::SessionId;
 
 use super::Deps;
 use super::busy::{Busy, BusyGuard};
+use super::command::{Command, Mailbox};
 use super::effect::{Batch, Effect};
 use super::machine::Machine;
 use super::outcome::Refusal;
 use super::playback::Playback;
-use super::registry::{Command, Registry};
 use super::reply::Reply;
 use super::seat::Seat;
 
@@ -33,7 +33,7 @@ pub(super) struct Actor {
     pub(super) line: Vec<u8>,
     /// Told when no request waits.
     barriers: Vec<oneshot::Sender<()>>,
-    mailbox: mpsc::UnboundedReceiver<Command>,
+    mailbox: Mailbox,
 }
 
 /// An engine at work, on a task of its own.
@@ -41,6 +41,8 @@ pub(super) struct RunningTurn {
     pub(super) updates: mpsc::Receiver<String>,
     pub(super) canceller: Canceller,
     pub(super) task: JoinHandle<Turned>,
+    /// What the task came back with, until the last of the updates is taken.
+    pub(super) ended: Option<Result<Turned, JoinError>>,
 }
 
 /// What an engine's task comes back with.
@@ -67,13 +69,29 @@ enum Event {
     Replayed(Box<Result<Played, JoinError>>),
 }
 
+impl RunningTurn {
+    /// The engine's next update, or its end. What it said before it ended comes before its end.
+    async fn event(&mut self) -> Event {
+        if self.ended.is_none() {
+            tokio::select! {
+                biased;
+                Some(update) = self.updates.recv() => return Event::Update(update),
+                result = &mut self.task => self.ended = Some(result),
+            }
+        }
+        // An update may have come in after they were looked at and before the task was.
+        if let Ok(update) = self.updates.try_recv() {
+            return Event::Update(update);
+        }
+        match self.ended.take() {
+            Some(result) => Event::Turned(result),
+            None => std::future::pending().await,
+        }
+    }
+}
+
 impl Actor {
-    pub(super) fn new(
-        id: SessionId,
-        deps: Arc<Deps>,
-        replays: Busy,
-        mailbox: mpsc::UnboundedReceiver<Command>,
-    ) -> Self {
+    pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
         let machine = Machine::default();
         Self {
             id,
@@ -89,8 +107,9 @@ impl Actor {
         }
     }
 
-    /// Serves the session until nothing is open and nobody asks for it.
-    pub(super) async fn run(mut self, registry: Registry) {
+    /// Serves the session until nothing is open and nobody asks for it. `retire` says whether the
+    /// actor may go, which it may not when something has come in meanwhile.
+    pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
                 Event::Command(None) => return,
@@ -109,7 +128,7 @@ impl Actor {
                     tell.send(()).ok();
                 }
             }
-            if self.machine.is_over() && registry.retire(&self.id, &mut self.mailbox) {
+            if self.machine.is_over() && retire(&mut self.mailbox) {
                 return;
             }
         }
@@ -123,14 +142,9 @@ impl Actor {
             }
         };
         let turn = async {
-            let Some(turn) = &mut self.turn else {
-                return std::future::pending().await;
-            };
-            tokio::select! {
-                biased;
-                // What an engine said before it ended comes before its end.
-                Some(update) = turn.updates.recv() => Event::Update(update),
-                result = &mut turn.task => Event::Turned(result),
+            match &mut self.turn {
+                Some(turn) => turn.event().await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -213,6 +227,54 @@ impl Actor {
                     self.machine.failed(refusal)
                 }
             };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Cancel, Outlet};
+
+    #[tokio::test]
+    async fn what_an_engine_said_before_it_ended_comes_before_its_end() {
+        let (outlet, updates) = Outlet::new();
+        let (canceller, _) = Cancel::new();
+        let task = tokio::spawn(std::future::pending());
+        let failed = TurnError {
+            code: 1,
+            message: String::new(),
+        };
+        // As it is when the engine spoke and ended between a look at one and a look at the other.
+        outlet.update("last".to_owned()).await.unwrap();
+        outlet.update("word".to_owned()).await.unwrap();
+        let mut turn = RunningTurn {
+            updates,
+            canceller,
+            task,
+            ended: Some(Ok((Box::new(Mute), Err(failed)))),
+        };
+        for word in ["last", "word"] {
+            assert!(matches!(turn.event().await, Event::Update(update) if update == word));
+        }
+        assert!(matches!(turn.event().await, Event::Turned(_)));
+    }
+
+    struct Mute;
+
+    impl Conversation for Mute {
+        fn commands(&self) -> Option<String> {
+            None
+        }
+
+        fn prompt<'a>(
+            &'a mut self,
+            _: &'a crate::engine::Prompt,
+            _: &'a Outlet,
+            _: &'a Cancel,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<StopReason, TurnError>> + Send + 'a>>
+        {
+            Box::pin(std::future::pending())
         }
     }
 }

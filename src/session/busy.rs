@@ -23,6 +23,11 @@ impl Busy {
         BusyGuard(self.0.clone())
     }
 
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        *self.0.borrow() == 0
+    }
+
     /// Waits until nothing is under way.
     pub async fn idle(&self) {
         let mut count = self.0.subscribe();

@@ -10,7 +10,9 @@ pub mod registry;
 pub mod reply;
 
 mod actor;
+mod command;
 mod open;
+mod pace;
 mod perform;
 mod playback;
 mod refusal;
@@ -76,14 +78,17 @@ pub struct ReplayPolicy {
     pub exact: bool,
     /// Replay only so many of the last turns.
     pub tail: Option<u64>,
+    /// Send no more than so many lines in a second, for clients whose queues are short.
+    pub rate: Option<u64>,
 }
 
 impl ReplayPolicy {
-    fn for_session(self, prompts: u64) -> Options {
+    fn for_session(self, prompts: u64, damaged: bool) -> Options {
         let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
         Options {
             exact: self.exact,
             skip_turns,
+            damaged,
             ..Options::default()
         }
     }

@@ -178,10 +178,12 @@ impl Actor {
         let Some(seat) = self.seat.take() else { return };
         match seat.hold {
             Hold::Own(log) => {
-                drop(log);
+                // Told while the lock is held, so that it cannot overwrite what the next holder
+                // tells.
                 if let Some(catalog) = &self.deps.catalog {
                     blocking(|| catalog.closed(&self.id, &seat.summary));
                 }
+                drop(log);
             }
             Hold::Shared => {}
             Hold::Memory => self.deps.close_in_memory(&self.id),

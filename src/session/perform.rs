@@ -13,6 +13,7 @@ use super::actor::{Actor, RunningReplay, RunningTurn};
 use super::effect::Effect;
 use super::logs::prompted;
 use super::outcome::{Done, Refusal};
+use super::pace::Pace;
 use super::playback::Playback;
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
@@ -68,18 +69,14 @@ impl Actor {
         }
     }
 
-    /// Answers a request. Where updates may follow that belong behind the answer, waits until it
-    /// is in front of them.
+    /// Answers a request, and waits until the answer is in front of all updates that follow: those
+    /// of a prompt that was sent without waiting belong behind it.
     pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
-        let updates_follow = matches!(result, Ok(Done::Created | Done::Loaded));
         let damage = match &self.seat {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };
-        let delivery = reply.send(result.map(|done| Answer { done, damage }));
-        if updates_follow {
-            delivery.await;
-        }
+        reply.send(result.map(|done| Answer { done, damage })).await;
     }
 
     fn append(
@@ -96,6 +93,10 @@ impl Actor {
             Hold::Memory => {}
             Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
             Hold::Own(log) => {
+                if let (Kind::Prompt, Some(catalog)) = (kind, &self.deps.catalog) {
+                    // If this process dies before it can tell of the prompt, the next list looks.
+                    blocking(|| catalog.opened(&self.id));
+                }
                 let result = if log.waits(sync) {
                     blocking(|| log.append(kind, id, payload, sync))
                 } else {
@@ -153,6 +154,7 @@ impl Actor {
             updates,
             canceller,
             task,
+            ended: None,
         });
     }
 
@@ -168,8 +170,11 @@ impl Actor {
         if let Some(end) = end {
             reader.limit(end);
         }
-        let options = self.deps.replay.for_session(seat.summary.prompts);
-        let mut playback = Playback::new(self.id.as_str(), options);
+        let damaged = !seat.damage.is_empty();
+        let policy = self.deps.replay;
+        let options = policy.for_session(seat.summary.prompts, damaged);
+        let pace = Pace::new(self.deps.replay.rate);
+        let mut playback = Playback::new(self.id.as_str(), options, pace);
         let writer = self.deps.wire.writer.clone();
         let task = tokio::task::spawn_blocking(move || {
             let result = playback.play(&mut reader, &writer, &cancelled);

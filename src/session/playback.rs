@@ -7,6 +7,7 @@ use crate::store::Reader;
 use crate::wire::Writer;
 
 use super::outcome::Refusal;
+use super::pace::Pace;
 use super::refusal::storage;
 
 /// How much is put into the writer at once, in bytes.
@@ -16,6 +17,7 @@ const BLOCK: usize = 32 * 1024;
 #[derive(Debug)]
 pub(super) struct Playback {
     replay: Replay,
+    pace: Pace,
     lines: Vec<u8>,
     /// How far the log has been replayed, in bytes.
     pub(super) end: u64,
@@ -23,9 +25,10 @@ pub(super) struct Playback {
 
 impl Playback {
     /// A replay that has sent nothing yet.
-    pub(super) fn new(session_id: &str, options: Options) -> Self {
+    pub(super) fn new(session_id: &str, options: Options, pace: Pace) -> Self {
         Self {
             replay: Replay::new(session_id, options),
+            pace,
             lines: Vec::new(),
             end: 0,
         }
@@ -45,7 +48,7 @@ impl Playback {
             };
             self.replay.record(&entry.record, &mut self.lines);
             self.end = entry.end;
-            if self.lines.len() >= BLOCK {
+            if self.lines.len() >= BLOCK || self.pace.is_limited() {
                 self.put(writer, cancelled)?;
             }
         }
@@ -79,6 +82,10 @@ impl Playback {
             return Err(Refusal::Cancelled);
         }
         writer.bulk(&self.lines).map_err(|_| Refusal::Gone)?;
+        if self.pace.is_limited() {
+            let lines = memchr::memchr_iter(b'\n', &self.lines).count() as u64;
+            self.pace.rest(lines, &**cancelled);
+        }
         self.lines.clear();
         // One long message must not keep its memory for the rest of the replay.
         if self.lines.capacity() > 16 * BLOCK {

@@ -1,6 +1,7 @@
 //! What a failure of the store means for a request.
 
 use crate::store::StoreError;
+use crate::sys::with_causes;
 
 use super::outcome::Refusal;
 
@@ -16,21 +17,6 @@ pub(super) fn storage(error: &StoreError) -> Refusal {
         StoreError::Headerless { .. } | StoreError::WrongId { .. } => {
             Refusal::Damaged(error.to_string())
         }
-        _ => Refusal::Storage(chain(error)),
+        _ => Refusal::Storage(with_causes(error)),
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

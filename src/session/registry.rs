@@ -10,17 +10,9 @@ use crate::sys::SessionId;
 use super::Deps;
 use super::actor::Actor;
 use super::busy::Busy;
+use super::command::{Command, Mailbox};
 use super::machine::Request;
 use super::reply::Reply;
-
-/// What an actor is sent.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// A request of the client.
-    Request(Request<Reply>),
-    /// Tell when everything that was sent before has been begun.
-    Barrier(oneshot::Sender<()>),
-}
 
 /// The sessions that are being worked on. Clones share them.
 #[derive(Clone, Debug)]
@@ -95,7 +87,8 @@ impl Registry {
         let replays = self.0.replays.clone();
         let actor = Actor::new(id.clone(), self.0.deps.clone(), replays, mailbox);
         let registry = self.clone();
-        tokio::spawn(async move { actor.run(registry).await });
+        let id = id.clone();
+        tokio::spawn(actor.run(move |mailbox| registry.retire(&id, mailbox)));
     }
 
     /// Cancels every running turn.
@@ -120,11 +113,7 @@ impl Registry {
     }
 
     /// Takes an actor out, unless something has come in for it meanwhile.
-    pub(super) fn retire(
-        &self,
-        id: &SessionId,
-        mailbox: &mut mpsc::UnboundedReceiver<Command>,
-    ) -> bool {
+    fn retire(&self, id: &SessionId, mailbox: &mut Mailbox) -> bool {
         let mut actors = self.lock();
         if !mailbox.is_empty() {
             return false;

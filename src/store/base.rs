@@ -24,4 +24,13 @@ impl Base {
         let synced = self.sys.disk.sync_dir(dir);
         synced.map_err(StoreError::disk("sync", dir))
     }
+
+    /// Removes a file of which nobody was told, if it is there.
+    pub(super) fn discard(&self, path: &Path) {
+        if let Err(error) = self.sys.disk.remove_file(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot remove half a session");
+        }
+    }
 }

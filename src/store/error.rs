@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sys::SessionId;
 
-use super::lock::Holder;
+use super::holder::Holder;
 
 /// An operation on the store failed.
 #[derive(Debug, thiserror::Error)]

@@ -39,41 +39,35 @@ pub struct Opened {
 impl Store {
     /// Opens the store at `root`, which is made if need be, open to its owner only.
     pub fn open(root: &Path, sys: Sys, durability: Durability) -> Result<Self, StoreError> {
-        let layout = Layout::new(root);
-        let disk = &sys.disk;
-        // Folders that are new need their names synced, from the first one down.
-        let old = root.ancestors().find(|dir| disk.info(dir).is_ok());
-        let whole = [&layout.sessions, &layout.trash, &layout.open].map(|dir| {
-            let there = disk.info(dir).is_ok_and(|info| info.is_dir);
-            if !there {
-                disk.create_dir_all(dir)
-                    .map_err(StoreError::disk("make the folder", dir))?;
-            }
-            Ok(there)
-        });
-        let mut complete = true;
-        for there in whole {
-            complete &= there?;
-        }
-        if !complete && durability != Durability::Os {
-            for dir in root.ancestors().take_while(|dir| Some(*dir) != old) {
-                disk.sync_dir(dir).map_err(StoreError::disk("sync", dir))?;
-            }
-            // A folder above ours may let us make folders and not let us open it.
-            if let Some(old) = old
-                && let Err(error) = disk.sync_dir(old)
-                && (old == root || error.kind() != io::ErrorKind::PermissionDenied)
-            {
-                return Err(StoreError::disk("sync", old)(error));
-            }
-        }
-        Ok(Self {
+        let store = Self::at(root, sys, durability);
+        store.prepare()?;
+        Ok(store)
+    }
+
+    /// The store at `root`, which may not be there yet: making a session makes it.
+    pub fn at(root: &Path, sys: Sys, durability: Durability) -> Self {
+        Self {
             base: Arc::new(Base {
-                layout,
+                layout: Layout::new(root),
                 sys,
                 durability,
             }),
-        })
+        }
+    }
+
+    /// Makes what is missing of the store's folders.
+    pub fn prepare(&self) -> Result<(), StoreError> {
+        make_folders(&self.base.layout, &self.base.sys)
+    }
+
+    /// Whether there is a store at `root`. Makes nothing, other than [`open`](Self::open).
+    pub fn is_at(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
+        let sessions = Layout::new(root).sessions;
+        match sys.disk.info(&sessions) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StoreError::disk("look at", &sessions)(error)),
+        }
     }
 
     /// Where it lies.
@@ -85,28 +79,29 @@ impl Store {
     /// unless the durability is [`Durability::Os`].
     pub fn create(&self, id: &SessionId, header: &Header) -> Result<Log, StoreError> {
         header::fits(header, id)?;
+        self.prepare()?;
         let base = &self.base;
         let path = base.layout.log(id);
         let payload = serde_json::to_string(header).map_err(io::Error::from);
         let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
-        let file = match base.sys.disk.create_new(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(StoreError::Exists { id: id.clone() });
-            }
-            Err(error) => return Err(StoreError::disk("create", &path)(error)),
-        };
-        let begun = Lock::of_file(base, id, file).and_then(|lock| {
+        if self.exists(id) {
+            return Err(StoreError::Exists { id: id.clone() });
+        }
+        // It is given its name when its header is in it: what has that name is never half a
+        // session. Whoever dies before leaves something for the trash.
+        let begun = base.layout.torn(id, 0, base.sys.clock.now(), 1);
+        let file = base.sys.disk.create_new(&begun);
+        let file = file.map_err(StoreError::disk("create", &begun))?;
+        let made = Lock::of_file(base, id, file).and_then(|lock| {
             let mut log = Log::new(base, id, lock);
-            log.append(Kind::Session, None, &payload, Sync::Turn)?;
+            log.append(Kind::Session, None, &payload, Sync::Buffered)?;
+            log.publish(&begun)?;
             Ok(log)
         });
-        if begun.is_err()
-            && let Err(error) = base.sys.disk.remove_file(&path)
-        {
-            tracing::warn!(path = %path.display(), %error, "cannot remove half a session");
+        if made.is_err() {
+            base.discard(&begun);
         }
-        begun
+        made
     }
 
     /// Opens a session for writing: takes its lock, cuts off a torn end and keeps it aside, closes
@@ -139,8 +134,11 @@ impl Store {
     /// The ids of all sessions, oldest first. Other files are passed over.
     pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
         let sessions = &self.base.layout.sessions;
-        let names = self.base.sys.disk.list(sessions);
-        let names = names.map_err(StoreError::disk("list", sessions))?;
+        let names = match self.base.sys.disk.list(sessions) {
+            // Nothing was ever kept here.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(StoreError::disk("list", sessions))?,
+        };
         let mut ids: Vec<_> = names
             .iter()
             .filter_map(|name| Layout::session_of(name))
@@ -194,4 +192,32 @@ impl Store {
         let before = Timestamp::from_millis(now.saturating_sub(age));
         trash::empty(&self.base, before)
     }
+}
+
+/// Makes what is missing of the store's folders and syncs their names, whatever the durability:
+/// it is done once. The folder that matters least comes last and stays unsynced, so that where it
+/// is found the names of the others are known to be safe.
+fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
+    let disk = &sys.disk;
+    let folders = [&layout.sessions, &layout.trash, &layout.open];
+    let there = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
+    if folders.into_iter().all(there) {
+        return Ok(());
+    }
+    for folder in [&layout.sessions, &layout.trash] {
+        let made = disk.create_dir_all(folder);
+        made.map_err(StoreError::disk("make the folder", folder))?;
+    }
+    for folder in layout.root.ancestors() {
+        let here = folder.as_os_str().is_empty();
+        let folder = if here { Path::new(".") } else { folder };
+        match disk.sync_dir(folder) {
+            // A folder above ours may be one that others own and let nobody look into.
+            Err(error)
+                if folder != layout.root && error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(StoreError::disk("sync", folder))?,
+        }
+    }
+    let made = disk.create_dir_all(&layout.open);
+    made.map_err(StoreError::disk("make the folder", &layout.open))
 }

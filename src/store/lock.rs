@@ -3,56 +3,20 @@
 //! The lock is the operating system's, on the log itself, and ends with the process. The hint is
 //! a small file that names process and host. It may be missing or stale and decides nothing.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 
 use crate::sys::{DiskFile, SessionId};
 
 use super::base::Base;
 use super::error::StoreError;
+use super::holder::Holder;
 
 /// How often a file may be replaced between being opened and being locked before we give up.
 const ATTEMPTS: u32 = 8;
 /// A longer hint is none of ours, in bytes.
 const HINT: usize = 4096;
-
-/// Who has a session open for writing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Its process id.
-    pub pid: u32,
-    /// The host it runs on.
-    pub host: String,
-}
-
-impl Holder {
-    /// This process.
-    pub fn this_process() -> Self {
-        Self {
-            pid: std::process::id(),
-            host: gethostname::gethostname().to_string_lossy().into_owned(),
-        }
-    }
-
-    pub(super) fn describe(holder: Option<&Self>) -> String {
-        holder.map_or_else(|| "another process".to_owned(), Self::to_string)
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pid, host } = self;
-        if *self == Self::this_process() {
-            write!(f, "this very process ({pid} on host {host})")
-        } else {
-            write!(f, "process {pid} on host {host}")
-        }
-    }
-}
 
 /// A session's file, locked for as long as this lives.
 #[derive(Debug)]

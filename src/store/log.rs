@@ -1,6 +1,7 @@
 //! Appending to a session's file.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::record::{Kind, line};
@@ -26,7 +27,8 @@ const KEEP: usize = 1024 * 1024;
 ///
 /// After a failed sync every later call fails with [`StoreError::Poisoned`]. The system may have
 /// dropped the bytes that it could not write and forgotten about them, so that the next sync would
-/// succeed without them. Opening the session anew begins with what is in the file.
+/// succeed without them. The record that was to be synced is cut off, too, if the disk lets us.
+/// Opening the session anew begins with what is in the file.
 #[derive(Debug)]
 pub struct Log {
     base: Arc<Base>,
@@ -118,18 +120,51 @@ impl Log {
         }
         let offset = self.end + self.buffer.len() as u64;
         line::encode(&mut self.buffer, self.next_seq, at, kind, id, payload);
+        let before = (self.end, self.unterminated);
         self.write()?;
-        let appended = Appended {
-            seq: self.next_seq,
+        if self.base.durability.syncs(sync)
+            && let Err(error) = self.sync()
+        {
+            // Nobody is told of this record, so it shall not come back either.
+            (self.end, self.unterminated) = before;
+            if let Err(error) = self.cut() {
+                tracing::debug!(session = %self.id, %error, "cannot take back a record");
+            }
+            return Err(error);
+        }
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        Ok(Appended {
+            seq,
             offset,
             end: self.end,
             at,
-        };
-        self.next_seq += 1;
-        if self.base.durability.syncs(sync) {
-            self.sync()?;
+        })
+    }
+
+    /// Gives the file its name, once what is in it is safe. So far it has been at `from`.
+    pub(super) fn publish(&mut self, from: &Path) -> Result<(), StoreError> {
+        let synced = self.base.durability != Durability::Os;
+        if synced {
+            let safe = self.lock.file.sync();
+            safe.map_err(StoreError::disk("sync", from))?;
         }
-        Ok(appended)
+        let named = self.base.sys.disk.rename(from, &self.lock.path);
+        named.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists {
+                id: self.id.clone(),
+            },
+            _ => StoreError::disk("create", &self.lock.path)(error),
+        })?;
+        if synced {
+            if let Err(error) = self.base.sync_dir(&self.base.layout.sessions) {
+                self.base.discard(&self.lock.path);
+                return Err(error);
+            }
+            self.name_synced = true;
+            self.synced = Synced::All;
+        }
+        Ok(())
     }
 
     /// Makes all that was appended survive a power cut, the first time with the file's name, unless the durability is
@@ -183,7 +218,9 @@ impl Log {
     pub(super) fn cut(&mut self) -> Result<(), StoreError> {
         let cut = self.lock.file.set_len(self.end);
         self.uncut = cut.is_err();
-        self.synced = Synced::NotYet;
+        if self.synced == Synced::All {
+            self.synced = Synced::NotYet;
+        }
         cut.map_err(StoreError::disk("shorten", &self.lock.path))
     }
 

@@ -55,8 +55,8 @@ pub(super) fn recover(
     };
     let mut log = Log::new(base, id, lock).behind(scan.next_seq, scan.end, scan.unterminated);
     if kept_aside.is_some() {
+        // Not synced: should a power cut bring the bytes back, they are cut off again.
         log.cut()?;
-        log.sync()?;
     }
     if let Some(calls) = calls {
         close_turn(&mut log, calls, &mut scan)?;

@@ -2,7 +2,8 @@
 //!
 //! A payload may hold what looks like a record, so a line is searched only if it is damaged, and a
 //! record found inside counts only if nothing but records stands between it and one of the line's
-//! ends: the payload around an object would stand there too.
+//! ends: what is around an object in a payload would stand there too. Where the line has no end
+//! yet, only its start counts.
 
 use memchr::memmem;
 
@@ -90,7 +91,7 @@ fn keep_anchored(line: &[u8], ended: bool, due: Option<u64>, parts: &mut Vec<Par
         let (run, behind) = rest.split_at(joined.count() + 1);
         rest = behind;
         let last = run[run.len() - 1];
-        let at_end = line.len() - last.end <= usize::from(!ended && first.start == 0);
+        let at_end = ended && line.len() == last.end;
         let seq = line::decode(&line[first.start..first.end]).map(|record| record.seq);
         let in_order = due.is_none_or(|due| seq.is_ok_and(|seq| seq >= due));
         if first.start == 0 || at_end && in_order {

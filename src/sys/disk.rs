@@ -25,7 +25,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes a file that must not exist, open to its owner only (0600), for reading and appending.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens an existing file for reading and appending.
+    /// Opens an existing file for reading and appending. Where opening locks, fails with
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if somebody else has it.
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens an existing file for reading only. Writing to it fails.

@@ -1,5 +1,6 @@
 //! What the program takes from the machine it runs on, as arguments: clock, ids, disk.
 
+pub mod causes;
 pub mod clock;
 pub mod disk;
 pub mod ids;
@@ -9,6 +10,7 @@ pub mod sim;
 
 use std::sync::Arc;
 
+pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
 pub use disk::{Disk, DiskFile};
 pub use ids::{Ids, SessionId};

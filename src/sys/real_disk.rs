@@ -4,8 +4,8 @@
     reason = "this is where sys::Disk meets the real disk"
 )]
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -29,17 +29,16 @@ impl Disk for RealDisk {
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create_new(true);
+        let mut options = writing();
+        options.create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         Ok(Box::new(RealFile(options.open(path)?)))
     }
 
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(RealFile(
-            OpenOptions::new().read(true).append(true).open(path)?,
-        )))
+        let file = writing().open(path).map_err(busy)?;
+        Ok(Box::new(RealFile(file)))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -102,7 +101,14 @@ impl Disk for RealDisk {
 impl DiskFile for RealFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match self.0.write(bytes) {
+            #[cfg(not(windows))]
+            let result = io::Write::write(&mut self.0, bytes);
+            #[cfg(windows)]
+            let result = {
+                let end = self.0.metadata()?.len();
+                std::os::windows::fs::FileExt::seek_write(&self.0, bytes, end)
+            };
+            match result {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
             }
@@ -135,11 +141,15 @@ impl DiskFile for RealFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
+        #[cfg(not(windows))]
         match self.0.try_lock() {
             Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) => Err(error),
+            Err(fs::TryLockError::WouldBlock) => Ok(false),
+            Err(fs::TryLockError::Error(error)) => Err(error),
         }
+        // It came with being opened: see `writing`.
+        #[cfg(windows)]
+        Ok(true)
     }
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
@@ -156,5 +166,36 @@ impl DiskFile for RealFile {
         // Elsewhere the standard library does not tell files apart; this is as near as it gets.
         #[cfg(not(unix))]
         Ok(there.len() == own.len() && there.created().ok() == own.created().ok())
+    }
+}
+
+/// How files are opened for writing.
+///
+/// A lock on Windows keeps readers out too, so the file is opened such that nobody else can open
+/// it for writing meanwhile. And what is opened for appending cannot be cut there.
+fn writing() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(not(windows))]
+    options.read(true).append(true);
+    #[cfg(windows)]
+    {
+        const FILE_SHARE_READ: u32 = 1;
+        const FILE_SHARE_DELETE: u32 = 4;
+        options.read(true).write(true);
+        std::os::windows::fs::OpenOptionsExt::share_mode(
+            &mut options,
+            FILE_SHARE_READ | FILE_SHARE_DELETE,
+        );
+    }
+    options
+}
+
+/// The error of a file that somebody else has open for writing, where that is how a lock shows.
+fn busy(error: io::Error) -> io::Error {
+    const ERROR_SHARING_VIOLATION: i32 = 32;
+    if cfg!(windows) && error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) {
+        io::ErrorKind::ResourceBusy.into()
+    } else {
+        error
     }
 }

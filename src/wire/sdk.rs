@@ -10,9 +10,9 @@ use futures_core::Stream;
 use futures_sink::Sink;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Wire;
 use super::answers::Answer;
 use super::message::{Invalid, Message};
+use super::shared::Wire;
 use super::stash::TICKET;
 use super::writer::Gone;
 
@@ -21,7 +21,13 @@ const SHOWN: usize = 4096;
 
 /// Lines that the SDK sends.
 #[derive(Debug)]
-pub struct Outgoing(pub(super) Arc<Wire>);
+pub struct Outgoing(Arc<Wire>);
+
+impl Outgoing {
+    pub(super) fn new(wire: Arc<Wire>) -> Self {
+        Self(wire)
+    }
+}
 
 impl Sink<String> for Outgoing {
     type Error = io::Error;
@@ -49,16 +55,16 @@ impl Sink<String> for Outgoing {
 /// Lines that the SDK receives.
 #[derive(Debug)]
 pub struct Incoming {
-    pub(super) wire: Arc<Wire>,
-    pub(super) messages: mpsc::Receiver<Message>,
-    pub(super) phase: Phase,
+    wire: Arc<Wire>,
+    messages: mpsc::Receiver<Message>,
+    phase: Phase,
     /// An error line that waits for room in the writer.
-    pub(super) unsent: Option<String>,
+    unsent: Option<String>,
 }
 
 /// How far the connection is.
 #[derive(Debug)]
-pub(super) enum Phase {
+enum Phase {
     /// Nothing is served before `initialize`.
     New,
     /// `initialize` is being answered; what follows it waits, so that a file of requests can be
@@ -99,6 +105,15 @@ impl Stream for Incoming {
 }
 
 impl Incoming {
+    pub(super) fn new(wire: Arc<Wire>, messages: mpsc::Receiver<Message>) -> Self {
+        Self {
+            wire,
+            messages,
+            phase: Phase::New,
+            unsent: None,
+        }
+    }
+
     /// The line the SDK is to see in a message's place.
     fn admit(&mut self, message: Message) -> Result<Option<String>, Invalid> {
         let ready = matches!(self.phase, Phase::Ready);
@@ -130,7 +145,7 @@ impl Incoming {
             // The SDK negotiates the version itself, and makes the parameters anew for its own
             // one, so that a ticket would be lost.
             "initialize" => {
-                let version = member(&params, "protocolVersion");
+                let version = within_range(member(&params, "protocolVersion"));
                 self.wire.stash.put_initialize(params);
                 version
             }
@@ -148,6 +163,20 @@ impl Incoming {
         let method = serde_json::Value::from(method);
         let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
         format!(r#"{{"jsonrpc":"2.0",{id}"method":{method},"params":{{{params}}}}}"#)
+    }
+}
+
+/// The SDK knows versions of 16 bits; a later one than all of those is a later one still.
+fn within_range(version: String) -> String {
+    let number = version
+        .rsplit(':')
+        .next()
+        .and_then(|number| number.parse::<u64>().ok());
+    match number {
+        Some(number) if number > u64::from(u16::MAX) => {
+            format!(r#""protocolVersion":{}"#, u16::MAX)
+        }
+        _ => version,
     }
 }
 

@@ -29,7 +29,8 @@ async function turn(agent, prompt, enough) {
   live.prompt(prompt);
   const id = agent.ask("session/prompt", { sessionId, prompt });
   if (enough) {
-    await agent.until(enough.what, (message) => enough.test(message.params?.update ?? {}));
+    const seen = (message) => enough.test(message.params?.update ?? {});
+    await agent.until(enough.what, seen, before);
     await agent.kill();
   } else {
     await agent.answer(id);

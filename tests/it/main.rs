@@ -1,8 +1,6 @@
 //! The one test binary.
 
 #[cfg(test)]
-mod local_engine;
-#[cfg(test)]
 mod support;
 #[cfg(test)]
 #[macro_use]
@@ -11,3 +9,13 @@ mod transcripts;
 mod pipe;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod local_engine;
+#[cfg(test)]
+mod store;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod cli;

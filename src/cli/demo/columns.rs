@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
-use crate::cli::output::{Output, printable};
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
 use crate::record::transcript::{Entry, Role};
 
 use super::verdict::Verdict;

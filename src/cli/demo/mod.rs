@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::record::transcript::Transcript;
 
 use super::exit::Failure;
-use super::output::{Output, printable};
+use super::output::Output;
+use super::printable::printable;
 use columns::{Columns, Paint};
 use peer::Peer;
 

@@ -1,11 +1,11 @@
 //! `rejoin sessions delete`.
 
-use crate::cli::exit::{Failure, NOT_FOUND};
+use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::index::Catalog;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
-use super::id;
+use super::id::id;
 
 /// What to delete.
 #[derive(Debug, clap::Args)]
@@ -29,10 +29,7 @@ pub(super) fn run(
     for id in ids {
         let before = catalog.before_change();
         if !store.trash(&id)? {
-            return Err(Failure::with_code(
-                NOT_FOUND,
-                format!("there is no session {id}"),
-            ));
+            return Err(StoreError::NotFound { id }.into());
         }
         catalog.removed(&id, before);
         output.line(format!(

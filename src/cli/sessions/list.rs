@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::count::count;
 use crate::cli::exit::Failure;
-use crate::cli::output::{Output, printable};
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
 use crate::index::{Catalog, Filter, Listed};
 use crate::sys::path;
-
-use super::print_json;
 
 /// How many sessions are asked for at once.
 const PAGE: usize = 1000;
@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     if args.json {
-        print_json(output, &json!([]))
+        output.json(&json!([]))
     } else {
         Ok(())
     }
@@ -62,7 +62,7 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
         }
     }
     if args.json {
-        return print_json(output, &listed.iter().map(as_json).collect());
+        return output.json(&listed.iter().map(as_json).collect());
     }
     for session in &listed {
         let summary = &session.summary;
@@ -73,11 +73,11 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
             .and_then(|at| at.get(..16))
             .unwrap_or_default();
         let title = summary.title.as_deref().unwrap_or("(no text)");
+        let prompts = count(summary.prompts as usize, "prompt");
         output.line(format!(
-            "{}  {}  {:>4} prompts  {}  {}",
+            "{}  {}  {prompts:>12}  {}  {}",
             session.id,
             when.replace('T', " "),
-            summary.prompts,
             one_line(&summary.cwd),
             one_line(title)
         ))?;

@@ -1,6 +1,7 @@
 //! `rejoin sessions`: what is kept, seen without a client.
 
 mod delete;
+mod id;
 mod list;
 mod restore;
 mod show;
@@ -13,11 +14,12 @@ use clap::Subcommand;
 use crate::index::Catalog;
 use crate::session::logs::StoreLogs;
 use crate::store::{Durability, Store};
-use crate::sys::{SessionId, Sys};
+use crate::sys::Sys;
 
 use super::exit::{Failure, NOT_FOUND};
+use super::global::Global;
 use super::output::Output;
-use super::{Global, store};
+use super::store;
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]
@@ -42,11 +44,13 @@ enum Command {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let root = store::root(global)?;
+    let sys = Sys::real();
     // Looking at a store that is not there makes none.
-    if !root.is_dir() {
+    if !Store::is_at(&root, &sys)? {
         return match &args.command {
             Command::List(args) => list::empty(args, output),
             Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
+            Command::Restore(args) if args.is_for_all() => restore::empty(args, output),
             _ => Err(
                 Failure::with_code(NOT_FOUND, "there are no sessions").hint(format!(
                     "the store would be {}; name another with --store",
@@ -55,7 +59,6 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             ),
         };
     }
-    let sys = Sys::real();
     let store = Store::open(&root, sys.clone(), Durability::Turn)?;
     match &args.command {
         Command::List(args) => list::run(&catalog(&store, &sys), args, output),
@@ -69,19 +72,4 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 fn catalog(store: &Store, sys: &Sys) -> Catalog {
     let path = sys.disk.native_path(&store.root().join("index.sqlite"));
     Catalog::open(path.as_deref(), Arc::new(StoreLogs(store.clone())), sys)
-}
-
-/// Reads an id from the command line.
-fn id(text: &str) -> Result<SessionId, Failure> {
-    SessionId::parse(text).ok_or_else(|| {
-        Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"))
-            .hint("`rejoin sessions list` shows the sessions there are")
-    })
-}
-
-/// Prints a value as indented JSON.
-fn print_json(output: &mut Output, value: &serde_json::Value) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
-    output.line(text)
 }

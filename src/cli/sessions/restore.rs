@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::output::Output;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
-use super::{id, print_json};
+use super::id::id;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
@@ -19,6 +19,20 @@ pub(super) struct Args {
     json: bool,
 }
 
+impl Args {
+    pub(super) fn is_for_all(&self) -> bool {
+        self.id.is_none()
+    }
+}
+
+pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
+    if args.json {
+        output.json(&json!([]))
+    } else {
+        Ok(())
+    }
+}
+
 pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let Some(text) = &args.id else {
         let trashed = store.trashed()?;
@@ -26,7 +40,7 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
             let each = trashed.iter().map(
                 |trashed| json!({ "sessionId": trashed.id.as_str(), "deletedAt": trashed.at.to_string() }),
             );
-            return print_json(output, &each.collect());
+            return output.json(&each.collect());
         }
         for trashed in trashed {
             output.line(format!("{}  deleted {}", trashed.id, trashed.at))?;
@@ -34,6 +48,12 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
         return Ok(());
     };
     let id = id(text)?;
-    store.restore(&id)?;
+    store.restore(&id).map_err(|error| match error {
+        StoreError::NotFound { id } => {
+            Failure::with_code(NOT_FOUND, format!("session {id} is not in the trash"))
+                .hint("`rejoin sessions restore` lists what is there")
+        }
+        error => error.into(),
+    })?;
     output.line(format!("{id} is back"))
 }

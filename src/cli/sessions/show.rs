@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
-use crate::cli::output::{Output, printable};
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
 use crate::record::Kind;
 use crate::record::transcript::Transcript;
 use crate::store::Store;
 
-use super::{id, print_json};
+use super::id::id;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -42,16 +43,13 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
                 "reason": damage.reason.to_string(),
             })
         });
-        return print_json(
-            output,
-            &json!({
-                "header": header,
-                "entries": transcript.entries,
-                "state": transcript.state,
-                "turnEnds": ends,
-                "damage": damage.collect::<Vec<_>>(),
-            }),
-        );
+        return output.json(&json!({
+            "header": header,
+            "entries": transcript.entries,
+            "state": transcript.state,
+            "turnEnds": ends,
+            "damage": damage.collect::<Vec<_>>(),
+        }));
     }
     output.line(format!("{id}  {}", printable(&header.place.cwd)))?;
     output.line("")?;

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::count::count;
 use crate::cli::exit::{DAMAGED, Failure};
-use crate::cli::output::{Output, printable};
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::SessionId;
 
-use super::{id, print_json};
+use super::id::id;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
@@ -28,9 +30,9 @@ impl Args {
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     if args.json {
-        print_json(output, &json!([]))
+        output.json(&json!([]))
     } else {
-        output.line("0 sessions, all sound")
+        output.line("0 sessions, 0 sound, 0 damaged")
     }
 }
 
@@ -59,20 +61,21 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
         }
     }
     if args.json {
-        print_json(output, &Value::Array(reports))?;
+        output.json(&Value::Array(reports))?;
     } else {
-        let count = ids.len();
-        let sound = count - unsound;
-        output.line(format!(
-            "{count} sessions, {sound} sound, {unsound} damaged"
-        ))?;
+        let sound = ids.len() - unsound;
+        let sessions = count(ids.len(), "session");
+        output.line(format!("{sessions}, {sound} sound, {unsound} damaged"))?;
     }
     if unsound == 0 {
         return Ok(());
     }
     Err(Failure::with_code(
         DAMAGED,
-        format!("damage was found in {unsound} of {} sessions", ids.len()),
+        format!(
+            "damage was found in {unsound} of {}",
+            count(ids.len(), "session")
+        ),
     )
     .hint("what is undamaged loads all the same, and nothing was changed"))
 }

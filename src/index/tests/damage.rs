@@ -6,7 +6,7 @@ use super::*;
 
 /// A world whose catalog is on disk, in one file.
 fn world() -> (World, Vec<u8>) {
-    let (world, _) = World::with_sessions(300);
+    let (world, _) = World::with_sessions(100);
     world.check(&world.catalog());
     assert!(!beside(&world, "-wal").exists(), "folded in when closed");
     let bytes = std::fs::read(world.path()).unwrap();
@@ -64,7 +64,7 @@ fn other_content_is_replaced() {
 #[test]
 fn a_cut_file() {
     let (world, good) = world();
-    for len in (0..good.len()).step_by(1361) {
+    for len in (0..good.len()).step_by(5003) {
         overwrite(&world.path(), &good[..len]);
         world.check(&world.catalog());
     }
@@ -74,7 +74,7 @@ fn a_cut_file() {
 fn a_file_with_a_bad_page() {
     let (world, good) = world();
     for page in 0..good.len() / 4096 {
-        for fill in [0, 0xa5, 0xff] {
+        for fill in [0, 0xa5] {
             let mut bad = good.clone();
             bad[page * 4096..][..4096].fill(fill);
             overwrite(&world.path(), &bad);

@@ -32,11 +32,11 @@ fn our_own_changes_of_the_folder_need_no_comparison() {
     let catalog = world.catalog();
     world.check(&catalog);
     world.logs.touched();
-    for n in 0..3 {
+    for deleted in &ids[..3] {
         world.pass(1000);
         let id = world.create(&catalog, "/work");
         world.prompt(&catalog, &id);
-        world.delete(&catalog, &ids[n]);
+        world.delete(&catalog, deleted);
         world.check(&catalog);
     }
     let (read, listed, _) = world.logs.touched();
@@ -66,6 +66,20 @@ fn changes_of_the_folder_by_others_are_seen_at_once() {
     let own = world.create(&catalog, "/work");
     world.prompt(&catalog, &own);
     world.check(&catalog);
+}
+
+#[test]
+fn rows_of_logs_that_are_gone_go_too() {
+    let (world, ids) = World::with_sessions(10);
+    let catalog = world.catalog();
+    world.check(&catalog);
+    for id in &ids[..6] {
+        world.take_out(id);
+    }
+    catalog.list(&Filter::default(), None, 1).unwrap();
+    world.logs.touched();
+    catalog.audit(None);
+    assert_eq!(world.logs.touched().2, 4);
 }
 
 #[test]

@@ -50,7 +50,11 @@ struct MemoryLogs {
     listed: AtomicUsize,
     /// Times that a length was asked for.
     looked: AtomicUsize,
+    /// What happens elsewhere while a log is read, once.
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl Logs for MemoryLogs {
     fn ids(&self) -> io::Result<Vec<SessionId>> {
@@ -81,6 +85,11 @@ impl Logs for MemoryLogs {
         self.read.fetch_add(new.len(), Ordering::Relaxed);
         for entry in new {
             fold(&mut summary, entry);
+        }
+        drop(folder);
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
         }
         Ok(summary)
     }
@@ -265,6 +274,13 @@ impl World {
         sessions.sort_by_key(|listed| (listed.summary.updated_at.clone(), listed.id.clone()));
         sessions.reverse();
         sessions
+    }
+
+    /// Lets something happen while the next log is read.
+    fn meanwhile(self: &Arc<Self>, event: impl FnOnce(&Self) + Send + 'static) {
+        let world = Arc::downgrade(self);
+        let event = move || event(&world.upgrade().unwrap());
+        *self.logs.meanwhile.lock().unwrap() = Some(Box::new(event));
     }
 
     #[track_caller]

@@ -106,7 +106,6 @@ proptest! {
                     }
                 }
                 Event::CreateThenDie { process } => {
-                    let _ = processes[process].before_change();
                     let id = world.copy_in("/new");
                     world.append(&id, Entry::Prompt { at: world.now() });
                     ids.push(id);

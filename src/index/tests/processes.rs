@@ -26,6 +26,34 @@ fn one_sees_what_the_other_does() {
 }
 
 #[test]
+fn a_report_wins_over_what_was_read_before_it() {
+    let (world, ids) = World::with_sessions(5);
+    let world = Arc::new(world);
+    let (ours, theirs) = (world.catalog(), world.catalog());
+    world.check(&ours);
+    world.append(&ids[4], Entry::Update);
+    world.meanwhile(move |world| world.prompt(&theirs, &ids[4]));
+    assert_eq!(first(&ours), world.expected(None));
+}
+
+#[test]
+fn a_mark_that_is_renewed_is_not_forgotten() {
+    let (world, ids) = World::with_sessions(5);
+    let world = Arc::new(world);
+    let (ours, theirs) = (world.catalog(), world.catalog());
+    let id = ids[0].clone();
+    world.check(&ours);
+    theirs.opened(&id);
+    world.pass(25 * 3_600_000);
+    world.append(&id, Entry::Update);
+    world.meanwhile(move |_| theirs.opened(&id));
+    first(&ours);
+    world.append(&ids[0], Entry::Prompt { at: world.now() });
+    let page = ours.list(&Filter::default(), None, 1).unwrap();
+    assert_eq!(page.sessions[0].id, ids[0]);
+}
+
+#[test]
 fn one_deletes_the_file_and_the_other_follows() {
     let (world, ids) = World::with_sessions(20);
     let (ours, theirs) = (world.catalog(), world.catalog());
@@ -42,6 +70,20 @@ fn one_deletes_the_file_and_the_other_follows() {
     world.logs.touched();
     world.check(&theirs);
     assert_eq!(world.logs.touched().0, 0, "they are told in the new file");
+}
+
+#[test]
+fn one_holds_the_lock_for_ever() {
+    let (world, ids) = World::with_sessions(5);
+    let catalog = world.catalog();
+    world.check(&catalog);
+    let file = rusqlite::Connection::open(world.path()).unwrap();
+    file.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    // Reading goes on.
+    world.check(&catalog);
+    // Writing does not, and the list does without.
+    world.prompt(&catalog, &ids[1]);
+    world.check(&catalog);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::session::Request;
 use crate::sys::SessionId;
 
-use super::Server;
+use super::context::Context;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,15 +22,15 @@ struct Cancelled<'a> {
 }
 
 /// Ends the running turn of a session, if there is one.
-pub(super) fn session(server: &Server, params: &str) {
+pub(super) fn session(context: &Context, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
     if let Some(id) = session.and_then(|session| SessionId::parse(&session.session_id)) {
-        server.registry().send(&id, Request::Cancel);
+        context.registry().send(&id, Request::Cancel);
     }
 }
 
 /// Ends the turn that answers a request. Other requests look at their own mark.
-pub(super) fn request(server: &Server, params: &str) {
+pub(super) fn request(context: &Context, params: &str) {
     let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) else {
         return;
     };
@@ -38,8 +38,8 @@ pub(super) fn request(server: &Server, params: &str) {
     let Ok(id) = serde_json::from_str::<serde_json::Value>(cancelled.request_id.get()) else {
         return;
     };
-    let session = server.prompts().get(&id.to_string()).cloned();
+    let session = context.prompts().get(&id.to_string()).cloned();
     if let Some(session) = session {
-        server.registry().send(&session, Request::Cancel);
+        context.registry().send(&session, Request::Cancel);
     }
 }

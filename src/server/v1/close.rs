@@ -4,9 +4,9 @@ use serde::Deserialize;
 
 use crate::session::Request;
 
+use super::context::{Context, Responds};
 use super::params::{decode, session_id};
 use super::reply::{answer, reply};
-use super::{Responds, Server};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -14,11 +14,11 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let id = match decode::<Params>(params).and_then(|p| session_id(&p.session_id)) {
         Ok(id) => id,
         Err(error) => return answer(responder, Err(error)),
     };
-    let reply = reply(server, &id, responder, || ());
-    server.registry().send(&id, Request::Close(reply));
+    let reply = reply(context, &id, responder, || ());
+    context.registry().send(&id, Request::Close(reply));
 }

@@ -6,9 +6,9 @@ use serde_json::json;
 use crate::session::Request;
 use crate::sys::SessionId;
 
+use super::context::{Context, Responds};
 use super::params::{decode, session_id};
 use super::reply::{answer, reply};
-use super::{Responds, Server};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,7 +16,7 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let text = match decode::<Params>(params) {
         Ok(params) => params.session_id,
         Err(error) => return answer(responder, Err(error)),
@@ -29,8 +29,8 @@ pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
         Ok(id) => id,
         Err(error) => return answer(responder, Err(error)),
     };
-    let reply = reply(server, &id, responder, || ());
-    server.registry().send(&id, Request::Delete(reply));
+    let reply = reply(context, &id, responder, || ());
+    context.registry().send(&id, Request::Delete(reply));
 }
 
 fn is_plain(id: &str) -> bool {

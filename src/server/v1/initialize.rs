@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::record::header::Party;
 use crate::server::capabilities;
 
-use super::Server;
+use super::context::Context;
 
-pub(super) fn serve(server: &Server, params: Option<&str>) -> Value {
+pub(super) fn serve(context: &Context, params: Option<&str>) -> Value {
     let params: Value = params
         .and_then(|params| serde_json::from_str(params).ok())
         .unwrap_or_default();
@@ -20,7 +20,7 @@ pub(super) fn serve(server: &Server, params: Option<&str>) -> Value {
             .and_then(|info| info["version"].as_str())
             .map(str::to_owned);
         // A repeated `initialize` finds it set; the first one counts.
-        server
+        context
             .registry()
             .deps()
             .client
@@ -33,7 +33,7 @@ pub(super) fn serve(server: &Server, params: Option<&str>) -> Value {
     json!({
         "protocolVersion": 1,
         "agentInfo": capabilities::agent_info(),
-        "agentCapabilities": capabilities::v1(server.registry().deps().store.is_some()),
+        "agentCapabilities": capabilities::v1(context.registry().deps().store.is_some()),
         "authMethods": [],
     })
 }

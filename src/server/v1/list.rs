@@ -7,11 +7,12 @@ use agent_client_protocol::Error;
 
 use crate::index::{Filter, ListError, Listed};
 use crate::server::error;
+use crate::sys::with_causes;
 
+use super::context::{Context, Responds};
 use super::params::decode;
 use super::place::absolute;
 use super::reply::answer;
-use super::{Responds, Server};
 
 /// How many sessions a page holds. Some clients read the first page only.
 const PAGE: usize = 1000;
@@ -24,7 +25,7 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let decoded = decode::<Params>(params).and_then(|p| {
         let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
         Ok((Filter { cwd }, p.cursor))
@@ -33,7 +34,7 @@ pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
         Ok(decoded) => decoded,
         Err(error) => return answer(responder, Err(error)),
     };
-    let registry = server.registry().clone();
+    let registry = context.registry().clone();
     let busy = registry.busy().begin();
     tokio::spawn(async move {
         // What was asked for before the list is in it.
@@ -84,6 +85,6 @@ fn refused(refusal: ListError) -> Error {
         ListError::Cursor => {
             error::invalid_params("`cursor` is not one that this list has given out")
         }
-        _ => Error::new(-32603, refusal.to_string()),
+        _ => Error::new(-32603, with_causes(&refusal)),
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::session::Request;
 
+use super::context::{Context, Responds};
 use super::place::fresh;
 use super::reply::{answer, reply};
-use super::{Responds, Server};
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let place = match fresh(params) {
         Ok(place) => place,
         Err(error) => return answer(responder, Err(error)),
     };
-    let id = server.registry().deps().sys.ids.session();
-    let reply = reply(server, &id, responder, || ());
-    server.registry().send(&id, Request::New(reply, place));
+    let id = context.registry().deps().sys.ids.session();
+    let reply = reply(context, &id, responder, || ());
+    context.registry().send(&id, Request::New(reply, place));
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use agent_client_protocol::Error;
 use serde_json::value::RawValue;
@@ -10,14 +9,15 @@ use serde_json::value::RawValue;
 use crate::server::error;
 use crate::session::Request;
 
+use super::content;
+use super::context::{Context, Responds};
 use super::params::{decode, session_id};
 use super::reply::{answer, reply};
-use super::{Responds, Server, content};
 
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let decoded = decode_prompt(params).and_then(|(id, prompt)| Ok((session_id(&id)?, prompt)));
     let (id, params) = match decoded {
         Ok(decoded) => decoded,
@@ -25,17 +25,13 @@ pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
     };
     // The id of a request always has a JSON form.
     let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
-    server.prompts().insert(request.clone(), id.clone());
-    let shared = server.0.clone();
-    let reply = reply(server, &id, responder, move || {
-        shared
-            .prompts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&request);
+    context.prompts().insert(request.clone(), id.clone());
+    let answered = context.clone();
+    let reply = reply(context, &id, responder, move || {
+        answered.prompts().remove(&request);
     });
-    let message_id = server.registry().deps().sys.ids.message();
-    server.registry().send(
+    let message_id = context.registry().deps().sys.ids.message();
+    context.registry().send(
         &id,
         Request::Prompt {
             reply,

@@ -7,19 +7,19 @@ use crate::server::error;
 use crate::session::{Answer, Done, Reply};
 use crate::sys::SessionId;
 
-use super::{Responds, Server};
+use super::context::{Context, Responds};
 
 /// The way back to the client for a request to session `id`. `done` is called when it is answered.
 pub(super) fn reply(
-    server: &Server,
+    context: &Context,
     id: &SessionId,
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
     let cancellation = responder.cancellation();
-    let wire = server.registry().deps().wire.clone();
+    let wire = context.registry().deps().wire.clone();
     let id = id.to_string();
-    let busy = server.registry().busy().begin();
+    let busy = context.registry().busy().begin();
     Reply::new(
         busy,
         move || cancellation.is_cancelled(),

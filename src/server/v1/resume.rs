@@ -2,15 +2,15 @@
 
 use crate::session::Request;
 
+use super::context::{Context, Responds};
 use super::place::{Servers, existing};
 use super::reply::{answer, reply};
-use super::{Responds, Server};
 
-pub(super) fn serve(server: &Server, params: &str, responder: Responds) {
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let (id, place) = match existing(params, Servers::Optional) {
         Ok(decoded) => decoded,
         Err(error) => return answer(responder, Err(error)),
     };
-    let reply = reply(server, &id, responder, || ());
-    server.registry().send(&id, Request::Resume(reply, place));
+    let reply = reply(context, &id, responder, || ());
+    context.registry().send(&id, Request::Resume(reply, place));
 }

@@ -5,6 +5,7 @@
 //! their folder is. Every call of [`Disk`] and [`DiskFile`] counts as one operation, in order, so a
 //! test can count those of a scenario once and then let each one of them fail in turn.
 
+pub mod fault;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -17,33 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::disk::{Disk, DiskFile, FileInfo};
 use super::ids::RandomIds;
 use super::{Sys, Timestamp};
+pub use fault::{Fault, Tail};
 use state::State;
 pub use time::SimClock;
-
-/// What goes wrong at an operation. A fault that does not fit the operation does nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Any operation: it fails and has no effect.
-    Error(io::ErrorKind),
-    /// A write takes half of its bytes, at least one, and says so.
-    ShortWrite,
-    /// A write takes half of its bytes and then fails.
-    TornWrite(io::ErrorKind),
-    /// A sync fails, and what was waiting for it is never written: a later sync succeeds, yet a
-    /// power cut leaves zeros in its place. Linux behaves so.
-    Sync(io::ErrorKind),
-}
-
-/// What a power cut makes of bytes that were written to a file and not synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tail {
-    /// They are gone.
-    Lost,
-    /// The first half of them is there.
-    Torn,
-    /// The file is as long as it was, with zeros in their place.
-    Zeroed,
-}
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone, Debug, Default)]

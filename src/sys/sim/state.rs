@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::{Fault, Tail};
+use super::fault::{Fault, Tail};
 
 /// A file's content and lock; its names are kept apart.
 #[derive(Clone, Debug, Default)]

@@ -100,9 +100,9 @@ export class Agent {
     return result;
   }
 
-  /** Waits for a message, those that came before included. */
-  until(what, wanted) {
-    const found = this.received.find(wanted);
+  /** Waits for a message; those that came before count too, from the one numbered `from` on. */
+  until(what, wanted, from = 0) {
+    const found = this.received.slice(from).find(wanted);
     if (found) return Promise.resolve(found);
     const waiter = { wanted };
     this.#waiters.add(waiter);

@@ -10,4 +10,6 @@ pub(crate) mod pattern;
 pub(crate) mod process;
 pub(crate) mod rewrite;
 pub(crate) mod runner;
+pub(crate) mod env;
 pub(crate) mod schema;
+pub(crate) mod sessions;

@@ -1,0 +1,50 @@
+//! Which method is served by which file.
+
+use agent_client_protocol::UntypedMessage;
+
+use crate::server::error;
+
+use super::context::{Context, Responds};
+use super::{cancel, close, delete, initialize, list, load, new, prompt, reply, resume};
+
+/// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
+/// itself.
+pub fn request(context: &Context, message: &UntypedMessage, responder: Responds) {
+    if message.method() == "initialize" {
+        let params = context.registry().deps().wire.stash.take_initialize();
+        let result = initialize::serve(context, params.as_deref());
+        return reply::answer(responder, Ok(result));
+    }
+    let params = context.params(message);
+    let persistent = context.registry().deps().store.is_some();
+    match message.method() {
+        "session/new" => new::serve(context, &params, responder),
+        "session/prompt" => prompt::serve(context, &params, responder),
+        "session/close" => close::serve(context, &params, responder),
+        "session/load" if persistent => load::serve(context, &params, responder),
+        "session/resume" if persistent => resume::serve(context, &params, responder),
+        "session/list" if persistent => list::serve(context, &params, responder),
+        "session/delete" if persistent => delete::serve(context, &params, responder),
+        "session/load" => {
+            reply::answer(
+                responder,
+                Err(error::undeclared("session/load", "loadSession")),
+            );
+        }
+        method @ ("session/resume" | "session/list" | "session/delete") => {
+            let capability = method.replace("session/", "sessionCapabilities.");
+            reply::answer(responder, Err(error::undeclared(method, &capability)));
+        }
+        method => reply::answer(responder, Err(error::unknown_method(method))),
+    }
+}
+
+/// Serves a notification. What is unknown or makes no sense is ignored, as JSON-RPC has it.
+pub fn notification(context: &Context, message: &UntypedMessage) {
+    let params = context.params(message);
+    match message.method() {
+        "session/cancel" => cancel::session(context, &params),
+        "$/cancel_request" => cancel::request(context, &params),
+        method => tracing::debug!(method, "unknown notification"),
+    }
+}

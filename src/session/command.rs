@@ -1,0 +1,18 @@
+//! What is put into the mailbox of a session's actor.
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::machine::Request;
+use super::reply::Reply;
+
+/// What an actor is sent.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A request of the client.
+    Request(Request<Reply>),
+    /// Tell when everything that was sent before has been begun.
+    Barrier(oneshot::Sender<()>),
+}
+
+/// Where an actor finds what it was sent.
+pub(super) type Mailbox = mpsc::UnboundedReceiver<Command>;

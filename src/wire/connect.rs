@@ -1,0 +1,63 @@
+//! Starts a connection: a thread that reads, a thread that writes, the ends for the SDK.
+
+use std::io::{self, BufReader, Read, Write};
+use std::sync::Arc;
+use std::thread;
+
+use tokio::sync::mpsc;
+
+use super::answers::Answers;
+use super::line::LineReader;
+use super::message;
+use super::sdk::{Incoming, Outgoing};
+use super::shared::Wire;
+use super::stash::Stash;
+use super::writer::Writer;
+
+/// The longest line of input that is accepted by default: 32 MiB.
+pub const LINE_LIMIT: usize = 32 * 1024 * 1024;
+
+/// How many messages may be read ahead of the SDK. Two, because each may be as long as a line.
+const READ_AHEAD: usize = 2;
+
+/// How much is read from the input at once, in bytes.
+const BLOCK: usize = 64 * 1024;
+
+/// Starts reading `input` and writing `output`, each on a thread of its own. Returns what the
+/// connection shares, and the ends for the SDK.
+pub fn connect(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    line_limit: usize,
+) -> io::Result<(Arc<Wire>, Outgoing, Incoming)> {
+    let wire = Arc::new(Wire {
+        writer: Writer::start(output)?,
+        stash: Stash::default(),
+        answers: Answers::default(),
+    });
+    let (sender, messages) = mpsc::channel(READ_AHEAD);
+    thread::Builder::new()
+        .name("rejoin-reader".to_owned())
+        .spawn(move || {
+            let mut lines = LineReader::new(BufReader::with_capacity(BLOCK, input), line_limit);
+            loop {
+                match lines.next_line() {
+                    Ok(Some(line)) => {
+                        if sender
+                            .blocking_send(message::read(line, line_limit))
+                            .is_err()
+                        {
+                            return;
+                        }
+                    }
+                    Ok(None) => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read from the client; taken as its end");
+                        return;
+                    }
+                }
+            }
+        })?;
+    let incoming = Incoming::new(wire.clone(), messages);
+    Ok((wire.clone(), Outgoing::new(wire), incoming))
+}

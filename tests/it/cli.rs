@@ -1,0 +1,354 @@
+//! The command line as people and scripts meet it: the real binary, its output and its exit codes.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks at and damages real files of the real binary"
+)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const NOBODY: &str = "sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07";
+
+/// The binary with nothing of the caller's environment that it looks at.
+fn command(store: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    for name in ["REJOIN_STORE", "REJOIN_LOG", "REJOIN_LOG_FILE", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command.arg("--store").arg(store).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn run(store: &Path, arguments: &[&str]) -> Output {
+    command(store, arguments).output().unwrap()
+}
+
+#[track_caller]
+fn runs(store: &Path, arguments: &[&str]) -> String {
+    let output = run(store, arguments);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The command fails with this code and says why on stderr, where `why` stands; stdout is `out`.
+#[track_caller]
+fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
+    let output = run(store, arguments);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+    assert!(told.contains(why), "{arguments:?}: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Pipes requests into `rejoin serve` and returns its answers, less `initialize`'s.
+fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
+    let mut lines = serve_all(store, requests);
+    lines.retain(|line| line["id"].as_u64().is_some_and(|id| id > 0));
+    lines
+}
+
+/// The same with everything that was sent.
+fn serve_all(store: &Path, requests: &[Value]) -> Vec<Value> {
+    let mut child = command(store, &["serve"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let hello = json!({ "method": "initialize", "params": { "protocolVersion": 1 } });
+    for (id, request) in [hello].iter().chain(requests).enumerate() {
+        let mut request = request.clone();
+        request["jsonrpc"] = "2.0".into();
+        request["id"] = id.into();
+        writeln!(input, "{request}").unwrap();
+    }
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines = lines.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+fn place(mut more: Value) -> Value {
+    more["cwd"] = "/w".into();
+    more["mcpServers"] = json!([]);
+    more
+}
+
+/// A session with one prompt; returns its id.
+fn talk(store: &Path, text: &str) -> String {
+    let new = serve(
+        store,
+        &[json!({ "method": "session/new", "params": place(json!({})) })],
+    );
+    let id = new[0]["result"]["sessionId"].as_str().unwrap().to_owned();
+    let blocks = json!([{ "type": "text", "text": text }]);
+    let answers = serve(
+        store,
+        &[
+            json!({ "method": "session/load", "params": place(json!({ "sessionId": id })) }),
+            json!({ "method": "session/prompt", "params": { "sessionId": id, "prompt": blocks } }),
+        ],
+    );
+    assert_eq!(answers[1]["result"]["stopReason"], "end_turn");
+    id
+}
+
+#[test]
+fn looking_for_a_store_makes_none() {
+    let root = TempDir::new().unwrap();
+    let store = root.path().join("store");
+    for exists in [false, true] {
+        if exists {
+            fs::create_dir(&store).unwrap();
+        }
+        assert_eq!(runs(&store, &["sessions", "list"]), "");
+        assert_eq!(runs(&store, &["sessions", "list", "--json"]), "[]\n");
+        assert_eq!(runs(&store, &["sessions", "restore"]), "");
+        assert_eq!(runs(&store, &["sessions", "restore", "--json"]), "[]\n");
+        assert_eq!(
+            runs(&store, &["sessions", "verify"]),
+            "0 sessions, 0 sound, 0 damaged\n"
+        );
+        assert_eq!(runs(&store, &["sessions", "verify", "--json"]), "[]\n");
+        for verb in ["show", "delete", "restore", "verify"] {
+            let why = "there are no sessions";
+            fails(&store, &["sessions", verb, NOBODY], 3, why);
+        }
+        let made = fs::read_dir(&store).map_or(0, Iterator::count);
+        assert_eq!(made, 0);
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_looked_at_is_not_an_empty_one() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    fails(&file, &["sessions", "list"], 1, "cannot look at");
+    let new = json!({ "method": "session/new", "params": place(json!({})) });
+    let answers = serve(&file, &[new]);
+    assert_eq!(answers[0]["error"]["data"]["error"], "storage_failed");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn a_wrong_command_line_is_told_and_does_nothing() {
+    let root = TempDir::new().unwrap();
+    for (arguments, why) in [
+        (vec!["fnord"], "unrecognized subcommand"),
+        (vec!["serve", "--fnord"], "unexpected argument"),
+        (vec!["serve", "--replay-tail", "0"], "0 is not in 1.."),
+        (vec!["serve", "--max-line", "4095"], "4095 is not in 4096.."),
+        (
+            vec!["serve", "--durability", "x"],
+            "not one of os, turn, each",
+        ),
+        (vec!["sessions"], "Usage: rejoin sessions"),
+        (vec!["sessions", "show"], "<ID>"),
+        (vec!["sessions", "list", "--log-level", "%"], "log level"),
+    ] {
+        assert_eq!(fails(root.path(), &arguments, 2, why), "");
+    }
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn sessions_are_listed_shown_deleted_and_restored() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let id = talk(store, "My name is Ada");
+
+    let listed: Value =
+        serde_json::from_str(&runs(store, &["sessions", "list", "--json"])).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(listed[0]["sessionId"], *id);
+    assert_eq!(listed[0]["title"], "My name is Ada");
+    assert_eq!(listed[0]["prompts"], 1);
+    let line = runs(store, &["sessions", "list"]);
+    assert!(
+        line.starts_with(&id) && line.ends_with("  1 prompt  /w  My name is Ada\n"),
+        "{line}"
+    );
+
+    let shown = runs(store, &["sessions", "show", &id]);
+    assert!(shown.contains("user: My name is Ada"), "{shown}");
+    assert_eq!(
+        runs(store, &["sessions", "list", "--cwd", "/elsewhere"]),
+        ""
+    );
+    assert_eq!(runs(store, &["sessions", "list", "--cwd", "/w/."]), line);
+
+    runs(store, &["sessions", "delete", &id]);
+    assert_eq!(runs(store, &["sessions", "list"]), "");
+    fails(
+        store,
+        &["sessions", "delete", &id],
+        3,
+        "there is no session",
+    );
+    assert!(runs(store, &["sessions", "restore"]).starts_with(&id));
+    runs(store, &["sessions", "restore", &id]);
+    fails(
+        store,
+        &["sessions", "restore", &id],
+        3,
+        "is not in the trash",
+    );
+    assert_eq!(runs(store, &["sessions", "list"]), line);
+    assert_eq!(runs(store, &["sessions", "show", &id]), shown);
+}
+
+#[test]
+fn what_a_session_holds_cannot_move_the_cursor() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "a\u{1b}]0;owned\u{7}b\u{202e}c\rd");
+    for arguments in [vec!["sessions", "list"], vec!["sessions", "show", &id]] {
+        let shown = runs(root.path(), &arguments);
+        let bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!shown.contains(bad), "{shown:?}");
+        assert!(shown.contains("owned"), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "hello");
+    for arguments in [
+        vec!["sessions", "list"],
+        vec!["sessions", "show", &id],
+        vec!["sessions", "verify", "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(root.path(), &arguments).stdout(writer).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+#[test]
+fn a_session_in_use_is_shown_and_not_deleted() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "hello");
+    let log = root.path().join("sessions").join(format!("{id}.jsonl"));
+    let holder = fs::OpenOptions::new().append(true).open(&log).unwrap();
+    holder.lock().unwrap();
+    fails(root.path(), &["sessions", "delete", &id], 4, "is in use");
+    assert!(runs(root.path(), &["sessions", "show", &id]).contains("user: hello"));
+    assert!(log.exists());
+}
+
+#[test]
+fn damage_is_reported_and_left_alone() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "hello");
+    let log = root.path().join("sessions").join(format!("{id}.jsonl"));
+    let mut bytes = fs::read(&log).unwrap();
+    let at = bytes.windows(7).position(|seven| seven == b"\"hello\"");
+    bytes[at.unwrap() + 1] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+
+    let verify = ["sessions", "verify", "--json"];
+    let report = fails(
+        root.path(),
+        &verify,
+        5,
+        "damage was found in 1 of 1 session",
+    );
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report[0]["sound"], false);
+    assert_eq!(report[0]["damage"][0]["line"], 2);
+    let shown = runs(root.path(), &["sessions", "show", &id]);
+    assert!(
+        shown.contains("agent: ") && shown.contains("Damage: line 2"),
+        "{shown}"
+    );
+    assert_eq!(fs::read(&log).unwrap(), bytes);
+}
+
+#[test]
+fn a_tool_call_whose_beginning_is_damaged_is_loaded_as_one() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "/tool");
+    let log = root.path().join("sessions").join(format!("{id}.jsonl"));
+    let text = fs::read_to_string(&log).unwrap();
+    let damaged = text.replacen(r#""tool_call","#, r#""tool_calm","#, 1);
+    fs::write(&log, damaged).unwrap();
+
+    let load = json!({ "method": "session/load", "params": place(json!({ "sessionId": id })) });
+    let lines = serve_all(root.path(), &[load]);
+    let updates = lines.iter().map(|line| &line["params"]["update"]);
+    let calls: Vec<_> = updates
+        .filter(|update| update["toolCallId"].is_string())
+        .map(|update| update["sessionUpdate"].as_str().unwrap())
+        .collect();
+    assert_eq!(calls, ["tool_call", "tool_call_update"]);
+    let damage = &lines.last().unwrap()["result"]["_meta"]["rejoin"]["damage"];
+    assert_eq!(damage.as_array().map(Vec::len), Some(1), "{lines:?}");
+}
+
+/// The commands of the README's conversation by hand, as a shell runs them.
+#[cfg(unix)]
+#[test]
+fn the_conversation_in_the_readme_works() {
+    let readme = include_str!("../../README.md");
+    let start = readme.find("## Talk to it by hand").unwrap();
+    let end = readme.find("## For orchestrators").unwrap();
+    let blocks = readme[start..end].split("```sh\n").skip(1);
+    let blocks: Vec<&str> = blocks
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let [make, talk, look] = blocks[..] else {
+        panic!("{} blocks", blocks.len());
+    };
+    let folder = TempDir::new().unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_rejoin")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = [bin.to_owned()]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
+    // The second command is run twice, as the text says.
+    let script = ["set -eu", make, talk, "echo again", talk, look].join("\n");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .env_remove("REJOIN_STORE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}");
+    let (first, again) = told.split_once("\nagain\n").unwrap();
+    assert!(first.contains("This is the first prompt ") && !first.contains("user_message_chunk"));
+    assert!(again.contains("user_message_chunk") && again.contains("This is prompt 2 of "));
+    assert!(again.contains("user: My name is Ada") && again.contains(r#""kind":"end""#));
+}
+
+#[test]
+fn the_demo_shows_that_all_came_back() {
+    let root = TempDir::new().unwrap();
+    let kept = root.path().join("kept");
+    let shown = runs(root.path(), &["demo", "--keep", kept.to_str().unwrap()]);
+    assert!(
+        shown.contains("   EQUAL: all 17 entries came back"),
+        "{shown}"
+    );
+    assert!(!shown.contains('\u{1b}'), "colours without a terminal");
+    assert_eq!(
+        runs(&kept, &["sessions", "verify"]),
+        "1 session, 1 sound, 0 damaged\n"
+    );
+}

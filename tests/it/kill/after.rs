@@ -1,0 +1,127 @@
+//! What must hold after a kill: in the logs as they lie there, and of what the next process makes
+//! of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rejoin::record::Kind;
+use rejoin::store::{Durability, Store, StoreError};
+use rejoin::sys::Sys;
+
+use crate::support::sessions::logged::Logged;
+use crate::support::sessions::random::Random;
+use crate::support::sessions::seen::{Asked, Seen};
+use crate::support::sessions::view;
+
+use super::process::Process;
+
+/// Checks that the logs hold all that was seen, before anybody opens them again. Afterwards the
+/// sessions are as the logs have them.
+pub(super) fn check_logs(folder: &Path, sessions: &mut BTreeMap<String, Seen>) {
+    let store = store(folder);
+    sessions.retain(|id, seen| {
+        let logged = match Logged::read(&store, id) {
+            Ok(logged) => logged,
+            Err(StoreError::NotFound { .. }) if seen.deleted || seen.is_asked(&Asked::Delete) => {
+                return false;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert!(!seen.deleted, "deleted, and still there: {id}");
+        let held = logged.holds(&seen.events, true).unwrap();
+        assert_eq!(held.untold, 0);
+        if held.told.len() == seen.events.len() {
+            view::is_prefix(&seen.shown, &logged.shown).unwrap();
+        }
+        view::is_prefix(&held.shown(), &logged.shown).unwrap();
+        seen.adopt(logged.events(), logged.shown);
+        true
+    });
+}
+
+/// Runs `sessions verify`, which must find nothing.
+pub(super) fn verify(folder: &Path) {
+    let verify = Command::new(env!("CARGO_BIN_EXE_rejoin"))
+        .args(["--store".as_ref(), folder.as_os_str()])
+        .args(["sessions", "verify"])
+        .output()
+        .unwrap();
+    assert!(verify.status.success(), "{verify:?}");
+}
+
+/// Goes on with every session in a new process, and checks what it shows.
+pub(super) fn look(
+    process: &mut Process,
+    folder: &Path,
+    sessions: &mut BTreeMap<String, Seen>,
+    random: &mut Random,
+) {
+    let client = &mut process.client;
+    client.seen = std::mem::take(sessions);
+    let ids: Vec<String> = client.seen.keys().cloned().collect();
+    for id in &ids {
+        let before = std::fs::read(log(folder, id)).unwrap();
+        let known = client.seen[id].events.len();
+        let first = if random.once_in(3) {
+            Asked::Resume
+        } else {
+            Asked::Load
+        };
+        client.ask(id, first).unwrap().unwrap();
+        let opened = std::fs::read(log(folder, id)).unwrap();
+        let logged = Logged::read(&store(folder), id).unwrap();
+        check_recovery(&before, &opened, &logged, known);
+
+        client
+            .seen
+            .get_mut(id)
+            .unwrap()
+            .adopt(logged.events(), logged.shown);
+        for _ in 0..2 {
+            client.ask(id, Asked::Load).unwrap().unwrap();
+        }
+        let unchanged = std::fs::read(log(folder, id)).unwrap();
+        assert!(opened == unchanged, "loading changes nothing");
+        let seen = &client.seen[id];
+        assert_eq!(seen.replays[0].lines, seen.replays[1].lines);
+        let shown = view::entries(&Logged::read(&store(folder), id).unwrap().shown);
+        assert_eq!(view::entries(&seen.shown), shown);
+        assert_eq!(view::open_calls(&seen.shown), [""; 0]);
+
+        let events = seen.events.len();
+        let answer = client.ask(id, Asked::text("Do you remember?")).unwrap();
+        assert_eq!(answer.unwrap()["stopReason"], "end_turn");
+        let seen = &client.seen[id];
+        assert!(seen.events.len() > events + 2, "it says something");
+        let logged = Logged::read(&store(folder), id).unwrap();
+        assert_eq!(logged.holds(&seen.events, false).unwrap().behind, 0);
+    }
+}
+
+/// Checks what opening a log has changed: what was whole is as it was, and nothing came but the
+/// end of what was open.
+fn check_recovery(before: &[u8], opened: &[u8], logged: &Logged, known: usize) {
+    let whole = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+    assert!(opened.starts_with(&before[..whole]), "whole lines stay");
+    assert!(logged.scan.damage.is_empty() && logged.scan.torn.is_none());
+    assert!(!logged.scan.turn_open);
+    let added = &logged.records[known..];
+    let Some((end, updates)) = added.split_last() else {
+        return;
+    };
+    assert_eq!(end.0, Kind::End);
+    assert!(end.1.contains("interrupted"), "{end:?}");
+    for (kind, update) in updates {
+        assert_eq!(*kind, Kind::Update);
+        assert!(update.contains(r#""status":"failed""#), "{update}");
+    }
+}
+
+fn store(folder: &Path) -> Store {
+    Store::open(folder, Sys::real(), Durability::Os).unwrap()
+}
+
+fn log(folder: &Path, id: &str) -> PathBuf {
+    folder.join("sessions").join(format!("{id}.jsonl"))
+}

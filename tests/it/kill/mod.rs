@@ -1,0 +1,66 @@
+//! The real program, killed at random moments: everything that its client had received comes back.
+//!
+//! A case is one store on which the program is started, driven and killed several times in a row.
+//! It is a function of its seed, but for the moment of the kill, which depends on how fast the
+//! program is. `KILL_SEED` repeats one case; `RUN_SLOW_TESTS` runs at least 200 kills.
+
+mod after;
+mod process;
+mod script;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::support::env;
+use crate::support::sessions::random::Random;
+use process::{Kill, Modes, Process};
+use script::Script;
+
+/// How often the program is killed on one store.
+const KILLS: usize = 4;
+
+/// The most that a script asks for before it is killed anyway.
+const STEPS: usize = 40;
+
+#[test]
+fn kill_minus_nine_loses_nothing_that_was_received() {
+    if let Some(seed) = env::number("KILL_SEED") {
+        return case(seed);
+    }
+    let cases = if env::slow() { 50 } else { 2 };
+    for seed in 0..cases {
+        let run = catch_unwind(AssertUnwindSafe(|| case(seed)));
+        if let Err(failure) = run {
+            eprintln!("repeat it with KILL_SEED={seed}");
+            resume_unwind(failure);
+        }
+    }
+}
+
+/// Several lives on one store, each but the last ended by a kill.
+fn case(seed: u64) {
+    let mut random = Random::of(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let mut sessions = BTreeMap::new();
+    for _ in 0..KILLS {
+        let modes = Modes::any(&mut random);
+        let kill = Kill::any(&mut random);
+        // The first bytes are those of looking at what is there.
+        let mut process = Process::start(folder.path(), modes);
+        after::look(&mut process, folder.path(), &mut sessions, &mut random);
+        process.kill_after(&kill);
+        let mut script = Script::new(&mut random);
+        for step in 0..STEPS {
+            if script.step(&mut process.client).is_none() || kill.is_due(step) {
+                break;
+            }
+        }
+        sessions = process.kill();
+        after::check_logs(folder.path(), &mut sessions);
+        after::verify(folder.path());
+    }
+    let mut process = Process::start(folder.path(), Modes::any(&mut random));
+    after::look(&mut process, folder.path(), &mut sessions, &mut random);
+    process.leave();
+    after::verify(folder.path());
+}

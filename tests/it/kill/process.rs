@@ -1,0 +1,128 @@
+//! The program as a child process, with a kill that comes by itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::support::sessions::client::{Client, lines};
+use crate::support::sessions::random::Random;
+use crate::support::sessions::seen::Seen;
+
+/// When to kill.
+#[derive(Clone, Debug)]
+pub(super) enum Kill {
+    /// When so many bytes more have come.
+    Bytes(usize),
+    /// As soon as this step's request is written.
+    Step(usize),
+}
+
+impl Kill {
+    /// Any moment: mostly an early one, sometimes in the middle of much.
+    pub(super) fn any(random: &mut Random) -> Self {
+        if random.once_in(4) {
+            Self::Step(random.below(16))
+        } else {
+            let bits = 4 + random.below(16);
+            Self::Bytes(random.below(1 << bits))
+        }
+    }
+
+    /// Whether it is to happen right behind this step.
+    pub(super) fn is_due(&self, step: usize) -> bool {
+        matches!(self, Self::Step(at) if *at == step)
+    }
+}
+
+/// How the program is started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Modes {
+    durability: &'static str,
+    replay: &'static str,
+    /// How much is read at once.
+    block: usize,
+}
+
+impl Modes {
+    pub(super) fn any(random: &mut Random) -> Self {
+        Self {
+            durability: random.one_of(&["os", "turn", "each"]),
+            replay: random.one_of(&["merged", "exact"]),
+            block: random.one_of(&[16, 500, 4096, 64 * 1024]),
+        }
+    }
+}
+
+/// The program at work.
+pub(super) struct Process {
+    pub(super) client: Client,
+    child: Arc<Mutex<Child>>,
+    /// Bytes received so far, and at how many of them the kill comes.
+    received: Arc<AtomicUsize>,
+    limit: Arc<AtomicUsize>,
+}
+
+impl Process {
+    /// Starts the program and says hello.
+    pub(super) fn start(store: &Path, modes: Modes) -> Self {
+        let mut child = program(store)
+            .args(["--durability", modes.durability, "--replay", modes.replay])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = child.stdout.take().unwrap();
+        let child = Arc::new(Mutex::new(child));
+        let received = Arc::new(AtomicUsize::new(0));
+        let limit = Arc::new(AtomicUsize::new(usize::MAX));
+        let (victim, count, due) = (child.clone(), received.clone(), limit.clone());
+        let lines = lines(output, modes.block, move |total| {
+            count.store(total, Ordering::Relaxed);
+            if total >= due.load(Ordering::Relaxed) {
+                victim.lock().unwrap().kill().unwrap();
+            }
+        });
+        let mut client = Client::new(input, lines);
+        client.initialize().unwrap().unwrap();
+        Self {
+            client,
+            child,
+            received,
+            limit,
+        }
+    }
+
+    /// Sees to it that the kill comes when so many bytes more are received.
+    pub(super) fn kill_after(&self, kill: &Kill) {
+        if let Kill::Bytes(bytes) = kill {
+            let limit = self.received.load(Ordering::Relaxed) + bytes;
+            self.limit.store(limit, Ordering::Relaxed);
+        }
+    }
+
+    /// Kills it, if that did not happen yet, and takes what had left it. Answers with what was
+    /// seen of each session.
+    pub(super) fn kill(mut self) -> BTreeMap<String, Seen> {
+        self.child.lock().unwrap().kill().unwrap();
+        self.client.drain();
+        self.child.lock().unwrap().wait().unwrap();
+        self.client.seen
+    }
+
+    /// Lets it end by itself.
+    pub(super) fn leave(mut self) {
+        self.client.leave();
+        assert!(self.child.lock().unwrap().wait().unwrap().success());
+    }
+}
+
+/// The program as an agent on this store.
+fn program(store: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    command.arg("serve").arg("--store").arg(store);
+    command
+}

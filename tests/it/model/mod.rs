@@ -1,0 +1,3 @@
+//! What sessions promise, held against whatever may happen to them.
+
+mod order;

@@ -1,0 +1,297 @@
+//! The folder of sessions: names, rights, the trash.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rejoin::record::Kind;
+use rejoin::store::{Durability, Store, StoreError};
+use rejoin::sys::disk::FileInfo;
+use rejoin::sys::sim::{Fault, SimDisk, Tail};
+use rejoin::sys::{Disk, DiskFile, SessionId, Sys};
+
+use super::support::*;
+
+fn other() -> SessionId {
+    SessionId::parse("sess_01902f3c-7b1e-7c3a-8f00-000000000002").unwrap()
+}
+
+#[test]
+fn strays_are_passed_over() {
+    let disk = SimDisk::new();
+    let name = |name: &str| root().join("sessions").join(name);
+    for stray in [
+        ".DS_Store".to_owned(),
+        "notes.txt".to_owned(),
+        format!("{}.jsonl~", id()),
+        format!("{}.JSONL", id()),
+        format!("{}.jsonl", id().as_str().to_uppercase()),
+        "sess_67e55044-10b1-426f-9247-bb680e5fe0c8.jsonl".to_owned(),
+    ] {
+        disk.put(&name(&stray), b"x");
+    }
+    let store = store(&disk);
+    assert_eq!(store.ids().unwrap(), []);
+    drop(store.create(&id(), &header()).unwrap());
+    disk.put(&name(&format!("{}.jsonl", other())), b"");
+    assert_eq!(store.ids().unwrap(), [id(), other()]);
+    assert!(store.exists(&id()));
+    assert_eq!(store.len_of(&other()).unwrap(), Some(0));
+}
+
+#[test]
+fn what_is_not_there_is_not_found_and_not_made() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    for error in [
+        store.read(&id()).map(drop).unwrap_err(),
+        store.open_log(&id()).map(drop).unwrap_err(),
+        store.restore(&id()).unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
+    }
+    assert!(!store.exists(&id()));
+    assert_eq!(store.len_of(&id()).unwrap(), None);
+    assert!(!store.trash(&id()).unwrap());
+    assert_eq!(disk.files(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_session_is_made_once() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let log = store.create(&id(), &header()).unwrap();
+    let exists = store.create(&id(), &header()).unwrap_err();
+    assert!(matches!(exists, StoreError::Exists { .. }));
+    drop(log);
+    let exists = store.create(&id(), &header()).unwrap_err();
+    assert!(matches!(exists, StoreError::Exists { .. }));
+    let wrong = store.create(&other(), &header()).unwrap_err();
+    assert!(matches!(wrong, StoreError::WrongId { .. }));
+    assert_eq!(read(&store).len(), 1);
+}
+
+#[test]
+fn the_trash_gives_back_what_was_deleted_last() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let mut first = store.create(&id(), &header()).unwrap();
+    assert!(matches!(
+        store.trash(&id()).unwrap_err(),
+        StoreError::InUse { .. }
+    ));
+    add(&mut first, Kind::Prompt, PROMPT).unwrap();
+    first.trash().unwrap();
+    assert!(!store.exists(&id()));
+    assert!(!store.trash(&id()).unwrap(), "it is gone already");
+    drop(store.create(&id(), &header()).unwrap());
+    assert!(store.trash(&id()).unwrap());
+    let trashed = store.trashed().unwrap();
+    assert_eq!(trashed.len(), 2);
+    assert!(trashed[0].at < trashed[1].at);
+
+    store.restore(&id()).unwrap();
+    assert_eq!(read(&store).len(), 1);
+    assert!(matches!(
+        store.restore(&id()).unwrap_err(),
+        StoreError::Exists { .. }
+    ));
+    assert!(store.trash(&id()).unwrap());
+    assert_eq!(store.trashed().unwrap().len(), 2);
+    let held = root().join("open");
+    assert!(!disk.files().iter().any(|path| path.starts_with(&held)));
+}
+
+#[test]
+fn a_log_whose_file_was_replaced_by_hand_leaves_the_new_one_alone() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let log = store.create(&id(), &header()).unwrap();
+    disk.put(&log_path(), b"by hand");
+    log.trash().unwrap();
+    assert_eq!(disk.bytes(&log_path()), Some(b"by hand".to_vec()));
+}
+
+/// A disk on which somebody else deletes the session just after it was opened for writing.
+#[derive(Debug)]
+struct Racing(SimDisk);
+
+impl Disk for Racing {
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.0.open_append(path)?;
+        let trashed = root().join(format!("trash/{}.1.jsonl", id()));
+        self.0.rename(path, &trashed)?;
+        Ok(file)
+    }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir_all(path)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.0.create_new(path)
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.0.open_read(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_file(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.sync_dir(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.0.list(path)
+    }
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        self.0.info(path)
+    }
+    fn native_path(&self, path: &Path) -> Option<PathBuf> {
+        self.0.native_path(path)
+    }
+}
+
+#[test]
+fn a_session_deleted_while_it_is_opened_is_not_written_to() {
+    let disk = SimDisk::new();
+    let content = sample().concat();
+    disk.put(&log_path(), &content);
+    let sys = Sys {
+        disk: Arc::new(Racing(disk.clone())),
+        ..disk.sys()
+    };
+    let store = Store::open(root(), sys, Durability::Turn).unwrap();
+    let error = store.open_log(&id()).unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
+    assert_eq!(trash(&disk).pop().unwrap().1, content);
+    assert_eq!(disk.files().len(), 1, "nor is a hint left");
+}
+
+#[test]
+fn the_trash_is_emptied_by_age() {
+    let disk = SimDisk::new();
+    let name = |ms: i64| root().join(format!("trash/{}.{ms}.jsonl", id()));
+    let torn = |ms: i64| root().join(format!("trash/{}.torn-7-{ms}", id()));
+    let stray = root().join("trash/keep.txt");
+    let now = disk.sys().clock.now().as_millis();
+    for path in [name(now - 5000), torn(now - 5000), name(now), torn(now)] {
+        disk.put(&path, b"x");
+    }
+    disk.put(&stray, b"x");
+    let store = store(&disk);
+    assert_eq!(store.empty_trash(10_000).unwrap(), 0);
+    assert_eq!(store.empty_trash(u64::MAX).unwrap(), 0);
+    assert_eq!(store.empty_trash(1000).unwrap(), 2);
+    assert_eq!(disk.files(), [stray, name(now), torn(now)]);
+}
+
+#[test]
+fn deleting_and_restoring_never_lose_a_session() {
+    let disk = SimDisk::new();
+    let fresh = store(&disk);
+    drop(fresh.create(&id(), &header()).unwrap());
+    let start = disk.power_cut(Tail::Lost);
+    let run = |disk: &SimDisk| {
+        let store = store(disk);
+        let deleted = store.trash(&id()).map(drop);
+        let restored = store.restore(&id());
+        (deleted, restored)
+    };
+    let counting = start.crash();
+    let (deleted, restored) = run(&counting);
+    deleted.unwrap();
+    restored.unwrap();
+    let first = {
+        let disk = start.crash();
+        store(&disk);
+        disk.operations()
+    };
+    for n in first..counting.operations() {
+        for fault in [
+            Fault::Error(ErrorKind::Other),
+            Fault::Sync(ErrorKind::Other),
+        ] {
+            let disk = start.crash();
+            disk.fail_at(n, fault);
+            run(&disk).1.ok();
+            for after in [disk.crash(), disk.power_cut(Tail::Lost)] {
+                let store = store(&after);
+                if !store.exists(&id()) {
+                    store.restore(&id()).unwrap();
+                }
+                assert_eq!(read(&store).len(), 1, "operation {n}, {fault:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_store_survives_a_power_cut_with_its_first_session() {
+    for durability in [Durability::Turn, Durability::Each] {
+        let disk = SimDisk::new();
+        let store = store_with(&disk, durability);
+        drop(store.create(&id(), &header()).unwrap());
+        let after = disk.power_cut(Tail::Lost);
+        assert_eq!(read(&self::store(&after)).len(), 1);
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_made_is_an_error() {
+    let disk = SimDisk::new();
+    disk.put(Path::new("/data"), b"a file");
+    let error = Store::open(root(), disk.sys(), Durability::Turn).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.starts_with("cannot make the folder /data/rejoin/sessions: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn works_on_the_real_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("deep/rejoin");
+    let store = Store::open(&root, Sys::real(), Durability::Turn).unwrap();
+    let second = Store::open(&root, Sys::real(), Durability::Turn).unwrap();
+    let mut log = store.create(&id(), &header()).unwrap();
+    add(&mut log, Kind::Prompt, PROMPT).unwrap();
+    let error = second.open_log(&id()).unwrap_err();
+    let pid = std::process::id();
+    assert!(error.to_string().contains(&pid.to_string()), "{error}");
+    assert_eq!(read(&second).len(), 2);
+    drop(log);
+    let opened = second.open_log(&id()).unwrap();
+    assert_eq!(opened.scan.records, 3);
+    opened.log.trash().unwrap();
+    assert!(!store.exists(&id()));
+    store.restore(&id()).unwrap();
+    assert_eq!(read(&store)[2].payload, INTERRUPTED);
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_look() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("rejoin");
+    let store = Store::open(&root, Sys::real(), Durability::Turn).unwrap();
+    let log = root.join(format!("sessions/{}.jsonl", id()));
+    drop(store.create(&id(), &header()).unwrap());
+    let sys = Sys::real();
+    sys.disk.open_append(&log).unwrap().append(b"torn").unwrap();
+    let opened = store.open_log(&id()).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for folder in ["", "sessions", "trash", "open"] {
+        assert_eq!(mode(&root.join(folder)), 0o700, "{folder}");
+    }
+    for file in [
+        log,
+        root.join(format!("open/{}", id())),
+        opened.kept_aside.unwrap(),
+    ] {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}

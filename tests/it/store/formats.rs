@@ -1,0 +1,153 @@
+//! Files of every version of the format, as they were written then.
+
+use std::path::Path;
+
+use rejoin::record::Kind;
+use rejoin::store::Store;
+use rejoin::sys::SessionId;
+use rejoin::sys::sim::SimDisk;
+use serde_json::{Value, json};
+
+use super::support::*;
+
+fn v1() -> (SimDisk, Store, SessionId, Vec<u8>) {
+    let id = SessionId::parse("sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07").unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats/v1");
+    let content = std::fs::read(folder.join(format!("{id}.jsonl"))).unwrap();
+    let disk = SimDisk::new();
+    disk.put(&root().join(format!("sessions/{id}.jsonl")), &content);
+    let store = store(&disk);
+    (disk, store, id, content)
+}
+
+#[test]
+fn version_1_scans() {
+    let (_disk, store, id, content) = v1();
+    let scan = store.read(&id).unwrap().scan().unwrap();
+    let header = serde_json::to_value(&scan.header).unwrap();
+    assert_eq!(
+        header,
+        json!({
+            "format": 1,
+            "sessionId": id.as_str(),
+            "cwd": "/home/ada/engine",
+            "additionalDirectories": ["/home/ada/notes"],
+            "mcpServers": [{
+                "name": "files",
+                "type": "stdio",
+                "target": "/usr/bin/mcp-files",
+                "secrets": ["API_TOKEN"],
+            }],
+            "client": {"name": "zed", "version": "0.210.0"},
+            "engine": {"name": "local", "version": "0.1.0"},
+            "protocolVersion": 1,
+        })
+    );
+    assert_eq!(scan.place.cwd, "/home/ada/engine-2");
+    assert_eq!(scan.place.additional_directories, [""; 0]);
+    assert_eq!(scan.place.mcp_servers, []);
+    assert_eq!((scan.records, scan.next_seq), (23, 23));
+    assert_eq!(scan.end, content.len() as u64);
+    assert_eq!(scan.prompts.len(), 5);
+    assert!(!scan.turn_open);
+    assert!(!scan.unterminated);
+    assert_eq!((scan.torn, scan.damage), (None, vec![]));
+    let last = scan.last_prompt_at.as_deref();
+    assert_eq!(last, Some("2026-11-21T08:33:20.018Z"));
+    let first: Value = serde_json::from_str(&scan.first_prompt.unwrap()).unwrap();
+    let text = "What does the engine do?\r\n\tIn one line — please 🙂";
+    assert_eq!(first["prompt"][0]["text"], text);
+}
+
+#[test]
+fn version_1_reads_record_by_record() {
+    let (_disk, store, id, content) = v1();
+    let mut reader = store.read(&id).unwrap();
+    let records = rest(&mut reader);
+    assert_eq!(reader.damage(), []);
+    let told: Vec<_> = records.iter().map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "0 session",
+            "1 prompt msg_019aa564cd107000800000000000000a: text, resource_link",
+            "2 update: agent_thought_chunk",
+            "3 update: plan",
+            "4 update: agent_message_chunk",
+            "5 update: agent_message_chunk",
+            r#"6 end: {"stopReason":"end_turn"}"#,
+            "7 prompt msg_019aa564cd407000800000000000000b: text, image",
+            "8 update: tool_call in_progress",
+            "9 update: tool_call_update completed",
+            "10 update_params: agent_message_chunk",
+            r#"11 end: {"stopReason":"end_turn"}"#,
+            r#"12 reopen: {"cwd":"/home/ada/engine-2","additionalDirectories":[],"mcpServers":[]}"#,
+            "13 prompt msg_019aa564cd707000800000000000000d: text",
+            "14 update: agent_message_chunk",
+            r#"15 end: {"stopReason":"cancelled"}"#,
+            "16 prompt msg_019aa564cd907000800000000000000e: text",
+            r#"17 end: {"error":{"code":-32603,"message":"it failed, as asked"}}"#,
+            "18 prompt msg_019aa564cda07000800000000000000f: text",
+            "19 update: tool_call",
+            "20 update: tool_call_update in_progress",
+            "21 update: tool_call_update failed",
+            r#"22 end: {"interrupted":"the process ended during this turn"}"#,
+        ]
+    );
+    // Payloads are bytes of the file, not values that were printed again.
+    let text = String::from_utf8(content).unwrap();
+    for (record, line) in records.iter().zip(text.lines()) {
+        let payload = format!("\"payload\":{}}}", record.payload);
+        assert!(line.ends_with(&payload), "{line}");
+    }
+    assert!(
+        records[7]
+            .payload
+            .contains(r#""trace":12345678901234567890"#)
+    );
+    assert!(records[8].payload.contains(r#""n":0.10"#));
+    assert!(records[9].payload.contains(r#""rawOutput":null"#));
+    assert!(records[5].payload.contains(r"patterns.\u0000"));
+    assert!(records[10].payload.contains(r#""_meta":{"rendered":true}"#));
+}
+
+/// A record in a few words.
+fn told(record: &Owned) -> String {
+    let value: Value = serde_json::from_str(&record.payload).unwrap();
+    let (seq, kind) = (record.seq, record.kind.as_str());
+    match record.kind {
+        Kind::Session => format!("{seq} {kind}"),
+        Kind::Prompt => {
+            let blocks = value["prompt"].as_array().unwrap().iter();
+            let types: Vec<_> = blocks
+                .map(|block| block["type"].as_str().unwrap())
+                .collect();
+            let id = record.id.as_deref().unwrap();
+            format!("{seq} {kind} {id}: {}", types.join(", "))
+        }
+        Kind::Update | Kind::UpdateParams => {
+            let update = value.get("update").unwrap_or(&value);
+            let mut told = format!(
+                "{seq} {kind}: {}",
+                update["sessionUpdate"].as_str().unwrap()
+            );
+            if let Some(status) = update["status"].as_str() {
+                told = format!("{told} {status}");
+            }
+            told
+        }
+        _ => format!("{seq} {kind}: {}", record.payload),
+    }
+}
+
+#[test]
+fn version_1_can_be_continued() {
+    let (disk, store, id, content) = v1();
+    let mut opened = store.open_log(&id).unwrap();
+    assert_eq!(opened.scan.end, content.len() as u64, "nothing to recover");
+    assert_eq!(add(&mut opened.log, Kind::Prompt, PROMPT).unwrap(), 23);
+    let path = root().join(format!("sessions/{id}.jsonl"));
+    let after = disk.bytes(&path).unwrap();
+    assert_eq!(after[..content.len()], content);
+    assert_eq!(store.read(&id).unwrap().scan().unwrap().records, 24);
+}

@@ -1,0 +1,13 @@
+//! Sessions on disk: what survives, what is reported, what is left alone.
+
+mod append;
+mod crash;
+mod cut;
+mod damage;
+mod flip;
+mod folder;
+mod formats;
+mod header;
+mod reading;
+mod recovery;
+mod support;
