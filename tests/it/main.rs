@@ -8,6 +8,8 @@ mod transcripts;
 #[cfg(test)]
 mod pipe;
 #[cfg(test)]
+mod sdk_client;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod local_engine;

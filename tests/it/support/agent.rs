@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) const GUARD: Duration = Duration::from_mins(1);
 
 /// A running agent.
-pub(crate) trait Agent {
+pub(crate) trait Agent: Send {
     /// Writes to its input.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Ends its input.

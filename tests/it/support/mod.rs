@@ -2,7 +2,9 @@
 
 pub(crate) mod agent;
 pub(crate) mod conform;
+pub(crate) mod connection;
 pub(crate) mod damage;
+pub(crate) mod expect;
 pub(crate) mod fixture;
 pub(crate) mod json;
 pub(crate) mod memory;
@@ -13,3 +15,4 @@ pub(crate) mod runner;
 pub(crate) mod env;
 pub(crate) mod schema;
 pub(crate) mod sessions;
+pub(crate) mod verbs;

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::agent::{Agent, GUARD, Inbox, Start};
-use super::conform::Watch;
+use super::agent::{GUARD, Start};
+use super::connection::{Came, Connection};
 use super::damage::Files;
+use super::expect::{differs, fit};
 use super::fixture::{Action, Event, Order, Pattern, Script, Step};
 use super::json::Json;
 use super::pattern::Names;
@@ -71,18 +72,6 @@ struct Stage<'a> {
     rewrite: Option<Rewrite>,
 }
 
-struct Connection {
-    agent: Box<dyn Agent>,
-    inbox: Inbox,
-    watch: Watch,
-    /// The beginning of a line that is not whole yet.
-    part: Vec<u8>,
-    /// Came, and did not fit what may come often.
-    ahead: Option<(Vec<u8>, Json)>,
-    /// Whether it was told to end.
-    ending: bool,
-}
-
 impl Stage<'_> {
     fn act(&mut self, steps: &[Step]) -> Result<(), String> {
         let number = steps[0].connection;
@@ -119,21 +108,14 @@ impl Stage<'_> {
     /// The connection of this number, which is made when it is needed.
     fn connection(&mut self, number: usize) -> &mut Connection {
         self.connections.entry(number).or_insert_with(|| {
-            let (agent, output) = (self.start)(self.files.store, &self.args);
-            self.names
-                .set(&format!("pid:{number}"), agent.process().to_string());
-            Connection {
-                agent,
-                inbox: Inbox::new(output),
-                watch: Watch::default(),
-                part: Vec::new(),
-                ahead: None,
-                ending: false,
-            }
+            let connection = Connection::new((self.start)(self.files.store, &self.args));
+            let process = connection.agent.process().to_string();
+            self.names.set(&format!("pid:{number}"), process);
+            connection
         })
     }
 
-    fn take(&mut self, number: usize) -> Result<(Vec<u8>, Json), String> {
+    fn take(&mut self, number: usize) -> Result<Came, String> {
         let within = if self.rewrite.is_some() {
             REWRITING
         } else {
@@ -305,83 +287,6 @@ impl Stage<'_> {
     }
 }
 
-impl Connection {
-    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.part.extend_from_slice(bytes);
-        while let Some(end) = self.part.iter().position(|byte| *byte == b'\n') {
-            self.watch.sent(&self.part[..end]);
-            self.part.drain(..=end);
-        }
-        let sent = self.agent.send(bytes);
-        sent.map_err(|error| format!("cannot be sent: {error}"))
-    }
-
-    fn next(&mut self, within: Duration) -> Result<Option<(Vec<u8>, Json)>, String> {
-        if let Some(ahead) = self.ahead.take() {
-            return Ok(Some(ahead));
-        }
-        let Some(line) = self.inbox.next(within)? else {
-            return Ok(None);
-        };
-        let Some(message) = line.strip_suffix(b"\n") else {
-            return Err(format!("half a line: {}", String::from_utf8_lossy(&line)));
-        };
-        let json = self.watch.received(message);
-        let json = json.map_err(|wrong| format!("{wrong}: {}", String::from_utf8_lossy(&line)))?;
-        Ok(Some((line, json)))
-    }
-
-    fn end_input(&mut self) {
-        let part = std::mem::take(&mut self.part);
-        if !part.is_empty() {
-            self.watch.sent(&part);
-        }
-        self.agent.end_input();
-        self.ending = true;
-    }
-
-    /// Ends the input, if that was not done; nothing may come any more, and nothing be left to
-    /// answer.
-    fn end(mut self) -> Result<(), String> {
-        if !self.ending {
-            self.end_input();
-        }
-        self.inbox.go_on();
-        if let Some((line, _)) = self.next(GUARD)? {
-            return Err(format!("unread: {}", String::from_utf8_lossy(&line)));
-        }
-        let ended = self.agent.wait();
-        ended.map_err(|wrong| format!("{wrong}\nstderr: {}", self.agent.said()))?;
-        match self.watch.unanswered() {
-            open if open.is_empty() => Ok(()),
-            open => Err(format!("never answered: {}", open.join(", "))),
-        }
-    }
-}
-
-fn fit(names: &mut Names, pattern: &Pattern, line: &[u8], json: &Json) -> Result<(), String> {
-    let wrong = match (pattern, json) {
-        (Pattern::Json(Json::Object(members)), Json::Object(found)) => {
-            // Every message has it, and it was looked at already.
-            let other = |(name, _): &&(String, Json)| name != "jsonrpc";
-            let members = members.iter().filter(other).cloned().collect();
-            let found = found.iter().filter(other).cloned().collect();
-            names.check(&Json::Object(members), &Json::Object(found))
-        }
-        (Pattern::Json(pattern), json) => names.check(pattern, json),
-        (Pattern::Raw(pattern), _) => {
-            let line = String::from_utf8_lossy(line);
-            names.check_text(pattern, line.trim_end_matches('\n'))
-        }
-    };
-    wrong.map_err(|wrong| wrong.to_string())
-}
-
-fn differs(pattern: &Pattern, line: &[u8], wrong: &str) -> String {
-    let expected = match pattern {
-        Pattern::Json(json) => json.to_string(),
-        Pattern::Raw(text) => text.clone(),
-    };
-    let line = String::from_utf8_lossy(line);
-    format!("{wrong}\n  expected: {expected}\n       got: {line}")
-}
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;
