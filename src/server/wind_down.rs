@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::session::busy::Busy;
 
 /// How long a cancelled turn may take to end, and an answer to be sent.
-pub(super) const LAST_WORDS: Duration = Duration::from_millis(300);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How long to wait for what does not end by itself.
 #[derive(Clone, Copy, Debug)]

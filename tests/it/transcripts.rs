@@ -18,6 +18,7 @@ macro_rules! for_each_transcript {
                 delete_is_final_and_may_be_repeated,
                 initialize_tells_what_works,
                 nobody_else_may_read_it,
+                resume_during_a_turn,
                 resume_has_the_context_and_replays_nothing,
                 resume_needs_no_mcp_servers,
                 secrets_of_mcp_servers_are_never_written,
@@ -94,6 +95,7 @@ macro_rules! for_each_transcript {
             ],
             errors: [
                 a_relative_folder_is_named,
+                a_session_is_to_be_loaded_first,
                 a_wrong_parameter_is_named,
                 an_unknown_session_is_not_found,
                 nothing_is_served_before_initialize,
