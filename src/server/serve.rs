@@ -17,10 +17,8 @@ use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::house::keep_house;
 use super::v1;
-use super::wind_down::{LAST_WORDS, wind_down};
+use super::wind_down::{AT_LEISURE, IN_A_HURRY, LAST_WORDS, Patience, wind_down};
 
-/// How long turns may go on after the end of input before they are cancelled.
-const GRACE: Duration = Duration::from_millis(400);
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
 
@@ -113,13 +111,14 @@ pub async fn serve(
             agent_client_protocol::on_receive_notification!(),
         )
         .on_close(async move |_| {
-            end(&closing, GRACE).await;
+            end(&closing, AT_LEISURE).await;
             Ok(())
         });
     let connection = agent.connect_to(Lines::new(outgoing, incoming));
     let stopped = async {
         stop.await;
-        end(&registry, Duration::ZERO).await;
+        registry.cancel_all();
+        end(&registry, IN_A_HURRY).await;
         // What was answered last is still on its way through the SDK.
         tokio::time::timeout(LAST_WORDS, wire.answers.all_passed())
             .await
@@ -138,7 +137,7 @@ pub async fn serve(
         () = wire.writer.gone() => {
             tracing::info!("the client no longer reads");
             registry.cancel_all();
-            tokio::time::timeout(LAST_WORDS, registry.busy().idle()).await.ok();
+            tokio::time::timeout(LAST_WORDS, registry.turns().idle()).await.ok();
         }
         () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
         () = keep_house(registry.deps()) => {}
@@ -146,16 +145,11 @@ pub async fn serve(
     Ok(())
 }
 
-/// Ends what is under way: waits for turns a moment, for replays as long as they move.
-async fn end(registry: &Registry, grace: Duration) {
+/// Ends what is under way.
+async fn end(registry: &Registry, patience: Patience) {
     registry.end();
-    wind_down(
-        registry.busy(),
-        registry.replays(),
-        || registry.cancel_all(),
-        grace,
-    )
-    .await;
+    let (requests, turns, replays) = (registry.requests(), registry.turns(), registry.replays());
+    wind_down(requests, turns, replays, || registry.cancel_all(), patience).await;
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there

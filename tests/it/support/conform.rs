@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::json::Json;
 use super::schema::Schema;
 
+/// How much of a line that is too long is looked at, in bytes.
+const START: usize = 4096;
+
 /// What of a connection is still open.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -22,17 +25,21 @@ pub(crate) struct Watch {
 impl Watch {
     /// Takes note of one line that was sent.
     pub(crate) fn sent(&mut self, line: &[u8]) {
-        let message = std::str::from_utf8(line).ok();
-        let message = message.and_then(|text| Json::parse(text).ok());
-        let id = message.as_ref().and_then(|message| message.get("id"));
-        let method = message.as_ref().and_then(|message| message.get("method"));
-        match (id, method) {
-            (Some(id), Some(method)) => {
-                let method = method.text().unwrap_or_default().to_owned();
-                self.open.push((id.to_string(), method));
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        let text = text.trim_start_matches('\u{feff}').trim();
+        let message = Json::parse(text).ok();
+        let member = |name| message.as_ref().and_then(|message| message.get(name));
+        let is_answer = member("result").is_some() || member("error").is_some();
+        // Where a line may be too long to be read, so may its id.
+        let hidden = text.find("\"id\"").is_some_and(|at| at > START);
+        match (member("id"), member("method")) {
+            (Some(id), method) if !hidden && is_id(id) && (method.is_some() || !is_answer) => {
+                let method = method.and_then(Json::text).unwrap_or_default();
+                self.open.push((id.to_string(), method.to_owned()));
             }
-            // A notification.
+            // Nothing that is answered.
             (None, Some(_)) => {}
+            (Some(_), None) if is_answer => {}
             _ => self.unreadable = true,
         }
     }
@@ -114,6 +121,18 @@ impl Watch {
         let open = self.open.iter();
         open.map(|(id, method)| format!("{method} with id {id}"))
             .collect()
+    }
+}
+
+/// Whether an error can be sent under this id.
+fn is_id(id: &Json) -> bool {
+    match id {
+        Json::String(_) => true,
+        Json::Literal(text) => {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            text == "null" || digits.bytes().all(|byte| byte.is_ascii_digit())
+        }
+        Json::Object(_) | Json::Array(_) => false,
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::value::RawValue;
+
 use super::fixture::{Check, Damage};
 use super::json::Json;
 use super::pattern::Names;
@@ -33,7 +35,10 @@ impl<'a> Files<'a> {
     /// Damages the file of a session.
     #[expect(clippy::disallowed_methods, reason = "this is the disk doing harm")]
     pub(crate) fn damage(&mut self, session: &str, damage: &Damage) -> Result<(), String> {
-        let mut bytes = self.read(session)?;
+        let mut bytes = match damage {
+            Damage::Write(_) | Damage::Log { .. } => Vec::new(),
+            _ => self.read(session)?,
+        };
         let mut session = session.to_owned();
         match damage {
             Damage::Append(more) => bytes.extend_from_slice(more),
@@ -55,6 +60,14 @@ impl<'a> Files<'a> {
                 fs::rename(self.path(&session), self.path(name)).map_err(|e| e.to_string())?;
                 session.clone_from(name);
             }
+            Damage::Log { records, count } => {
+                for number in 1..*count {
+                    let id = counted(&session, number);
+                    let bytes = log(records, &session, &id)?;
+                    fs::write(self.path(&id), bytes).map_err(|error| error.to_string())?;
+                }
+                bytes = log(records, &session, &session)?;
+            }
             Damage::Note => {}
         }
         if *damage != Damage::Note {
@@ -62,6 +75,29 @@ impl<'a> Files<'a> {
         }
         self.noted.insert(session, bytes);
         Ok(())
+    }
+
+    /// Removes the index with all that belongs to it.
+    #[expect(clippy::disallowed_methods, reason = "this is somebody else's hand")]
+    pub(crate) fn unindex(&self) -> Result<(), String> {
+        let entries = fs::read_dir(self.store).map_err(|error| error.to_string())?;
+        let mut removed = 0;
+        for entry in entries {
+            let entry = entry.map_err(|error| error.to_string())?;
+            if entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("index.sqlite")
+            {
+                fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
+                removed += 1;
+            }
+        }
+        if removed > 0 {
+            Ok(())
+        } else {
+            Err("there is no index".to_owned())
+        }
     }
 
     /// Checks what is on disk.
@@ -85,15 +121,15 @@ impl<'a> Files<'a> {
                 Ok(_) => Err("there is such a file".to_owned()),
                 Err(_) => Ok(()),
             },
-            Check::Sessions(count) => {
-                // Nobody has made the folder before there is a session.
-                let found = fs::read_dir(self.store.join("sessions")).map_or(0, Iterator::count);
+            Check::Files { folder, count } => {
+                let found = fs::read_dir(self.store.join(folder)).map_or(0, Iterator::count);
                 if found == *count {
                     Ok(())
                 } else {
                     Err(format!("there are {found}"))
                 }
             }
+            Check::Private => private(self.store),
             Check::Nowhere(text) => {
                 let text = names.fill(text)?;
                 nowhere(self.store, text.as_bytes())
@@ -153,6 +189,66 @@ fn partial(record: &Json) -> Json {
         }
         other => other.clone(),
     }
+}
+
+/// The bytes of a log: each record a line of its own with its place, a time and a checksum.
+fn log(records: &[String], named: &str, id: &str) -> Result<Vec<u8>, String> {
+    #[derive(serde::Deserialize)]
+    struct Record<'a> {
+        kind: &'a str,
+        id: Option<&'a str>,
+        #[serde(borrow)]
+        payload: &'a RawValue,
+    }
+    let mut bytes = Vec::new();
+    for (seq, record) in records.iter().enumerate() {
+        let record = record.replace(named, id);
+        let record: Record<'_> = serde_json::from_str(&record).map_err(|e| e.to_string())?;
+        let id = record.id.map(|id| format!(r#""id":"{id}","#));
+        let body = format!(
+            r#""seq":{seq},"at":"2026-01-02T03:04:05.{seq:03}Z","kind":"{}",{}"payload":{}}}"#,
+            record.kind,
+            id.unwrap_or_default(),
+            record.payload
+        );
+        let crc = crc32fast::hash(body.as_bytes());
+        bytes.extend(format!("{{\"crc\":\"{crc:08x}\",{body}\n").into_bytes());
+    }
+    Ok(bytes)
+}
+
+/// An id that ends with digits, so many further on.
+fn counted(id: &str, number: usize) -> String {
+    let digits = number.to_string();
+    format!("{}{digits}", &id[..id.len() - digits.len()])
+}
+
+#[cfg(unix)]
+fn private(folder: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    let check = |path: &Path| -> Result<bool, String> {
+        let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+        let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode == expected {
+            Ok(metadata.is_dir())
+        } else {
+            Err(format!("{} has mode {mode:o}", path.display()))
+        }
+    };
+    check(folder)?;
+    for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if check(&path)? {
+            private(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn private(_: &Path) -> Result<(), String> {
+    Ok(())
 }
 
 fn nowhere(folder: &Path, text: &[u8]) -> Result<(), String> {

@@ -37,6 +37,8 @@ pub(crate) enum Action {
     Happens(Event),
     /// Something happens to a session's file.
     Damage { session: String, damage: Damage },
+    /// The index is gone.
+    Unindex,
     /// Something must be so on disk.
     Check(Check),
 }
@@ -86,6 +88,12 @@ pub(crate) enum Damage {
     /// So many bytes off the end.
     Cut(usize),
     Rename(String),
+    /// So many logs of these records, whole and with right checksums. All but the first have ids
+    /// that count up from the one that is given.
+    Log {
+        records: Vec<String>,
+        count: usize,
+    },
     /// No damage: only remember the bytes.
     Note,
 }
@@ -102,8 +110,10 @@ pub(crate) enum Check {
     Noted(String),
     /// There is no such file.
     Absent(String),
-    /// So many sessions have a file.
-    Sessions(usize),
+    /// A folder of the store has so many files.
+    Files { folder: String, count: usize },
+    /// Nobody else may read what is in the store.
+    Private,
     /// No file of the store has this text in it.
     Nowhere(String),
 }
@@ -126,8 +136,12 @@ impl Script {
                     (Some(Action::Check(Check::Log { records, .. })), Ok(record)) => {
                         records.push(record);
                     }
+                    (Some(Action::Damage { damage, .. }), Ok(_)) => match damage {
+                        Damage::Log { records, .. } => records.push(line.to_owned()),
+                        _ => wrong("this damage takes no records".to_owned()),
+                    },
                     (_, Err(error)) => wrong(error.to_string()),
-                    _ => wrong("a record stands under `== store` or `== log`".to_owned()),
+                    _ => wrong("records stand under `== store`, `== log` or `!log`".to_owned()),
                 }
                 continue;
             }
@@ -213,6 +227,7 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "hang-up" => Event::HangUp,
         "pause" => Event::Pause,
         "go" => Event::Go,
+        "unindex" => return Ok(Action::Unindex),
         "args" => {
             return Ok(Action::Args(
                 rest.split_whitespace().map(str::to_owned).collect(),
@@ -239,6 +254,13 @@ fn damage(verb: &str, rest: &str) -> Result<Action, String> {
         "flip" => Damage::Flip(number(rest.strip_prefix("line ").unwrap_or_default())?),
         "cut" => Damage::Cut(number(rest)?),
         "rename" => Damage::Rename(rest.to_owned()),
+        "log" => Damage::Log {
+            records: Vec::new(),
+            count: match rest.strip_prefix('*') {
+                Some(count) => number(count)?,
+                None => 1,
+            },
+        },
         "note" => Damage::Note,
         _ => return Err(format!("`!{verb}` is no verb")),
     };
@@ -259,7 +281,14 @@ fn check(rest: &str) -> Result<Check, String> {
         },
         "noted" => Check::Noted(session),
         "absent" => Check::Absent(session),
-        "sessions" => Check::Sessions(number(rest)?),
+        "files" => {
+            let (folder, count) = rest.split_once(' ').ok_or("a folder and a number")?;
+            Check::Files {
+                folder: folder.to_owned(),
+                count: number(count)?,
+            }
+        }
+        "private" => Check::Private,
         "nowhere" => Check::Nowhere(rest.to_owned()),
         _ => return Err(format!("`== {what}` is no check")),
     })

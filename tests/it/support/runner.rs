@@ -20,12 +20,13 @@ const REWRITING: Duration = Duration::from_secs(5);
 /// that are expected become those that came.
 pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let script = Script::read(path);
-    let store = tempfile::tempdir().expect("folders can be made");
+    let folder = tempfile::tempdir().expect("folders can be made");
+    let store = folder.path().join("store");
     let mut stage = Stage {
         start,
         args: Vec::new(),
         names: Names::default(),
-        files: Files::new(store.path()),
+        files: Files::new(&store),
         connections: BTreeMap::new(),
         rewrite: rewrite.then(Rewrite::default),
     };
@@ -110,6 +111,7 @@ impl Stage<'_> {
                 let session = self.names.fill(session)?;
                 self.files.damage(&session, damage)
             }
+            Action::Unindex => self.files.unindex(),
             Action::Check(check) => self.files.check(check, &mut self.names),
         }
     }
@@ -220,9 +222,7 @@ impl Stage<'_> {
                 None => Ok(()),
             },
             Event::Eof => {
-                let connection = self.connection(number);
-                connection.agent.end_input();
-                connection.ending = true;
+                self.connection(number).end_input();
                 Ok(())
             }
             Event::Stop => {
@@ -331,16 +331,22 @@ impl Connection {
         Ok(Some((line, json)))
     }
 
+    fn end_input(&mut self) {
+        let part = std::mem::take(&mut self.part);
+        if !part.is_empty() {
+            self.watch.sent(&part);
+        }
+        self.agent.end_input();
+        self.ending = true;
+    }
+
     /// Ends the input, if that was not done; nothing may come any more, and nothing be left to
     /// answer.
     fn end(mut self) -> Result<(), String> {
         if !self.ending {
-            self.agent.end_input();
+            self.end_input();
         }
         self.inbox.go_on();
-        if !self.part.is_empty() {
-            self.watch.sent(&self.part);
-        }
         if let Some((line, _)) = self.next(GUARD)? {
             return Err(format!("unread: {}", String::from_utf8_lossy(&line)));
         }
