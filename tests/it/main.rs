@@ -13,4 +13,6 @@ mod model;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod cli;
