@@ -22,6 +22,9 @@ use super::wind_down::{AT_LEISURE, IN_A_HURRY, LAST_WORDS, Patience, wind_down};
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
 
+/// How long the process may go on after a signal to end.
+const STOPPING: Duration = Duration::from_millis(800);
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -117,13 +120,8 @@ pub async fn serve(
     let connection = agent.connect_to(Lines::new(outgoing, incoming));
     let stopped = async {
         stop.await;
-        registry.cancel_all();
-        end(&registry, IN_A_HURRY).await;
-        // What was answered last is still on its way through the SDK.
-        tokio::time::timeout(LAST_WORDS, wire.answers.all_passed())
-            .await
-            .ok();
-        std::future::poll_fn(|cx| wire.writer.poll_written(cx))
+        // A replay may be far from its end, so no more than this.
+        tokio::time::timeout(STOPPING, last_words(&registry))
             .await
             .ok();
     };
@@ -143,6 +141,18 @@ pub async fn serve(
         () = keep_house(registry.deps()) => {}
     }
     Ok(())
+}
+
+/// Ends the turns, and sees to it that what was answered leaves.
+async fn last_words(registry: &Registry) {
+    registry.cancel_all();
+    end(registry, IN_A_HURRY).await;
+    let wire = &registry.deps().wire;
+    // What was answered last is still on its way through the SDK.
+    wire.answers.all_passed().await;
+    std::future::poll_fn(|cx| wire.writer.poll_written(cx))
+        .await
+        .ok();
 }
 
 /// Ends what is under way.
