@@ -29,6 +29,8 @@ pub(super) struct Actor {
     pub(super) turn: Option<RunningTurn>,
     pub(super) replay: Option<RunningReplay>,
     pub(super) replays: Busy,
+    /// The requests that were answered by the batch that is being performed.
+    pub(super) answered: Vec<BusyGuard>,
     /// The line that is being sent.
     pub(super) line: Vec<u8>,
     /// Told when no request waits.
@@ -99,6 +101,7 @@ impl Actor {
             turn: None,
             replay: None,
             replays,
+            answered: Vec::new(),
             line: Vec::new(),
             barriers: Vec::new(),
             mailbox,
@@ -211,6 +214,7 @@ impl Actor {
                     break;
                 }
             }
+            self.answered.clear();
             batch = match refusal {
                 None => match self.machine.advance() {
                     Some(batch) => batch,

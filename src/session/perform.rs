@@ -80,7 +80,9 @@ impl Actor {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };
-        reply.send(result.map(|done| Answer { done, damage })).await;
+        let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
+        self.answered.push(busy);
+        delivery.await;
     }
 
     fn append(
