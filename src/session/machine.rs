@@ -230,11 +230,14 @@ impl<R> Machine<R> {
             Stage::Nothing => Vec::new(),
             Stage::Opening { was_open } => {
                 self.open = was_open;
+                let mut batch = Vec::new();
+                if !was_open {
+                    // Whoever is next must not find the lock taken.
+                    batch.push(Effect::Release);
+                }
                 let reply = self.replay.take();
-                reply
-                    .map(|reply| Effect::Answer(reply, Err(refusal)))
-                    .into_iter()
-                    .collect()
+                batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
+                batch
             }
             Stage::Prompting => {
                 let turn = self.turn.take();
@@ -390,3 +393,7 @@ impl<R> Machine<R> {
         batch
     }
 }
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,3 +1,4 @@
 //! What sessions promise, held against whatever may happen to them.
 
+mod machine;
 mod order;

@@ -1,0 +1,309 @@
+//! The effects of what happens to a session, in their order.
+
+use super::*;
+
+const CALL: &str = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
+
+/// A session that is open, with nothing going on.
+fn opened() -> Machine<&'static str> {
+    let mut machine = Machine::default();
+    let effects = told(machine.request(Request::New("new", place())));
+    assert_eq!(effects, "create, answer new: Created, announce");
+    assert!(machine.advance().is_none());
+    machine
+}
+
+fn place() -> Place {
+    Place {
+        cwd: "/w".to_owned(),
+        additional_directories: Vec::new(),
+        mcp_servers: Vec::new(),
+    }
+}
+
+fn prompt(reply: &'static str) -> Request<&'static str> {
+    Request::Prompt {
+        reply,
+        message_id: "m".to_owned(),
+        params: "{}".to_owned(),
+    }
+}
+
+fn failed() -> Refusal {
+    Refusal::Storage("no space".to_owned())
+}
+
+/// Performs a batch, and what the machine makes of it, on paper.
+#[track_caller]
+fn done(machine: &mut Machine<&'static str>, batch: Batch<&'static str>) -> String {
+    let mut all = batch;
+    while let Some(next) = machine.advance() {
+        all.extend(next);
+    }
+    told(all)
+}
+
+/// Effects in words.
+fn told(batch: Batch<&'static str>) -> String {
+    let words = batch.into_iter().map(|effect| match effect {
+        Effect::Create(_) => "create".to_owned(),
+        Effect::Open(_) => "open".to_owned(),
+        Effect::Check => "check".to_owned(),
+        Effect::Claim => "claim".to_owned(),
+        Effect::Mend => "mend".to_owned(),
+        Effect::Reopened => "reopened".to_owned(),
+        Effect::Append { kind, sync, .. } => match sync {
+            Sync::Buffered => format!("append {}", kind.as_str()),
+            Sync::Turn => format!("append {} and sync", kind.as_str()),
+        },
+        Effect::Send(_) => "send".to_owned(),
+        Effect::Begin { .. } => "begin".to_owned(),
+        Effect::CancelTurn => "cancel".to_owned(),
+        Effect::Replay => "replay".to_owned(),
+        Effect::CatchUp => "catch up".to_owned(),
+        Effect::SendHeld => "send held".to_owned(),
+        Effect::Announce => "announce".to_owned(),
+        Effect::Answer(reply, Ok(done)) => format!("answer {reply}: {done:?}"),
+        Effect::Answer(reply, Err(refusal)) => format!("refuse {reply}: {refusal}"),
+        Effect::Release => "release".to_owned(),
+        Effect::Trash => "trash".to_owned(),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Asks for something, and performs all that comes of it.
+macro_rules! effects {
+    ($machine:expr, $call:ident($($argument:expr),*)) => {{
+        let batch = $machine.$call($($argument),*);
+        done(&mut $machine, batch)
+    }};
+}
+
+#[test]
+fn a_prompt_is_logged_before_the_engine_sees_it_and_an_update_before_the_client_does() {
+    let mut machine = opened();
+    let begun = effects!(machine, request(prompt("p")));
+    assert_eq!(begun, "claim, reopened, append prompt, begin");
+    assert_eq!(
+        effects!(machine, update("{}".to_owned())),
+        "append update, send"
+    );
+    let ended = effects!(machine, finished(Ok(StopReason::EndTurn)));
+    assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
+    assert_eq!(effects!(machine, update("late".to_owned())), "");
+    assert_eq!(effects!(machine, finished(Ok(StopReason::EndTurn))), "");
+}
+
+#[test]
+fn a_second_prompt_is_refused_and_leaves_the_first_alone() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    let second = effects!(machine, request(prompt("q")));
+    assert_eq!(
+        second,
+        "refuse q: there is already an active prompt execution"
+    );
+    assert_eq!(
+        effects!(machine, update("{}".to_owned())),
+        "append update, send"
+    );
+}
+
+#[test]
+fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
+    let failure = TurnError {
+        code: -32603,
+        message: "broken".to_owned(),
+    };
+    for (cancelled, result, expected) in [
+        (
+            false,
+            Ok(StopReason::EndTurn),
+            "append end and sync, answer p: Stopped(EndTurn)",
+        ),
+        (
+            true,
+            Ok(StopReason::EndTurn),
+            "append update, send, append end and sync, answer p: Stopped(Cancelled)",
+        ),
+        (
+            true,
+            Err(failure.clone()),
+            "append update, send, append end and sync, answer p: Stopped(Cancelled)",
+        ),
+        (
+            false,
+            Err(failure),
+            "append update, send, append end and sync, refuse p: broken",
+        ),
+    ] {
+        let mut machine = opened();
+        effects!(machine, request(prompt("p")));
+        effects!(machine, update(CALL.to_owned()));
+        if cancelled {
+            assert_eq!(effects!(machine, request(Request::Cancel)), "cancel");
+            assert_eq!(
+                effects!(machine, request(Request::Cancel)),
+                "",
+                "once is enough"
+            );
+        }
+        assert_eq!(effects!(machine, finished(result)), expected);
+    }
+}
+
+#[test]
+fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    let load = effects!(machine, request(Request::Load("l", place())));
+    assert_eq!(load, "open, mend, replay");
+    assert_eq!(machine.replaying(), Some(&"l"));
+    assert_eq!(effects!(machine, update("{}".to_owned())), "append update");
+    let ended = effects!(machine, finished(Ok(StopReason::EndTurn)));
+    assert_eq!(ended, "append end and sync");
+    assert_eq!(effects!(machine, request(prompt("q"))), "");
+    let replayed = effects!(machine, replayed(Ok(())));
+    assert_eq!(
+        replayed,
+        "catch up, announce, answer l: Loaded, answer p: Stopped(EndTurn), \
+         claim, reopened, append prompt, begin"
+    );
+}
+
+#[test]
+fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
+    for early in [true, false] {
+        let mut machine = opened();
+        effects!(machine, request(prompt("p")));
+        effects!(machine, request(Request::Load("l", place())));
+        effects!(machine, update("{}".to_owned()));
+        effects!(machine, finished(Ok(StopReason::EndTurn)));
+        if early {
+            let broken = effects!(machine, replayed(Err(Refusal::Cancelled)));
+            assert_eq!(
+                broken,
+                "refuse l: the request was cancelled, send held, answer p: Stopped(EndTurn)"
+            );
+        } else {
+            // The actor refuses the load by itself, since its answer was in the batch.
+            machine.replayed(Ok(()));
+            let broken = effects!(machine, failed(failed()));
+            assert_eq!(broken, "send held, answer p: Stopped(EndTurn)");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_served() {
+    let mut machine = opened();
+    machine.request(prompt("p"));
+    assert_eq!(effects!(machine, failed(failed())), "refuse p: no space");
+    let next = effects!(machine, request(prompt("q")));
+    assert_eq!(next, "claim, reopened, append prompt, begin");
+}
+
+#[test]
+fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    machine.update("{}".to_owned());
+    assert_eq!(effects!(machine, failed(failed())), "cancel");
+    assert_eq!(
+        effects!(machine, update("{}".to_owned())),
+        "",
+        "no more of it"
+    );
+    let ended = effects!(machine, finished(Ok(StopReason::Cancelled)));
+    assert_eq!(ended, "mend, refuse p: no space");
+}
+
+#[test]
+fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    effects!(machine, request(Request::Load("l", place())));
+    machine.finished(Ok(StopReason::EndTurn));
+    assert_eq!(effects!(machine, failed(failed())), "");
+    let replayed = effects!(machine, replayed(Ok(())));
+    assert_eq!(
+        replayed,
+        "catch up, announce, answer l: Loaded, refuse p: no space"
+    );
+}
+
+#[test]
+fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
+    let mut machine = Machine::default();
+    machine.request(Request::Load("l", place()));
+    assert_eq!(
+        effects!(machine, failed(Refusal::NotFound)),
+        "release, refuse l: session not found"
+    );
+    assert!(machine.is_over());
+    // One that was open stays so.
+    let mut machine = opened();
+    machine.request(Request::Load("l", place()));
+    assert_eq!(effects!(machine, failed(failed())), "refuse l: no space");
+    assert!(!machine.is_over());
+}
+
+#[test]
+fn closing_and_deleting_end_a_turn_first() {
+    for (request, expected) in [
+        (Request::Close("x"), "release, answer x: Closed"),
+        (Request::Delete("x"), "trash, answer x: Deleted"),
+    ] {
+        let mut machine = opened();
+        effects!(machine, request(prompt("p")));
+        assert_eq!(effects!(machine, request(request)), "cancel");
+        assert!(machine.waits());
+        let ended = effects!(machine, finished(Ok(StopReason::Cancelled)));
+        let answered = "append end and sync, answer p: Stopped(Cancelled)";
+        assert_eq!(ended, format!("{answered}, {expected}"));
+        assert!(machine.is_over());
+    }
+}
+
+#[test]
+fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
+    let mut machine = opened();
+    effects!(machine, request(Request::Load("l", place())));
+    assert_eq!(
+        effects!(machine, request(Request::Cancel)),
+        "",
+        "nothing runs"
+    );
+    effects!(machine, request(prompt("p")));
+    assert_eq!(effects!(machine, request(Request::Cancel)), "");
+    let replayed = effects!(machine, replayed(Ok(())));
+    assert_eq!(
+        replayed,
+        "catch up, announce, answer l: Loaded, claim, reopened, append prompt, begin, cancel"
+    );
+}
+
+#[test]
+fn what_is_not_open_takes_no_prompt() {
+    let mut machine = opened();
+    effects!(machine, request(Request::Close("c")));
+    let refused = effects!(machine, request(prompt("p")));
+    assert_eq!(
+        refused,
+        "check, refuse p: the session is not open: load or resume it first"
+    );
+    assert_eq!(
+        effects!(machine, request(Request::Close("d"))),
+        "check, answer d: Closed"
+    );
+    let resumed = effects!(machine, request(Request::Resume("r", place())));
+    assert_eq!(resumed, "open, mend, announce, answer r: Resumed");
+}
+
+#[test]
+fn a_deletion_that_fails_leaves_the_session_open() {
+    let mut machine = opened();
+    machine.request(Request::Delete("x"));
+    assert_eq!(effects!(machine, failed(failed())), "");
+    assert!(!machine.is_over());
+}

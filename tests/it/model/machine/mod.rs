@@ -1,0 +1,63 @@
+//! The pure machine, driven by a tiny actor over a log in memory: whatever happens in whatever
+//! order, everybody is answered once, and nothing is said that is not in the log.
+
+mod world;
+
+use proptest::prelude::*;
+
+use crate::support::env;
+use world::{Ask, Say, World};
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug)]
+enum Happens {
+    Asks(Ask),
+    Cancels,
+    Says(Say),
+    Ends(bool),
+    Replayed(bool),
+    /// One of the next effects fails.
+    Fails(usize),
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let ask = prop_oneof![
+        3 => Just(Ask::Load),
+        2 => Just(Ask::Resume),
+        6 => Just(Ask::Prompt),
+        2 => Just(Ask::Close),
+        1 => Just(Ask::Delete),
+    ];
+    let say = prop_oneof![Just(Say::Text), Just(Say::Begin), Just(Say::Done)];
+    prop_oneof![
+        8 => ask.prop_map(Happens::Asks),
+        2 => Just(Happens::Cancels),
+        8 => say.prop_map(Happens::Says),
+        3 => prop::bool::weighted(0.8).prop_map(Happens::Ends),
+        4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
+        1 => (0usize..6).prop_map(Happens::Fails),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if env::slow() { 50_000 } else { 1000 }))]
+
+    #[test]
+    fn whatever_happens_everybody_is_answered_and_nothing_is_said_that_is_not_logged(
+        is_new in any::<bool>(),
+        happenings in prop::collection::vec(happens(), 0..60),
+    ) {
+        let mut world = if is_new { World::new() } else { World::with_a_log() };
+        for happening in happenings {
+            match happening {
+                Happens::Asks(ask) => world.ask(ask),
+                Happens::Cancels => world.cancel(),
+                Happens::Says(say) => world.says(say),
+                Happens::Ends(well) => world.ends(well),
+                Happens::Replayed(well) => world.replayed(well),
+                Happens::Fails(effects) => world.fail_in(effects),
+            }
+        }
+        world.come_to_rest();
+    }
+}
