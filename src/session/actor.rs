@@ -51,8 +51,6 @@ pub(super) type Turned = (Box<dyn Conversation>, Result<StopReason, TurnError>);
 /// A replay at work, on a thread of its own.
 #[derive(Debug)]
 pub(super) struct RunningReplay {
-    /// Where the log ended when it started, in bytes. Updates beyond were not sent live.
-    pub(super) from: u64,
     pub(super) task: Option<JoinHandle<Played>>,
     /// The replay itself, when its task is done.
     pub(super) playback: Option<Playback>,

@@ -19,8 +19,11 @@ pub enum Effect<R> {
     /// Make sure that the session exists, without opening it.
     Check,
     /// Make sure that this process may append to the log: lock it if somebody else had it, recover
-    /// it if something could not be written.
+    /// it if something could not be written. The client is sent what recovery appends.
     Claim,
+    /// If something could not be written, try again to recover the log. What cannot be mended now
+    /// is mended by the next [`Claim`](Self::Claim).
+    Mend,
     /// Append the session's new folder, roots and MCP servers, if they differ from the log's.
     Reopened,
     /// Append a record.

@@ -68,6 +68,7 @@ enum Stage {
     Prompting,
     Updating,
     Ending,
+    CatchingUp,
     Trashing { was_open: bool },
 }
 
@@ -173,8 +174,8 @@ impl<R> Machine<R> {
             return Vec::new();
         };
         if let Some(refusal) = turn.broken {
-            // Its end is written when the log is recovered, with the next prompt.
-            return self.answer_turn(turn.reply, Err(refusal), Vec::new());
+            // Its end is written when the log is recovered: now, or with the next prompt.
+            return self.answer_turn(turn.reply, Err(refusal), vec![Effect::Mend]);
         }
         // A client that cancelled is told so, whatever the engine made of it.
         let result = if turn.cancelled {
@@ -212,6 +213,7 @@ impl<R> Machine<R> {
         };
         match result {
             Ok(()) => {
+                self.stage = Stage::CatchingUp;
                 vec![
                     Effect::CatchUp,
                     Effect::Announce,
@@ -252,6 +254,7 @@ impl<R> Machine<R> {
                 }
                 Vec::new()
             }
+            Stage::CatchingUp => vec![Effect::SendHeld],
             Stage::Trashing { was_open } => {
                 self.open = was_open;
                 Vec::new()
@@ -314,7 +317,7 @@ impl<R> Machine<R> {
             was_open: self.open,
         };
         self.open = true;
-        vec![Effect::Open(place)]
+        vec![Effect::Open(place), Effect::Mend]
     }
 
     fn prompt(&mut self, reply: R, message_id: String, params: String) -> Batch<R> {

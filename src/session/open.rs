@@ -37,6 +37,7 @@ impl Actor {
             stale: false,
             broken: false,
             last_offset: None,
+            shown: 0,
         };
         if let Some(store) = &self.deps.store {
             let header = Header {
@@ -55,6 +56,7 @@ impl Actor {
             let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
             seat.history = Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &[]));
             seat.summary.scanned = log.end();
+            seat.shown = log.end();
             seat.hold = Hold::Own(log);
             if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
                 blocking(|| catalog.created(&self.id, &seat.summary, before));
@@ -96,6 +98,7 @@ impl Actor {
             stale: false,
             broken: false,
             last_offset: None,
+            shown: scan.end,
         };
         if let (Hold::Own(_), Some(catalog)) = (&seat.hold, &self.deps.catalog) {
             blocking(|| catalog.opened(&self.id));
@@ -119,19 +122,35 @@ impl Actor {
         }
     }
 
-    pub(super) fn claim(&mut self) -> Result<(), Refusal> {
+    /// Recovers the log if something could not be written, as far as the disk lets us.
+    pub(super) async fn mend(&mut self) {
+        let broken = self.seat.as_ref().is_some_and(|seat| seat.broken);
+        // A turn that is being cancelled is not over.
+        if broken
+            && self.turn.is_none()
+            && let Err(error) = self.claim().await
+        {
+            tracing::warn!(session = %self.id, %error, "the log cannot be mended yet");
+        }
+    }
+
+    pub(super) async fn claim(&mut self) -> Result<(), Refusal> {
         let (Some(seat), Some(store)) = (&mut self.seat, &self.deps.store) else {
             return Ok(());
         };
         match &seat.hold {
             Hold::Memory => return Ok(()),
-            Hold::Own(_) if !seat.broken => return Ok(()),
+            Hold::Own(_) if !seat.broken => return self.send_missed().await,
             Hold::Own(_) | Hold::Shared => {}
         }
         // The old lock must go before the log can be locked and recovered anew.
         seat.hold = Hold::Shared;
         let Opened { log, scan, .. } =
             blocking(|| store.open_log(&self.id)).map_err(|error| storage(&error))?;
+        if !seat.broken {
+            // What somebody else has written is for the next load.
+            seat.shown = log.end();
+        }
         seat.hold = Hold::Own(log);
         seat.broken = false;
         seat.history = Arc::new(SessionHistory::of_log(
@@ -145,6 +164,10 @@ impl Actor {
         seat.stale = true;
         if let Some(catalog) = &self.deps.catalog {
             blocking(|| catalog.opened(&self.id));
+        }
+        // A replay that is on its way comes to it by itself.
+        if self.replay.is_none() {
+            self.send_missed().await?;
         }
         Ok(())
     }
@@ -169,6 +192,7 @@ impl Actor {
                 storage(&error)
             })?;
         seat.summary.scanned = appended.end;
+        seat.shown = appended.end;
         moved(&mut seat.summary, &seat.place);
         seat.recorded = seat.place.clone();
         Ok(())

@@ -28,7 +28,11 @@ impl Actor {
             Effect::Create(place) => self.create(place),
             Effect::Open(place) => self.open(place),
             Effect::Check => self.check(),
-            Effect::Claim => self.claim(),
+            Effect::Claim => self.claim().await,
+            Effect::Mend => {
+                self.mend().await;
+                Ok(())
+            }
             Effect::Reopened => self.reopened(),
             Effect::Append {
                 kind,
@@ -108,6 +112,9 @@ impl Actor {
                     storage(&error)
                 })?;
                 seat.last_offset = Some(appended.offset);
+                if self.replay.is_none() {
+                    seat.shown = appended.end;
+                }
                 seat.summary.scanned = appended.end;
                 if kind == Kind::Prompt {
                     seat.summary.prompts += 1;
@@ -180,10 +187,8 @@ impl Actor {
             let result = playback.play(&mut reader, &writer, &cancelled);
             (playback, result)
         });
-        let from = end.unwrap_or(u64::MAX);
         let busy = self.replays.begin();
         self.replay = Some(RunningReplay {
-            from,
             task: Some(task),
             playback: None,
             _busy: busy,
@@ -195,49 +200,55 @@ impl Actor {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
-        let end = self
-            .seat
-            .as_ref()
-            .and_then(Seat::log_end)
-            .unwrap_or(playback.end);
+        let end = self.seat.as_ref().and_then(Seat::log_end);
         let (id, store) = (self.id.clone(), self.deps.store.clone());
         let writer = self.deps.wire.writer.clone();
         let work = move || {
-            if let (Some(store), true) = (store, playback.end < end) {
+            if let (Some(store), true) = (store, end != Some(playback.end)) {
                 let mut reader = store.read(&id).map_err(|error| storage(&error))?;
                 reader.seek(playback.end);
-                reader.limit(end);
+                // Without the lock, the end is wherever the file ends.
+                if let Some(end) = end {
+                    reader.limit(end);
+                }
                 let never: Arc<dyn Fn() -> bool + Send + std::marker::Sync> = Arc::new(|| false);
                 playback.play(&mut reader, &writer, &never)?;
             }
-            playback.finish(&writer)
+            playback.finish(&writer).map(|()| playback.end)
         };
-        match tokio::task::spawn_blocking(work).await {
-            Ok(result) => result,
-            Err(_) => Err(Refusal::Storage(
-                "the replay failed unexpectedly".to_owned(),
-            )),
+        let played = tokio::task::spawn_blocking(work).await;
+        let played = played
+            .map_err(|_| Refusal::Storage("the replay failed unexpectedly".to_owned()))
+            .flatten()?;
+        if let Some(seat) = &mut self.seat {
+            seat.shown = end.unwrap_or(played);
         }
+        Ok(())
     }
 
     async fn send_held(&mut self) -> Result<(), Refusal> {
-        let Some(replay) = self.replay.take() else {
+        self.replay = None;
+        self.send_missed().await
+    }
+
+    /// Sends the updates that are in the log and that the client was never sent, as they would
+    /// have been sent live.
+    pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
+        let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
             return Ok(());
         };
-        let (Some(store), Some(end)) =
-            (&self.deps.store, self.seat.as_ref().and_then(Seat::log_end))
-        else {
+        let Some(end) = seat.log_end().filter(|end| seat.shown < *end) else {
             return Ok(());
         };
-        if replay.from >= end {
-            return Ok(());
-        }
         let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
-        reader.seek(replay.from);
+        reader.seek(seat.shown);
         reader.limit(end);
         while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
             if entry.record.kind == Kind::Update {
                 self.send_live(entry.record.payload).await;
+            }
+            if let Some(seat) = &mut self.seat {
+                seat.shown = entry.end;
             }
         }
         Ok(())

@@ -34,6 +34,8 @@ pub(super) struct Seat {
     pub(super) broken: bool,
     /// Where the record that was appended last begins, in bytes.
     pub(super) last_offset: Option<u64>,
+    /// How far the client knows the log, in bytes: what is behind was never sent.
+    pub(super) shown: u64,
 }
 
 /// How a session has its log.

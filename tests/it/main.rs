@@ -18,4 +18,6 @@ mod model;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod cli;

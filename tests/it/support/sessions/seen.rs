@@ -56,6 +56,8 @@ pub(crate) struct Seen {
     /// The last answer to a request of each kind.
     pub(crate) closed: bool,
     pub(crate) deleted: bool,
+    /// It was to be deleted, and perhaps was.
+    pub(crate) delete_failed: bool,
     /// The disk fails now and then. Updates may come with no prompt running, to close what a
     /// failure left open, and what the log has of a failed turn nobody knows.
     pub(crate) mends: bool,
@@ -154,6 +156,7 @@ impl Seen {
             (Asked::Resume, Ok(_)) => self.closed = false,
             (Asked::Close, Ok(_)) => self.closed = true,
             (Asked::Delete, Ok(_)) => self.deleted = true,
+            (Asked::Delete, Err(_)) => self.delete_failed = true,
             _ => {}
         }
         self.begin();
