@@ -42,6 +42,10 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing of its own about the two sides"
+)]
 struct State {
     control: Vec<u8>,
     bulk: Vec<u8>,
