@@ -113,7 +113,7 @@ impl Actor {
     pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
-                Event::Command(None) => return,
+                Event::Command(None) => return self.release(),
                 Event::Command(Some(Command::Request(request))) => self.machine.request(request),
                 Event::Command(Some(Command::Barrier(tell))) => {
                     self.barriers.push(tell);

@@ -40,7 +40,7 @@ pub struct Scan {
     pub turn_open: bool,
     /// What is wrong with the file.
     pub damage: Vec<DamageReport>,
-    /// When the last prompt was written.
+    /// The latest time of a prompt.
     pub last_prompt_at: Option<String>,
     /// The payload of the first prompt, unless it is longer than 64 KiB.
     pub first_prompt: Option<String>,
@@ -95,7 +95,14 @@ impl Scan {
                     self.first_prompt = Some(record.payload.to_owned());
                 }
                 self.prompts.push(offset);
-                self.last_prompt_at = Some(record.at.to_owned());
+                // The latest, also where the clock went back.
+                if self
+                    .last_prompt_at
+                    .as_deref()
+                    .is_none_or(|last| last < record.at)
+                {
+                    self.last_prompt_at = Some(record.at.to_owned());
+                }
                 self.turn_open = true;
             }
             Kind::End => self.turn_open = false,
