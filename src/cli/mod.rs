@@ -30,6 +30,11 @@ use output::Output;
 struct Cli {
     #[command(flatten)]
     global: Global,
+    #[command(
+        flatten,
+        next_help_heading = "Options of serve, which need no command before them"
+    )]
+    serve: serve::Args,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -60,11 +65,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let mut output = Output::standard();
+    let misplaced = cli.command.is_some() && cli.serve != serve::Args::default();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
+        Some(_) if misplaced => Err(Failure::usage(
+            "an option of `serve` stands before another command",
+        )
+        .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
-        None if is_piped() => serve::run(&cli.global, &serve::Args::default()),
+        None if is_piped() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",
         )

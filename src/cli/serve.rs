@@ -18,7 +18,7 @@ use super::store;
 const LEAST_LINE: u64 = 4096;
 
 /// How to serve.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(super) struct Args {
     /// Keep sessions in memory only: nothing is written, and nothing can be loaded again.
     #[arg(long)]

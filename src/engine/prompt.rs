@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::record::json;
+
 /// One prompt of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
@@ -13,10 +15,11 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The content blocks, in order. What cannot be read as a block is left out.
+    /// The content blocks, in order, for reading: odd numbers and broken strings beside what is
+    /// read are no obstacle.
     pub fn blocks(&self) -> Vec<Value> {
-        match serde_json::from_str::<Value>(&self.params) {
-            Ok(Value::Object(mut params)) => match params.remove("prompt") {
+        match json::tree(&self.params) {
+            Some(Value::Object(mut params)) => match params.remove("prompt") {
                 Some(Value::Array(blocks)) => blocks,
                 _ => Vec::new(),
             },
@@ -32,5 +35,20 @@ impl Prompt {
             .filter_map(|block| block["text"].as_str())
             .collect::<Vec<_>>()
             .join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_reads_does_not_matter() {
+        let params = r#"{"prompt":[{"type":"text","text":"a"},{"type":"text","text":"b","_meta":{"n":1e400,"s":"\ud83d"}}]}"#;
+        let prompt = Prompt {
+            message_id: "msg_1".to_owned(),
+            params: params.to_owned(),
+        };
+        assert_eq!(prompt.text(), "a\nb");
     }
 }

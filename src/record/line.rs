@@ -83,19 +83,91 @@ pub fn encode(
 
 /// Reads a line without its newline.
 pub fn decode(line: &[u8]) -> Result<Record<'_>, Damage> {
-    if line.len() <= BODY || !line.starts_with(OPEN) || &line[BODY - 2..BODY] != b"\"," {
-        return Err(Damage::NotARecord);
-    }
-    if !has_checksum(line, crc32fast::hash(&line[BODY..])) {
-        return Err(Damage::Checksum);
-    }
-    // What passed the checksum was written by `encode`, unless somebody forged it.
-    decode_checked(line).ok_or(Damage::Envelope)
+    let layout = Layout::of(line)?;
+    layout.record(line).ok_or(Damage::Envelope)
 }
 
-/// Reads a line whose checksum is already known to be right, without computing it again.
-pub fn decode_checked(line: &[u8]) -> Option<Record<'_>> {
-    envelope(std::str::from_utf8(line.get(BODY..)?).ok()?)
+/// Where the parts of a record lie in its line: all it takes to have the record again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The record's position in the log.
+    pub seq: u64,
+    kind: Kind,
+    at: usize,
+    /// Where the id begins and ends.
+    id: Option<(usize, usize)>,
+    payload: usize,
+}
+
+impl Layout {
+    /// Checks a line without its newline.
+    pub fn of(line: &[u8]) -> Result<Self, Damage> {
+        if line.len() <= BODY || !line.starts_with(OPEN) || &line[BODY - 2..BODY] != b"\"," {
+            return Err(Damage::NotARecord);
+        }
+        if !has_checksum(line, crc32fast::hash(&line[BODY..])) {
+            return Err(Damage::Checksum);
+        }
+        // What passed the checksum was written by `encode`, unless somebody forged it.
+        let layout = Self::read(line).ok_or(Damage::Envelope)?;
+        let text = std::str::from_utf8(&line[BODY..]);
+        text.map(|_| layout).map_err(|_| Damage::Envelope)
+    }
+
+    fn read(line: &[u8]) -> Option<Self> {
+        let skip = |from: usize, text: &[u8]| {
+            let behind = line.get(from..)?.strip_prefix(text)?;
+            Some(line.len() - behind.len())
+        };
+        let until_quote = |from: usize| Some(from + memchr::memchr(b'"', line.get(from..)?)?);
+
+        let mut from = skip(BODY, b"\"seq\":")?;
+        let digits = from;
+        let mut seq = 0_u64;
+        while let Some(digit @ b'0'..=b'9') = line.get(from) {
+            seq = seq.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+            from += 1;
+        }
+        let at = (from > digits).then(|| skip(from, b",\"at\":\""))??;
+        let time = line.get(at..at + AT_LEN)?;
+        let plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'"' | b'\\');
+        if !time.iter().all(plain) || time[AT_LEN - 1] != b'Z' {
+            return None;
+        }
+        let kind = skip(at + AT_LEN, b"\",\"kind\":\"")?;
+        let mut end = until_quote(kind)?;
+        let kind = Kind::parse(&line[kind..end]);
+        let mut id = None;
+        if let Some(start) = skip(end, b"\",\"id\":\"") {
+            end = until_quote(start)?;
+            id = Some((start, end));
+        }
+        let payload = skip(end, b"\",\"payload\":")?;
+        let whole = line.ends_with(b"}") && payload + 1 < line.len();
+        whole.then_some(Self {
+            seq,
+            kind,
+            at,
+            id,
+            payload,
+        })
+    }
+
+    /// The record in the line that this is the layout of; in another one perhaps none.
+    pub fn record<'a>(&self, line: &'a [u8]) -> Option<Record<'a>> {
+        let text = |from: usize, to: usize| std::str::from_utf8(line.get(from..to)?).ok();
+        let id = match self.id {
+            Some((from, to)) => Some(text(from, to)?),
+            None => None,
+        };
+        Some(Record {
+            seq: self.seq,
+            at: text(self.at, self.at + AT_LEN)?,
+            kind: self.kind,
+            id,
+            payload: text(self.payload, line.len().checked_sub(1)?)?,
+        })
+    }
 }
 
 /// Whether a line names `crc` as its checksum.
@@ -106,35 +178,6 @@ pub fn has_checksum(line: &[u8], crc: u32) -> bool {
 /// Whether a line, perhaps damaged or cut short, begins as a record does.
 pub fn looks_like_record(line: &[u8]) -> bool {
     line.starts_with(OPEN)
-}
-
-fn envelope(body: &str) -> Option<Record<'_>> {
-    let rest = body.strip_prefix("\"seq\":")?;
-    let (seq, rest) = rest.split_at_checked(rest.bytes().position(|b| !b.is_ascii_digit())?)?;
-    let (at, rest) = rest.strip_prefix(",\"at\":\"")?.split_at_checked(AT_LEN)?;
-    let rest = rest.strip_prefix("\",\"kind\":\"")?;
-    let (kind, mut rest) = rest.split_at_checked(quote(rest)?)?;
-    let mut id = None;
-    if let Some(tail) = rest.strip_prefix("\",\"id\":\"") {
-        let (value, tail) = tail.split_at_checked(quote(tail)?)?;
-        id = Some(value);
-        rest = tail;
-    }
-    let payload = rest.strip_prefix("\",\"payload\":")?.strip_suffix('}')?;
-    let plain_time = at.ends_with('Z') && !at.bytes().any(|b| b == b'"' || b == b'\\');
-    let kind = Kind::parse(kind.as_bytes());
-    (plain_time && !payload.is_empty()).then_some(Record {
-        seq: seq.parse().ok()?,
-        at,
-        kind,
-        id,
-        payload,
-    })
-}
-
-/// Where the next quote stands. They are near, so a plain loop is fastest.
-fn quote(text: &str) -> Option<usize> {
-    text.bytes().position(|b| b == b'"')
 }
 
 fn hex(crc: u32) -> [u8; CRC_LEN] {

@@ -161,10 +161,14 @@ impl Pending {
     /// Writes what waits.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
         if !self.line.is_empty() {
-            out.extend_from_slice(&self.line);
-            out.extend_from_slice(&self.rest);
-            out.extend_from_slice(TAIL);
-            self.line.clear();
+            self.line.extend_from_slice(&self.rest);
+            self.line.extend_from_slice(TAIL);
+            if out.is_empty() {
+                // It may be long; its memory is as good as that which is there.
+                std::mem::swap(&mut self.line, out);
+            } else {
+                out.append(&mut self.line);
+            }
         }
     }
 }

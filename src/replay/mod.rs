@@ -4,10 +4,12 @@
 //! message. Payloads are spliced into an envelope as they are; text is joined and parted while it
 //! is still escaped. What each step may change is told in its file: `envelope` adds our note,
 //! `merge` joins text chunks, `split` parts long ones, `terminal` removes terminals that are gone,
-//! `cut` shortens what else is too long for a line.
+//! `orphan` makes calls of updates that lost theirs, `cut` shortens what else is too long for a
+//! line.
 
 mod envelope;
 mod merge;
+mod orphan;
 mod split;
 mod terminal;
 mod cut;
@@ -23,6 +25,7 @@ use crate::record::{Kind, Record, json};
 use cut::Oversize;
 use envelope::{Envelope, Line};
 use merge::{Limits, Pending};
+use orphan::Orphans;
 use terminal::Terminals;
 
 /// What stands beside a text and is longer than this is not repeated with each small part of it.
@@ -41,6 +44,8 @@ pub struct Options {
     pub message_limit: usize,
     /// How many turns to leave out at the beginning, with what came before the first one.
     pub skip_turns: u64,
+    /// Whether records may be missing, so that a tool call may have lost its beginning.
+    pub damaged: bool,
 }
 
 impl Default for Options {
@@ -50,6 +55,7 @@ impl Default for Options {
             text_limit: 1024 * 1024,
             message_limit: 16 * 1024 * 1024,
             skip_turns: 0,
+            damaged: false,
         }
     }
 }
@@ -64,6 +70,8 @@ pub struct Replay {
     turn: u64,
     pending: Pending,
     terminals: Terminals,
+    /// Only if the log is damaged, since it grows with the calls.
+    orphans: Option<Orphans>,
     /// Tool calls that were replayed, escaped; kept only if turns are left out.
     calls: HashSet<Vec<u8>>,
     scratch: Vec<u8>,
@@ -83,6 +91,7 @@ impl Replay {
             turn: 0,
             pending: Pending::default(),
             terminals: Terminals::new(),
+            orphans: options.damaged.then(Orphans::new),
             calls: HashSet::new(),
             scratch: Vec::new(),
             cut: 0,
@@ -214,16 +223,16 @@ impl Replay {
     /// be sent as it is.
     fn settle(&mut self, mut line: Line, at: &str, out: &mut Vec<u8>) {
         self.scratch.clear();
+        if let Some(orphans) = &mut self.orphans
+            && orphans.adopt(&out[line.update.clone()], &mut self.scratch)
+        {
+            put_instead(&mut self.scratch, &mut line, out);
+        }
         if self
             .terminals
             .replace(&out[line.update.clone()], &mut self.scratch)
         {
-            let grown = self.scratch.len();
-            out.splice(line.update.clone(), self.scratch.drain(..));
-            if line.note_end > line.update.start {
-                line.note_end = line.note_end + grown - line.update.len();
-            }
-            line.update.end = line.update.start + grown;
+            put_instead(&mut self.scratch, &mut line, out);
         }
         let too_long = out.len() - line.start > self.limits.line;
         let long_text = !self.options.exact && line.update.len() > self.limits.text;
@@ -285,6 +294,16 @@ impl Replay {
             (text <= room || around <= room).then_some(room)
         }
     }
+}
+
+/// Puts what is in `scratch` in the place of the line's update, and empties it.
+fn put_instead(scratch: &mut Vec<u8>, line: &mut Line, out: &mut Vec<u8>) {
+    let grown = scratch.len();
+    out.splice(line.update.clone(), scratch.drain(..));
+    if line.note_end > line.update.start {
+        line.note_end = line.note_end + grown - line.update.len();
+    }
+    line.update.end = line.update.start + grown;
 }
 
 #[cfg(test)]

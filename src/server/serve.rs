@@ -17,12 +17,13 @@ use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::house::keep_house;
 use super::v1;
-use super::wind_down::{LAST_WORDS, wind_down};
+use super::wind_down::{AT_LEISURE, IN_A_HURRY, LAST_WORDS, Patience, wind_down};
 
-/// How long turns may go on after the end of input before they are cancelled.
-const GRACE: Duration = Duration::from_millis(400);
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
+
+/// How long the process may go on after a signal to end.
+const STOPPING: Duration = Duration::from_millis(800);
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -113,14 +114,14 @@ pub async fn serve(
             agent_client_protocol::on_receive_notification!(),
         )
         .on_close(async move |_| {
-            end(&closing, GRACE).await;
+            end(&closing, AT_LEISURE).await;
             Ok(())
         });
     let connection = agent.connect_to(Lines::new(outgoing, incoming));
     let stopped = async {
         stop.await;
-        end(&registry, Duration::ZERO).await;
-        std::future::poll_fn(|cx| wire.writer.poll_written(cx))
+        // A replay may be far from its end, so no more than this.
+        tokio::time::timeout(STOPPING, last_words(&registry))
             .await
             .ok();
     };
@@ -134,7 +135,7 @@ pub async fn serve(
         () = wire.writer.gone() => {
             tracing::info!("the client no longer reads");
             registry.cancel_all();
-            tokio::time::timeout(LAST_WORDS, registry.busy().idle()).await.ok();
+            tokio::time::timeout(LAST_WORDS, registry.turns().idle()).await.ok();
         }
         () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
         () = keep_house(registry.deps()) => {}
@@ -142,16 +143,23 @@ pub async fn serve(
     Ok(())
 }
 
-/// Ends what is under way: waits for turns a moment, for replays as long as they move.
-async fn end(registry: &Registry, grace: Duration) {
+/// Ends the turns, and sees to it that what was answered leaves.
+async fn last_words(registry: &Registry) {
+    registry.cancel_all();
+    end(registry, IN_A_HURRY).await;
+    let wire = &registry.deps().wire;
+    // What was answered last is still on its way through the SDK.
+    wire.answers.all_passed().await;
+    std::future::poll_fn(|cx| wire.writer.poll_written(cx))
+        .await
+        .ok();
+}
+
+/// Ends what is under way.
+async fn end(registry: &Registry, patience: Patience) {
     registry.end();
-    wind_down(
-        registry.busy(),
-        registry.replays(),
-        || registry.cancel_all(),
-        grace,
-    )
-    .await;
+    let (requests, turns, replays) = (registry.requests(), registry.turns(), registry.replays());
+    wind_down(requests, turns, replays, || registry.cancel_all(), patience).await;
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there

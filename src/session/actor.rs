@@ -29,6 +29,8 @@ pub(super) struct Actor {
     pub(super) turn: Option<RunningTurn>,
     pub(super) replay: Option<RunningReplay>,
     pub(super) replays: Busy,
+    /// The requests that were answered by the batch that is being performed.
+    pub(super) answered: Vec<BusyGuard>,
     /// The line that is being sent.
     pub(super) line: Vec<u8>,
     /// Told when no request waits.
@@ -99,6 +101,7 @@ impl Actor {
             turn: None,
             replay: None,
             replays,
+            answered: Vec::new(),
             line: Vec::new(),
             barriers: Vec::new(),
             mailbox,
@@ -161,6 +164,9 @@ impl Actor {
                 }
                 result
             }
+            // Only the end of the program does that. Nothing is written any more: as after a crash,
+            // whoever opens the log next finds the turn open and closes it.
+            Err(error) if error.is_cancelled() => return Vec::new(),
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "the engine panicked");
                 if let Some(seat) = &mut self.seat {
@@ -208,6 +214,7 @@ impl Actor {
                     break;
                 }
             }
+            self.answered.clear();
             batch = match refusal {
                 None => match self.machine.advance() {
                     Some(batch) => batch,

@@ -83,11 +83,12 @@ pub struct ReplayPolicy {
 }
 
 impl ReplayPolicy {
-    fn for_session(self, prompts: u64) -> Options {
+    fn for_session(self, prompts: u64, damaged: bool) -> Options {
         let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
         Options {
             exact: self.exact,
             skip_turns,
+            damaged,
             ..Options::default()
         }
     }

@@ -80,7 +80,9 @@ impl Actor {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };
-        reply.send(result.map(|done| Answer { done, damage })).await;
+        let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
+        self.answered.push(busy);
+        delivery.await;
     }
 
     fn append(
@@ -177,7 +179,9 @@ impl Actor {
         if let Some(end) = end {
             reader.limit(end);
         }
-        let options = self.deps.replay.for_session(seat.summary.prompts);
+        let damaged = !seat.damage.is_empty();
+        let policy = self.deps.replay;
+        let options = policy.for_session(seat.summary.prompts, damaged);
         let pace = Pace::new(self.deps.replay.rate);
         let mut playback = Playback::new(self.id.as_str(), options, pace);
         let writer = self.deps.wire.writer.clone();

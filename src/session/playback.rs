@@ -11,7 +11,7 @@ use super::pace::Pace;
 use super::refusal::storage;
 
 /// How much is put into the writer at once, in bytes.
-const BLOCK: usize = 32 * 1024;
+const BLOCK: usize = 64 * 1024;
 
 /// A replay that can be continued where it stopped.
 #[derive(Debug)]
@@ -58,10 +58,9 @@ impl Playback {
     pub(super) fn finish(&mut self, writer: &Writer) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         writer
-            .bulk(&self.lines)
+            .bulk(&mut self.lines)
             .and_then(|()| writer.bulk_taken())
             .map_err(|_| Refusal::Gone)?;
-        self.lines.clear();
         if self.replay.cut() > 0 {
             tracing::warn!(
                 messages = self.replay.cut(),
@@ -81,15 +80,14 @@ impl Playback {
             writer.bulk_taken().map_err(|_| Refusal::Gone)?;
             return Err(Refusal::Cancelled);
         }
-        writer.bulk(&self.lines).map_err(|_| Refusal::Gone)?;
+        let lines = if self.pace.is_limited() {
+            memchr::memchr_iter(b'\n', &self.lines).count() as u64
+        } else {
+            0
+        };
+        writer.bulk(&mut self.lines).map_err(|_| Refusal::Gone)?;
         if self.pace.is_limited() {
-            let lines = memchr::memchr_iter(b'\n', &self.lines).count() as u64;
             self.pace.rest(lines, &**cancelled);
-        }
-        self.lines.clear();
-        // One long message must not keep its memory for the rest of the replay.
-        if self.lines.capacity() > 16 * BLOCK {
-            self.lines = Vec::new();
         }
         Ok(())
     }

@@ -21,7 +21,8 @@ pub struct Registry(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     deps: Arc<Deps>,
-    busy: Busy,
+    requests: Busy,
+    turns: Busy,
     replays: Busy,
     /// Whether the client has said all it will say.
     ending: watch::Sender<bool>,
@@ -35,7 +36,8 @@ impl Registry {
     pub fn new(deps: Arc<Deps>) -> Self {
         Self(Arc::new(Shared {
             deps,
-            busy: Busy::default(),
+            requests: Busy::default(),
+            turns: Busy::default(),
             replays: Busy::default(),
             ending: watch::Sender::new(false),
             actors: Mutex::default(),
@@ -47,9 +49,14 @@ impl Registry {
         &self.0.deps
     }
 
-    /// Counts the requests under way.
-    pub fn busy(&self) -> &Busy {
-        &self.0.busy
+    /// Counts the requests under way that end by themselves: all but prompts.
+    pub fn requests(&self) -> &Busy {
+        &self.0.requests
+    }
+
+    /// Counts the prompts under way.
+    pub fn turns(&self) -> &Busy {
+        &self.0.turns
     }
 
     /// Counts the replays under way.

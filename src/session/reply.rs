@@ -25,7 +25,7 @@ pub type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Reply {
     send: Box<dyn FnOnce(Result<Answer, Refusal>) -> Delivery + Send>,
     cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
-    _busy: BusyGuard,
+    busy: BusyGuard,
 }
 
 impl Reply {
@@ -39,7 +39,7 @@ impl Reply {
         Self {
             send: Box::new(send),
             cancelled: Arc::new(cancelled),
-            _busy: busy,
+            busy,
         }
     }
 
@@ -48,9 +48,10 @@ impl Reply {
         Arc::clone(&self.cancelled)
     }
 
-    /// Answers the request.
-    pub fn send(self, answer: Result<Answer, Refusal>) -> Delivery {
-        (self.send)(answer)
+    /// Answers the request. It counts as busy until the guard is dropped, so that what belongs
+    /// behind the answer can be sent, too.
+    pub fn send(self, answer: Result<Answer, Refusal>) -> (Delivery, BusyGuard) {
+        ((self.send)(answer), self.busy)
     }
 }
 

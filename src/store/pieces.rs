@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::line;
+use crate::record::line::{self, Layout};
 
 use super::damage::{DamageReport, Reason, Torn};
 use super::lines::Line;
@@ -24,7 +24,7 @@ pub(super) struct Found {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) end: u64,
-    pub(super) seq: u64,
+    pub(super) layout: Layout,
 }
 
 /// What a line is found to be made of.
@@ -144,7 +144,7 @@ impl<'a> Pieces<'a> {
 
     /// A record at `from..to`; what comes next begins at `next`.
     fn record(&mut self, from: usize, to: usize, next: usize) {
-        let Ok(record) = line::decode(&self.bytes[from..to]) else {
+        let Ok(layout) = Layout::of(&self.bytes[from..to]) else {
             return;
         };
         self.list.push_back(Piece::Record(Found {
@@ -152,7 +152,7 @@ impl<'a> Pieces<'a> {
             from,
             to,
             end: self.line.offset + next as u64,
-            seq: record.seq,
+            layout,
         }));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::record::line::{self, Record};
+use crate::record::line::{Layout, Record};
 use crate::sys::DiskFile;
 
 use super::damage::{self, DamageReport, Reason, Torn};
@@ -108,7 +108,8 @@ impl Records {
             return Ok(None);
         };
         let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
-        let record = line::decode_checked(bytes).expect("find has decoded these very bytes");
+        let record = found.layout.record(bytes);
+        let record = record.expect("find has read the layout from these very bytes");
         Ok(Some(Entry {
             offset: found.line.offset + found.from as u64,
             end: found.end,
@@ -145,14 +146,14 @@ impl Records {
             let Some(line) = self.lines.next(file)? else {
                 return Ok(None);
             };
-            match line::decode(self.lines.bytes(&line)) {
-                Ok(record) => {
+            match Layout::of(self.lines.bytes(&line)) {
+                Ok(layout) => {
                     let found = Found {
                         line,
                         from: 0,
                         to: line.len,
                         end: line.offset + line.len as u64 + u64::from(line.ended),
-                        seq: record.seq,
+                        layout,
                     };
                     return self.in_order(found, file).map(Some);
                 }
@@ -163,17 +164,17 @@ impl Records {
 
     /// Takes note of a record's sequence number and reports one that is not due.
     fn in_order(&mut self, found: Found, file: &dyn DiskFile) -> io::Result<Found> {
-        let expected = self.due.unwrap_or(found.seq);
-        let reason = if found.seq > expected.saturating_add(self.losses) {
+        let expected = self.due.unwrap_or(found.layout.seq);
+        let reason = if found.layout.seq > expected.saturating_add(self.losses) {
             // Losses that were reported explain as many missing records.
             Some(Reason::Gap {
                 expected,
-                found: found.seq,
+                found: found.layout.seq,
             })
-        } else if found.seq < expected {
+        } else if found.layout.seq < expected {
             Some(Reason::Repeat {
                 expected,
-                found: found.seq,
+                found: found.layout.seq,
             })
         } else {
             None
@@ -182,7 +183,7 @@ impl Records {
             let report = self.report_on(&found.line, found.from, 0, reason, file)?;
             self.report(report);
         }
-        self.due = Some(found.seq.saturating_add(1));
+        self.due = Some(found.layout.seq.saturating_add(1));
         self.losses = 0;
         self.last = Some(found);
         Ok(found)

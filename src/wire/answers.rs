@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// Requests whose answers somebody waits for.
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Answers {
     awaited: Mutex<Vec<Awaited>>,
     /// Length of `awaited`, so that nothing is parsed while nobody waits.
     count: AtomicUsize,
+    /// Told when `count` has become 0.
+    none: Notify,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,9 @@ impl Answers {
         };
         let Awaited { tell, .. } = awaited.remove(at);
         self.count.store(awaited.len(), Ordering::Release);
+        if awaited.is_empty() {
+            self.none.notify_waiters();
+        }
         drop(awaited);
         let answer = if error.is_some() {
             Answer::Error
@@ -83,6 +88,19 @@ impl Answers {
         tell.send(answer).ok();
     }
 
+    /// Resolves when every answer that was expected has passed, whether or not somebody still
+    /// waits for it.
+    pub async fn all_passed(&self) {
+        loop {
+            // Made before looking, so that what is told in between is not missed.
+            let none = self.none.notified();
+            if self.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            none.await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Awaited>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,6 +109,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::Poll;
 
     #[test]
     fn tells_each_waiter_once() {
@@ -105,5 +124,19 @@ mod tests {
         assert!(named.try_recv().is_err());
         answers.passed(r#"{"jsonrpc":"2.0","id":"1","error":{"code":1,"message":"m"}}"#);
         assert_eq!(named.try_recv(), Ok(Answer::Error));
+    }
+
+    #[tokio::test]
+    async fn tells_when_nothing_is_awaited() {
+        let answers = Answers::default();
+        answers.all_passed().await;
+        // Nobody waits for it, but it has not passed.
+        drop(answers.expect("1"));
+        let mut waiting = Box::pin(answers.all_passed());
+        let pending =
+            std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending()));
+        assert!(pending.await);
+        answers.passed(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        waiting.await;
     }
 }

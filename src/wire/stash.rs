@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// The member of the parameters that carries the ticket.
 pub const TICKET: &str = "_rejoinTicket";
@@ -17,6 +17,13 @@ pub const TICKET: &str = "_rejoinTicket";
 /// How many messages may be read but not yet handled. Handling is quick, so this is only there to
 /// keep a flood of input out of memory.
 const UNDER_WAY: usize = 16;
+
+/// How many bytes of parameters may be under way before the next message has to wait.
+const BYTES_UNDER_WAY: usize = 4 * 1024 * 1024;
+
+/// How often the reader gives way to the handlers before it takes what is still waiting for lost.
+/// Some messages never reach a handler: the SDK drops notifications that it has no use for.
+const PATIENCE: u32 = 64;
 
 /// Parameters waiting for their handler, oldest first.
 #[derive(Debug, Default)]
@@ -26,7 +33,8 @@ pub struct Stash(Mutex<State>);
 struct State {
     next: u64,
     waiting: VecDeque<(u64, String)>,
-    reader: Option<Waker>,
+    /// How often the reader has given way since something was taken.
+    gave_way: u32,
     initialize: Option<String>,
 }
 
@@ -41,13 +49,22 @@ impl Stash {
         self.lock().initialize.take()
     }
 
-    /// Ready when another message may be read.
+    /// Ready when another message may be read. Until then it gives way to the handlers, which run
+    /// on the same task as the reader.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        if state.waiting.len() < UNDER_WAY {
+        let bytes: usize = state.waiting.iter().map(|(_, params)| params.len()).sum();
+        if state.waiting.len() < UNDER_WAY && bytes < BYTES_UNDER_WAY {
             return Poll::Ready(());
         }
-        state.reader = Some(cx.waker().clone());
+        state.gave_way += 1;
+        if state.gave_way > PATIENCE {
+            state.gave_way = 0;
+            state.waiting.clear();
+            return Poll::Ready(());
+        }
+        drop(state);
+        cx.waker().wake_by_ref();
         Poll::Pending
     }
 
@@ -75,11 +92,7 @@ impl Stash {
                 found = Some(params);
             }
         }
-        let reader = state.reader.take();
-        drop(state);
-        if let Some(reader) = reader {
-            reader.wake();
-        }
+        state.gave_way = 0;
         found
     }
 
@@ -91,6 +104,7 @@ impl Stash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::Waker;
 
     #[test]
     fn a_ticket_is_good_once_and_takes_older_ones_along() {
@@ -116,5 +130,31 @@ mod tests {
         assert!(stash.poll_room(&mut cx).is_pending());
         assert!(stash.take(0).is_some());
         assert!(stash.poll_room(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn reading_waits_behind_a_large_message() {
+        let stash = Stash::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let ticket = stash.put("x".repeat(BYTES_UNDER_WAY));
+        assert!(stash.poll_room(&mut cx).is_pending());
+        assert!(stash.take(ticket).is_some());
+        assert!(stash.poll_room(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn messages_that_nobody_handles_do_not_stop_the_reader() {
+        let stash = Stash::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut pending = 0;
+        for _ in 0..10 * UNDER_WAY {
+            while stash.poll_room(&mut cx).is_pending() {
+                pending += 1;
+            }
+            stash.put("lost".to_owned());
+        }
+        assert!(pending > 0);
+        let ticket = stash.put("found".to_owned());
+        assert_eq!(stash.take(ticket).as_deref(), Some("found"));
     }
 }

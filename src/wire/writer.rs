@@ -13,6 +13,10 @@ use std::thread;
 /// starves, small enough that a client that does not read costs no memory.
 const LANE_LIMIT: usize = 128 * 1024;
 
+/// A larger buffer is given back when it was written, in bytes. A replay joins text to about half
+/// of this.
+const KEPT: usize = 2 * 1024 * 1024;
+
 /// The end of a connection that lines are written to. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Writer(Arc<Handle>);
@@ -38,6 +42,10 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing of its own about the two sides"
+)]
 struct State {
     control: Vec<u8>,
     bulk: Vec<u8>,
@@ -48,6 +56,10 @@ struct State {
     written: u64,
     /// Whether the thread holds bytes that it has not written yet.
     writing: bool,
+    /// Whether the thread waits to be told that there is something to write.
+    idle: bool,
+    /// Whether threads wait for room in a lane, or for it to be taken.
+    blocked: bool,
     broken: bool,
     closed: bool,
     /// Tasks that wait for room, or for everything to be written.
@@ -98,8 +110,7 @@ impl Writer {
             return Poll::Pending;
         }
         state.control.extend_from_slice(lines);
-        drop(state);
-        self.shared().work.notify_one();
+        self.shared().tell(state);
         Poll::Ready(Ok(()))
     }
 
@@ -124,8 +135,7 @@ impl Writer {
         }
         state.control.extend_from_slice(line);
         state.control.push(b'\n');
-        drop(state);
-        self.shared().work.notify_one();
+        self.shared().tell(state);
         Ok(())
     }
 
@@ -134,24 +144,24 @@ impl Writer {
         std::future::poll_fn(|cx| self.poll_control(cx, lines)).await
     }
 
-    /// Puts whole lines, line breaks included, into the bulk lane. Blocks the thread until there
-    /// is room.
-    pub fn bulk(&self, lines: &[u8]) -> Result<(), Gone> {
+    /// Puts whole lines, line breaks included, into the bulk lane and leaves an empty buffer in
+    /// their place. Blocks the thread until there is room.
+    pub fn bulk(&self, lines: &mut Vec<u8>) -> Result<(), Gone> {
         let mut state = self.shared().lock();
         while state.bulk.len() >= LANE_LIMIT && !state.broken {
-            state = self
-                .shared()
-                .room
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.shared().room(state);
         }
         if state.broken {
             return Err(Gone);
         }
-        state.bulk.extend_from_slice(lines);
         state.bulk_put += lines.len() as u64;
-        drop(state);
-        self.shared().work.notify_one();
+        if state.bulk.is_empty() {
+            // The buffers go round between whoever fills them and the thread that writes them.
+            std::mem::swap(&mut state.bulk, lines);
+        } else {
+            state.bulk.append(lines);
+        }
+        self.shared().tell(state);
         Ok(())
     }
 
@@ -161,11 +171,7 @@ impl Writer {
         let mut state = self.shared().lock();
         let put = state.bulk_put;
         while state.bulk_taken < put && !state.broken {
-            state = self
-                .shared()
-                .room
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.shared().room(state);
         }
         if state.broken { Err(Gone) } else { Ok(()) }
     }
@@ -211,6 +217,34 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells the writing thread that there is something to write, if it waits for that. Telling
+    /// costs a system call whether somebody listens or not.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        if idle {
+            self.work.notify_one();
+        }
+    }
+
+    /// Blocks the thread until there may be room in a lane.
+    fn room<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.blocked = true;
+        let state = self.room.wait(state);
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever waits for room in a lane.
+    fn tell_of_room(&self, mut state: MutexGuard<'_, State>) {
+        let waiting = std::mem::take(&mut state.waiting);
+        let blocked = std::mem::take(&mut state.blocked);
+        drop(state);
+        if blocked {
+            self.room.notify_all();
+        }
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
     /// Waits for something in a lane and writes it; false when the output is broken, or when
     /// nobody can put in more.
     fn write_once(&self, output: &mut impl Write, batch: &mut Vec<u8>) -> bool {
@@ -219,6 +253,7 @@ impl Shared {
             if state.closed {
                 return false;
             }
+            state.idle = true;
             state = self
                 .work
                 .wait(state)
@@ -232,10 +267,7 @@ impl Shared {
             std::mem::swap(&mut state.control, batch);
         }
         state.writing = true;
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        self.room.notify_all();
-        waiting.into_iter().for_each(Waker::wake);
+        self.tell_of_room(state);
 
         let mut rest = batch.as_slice();
         let mut broken = false;
@@ -251,19 +283,19 @@ impl Shared {
             }
         }
         broken |= output.flush().is_err();
-        if batch.capacity() > 4 * LANE_LIMIT {
+        if batch.capacity() > KEPT {
             *batch = Vec::new();
         }
         let mut state = self.lock();
         state.writing = false;
         state.broken |= broken;
-        let mut waiting = std::mem::take(&mut state.waiting);
         if broken {
-            waiting.append(&mut state.mourning);
+            let State {
+                waiting, mourning, ..
+            } = &mut *state;
+            waiting.append(mourning);
         }
-        drop(state);
-        self.room.notify_all();
-        waiting.into_iter().for_each(Waker::wake);
+        self.tell_of_room(state);
         !broken
     }
 }
@@ -280,8 +312,9 @@ mod tests {
         let bulk = writer.clone();
         let replay = thread::spawn(move || {
             for n in 0..20_000 {
-                bulk.bulk(format!("bulk {n}\n").repeat(10).as_bytes())
-                    .unwrap();
+                let mut lines = format!("bulk {n}\n").repeat(10).into_bytes();
+                bulk.bulk(&mut lines).unwrap();
+                assert!(lines.is_empty());
             }
             bulk.bulk_taken().unwrap();
             bulk.put_line(b"after").unwrap();
@@ -317,7 +350,7 @@ mod tests {
         writer.control(b"x\n").await.unwrap();
         writer.gone().await;
         assert_eq!(writer.control(b"y\n").await, Err(Gone));
-        assert_eq!(writer.bulk(b"y\n"), Err(Gone));
+        assert_eq!(writer.bulk(&mut b"y\n".to_vec()), Err(Gone));
         assert_eq!(writer.bulk_taken(), Err(Gone));
     }
 }

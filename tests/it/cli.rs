@@ -49,9 +49,17 @@ fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
 
 /// Pipes requests into `rejoin serve` and returns its answers, less `initialize`'s.
 fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
+    let mut lines = serve_all(store, requests);
+    lines.retain(|line| line["id"].as_u64().is_some_and(|id| id > 0));
+    lines
+}
+
+/// The same with everything that was sent.
+fn serve_all(store: &Path, requests: &[Value]) -> Vec<Value> {
     let mut child = command(store, &["serve"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -66,12 +74,8 @@ fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let lines = String::from_utf8(output.stdout).unwrap();
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    lines
-        .filter(|line: &Value| line["id"].as_u64().is_some_and(|id| id > 0))
-        .collect()
+    let lines = lines.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
 }
 
 fn place(mut more: Value) -> Value {
@@ -131,7 +135,9 @@ fn a_store_that_cannot_be_looked_at_is_not_an_empty_one() {
     let file = root.path().join("file");
     fs::write(&file, "mine").unwrap();
     fails(&file, &["sessions", "list"], 1, "cannot look at");
-    fails(&file, &["serve"], 1, "cannot make the folder");
+    let new = json!({ "method": "session/new", "params": place(json!({})) });
+    let answers = serve(&file, &[new]);
+    assert_eq!(answers[0]["error"]["data"]["error"], "storage_failed");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
 }
 
@@ -270,6 +276,65 @@ fn damage_is_reported_and_left_alone() {
         "{shown}"
     );
     assert_eq!(fs::read(&log).unwrap(), bytes);
+}
+
+#[test]
+fn a_tool_call_whose_beginning_is_damaged_is_loaded_as_one() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "/tool");
+    let log = root.path().join("sessions").join(format!("{id}.jsonl"));
+    let text = fs::read_to_string(&log).unwrap();
+    let damaged = text.replacen(r#""tool_call","#, r#""tool_calm","#, 1);
+    fs::write(&log, damaged).unwrap();
+
+    let load = json!({ "method": "session/load", "params": place(json!({ "sessionId": id })) });
+    let lines = serve_all(root.path(), &[load]);
+    let updates = lines.iter().map(|line| &line["params"]["update"]);
+    let calls: Vec<_> = updates
+        .filter(|update| update["toolCallId"].is_string())
+        .map(|update| update["sessionUpdate"].as_str().unwrap())
+        .collect();
+    assert_eq!(calls, ["tool_call", "tool_call_update"]);
+    let damage = &lines.last().unwrap()["result"]["_meta"]["rejoin"]["damage"];
+    assert_eq!(damage.as_array().map(Vec::len), Some(1), "{lines:?}");
+}
+
+/// The commands of the README's conversation by hand, as a shell runs them.
+#[cfg(unix)]
+#[test]
+fn the_conversation_in_the_readme_works() {
+    let readme = include_str!("../../README.md");
+    let start = readme.find("## Talk to it by hand").unwrap();
+    let end = readme.find("## For orchestrators").unwrap();
+    let blocks = readme[start..end].split("```sh\n").skip(1);
+    let blocks: Vec<&str> = blocks
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let [make, talk, look] = blocks[..] else {
+        panic!("{} blocks", blocks.len());
+    };
+    let folder = TempDir::new().unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_rejoin")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = [bin.to_owned()]
+        .into_iter()
+        .chain(std::env::split_paths(&path));
+    // The second command is run twice, as the text says.
+    let script = ["set -eu", make, talk, "echo again", talk, look].join("\n");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .env_remove("REJOIN_STORE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}");
+    let (first, again) = told.split_once("\nagain\n").unwrap();
+    assert!(first.contains("This is the first prompt ") && !first.contains("user_message_chunk"));
+    assert!(again.contains("user_message_chunk") && again.contains("This is prompt 2 of "));
+    assert!(again.contains("user: My name is Ada") && again.contains(r#""kind":"end""#));
 }
 
 #[test]

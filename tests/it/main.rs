@@ -3,6 +3,13 @@
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+#[macro_use]
+mod transcripts;
+#[cfg(test)]
+mod pipe;
+#[cfg(test)]
+mod sdk_client;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod local_engine;

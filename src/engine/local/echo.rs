@@ -9,6 +9,7 @@ use super::describe::{attachment, text_of};
 use super::turn::{Done, Message, Sent, Turn, Voice};
 use super::update::Block;
 use crate::engine::{Prompt, StopReason};
+use crate::record::json;
 
 /// Answers with what follows the command's name and with every other block of the prompt, each in
 /// one chunk.
@@ -56,7 +57,7 @@ struct Verbatim(Box<RawValue>);
 
 impl Verbatim {
     fn value(&self) -> Value {
-        serde_json::from_str(self.0.get()).unwrap_or_default()
+        json::tree(self.0.get()).unwrap_or_default()
     }
 
     /// Sends the block; in its place the description of one that an answer cannot hold.

@@ -19,6 +19,12 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         Ok(id) => id,
         Err(error) => return answer(responder, Err(error)),
     };
-    let reply = reply(context, &id, responder, || ());
+    let reply = reply(
+        context,
+        context.registry().requests(),
+        &id,
+        responder,
+        || (),
+    );
     context.registry().send(&id, Request::Close(reply));
 }

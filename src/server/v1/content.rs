@@ -254,7 +254,7 @@ mod tests {
             ),
             (
                 r#"[{"type":"text","text":"x","annotations":{"priority":"high"}}]"#,
-                "`prompt[0].annotations.priority` must be f64",
+                "`prompt[0].annotations.priority` must be a number",
             ),
             (
                 r#"[{"type":"text","text":"x","annotations":{"audience":["secret"]}}]"#,

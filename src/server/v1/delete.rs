@@ -29,7 +29,13 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         Ok(id) => id,
         Err(error) => return answer(responder, Err(error)),
     };
-    let reply = reply(context, &id, responder, || ());
+    let reply = reply(
+        context,
+        context.registry().requests(),
+        &id,
+        responder,
+        || (),
+    );
     context.registry().send(&id, Request::Delete(reply));
 }
 

@@ -35,7 +35,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         Err(error) => return answer(responder, Err(error)),
     };
     let registry = context.registry().clone();
-    let busy = registry.busy().begin();
+    let busy = registry.requests().begin();
     tokio::spawn(async move {
         // What was asked for before the list is in it.
         registry.barrier().await;

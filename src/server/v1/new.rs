@@ -12,6 +12,12 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         Err(error) => return answer(responder, Err(error)),
     };
     let id = context.registry().deps().sys.ids.session();
-    let reply = reply(context, &id, responder, || ());
+    let reply = reply(
+        context,
+        context.registry().requests(),
+        &id,
+        responder,
+        || (),
+    );
     context.registry().send(&id, Request::New(reply, place));
 }

@@ -50,9 +50,20 @@ fn describe(path: &str, message: &str) -> String {
     let expected = expected.map(|rest| rest.split(" at line ").next().unwrap_or(rest));
     match expected {
         Some(expected) if expected.len() < 80 && !expected.contains('`') => {
-            format!("`{path}` must be {expected}")
+            format!("`{path}` must be {}", in_words_of_json(expected))
         }
         _ => format!("`{path}` is not valid"),
+    }
+}
+
+/// The decoder names types of its own language, clients know those of JSON.
+fn in_words_of_json(expected: &str) -> &str {
+    match expected {
+        "a sequence" => "an array",
+        "a map" => "an object",
+        "f64" => "a number",
+        "i64" | "u64" => "an integer",
+        other => other,
     }
 }
 
@@ -115,7 +126,7 @@ mod tests {
             ),
             (
                 r#"{"cwd":"x","mustBe":"secret"}"#,
-                "`mustBe` must be a sequence",
+                "`mustBe` must be an array",
             ),
             (
                 r#"{"cwd":"x","mustBe":[],"servers":[{"name":"n"},{"name":7}]}"#,

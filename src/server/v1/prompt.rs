@@ -27,9 +27,15 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
     context.prompts().insert(request.clone(), id.clone());
     let answered = context.clone();
-    let reply = reply(context, &id, responder, move || {
-        answered.prompts().remove(&request);
-    });
+    let reply = reply(
+        context,
+        context.registry().turns(),
+        &id,
+        responder,
+        move || {
+            answered.prompts().remove(&request);
+        },
+    );
     let message_id = context.registry().deps().sys.ids.message();
     context.registry().send(
         &id,

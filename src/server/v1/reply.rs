@@ -4,14 +4,17 @@ use agent_client_protocol::Error;
 use serde_json::{Value, json};
 
 use crate::server::error;
+use crate::session::busy::Busy;
 use crate::session::{Answer, Done, Reply};
 use crate::sys::SessionId;
 
 use super::context::{Context, Responds};
 
-/// The way back to the client for a request to session `id`. `done` is called when it is answered.
+/// The way back to the client for a request to session `id`, which counts as `under_way` until it
+/// is answered. `done` is called then.
 pub(super) fn reply(
     context: &Context,
+    under_way: &Busy,
     id: &SessionId,
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
@@ -19,7 +22,7 @@ pub(super) fn reply(
     let cancellation = responder.cancellation();
     let wire = context.registry().deps().wire.clone();
     let id = id.to_string();
-    let busy = context.registry().busy().begin();
+    let busy = under_way.begin();
     Reply::new(
         busy,
         move || cancellation.is_cancelled(),

@@ -1,5 +1,18 @@
 //! What tests share.
 
+pub(crate) mod agent;
+pub(crate) mod conform;
+pub(crate) mod connection;
+pub(crate) mod damage;
+pub(crate) mod expect;
+pub(crate) mod fixture;
+pub(crate) mod json;
+pub(crate) mod memory;
+pub(crate) mod pattern;
+pub(crate) mod process;
+pub(crate) mod rewrite;
+pub(crate) mod runner;
 pub(crate) mod env;
 pub(crate) mod schema;
 pub(crate) mod sessions;
+pub(crate) mod verbs;

@@ -1,5 +1,6 @@
 //! Rules about the source tree that no compiler knows.
 
+mod documents;
 mod imports;
 mod rules;
 mod tokens;
@@ -52,4 +53,17 @@ fn no_file_tells_of_the_machine_it_was_written_on() {
     let files = tracked_files();
     assert!(files.len() > 10, "the tree was not found");
     check(&rules::machine(&files));
+}
+
+#[test]
+fn documents_name_only_what_is_there() {
+    check(&documents::missing(&tracked_files()));
+}
+
+#[test]
+fn every_error_is_told_in_the_readme() {
+    let files = tracked_files();
+    let file = |path: &str| files.iter().find(|file| file.path == path).unwrap();
+    let (errors, readme) = (file("src/server/error.rs"), file("README.md"));
+    check(&documents::untold_errors(errors, readme));
 }

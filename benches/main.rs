@@ -1,0 +1,110 @@
+//! Measures what `docs/performance.md` promises: `cargo bench`, or `cargo bench -- NAME…` for some.
+//!
+//! Each question has a file. What is measured is the real binary over real pipes, and nearly every
+//! answer is a ratio to something simple that is measured in the same run and in turns with it, so
+//! that it means the same on another machine, or on one that has other things to do.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program to be run by hand: it prints, and takes time and files from the machine"
+)]
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "counts and lengths here are far below 2^52"
+)]
+
+mod append;
+mod baseline;
+mod client;
+mod fill;
+mod list;
+mod live;
+mod load;
+mod machine;
+mod memory;
+mod replay;
+mod report;
+mod start;
+
+use std::process::ExitCode;
+
+use report::Report;
+
+/// What may go wrong while measuring; all of it ends the question.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+type Question = fn(&Settings, &mut Report) -> Result<()>;
+
+const QUESTIONS: [(&str, Question); 7] = [
+    ("replay", replay::run),
+    ("memory", memory::run),
+    ("append", append::run),
+    ("start", start::run),
+    ("list", list::run),
+    ("load", load::run),
+    ("live", live::run),
+];
+
+const HELP: &str = "\
+usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
+  NAME           replay, memory, append, start, list, load, live; all by default
+  --rounds N     how often each thing is measured; 11 by default
+  --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
+  --sessions N   the size of the large store in `list` and `load`; 100000 by default";
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    /// How often each thing is measured.
+    rounds: usize,
+    /// The size of the log whose replay's memory is measured, in 10^6 bytes.
+    memory_mb: usize,
+    /// How many sessions a large store has.
+    sessions: usize,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    if let Some(role) = std::env::args().nth(1)
+        && baseline::play(&role)
+    {
+        return ExitCode::SUCCESS;
+    }
+    let mut settings = Settings {
+        rounds: 11,
+        memory_mb: 256,
+        sessions: 100_000,
+    };
+    let mut names = Vec::new();
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|number| number.parse().ok());
+        let taken = match argument.as_str() {
+            // Cargo says so to every benchmark.
+            "--bench" => Some(()),
+            "--rounds" => number().map(|n: usize| settings.rounds = n.max(1)),
+            "--memory-mb" => number().map(|n: usize| settings.memory_mb = n.max(1)),
+            "--sessions" => number().map(|n: usize| settings.sessions = n.max(1000)),
+            name if QUESTIONS.iter().any(|(known, _)| *known == name) => {
+                names.push(name.to_owned());
+                Some(())
+            }
+            _ => None,
+        };
+        if taken.is_none() {
+            println!("{HELP}");
+            return ExitCode::from(2);
+        }
+    }
+    println!("{}", machine::describe());
+    let mut report = Report::new();
+    for (name, question) in QUESTIONS {
+        if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        report.begin(name);
+        if let Err(error) = question(&settings, &mut report) {
+            report.failed(&error.to_string());
+        }
+    }
+    report.end()
+}

@@ -1,0 +1,198 @@
+//! Watches one connection: every line that the agent sends must be of the protocol's form, and
+//! every request must be answered once.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use agent_client_protocol_schema::v1;
+use serde_json::Value;
+
+use super::json::Json;
+use super::schema::Schema;
+
+/// How much of a line that is too long is looked at, in bytes.
+const START: usize = 4096;
+
+/// What of a connection is still open.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// Requests without an answer: the id's JSON text and the method.
+    open: Vec<(String, String)>,
+    /// Whether something was sent whose id cannot be read.
+    unreadable: bool,
+}
+
+impl Watch {
+    /// Takes note of one line that was sent.
+    pub(crate) fn sent(&mut self, line: &[u8]) {
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        let text = text.trim_start_matches('\u{feff}').trim();
+        let message = Json::parse(text).ok();
+        let member = |name| message.as_ref().and_then(|message| message.get(name));
+        let is_answer = member("result").is_some() || member("error").is_some();
+        // Where a line may be too long to be read, so may its id.
+        let hidden = text.find("\"id\"").is_some_and(|at| at > START);
+        match (member("id"), member("method")) {
+            (Some(id), method) if !hidden && is_id(id) && (method.is_some() || !is_answer) => {
+                let method = method.and_then(Json::text).unwrap_or_default();
+                self.open.push((id.to_string(), method.to_owned()));
+            }
+            // Nothing that is answered.
+            (None, Some(_)) => {}
+            (Some(_), None) if is_answer => {}
+            _ => self.unreadable = true,
+        }
+    }
+
+    /// Checks one line that came.
+    pub(crate) fn received(&mut self, line: &[u8]) -> Result<Json, String> {
+        let text = std::str::from_utf8(line).map_err(|error| error.to_string())?;
+        let message = Json::parse(text).map_err(|error| format!("not JSON: {error}"))?;
+        if message.get("jsonrpc").and_then(Json::text) != Some("2.0") {
+            return Err("`jsonrpc` is not \"2.0\"".to_owned());
+        }
+        let plain = message.plain();
+        match (plain.get("method"), plain.get("id")) {
+            (Some(method), None) => {
+                members(&plain, &["jsonrpc", "method", "params"])?;
+                if *method != "session/update" {
+                    return Err(format!("an unknown notification: {method}"));
+                }
+                of::<v1::SessionNotification>("notification", &plain["params"])?;
+            }
+            (Some(method), Some(_)) => return Err(format!("an unexpected request: {method}")),
+            (None, _) => self.response(&message, &plain)?,
+        }
+        Ok(message)
+    }
+
+    fn response(&mut self, message: &Json, plain: &Value) -> Result<(), String> {
+        let id = message.get("id").ok_or("neither `method` nor `id`")?;
+        let at = self
+            .open
+            .iter()
+            .position(|(open, _)| *open == id.to_string());
+        let method = at.map(|at| self.open.remove(at).1);
+        if let Some(error) = plain.get("error") {
+            members(plain, &["jsonrpc", "id", "error"])?;
+            members(error, &["code", "message", "data"])?;
+            of::<v1::Error>("error", error)?;
+            if error["message"].as_str().unwrap_or_default().is_empty() {
+                return Err("an error without a message".to_owned());
+            }
+            if method.is_none() && !(plain["id"].is_null() && self.unreadable) {
+                return Err("an error for nothing that was asked".to_owned());
+            }
+            return Ok(());
+        }
+        members(plain, &["jsonrpc", "id", "result"])?;
+        let result = plain.get("result").ok_or("neither a result nor an error")?;
+        if !result.is_object() {
+            return Err("a result that is no object".to_owned());
+        }
+        match method
+            .as_deref()
+            .ok_or("an answer to nothing that was asked")?
+        {
+            "initialize" => of::<v1::InitializeResponse>("initialize", result),
+            "session/new" => of::<v1::NewSessionResponse>("new", result),
+            "session/load" => of::<v1::LoadSessionResponse>("load", result),
+            "session/resume" => of::<v1::ResumeSessionResponse>("resume", result),
+            "session/list" => of::<v1::ListSessionsResponse>("list", result),
+            "session/prompt" => of::<v1::PromptResponse>("prompt", result),
+            "session/close" => of::<v1::CloseSessionResponse>("close", result),
+            "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
+            method => Err(format!("a result for {method:?}, which is no method")),
+        }
+    }
+
+    /// Whether this request waits for its answer.
+    pub(crate) fn waits(&self, id: &str) -> bool {
+        self.open.iter().any(|(open, _)| open == id)
+    }
+
+    /// The request that was sent last and has no answer yet.
+    pub(crate) fn last_open(&self) -> Option<String> {
+        self.open.last().map(|(id, _)| id.clone())
+    }
+
+    /// What was asked and not answered.
+    pub(crate) fn unanswered(&self) -> Vec<String> {
+        let open = self.open.iter();
+        open.map(|(id, method)| format!("{method} with id {id}"))
+            .collect()
+    }
+}
+
+/// Whether an error can be sent under this id.
+fn is_id(id: &Json) -> bool {
+    match id {
+        Json::String(_) => true,
+        Json::Literal(text) => {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            text == "null" || digits.bytes().all(|byte| byte.is_ascii_digit())
+        }
+        Json::Object(_) | Json::Array(_) => false,
+    }
+}
+
+fn members(object: &Value, known: &[&str]) -> Result<(), String> {
+    let names = object.as_object().ok_or("no object")?.keys();
+    match names
+        .into_iter()
+        .find(|name| !known.contains(&name.as_str()))
+    {
+        Some(name) => Err(format!("an unknown member `{name}`")),
+        None => Ok(()),
+    }
+}
+
+/// Holds a value against the schema of a type, which is made once.
+fn of<T: schemars::JsonSchema>(name: &'static str, value: &Value) -> Result<(), String> {
+    static SCHEMAS: LazyLock<Mutex<HashMap<&str, &Schema>>> = LazyLock::new(Mutex::default);
+    let schema = *SCHEMAS
+        .lock()
+        .expect("making a schema does not fail")
+        .entry(name)
+        .or_insert_with(|| Box::leak(Box::new(Schema::of::<T>())));
+    let errors = schema.errors(value);
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("not of the protocol's form: {}", errors.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_lines_are_refused() {
+        let mut watch = Watch::default();
+        watch.sent(br#"{"jsonrpc":"2.0","id":1,"method":"session/new"}"#);
+        for bad in [
+            "hello",
+            r#"{"id":1,"result":{"sessionId":"s"}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}"#,
+            r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#,
+            r#"{"jsonrpc":"2.0","method":"log","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{}}"#,
+        ] {
+            assert!(watch.received(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert_eq!(watch.unanswered().len(), 1);
+        for bad in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#,
+        ] {
+            watch.sent(br#"{"jsonrpc":"2.0","id":1,"method":"session/new"}"#);
+            assert!(watch.received(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let good = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
+        assert!(watch.received(good.as_bytes()).is_ok());
+        assert!(watch.received(good.as_bytes()).is_err(), "answered twice");
+    }
+}

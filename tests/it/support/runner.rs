@@ -1,0 +1,292 @@
+//! Acts out a transcript with an agent, and tells where it goes another way.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use super::agent::{GUARD, Start};
+use super::connection::{Came, Connection};
+use super::damage::Files;
+use super::expect::{differs, fit};
+use super::fixture::{Action, Event, Order, Pattern, Script, Step};
+use super::json::Json;
+use super::pattern::Names;
+use super::rewrite::Rewrite;
+
+/// How long to wait for a line that a fixture being written may have too many of.
+const REWRITING: Duration = Duration::from_secs(5);
+
+/// Runs a transcript; the test fails where it goes another way. If `rewrite` is set, the lines
+/// that are expected become those that came.
+pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
+    let script = Script::read(path);
+    let folder = tempfile::tempdir().expect("folders can be made");
+    let store = folder.path().join("store");
+    let mut stage = Stage {
+        start,
+        args: Vec::new(),
+        names: Names::default(),
+        files: Files::new(&store),
+        connections: BTreeMap::new(),
+        rewrite: rewrite.then(Rewrite::default),
+    };
+    let mut steps = &script.steps[..];
+    while let Some(step) = steps.first() {
+        let count = neighbours(steps);
+        if let Err(wrong) = stage.act(&steps[..count]) {
+            stage.fail(&script.path, step.line, &wrong);
+        }
+        steps = &steps[count..];
+    }
+    let last = script.steps.last().map_or(1, |step| step.line);
+    if let Err(wrong) = stage.end() {
+        stage.fail(&script.path, last, &wrong);
+    }
+    if let Some(rewrite) = &stage.rewrite {
+        rewrite.apply(&script.path);
+    }
+}
+
+/// How many steps are one: those whose lines may come in any order are.
+fn neighbours(steps: &[Step]) -> usize {
+    let any = |step: &&Step| {
+        let any = matches!(
+            &step.action,
+            Action::Expect {
+                order: Order::Any,
+                ..
+            }
+        );
+        any && step.connection == steps[0].connection
+    };
+    steps.iter().take_while(any).count().max(1)
+}
+
+struct Stage<'a> {
+    start: Start,
+    args: Vec<String>,
+    names: Names,
+    files: Files<'a>,
+    connections: BTreeMap<usize, Connection>,
+    rewrite: Option<Rewrite>,
+}
+
+impl Stage<'_> {
+    fn act(&mut self, steps: &[Step]) -> Result<(), String> {
+        let number = steps[0].connection;
+        match &steps[0].action {
+            Action::Send { bytes, times } => {
+                let bytes = match std::str::from_utf8(bytes) {
+                    Ok(text) => self.names.fill(text)?.into_bytes(),
+                    Err(_) => bytes.clone(),
+                };
+                let connection = self.connection(number);
+                (0..*times).try_for_each(|_| connection.send(&bytes))
+            }
+            Action::Expect { order, pattern } => match order {
+                Order::Next => self.next(&steps[0], pattern),
+                Order::Times(count) => (0..*count).try_for_each(|_| self.next(&steps[0], pattern)),
+                Order::Any => self.any(steps),
+                Order::Many => self.many(number, pattern),
+            },
+            Action::Record => self.record(&steps[0]),
+            Action::Args(args) => {
+                self.args.clone_from(args);
+                Ok(())
+            }
+            Action::Happens(event) => self.happens(number, *event),
+            Action::Damage { session, damage } => {
+                let session = self.names.fill(session)?;
+                self.files.damage(&session, damage)
+            }
+            Action::Unindex => self.files.unindex(),
+            Action::Check(check) => self.files.check(check, &mut self.names),
+        }
+    }
+
+    /// The connection of this number, which is made when it is needed.
+    fn connection(&mut self, number: usize) -> &mut Connection {
+        self.connections.entry(number).or_insert_with(|| {
+            let connection = Connection::new((self.start)(self.files.store, &self.args));
+            let process = connection.agent.process().to_string();
+            self.names.set(&format!("pid:{number}"), process);
+            connection
+        })
+    }
+
+    fn take(&mut self, number: usize) -> Result<Came, String> {
+        let within = if self.rewrite.is_some() {
+            REWRITING
+        } else {
+            GUARD
+        };
+        match self.connections.get_mut(&number) {
+            Some(connection) => connection
+                .next(within)?
+                .ok_or("its output has ended".to_owned()),
+            None => Err(format!("connection {number} was not used yet")),
+        }
+    }
+
+    fn next(&mut self, step: &Step, pattern: &Pattern) -> Result<(), String> {
+        let (line, json) = self.take(step.connection)?;
+        let Err(wrong) = fit(&mut self.names, pattern, &line, &json) else {
+            return Ok(());
+        };
+        if let Some(rewrite) = &mut self.rewrite {
+            rewrite.line(step, &mut self.names, &[(line, json)]);
+            return Ok(());
+        }
+        Err(differs(pattern, &line, &wrong))
+    }
+
+    fn any(&mut self, steps: &[Step]) -> Result<(), String> {
+        let mut left: Vec<_> = steps.iter().collect();
+        while !left.is_empty() {
+            let (line, json) = self.take(steps[0].connection)?;
+            let names = &mut self.names;
+            let at = left.iter().position(|step| match &step.action {
+                Action::Expect { pattern, .. } => fit(names, pattern, &line, &json).is_ok(),
+                _ => false,
+            });
+            let Some(at) = at else {
+                let lines: Vec<_> = left.iter().map(|step| step.line.to_string()).collect();
+                let line = String::from_utf8_lossy(&line);
+                return Err(format!("got {line}  none of lines {}", lines.join(", ")));
+            };
+            left.remove(at);
+        }
+        Ok(())
+    }
+
+    fn many(&mut self, number: usize, pattern: &Pattern) -> Result<(), String> {
+        loop {
+            let (line, json) = self.take(number)?;
+            if fit(&mut self.names, pattern, &line, &json).is_err() {
+                self.connection(number).ahead = Some((line, json));
+                return Ok(());
+            }
+        }
+    }
+
+    fn record(&mut self, step: &Step) -> Result<(), String> {
+        if self.rewrite.is_none() {
+            return Err("`<-?` is for UPDATE_FIXTURES=1".to_owned());
+        }
+        let last = self.connection(step.connection).watch.last_open();
+        let last = last.ok_or("nothing is to be answered")?;
+        let mut came = Vec::new();
+        while self.connection(step.connection).watch.waits(&last) {
+            came.push(self.take(step.connection)?);
+        }
+        if let Some(rewrite) = &mut self.rewrite {
+            rewrite.line(step, &mut self.names, &came);
+        }
+        Ok(())
+    }
+
+    fn happens(&mut self, number: usize, event: Event) -> Result<(), String> {
+        match event {
+            Event::Initialize => self.initialize(number),
+            Event::New => self
+                .initialize(number)
+                .and_then(|()| self.make_session(number)),
+            Event::Crash => {
+                if let Some(mut connection) = self.connections.remove(&number) {
+                    connection.inbox.close();
+                    connection.agent.kill();
+                }
+                Ok(())
+            }
+            Event::Restart => match self.connections.remove(&number) {
+                Some(connection) => connection.end(),
+                None => Ok(()),
+            },
+            Event::Eof => {
+                self.connection(number).end_input();
+                Ok(())
+            }
+            Event::Stop => {
+                let connection = self.connection(number);
+                connection.agent.stop();
+                connection.ending = true;
+                Ok(())
+            }
+            Event::HangUp => {
+                let Some(mut connection) = self.connections.remove(&number) else {
+                    return Ok(());
+                };
+                connection.inbox.close();
+                connection.agent.end_input();
+                connection.agent.wait()
+            }
+            Event::Pause => {
+                self.connection(number).inbox.pause();
+                Ok(())
+            }
+            Event::Go => {
+                self.connection(number).inbox.go_on();
+                Ok(())
+            }
+        }
+    }
+
+    fn initialize(&mut self, number: usize) -> Result<(), String> {
+        let line = r#"{"jsonrpc":"2.0","id":"initialize","method":"initialize","params":{"protocolVersion":1}}"#;
+        self.connection(number)
+            .send(format!("{line}\n").as_bytes())?;
+        self.comes(number, r#"{"id":"initialize","result":"..."}"#)
+    }
+
+    /// Makes the session that is called by the next free name.
+    fn make_session(&mut self, number: usize) -> Result<(), String> {
+        let line = r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#;
+        self.connection(number)
+            .send(format!("{line}\n").as_bytes())?;
+        let free = (0..100).find(|n| self.names.get(&format!("session:{n}")).is_none());
+        let session = format!("<session:{}>", free.unwrap_or_default());
+        self.comes(
+            number,
+            &format!(r#"{{"id":"new","result":{{"sessionId":"{session}"}}}}"#),
+        )?;
+        let update = r#"{"sessionUpdate":"available_commands_update","availableCommands":"..."}"#;
+        let params = format!(r#"{{"sessionId":"{session}","update":{update}}}"#);
+        self.comes(
+            number,
+            &format!(r#"{{"method":"session/update","params":{params}}}"#),
+        )
+    }
+
+    fn comes(&mut self, number: usize, pattern: &str) -> Result<(), String> {
+        let (line, json) = self.take(number)?;
+        let pattern = Pattern::Json(Json::parse(pattern).map_err(|error| error.to_string())?);
+        fit(&mut self.names, &pattern, &line, &json)
+            .map_err(|wrong| differs(&pattern, &line, &wrong))
+    }
+
+    /// Ends all connections.
+    fn end(&mut self) -> Result<(), String> {
+        while let Some((number, connection)) = self.connections.pop_first() {
+            let ended = connection.end();
+            ended.map_err(|wrong| format!("at the end of connection {number}: {wrong}"))?;
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, path: &Path, line: usize, wrong: &str) -> ! {
+        let mut said = String::new();
+        for connection in self.connections.values_mut() {
+            connection.inbox.close();
+            let words = connection.agent.said();
+            if !words.is_empty() {
+                write!(said, "\nstderr: {words}").expect("strings take all");
+            }
+        }
+        panic!("{}:{line}: {wrong}{said}", path.display());
+    }
+}
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;

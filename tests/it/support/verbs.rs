@@ -1,0 +1,212 @@
+//! Reads the lines of a transcript, verb by verb.
+
+use super::fixture::{Action, Check, Damage, Event, Order, Pattern};
+use super::json::Json;
+
+/// Reads one line.
+pub(super) fn action(line: &str) -> Result<Action, String> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    Ok(match word {
+        "->" => {
+            let rest = rest.trim_start();
+            Json::parse(rest).map_err(|error| format!("not JSON: {error}"))?;
+            let bytes = [with_version(rest).as_bytes(), b"\n"].concat();
+            Action::Send { bytes, times: 1 }
+        }
+        "->raw" => Action::Send {
+            bytes: [&unescaped(rest)?[..], b"\n"].concat(),
+            times: 1,
+        },
+        "->part" => Action::Send {
+            bytes: unescaped(rest)?,
+            times: 1,
+        },
+        "<-" => expect(Order::Next, rest)?,
+        "<~" => expect(Order::Any, rest)?,
+        "<-*" => expect(Order::Many, rest)?,
+        "<-raw" => Action::Expect {
+            order: Order::Next,
+            pattern: Pattern::Raw(rest.to_owned()),
+        },
+        "<-?" => Action::Record,
+        "==" => Action::Check(check(rest)?),
+        _ if word.starts_with("->*") => Action::Send {
+            bytes: [with_version(rest).as_bytes(), b"\n"].concat(),
+            times: number(&word[3..])?,
+        },
+        _ if word.starts_with("<-*") => expect(Order::Times(number(&word[3..])?), rest)?,
+        _ if word.starts_with('!') => happens(&word[1..], rest)?,
+        _ => return Err(format!("{word:?} is no verb")),
+    })
+}
+
+fn expect(order: Order, json: &str) -> Result<Action, String> {
+    let pattern = Json::parse(json).map_err(|error| format!("not JSON: {error}"))?;
+    let pattern = Pattern::Json(pattern);
+    Ok(Action::Expect { order, pattern })
+}
+
+/// A message with the member that each one has to have.
+fn with_version(json: &str) -> String {
+    let comma = if json == "{}" { "" } else { "," };
+    format!(r#"{{"jsonrpc":"2.0"{comma}{}"#, &json[1..])
+}
+
+fn happens(verb: &str, rest: &str) -> Result<Action, String> {
+    let event = match verb {
+        "initialize" => Event::Initialize,
+        "new" => Event::New,
+        "crash" => Event::Crash,
+        "restart" => Event::Restart,
+        "eof" => Event::Eof,
+        "stop" => Event::Stop,
+        "hang-up" => Event::HangUp,
+        "pause" => Event::Pause,
+        "go" => Event::Go,
+        "unindex" => return Ok(Action::Unindex),
+        "args" => {
+            return Ok(Action::Args(
+                rest.split_whitespace().map(str::to_owned).collect(),
+            ));
+        }
+        _ => return damage(verb, rest),
+    };
+    match rest {
+        "" => Ok(Action::Happens(event)),
+        _ => Err(format!("`!{verb}` takes nothing")),
+    }
+}
+
+fn damage(verb: &str, rest: &str) -> Result<Action, String> {
+    let (session, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let damage = match verb {
+        "append" => Damage::Append(quoted(rest)?.0),
+        "prepend" => Damage::Prepend(quoted(rest)?.0),
+        "write" => Damage::Write(quoted(rest)?.0),
+        "replace" => {
+            let (from, rest) = quoted(rest)?;
+            Damage::Replace(from, quoted(rest)?.0)
+        }
+        "flip" => Damage::Flip(number(rest.strip_prefix("line ").unwrap_or_default())?),
+        "cut" => Damage::Cut(number(rest)?),
+        "rename" => Damage::Rename(rest.to_owned()),
+        "log" => Damage::Log {
+            records: Vec::new(),
+            count: match rest.strip_prefix('*') {
+                Some(count) => number(count)?,
+                None => 1,
+            },
+        },
+        "note" => Damage::Note,
+        _ => return Err(format!("`!{verb}` is no verb")),
+    };
+    Ok(Action::Damage {
+        session: session.to_owned(),
+        damage,
+    })
+}
+
+fn check(rest: &str) -> Result<Check, String> {
+    let (what, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let session = rest.to_owned();
+    Ok(match what {
+        "store" | "log" => Check::Log {
+            session,
+            whole: what == "log",
+            records: Vec::new(),
+        },
+        "noted" => Check::Noted(session),
+        "absent" => Check::Absent(session),
+        "files" => {
+            let (folder, count) = rest.split_once(' ').ok_or("a folder and a number")?;
+            Check::Files {
+                folder: folder.to_owned(),
+                count: number(count)?,
+            }
+        }
+        "private" => Check::Private,
+        "nowhere" => Check::Nowhere(rest.to_owned()),
+        _ => return Err(format!("`== {what}` is no check")),
+    })
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+/// A quoted text at the start, and what follows it.
+fn quoted(text: &str) -> Result<(Vec<u8>, &str), String> {
+    let inside = text
+        .trim_start()
+        .strip_prefix('"')
+        .ok_or("a quoted text is missing")?;
+    let mut escaped = false;
+    let end = inside.find(|c| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    let end = end.ok_or("a quote is not closed")?;
+    let text = inside[..end]
+        .replace("\\\"", "\"")
+        .replace("\\n", "\n")
+        .replace("\\r", "\r")
+        .replace("\\\\", "\\");
+    Ok((unescaped(&text)?, &inside[end + 1..]))
+}
+
+/// A text in which `\x` and two digits stand for one byte. JSON has no such escape.
+fn unescaped(text: &str) -> Result<Vec<u8>, String> {
+    let mut parts = text.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).ok_or("`\\x` takes two digits")?;
+        let byte = u8::from_str_radix(digits, 16).map_err(|_| "`\\x` takes two digits")?;
+        bytes.push(byte);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let send = |bytes: &[u8], times| {
+            Ok(Action::Send {
+                bytes: bytes.to_vec(),
+                times,
+            })
+        };
+        assert_eq!(
+            action(r#"-> {"id":1.0}"#),
+            send(b"{\"jsonrpc\":\"2.0\",\"id\":1.0}\n", 1)
+        );
+        assert_eq!(action("->*3 {}"), send(b"{\"jsonrpc\":\"2.0\"}\n", 3));
+        assert_eq!(action(r"->raw a\xff\n"), send(b"a\xff\\n\n", 1));
+        assert_eq!(action("->part {"), send(b"{", 1));
+        assert_eq!(action("<-*2 7"), expect(Order::Times(2), "7"));
+        assert_eq!(
+            action(r#"!replace <session:0> "a\"\n" "\x00""#),
+            Ok(Action::Damage {
+                session: "<session:0>".to_owned(),
+                damage: Damage::Replace(b"a\"\n".to_vec(), vec![0]),
+            })
+        );
+        for bad in [
+            "-> {",
+            "<- x",
+            "!dance",
+            "!crash now",
+            "== so",
+            "hello",
+            "->*x {}",
+            r"->raw \x1",
+            "!append <session:0> x",
+        ] {
+            assert!(action(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Rules about the documents: what they name is there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::tree::SourceFile;
+
+/// Where a name in a document may begin, beside the project's folder and the document's own.
+const ROOTS: [&str; 2] = ["src/", "tests/it/"];
+/// The folder of the conversations, whose names stand in documents as `*topic/name*`.
+const TRANSCRIPTS: &str = "fixtures/transcripts/";
+
+/// Files, links and conversations that a document names and that are not there.
+pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
+    let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let is_document = |file: &&SourceFile| {
+        Path::new(&file.path)
+            .extension()
+            .is_some_and(|ext| ext == "md")
+    };
+    let documents = files.iter().filter(is_document);
+    let mut wrong = Vec::new();
+    for document in documents {
+        let folder = document
+            .path
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        for (line, text) in prose(&document.text) {
+            let gone = named(text).filter(|name| !is_there(name, folder, &paths));
+            wrong.extend(gone.map(|name| {
+                let path = &document.path;
+                format!("{path}:{line}: names {name:?}, which is not there")
+            }));
+        }
+    }
+    wrong
+}
+
+/// Names of errors that clients can get and the table of errors does not have.
+pub(crate) fn untold_errors(errors: &SourceFile, readme: &SourceFile) -> Vec<String> {
+    // Every second part stands between quotes. A name has an underscore and no capital.
+    let literals = errors.text.split('"').skip(1).step_by(2);
+    let is_name = |text: &&str| {
+        text.contains('_') && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+    };
+    let names: BTreeSet<_> = literals.filter(is_name).collect();
+    let untold = |name: &&str| !readme.text.contains(&format!("`{name}` |"));
+    let untold = names.into_iter().filter(untold);
+    let told = untold.map(|name| {
+        let (errors, readme) = (&errors.path, &readme.path);
+        format!("{errors}: {name:?} is not in the table of errors of {readme}")
+    });
+    told.collect()
+}
+
+/// What a name in a document stands for.
+#[derive(Debug, PartialEq, Eq)]
+enum Name<'a> {
+    /// The target of a link, from the document's folder.
+    Link(&'a str),
+    /// A source file, in backticks.
+    Source(&'a str),
+    /// A conversation, in italics.
+    Transcript(&'a str),
+}
+
+/// The lines outside of blocks of code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut code = false;
+    let lines = text.lines().enumerate().filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    });
+    lines.map(|(line, text)| (line + 1, text))
+}
+
+fn named(line: &str) -> impl Iterator<Item = Name<'_>> {
+    let links = line.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split([')', '#']).next()?;
+        (!target.is_empty() && !target.contains("://")).then_some(Name::Link(target))
+    });
+    let sources = line.split('`').skip(1).step_by(2).filter_map(|text| {
+        let path = text.strip_suffix('/').unwrap_or(text);
+        let kinds = [".rs", ".mjs", ".py", ".acp"];
+        let is_file = kinds.iter().any(|kind| path.ends_with(kind));
+        let is_folder = ["src/", "tests/", "fixtures/", "benches/", "docs/"]
+            .iter()
+            .any(|folder| path.starts_with(folder));
+        let plain = !path.contains([' ', '*', '<']);
+        (plain && (is_file || is_folder)).then_some(Name::Source(path))
+    });
+    let transcripts = line.split('*').skip(1).step_by(2).filter_map(|text| {
+        let is_name = |b: u8| b.is_ascii_lowercase() || b == b'_' || b == b'/';
+        (text.contains('/') && text.bytes().all(is_name)).then_some(Name::Transcript(text))
+    });
+    links.chain(sources).chain(transcripts)
+}
+
+fn is_there(name: &Name<'_>, folder: &str, paths: &BTreeSet<&str>) -> bool {
+    let exists = |path: &str| {
+        let below = format!("{path}/");
+        paths.contains(path) || paths.iter().any(|other| other.starts_with(&below))
+    };
+    match name {
+        Name::Link(target) => {
+            let up = target.strip_prefix("../");
+            let target = target.strip_suffix('/').unwrap_or(target);
+            match (folder, up) {
+                (_, Some(target)) => exists(target),
+                ("", None) => exists(target),
+                (folder, None) => exists(&format!("{folder}/{target}")),
+            }
+        }
+        Name::Transcript(name) => exists(&format!("{TRANSCRIPTS}{name}.acp")),
+        Name::Source(path) => {
+            let end = format!("/{path}");
+            exists(path)
+                || ROOTS.iter().any(|root| exists(&format!("{root}{path}")))
+                // In the text of a section, a file's own name will do.
+                || (!path.contains('/') && paths.iter().any(|other| other.ends_with(&end)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let text = "See [a](format.md#x), [b](../README.md), [c](https://example.org) and `wire/line.rs`,\n\
+                    `line.rs`, `src/wire`, *load/twice*, *word*, `acp.json`.\n\
+                    ```text\n`gone.rs`\n```\n\
+                    [d](gone.md) `src/gone/` `wire/gone.rs` `gone.rs` *load/gone*\n";
+        let files = [
+            SourceFile::new("README.md", ""),
+            SourceFile::new("docs/a.md", text),
+            SourceFile::new("docs/format.md", ""),
+            SourceFile::new("src/wire/line.rs", ""),
+            SourceFile::new("fixtures/transcripts/load/twice.acp", ""),
+        ];
+        let wrong = missing(&files);
+        assert_eq!(wrong.len(), 5, "{wrong:?}");
+        assert!(wrong.iter().all(|told| told.starts_with("docs/a.md:6: ")));
+    }
+
+    #[test]
+    fn an_error_that_is_not_in_the_table_is_told() {
+        let errors = SourceFile::new(
+            "error.rs",
+            r#"with(-1, text, "one_of_two"); f("two_of_two", "Other")"#,
+        );
+        let readme = SourceFile::new("README.md", "| -1 | `one_of_two` | it means |");
+        let wrong = untold_errors(&errors, &readme);
+        assert_eq!(
+            wrong,
+            ["error.rs: \"two_of_two\" is not in the table of errors of README.md"]
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! Acts out every transcript of `fixtures/transcripts` with an agent in memory, one test for each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::support::{memory, runner};
+
+/// Makes a test of each transcript with the function of this path.
+macro_rules! for_each_transcript {
+    ($run:path) => {
+        transcripts_as_tests! { $run =>
+            session: [
+                a_folder_that_is_gone_is_no_obstacle,
+                a_new_folder_is_written_with_the_next_prompt,
+                a_new_session_is_durable_before_it_is_answered,
+                additional_directories_are_those_of_the_last_request,
+                close_releases_and_may_be_repeated,
+                delete_is_final_and_may_be_repeated,
+                initialize_tells_what_works,
+                nobody_else_may_read_it,
+                resume_during_a_turn,
+                resume_has_the_context_and_replays_nothing,
+                resume_needs_no_mcp_servers,
+                secrets_of_mcp_servers_are_never_written,
+                sessions_do_not_touch_each_other,
+                the_header_says_who_made_it,
+            ],
+            turn: [
+                a_failed_tool_call_stays_failed,
+                a_second_prompt_is_refused,
+                a_turn_ends_as_it_was_told,
+                an_edit_keeps_its_diff,
+                each_plan_stays_where_it_was,
+                everything_is_logged_before_it_is_sent,
+                kinds_of_updates_keep_their_interleaving,
+                plain_text_is_answered_from_the_conversation,
+                raw_values_of_any_type_come_back,
+                thoughts_stay_thoughts,
+                two_locations_come_back,
+            ],
+            content: [
+                a_long_text_is_parted,
+                a_picture_in_an_answer,
+                annotations_and_meta_are_not_touched,
+                attachments_alone_are_a_prompt,
+                audio_stays_audio,
+                line_breaks_between_tokens_are_spaces,
+                meta_of_a_prompt_is_kept,
+                odd_characters_come_back_to_the_byte,
+                resources_in_an_answer,
+                resources_stay_resources,
+                text_image_text_are_three_chunks,
+            ],
+            load: [
+                a_prompt_that_follows_at_once_waits,
+                a_session_kept_open_loads_again,
+                a_terminal_of_the_past_is_not_named,
+                a_tool_call_that_a_crash_cut_off_has_failed,
+                an_answer_that_a_crash_cut_off_is_kept,
+                chunks_are_merged_unless_told_otherwise,
+                chunks_that_differ_stay_apart,
+                every_turn_comes_back_in_order_before_the_answer,
+                only_the_last_turns_if_told_so,
+                then_close_at_once,
+                then_delete_at_once,
+                twice_is_twice_the_same,
+                two_at_once_are_two_whole_replays,
+                what_is_unknown_comes_back_to_the_byte,
+                while_a_turn_runs,
+            ],
+            list: [
+                can_be_filtered_by_folder,
+                foreign_cursors_are_refused,
+                has_pages,
+                is_newest_first,
+                of_nothing_is_empty,
+                one_bad_session_hides_no_other,
+                shows_what_was_asked_for_before,
+                titles_are_one_line,
+                updated_at_is_the_last_prompt,
+            ],
+            cancel: [
+                a_signal_ends_the_turn,
+                close_ends_the_turn_first,
+                closes_the_open_tool_call,
+                delete_ends_the_turn_first,
+                end_of_input_ends_the_turn,
+                in_the_middle_of_an_answer,
+                of_a_load_ends_the_replay,
+                of_a_request_by_its_id,
+                one_session_only,
+                right_behind_the_prompt,
+                twice_is_once,
+                with_nothing_running_does_nothing,
+            ],
+            errors: [
+                a_relative_folder_is_named,
+                a_session_is_to_be_loaded_first,
+                a_wrong_parameter_is_named,
+                an_unknown_session_is_not_found,
+                nothing_is_served_before_initialize,
+                parameters_are_never_echoed,
+                what_is_no_id_is_no_session,
+                what_is_not_declared_is_not_there,
+                without_a_store_nothing_is_loaded,
+            ],
+            transport: [
+                a_burst_is_served_in_order,
+                a_client_that_hangs_up_during_a_load,
+                a_client_that_hangs_up_during_a_turn,
+                a_line_beyond_the_limit_is_refused,
+                a_long_load_does_not_hold_up_others,
+                a_message_may_come_in_pieces,
+                a_session_from_a_pipe,
+                a_slow_reader_misses_nothing,
+                a_version_that_is_none_is_refused,
+                deep_nesting_is_no_error,
+                end_of_input_before_anything,
+                end_of_input_during_a_load,
+                half_a_line_at_the_end,
+                ids_are_echoed_exactly,
+                initialize_may_be_repeated,
+                invalid_requests_are_answered_under_their_id,
+                line_ends_may_be_crlf,
+                the_last_line_may_lack_its_line_break,
+                unknown_members_are_tolerated,
+                versions_beyond_ours_get_ours,
+                what_is_no_json_is_a_parse_error,
+            ],
+            damage: [
+                a_byte_order_mark_is_reported,
+                a_damaged_header_is_no_session,
+                a_damaged_prompt_leaves_the_rest,
+                a_file_under_another_name_is_refused,
+                a_flipped_bit_in_the_middle_is_reported,
+                a_foreign_line_is_reported,
+                a_last_line_without_its_end_is_kept,
+                a_lost_line_break_is_reported,
+                a_newer_format_is_left_alone,
+                a_torn_beginning_of_a_record_is_cut,
+                a_torn_end_is_cut_and_the_turn_closed,
+                an_empty_file_is_no_session,
+                blank_lines_are_reported,
+                carriage_returns_are_reported,
+                invalid_utf8_is_reported,
+                nul_bytes_are_reported,
+                records_of_unknown_kinds_are_passed_over,
+            ],
+            processes: [
+                a_reader_takes_over_with_a_prompt,
+                a_second_one_may_read,
+                a_turn_that_runs_elsewhere_is_not_failed,
+                after_a_kill_the_other_takes_over,
+                both_are_in_the_list,
+                delete_waits_for_nobody,
+            ],
+        }
+    };
+}
+
+macro_rules! transcripts_as_tests {
+    ($run:path => $($folder:ident: [$($name:ident),* $(,)?],)*) => {
+        $(mod $folder {
+            $(#[test]
+            fn $name() {
+                $run(concat!(stringify!($folder), "/", stringify!($name)));
+            })*
+        })*
+
+        #[test]
+        fn no_transcript_is_forgotten() {
+            let listed = [$($(concat!(stringify!($folder), "/", stringify!($name)),)*)*];
+            crate::transcripts::compare_with_folder(&listed);
+        }
+    };
+}
+
+for_each_transcript!(crate::transcripts::in_memory);
+
+/// Acts out one transcript. With `UPDATE_FIXTURES=1`, what is expected becomes what came.
+pub(crate) fn in_memory(name: &str) {
+    let rewrite = std::env::var_os("UPDATE_FIXTURES").is_some_and(|value| value == "1");
+    runner::run(&path_of(name), memory::start, rewrite);
+}
+
+pub(crate) fn path_of(name: &str) -> PathBuf {
+    folder().join(format!("{name}.acp"))
+}
+
+fn folder() -> &'static Path {
+    Path::new("fixtures/transcripts")
+}
+
+/// The list above must have every file there is.
+pub(crate) fn compare_with_folder(listed: &[&str]) {
+    let mut found = BTreeSet::new();
+    for topic in std::fs::read_dir(folder()).unwrap() {
+        let topic = topic.unwrap().path();
+        if !topic.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(&topic).unwrap() {
+            let file = file.unwrap().path();
+            let name = file.strip_prefix(folder()).unwrap().with_extension("");
+            found.insert(name.to_str().unwrap().to_owned());
+        }
+    }
+    let listed: BTreeSet<_> = listed.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(listed, found);
+}
