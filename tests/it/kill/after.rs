@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rejoin::record::Kind;
-use rejoin::store::{Durability, Store, StoreError};
+use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
 
 use crate::support::sessions::logged::Logged;
@@ -15,30 +15,6 @@ use crate::support::sessions::seen::{Asked, Seen};
 use crate::support::sessions::view;
 
 use super::process::Process;
-
-/// Checks that the logs hold all that was seen, before anybody opens them again. Afterwards the
-/// sessions are as the logs have them.
-pub(super) fn check_logs(folder: &Path, sessions: &mut BTreeMap<String, Seen>) {
-    let store = store(folder);
-    sessions.retain(|id, seen| {
-        let logged = match Logged::read(&store, id) {
-            Ok(logged) => logged,
-            Err(StoreError::NotFound { .. }) if seen.deleted || seen.is_asked(&Asked::Delete) => {
-                return false;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        assert!(!seen.deleted, "deleted, and still there: {id}");
-        let held = logged.holds(&seen.events, true).unwrap();
-        assert_eq!(held.untold, 0);
-        if held.told.len() == seen.events.len() {
-            view::is_prefix(&seen.shown, &logged.shown).unwrap();
-        }
-        view::is_prefix(&held.shown(), &logged.shown).unwrap();
-        seen.adopt(logged.events(), logged.shown);
-        true
-    });
-}
 
 /// Runs `sessions verify`, which must find nothing.
 pub(super) fn verify(folder: &Path) {
@@ -118,7 +94,7 @@ fn check_recovery(before: &[u8], opened: &[u8], logged: &Logged, known: usize) {
     }
 }
 
-fn store(folder: &Path) -> Store {
+pub(super) fn store(folder: &Path) -> Store {
     Store::open(folder, Sys::real(), Durability::Os).unwrap()
 }
 

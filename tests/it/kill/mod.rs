@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::support::env;
+use crate::support::sessions::logged::survivors;
 use crate::support::sessions::random::Random;
 use process::{Kill, Modes, Process};
 use script::Script;
@@ -56,7 +57,7 @@ fn case(seed: u64) {
             }
         }
         sessions = process.kill();
-        after::check_logs(folder.path(), &mut sessions);
+        survivors(&after::store(folder.path()), &mut sessions);
         after::verify(folder.path());
     }
     let mut process = Process::start(folder.path(), Modes::any(&mut random));

@@ -26,6 +26,8 @@ pub(crate) struct Client {
     next_id: u64,
     asked: BTreeMap<u64, Option<String>>,
     answers: BTreeMap<u64, Answer>,
+    /// The connection counts as broken: what still comes was never received.
+    forgotten: bool,
     /// What was seen of each session, by its id.
     pub(crate) seen: BTreeMap<String, Seen>,
 }
@@ -59,6 +61,7 @@ impl Client {
             next_id: 1,
             asked: BTreeMap::new(),
             answers: BTreeMap::new(),
+            forgotten: false,
             seen: BTreeMap::new(),
         }
     }
@@ -164,6 +167,12 @@ impl Client {
         while self.take().is_some() {}
     }
 
+    /// Receives nothing from now on. Answers with what was seen until now.
+    pub(crate) fn forget(&mut self) -> BTreeMap<String, Seen> {
+        self.forgotten = true;
+        std::mem::take(&mut self.seen)
+    }
+
     /// Takes one message; nothing at the end of the connection.
     pub(crate) fn take(&mut self) -> Option<()> {
         let line = match self.lines.recv_timeout(STUCK) {
@@ -174,6 +183,9 @@ impl Client {
                 self.asked
             ),
         };
+        if self.forgotten {
+            return Some(());
+        }
         let message: Message<'_> =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let Some(id) = message.id else {

@@ -1,6 +1,8 @@
 //! What a session's log holds, and whether all that a client saw is in it, in order and to the
 //! byte.
 
+use std::collections::BTreeMap;
+
 use rejoin::record::Kind;
 use rejoin::record::transcript::Transcript;
 use rejoin::store::{Scan, Store, StoreError};
@@ -8,7 +10,7 @@ use rejoin::sys::SessionId;
 use serde_json::{Value, json};
 
 use super::client::Answer;
-use super::seen::Event;
+use super::seen::{Asked, Event, Seen};
 use super::view;
 
 /// A log as a reader finds it.
@@ -67,6 +69,9 @@ impl Logged {
             if *event == Event::Replayed {
                 // What came with a replay only is in the log until what was seen next.
                 let next = seen.peek().map(|(_, next)| *next);
+                if next == Some(&Event::Replayed) {
+                    continue;
+                }
                 while let Some(((Kind::Update, payload), rest)) = records.split_first()
                     && next.is_none_or(|next| *next != Event::Update(payload.clone()))
                 {
@@ -116,7 +121,9 @@ impl Logged {
             );
             if is_prompt && failed {
                 seen.next();
-            } else if !(is_prompt && unsure && next.is_none() && seen.peek().is_none()) {
+            } else if is_prompt && unsure && next.is_none() && seen.peek().is_none() {
+                held.without_last = true;
+            } else {
                 return Err(format!(
                     "event {at} was {event:?}; the log has {:?} there",
                     next.map(|(record, _)| record)
@@ -134,6 +141,8 @@ impl Logged {
 pub(crate) struct Held {
     /// What was seen and is there.
     pub(crate) told: Vec<Event>,
+    /// The last prompt is not there.
+    pub(crate) without_last: bool,
     /// How many records come behind all that was seen.
     pub(crate) behind: usize,
     /// How many updates before that the client was never sent.
@@ -172,4 +181,28 @@ pub(crate) fn is_storage(error: &Value) -> bool {
 
 fn value(json: &str) -> Value {
     serde_json::from_str(json).expect("a payload is JSON")
+}
+
+/// Checks that the logs of a dead process hold all that was seen of its sessions, before anybody
+/// opens them again. Afterwards the sessions are as the logs have them; deleted ones are gone.
+pub(crate) fn survivors(store: &Store, sessions: &mut BTreeMap<String, Seen>) {
+    sessions.retain(|id, seen| {
+        let logged = match Logged::read(store, id) {
+            Ok(logged) => logged,
+            Err(StoreError::NotFound { .. }) if seen.deleted || seen.is_asked(&Asked::Delete) => {
+                return false;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert!(!seen.deleted, "deleted, and still there: {id}");
+        assert!(logged.scan.damage.is_empty(), "{:?}", logged.scan.damage);
+        let held = logged.holds(&seen.events, true).unwrap();
+        assert_eq!(held.untold, 0);
+        if !held.without_last {
+            view::is_prefix(&seen.shown, &logged.shown).unwrap();
+        }
+        view::is_prefix(&held.shown(), &logged.shown).unwrap();
+        seen.adopt(logged.events(), logged.shown);
+        true
+    });
 }
