@@ -130,8 +130,11 @@ impl Layout {
         }
         let at = (from > digits).then(|| skip(from, b",\"at\":\""))??;
         let time = line.get(at..at + AT_LEN)?;
-        let plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'"' | b'\\');
-        if !time.iter().all(plain) || time[AT_LEN - 1] != b'Z' {
+        // All of them, even behind one that is wrong: the processor then takes them at once.
+        let plain = time.iter().fold(true, |plain, byte| {
+            plain & byte.is_ascii() & (*byte != b'"') & (*byte != b'\\')
+        });
+        if !plain || time[AT_LEN - 1] != b'Z' {
             return None;
         }
         let kind = skip(at + AT_LEN, b"\",\"kind\":\"")?;

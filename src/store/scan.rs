@@ -9,7 +9,7 @@ use crate::sys::{DiskFile, SessionId};
 use super::damage::{DamageReport, Torn};
 use super::error::StoreError;
 use super::header;
-use super::records::Records;
+use super::records::{Entry, Records};
 
 /// A longer first prompt is not kept, in bytes.
 const FIRST_PROMPT: usize = 64 * 1024;
@@ -46,12 +46,13 @@ pub struct Scan {
     pub first_prompt: Option<String>,
 }
 
-/// Reads all records, from the start of the file to its end.
+/// Reads all records, from the start of the file to its end, and shows them to `visit`.
 pub(super) fn scan(
     records: &mut Records,
     file: &dyn DiskFile,
     id: &SessionId,
     path: &Path,
+    visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id, path)?;
     let mut scan = Scan {
@@ -71,6 +72,7 @@ pub(super) fn scan(
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
+        visit(&entry);
         if !scan.note(entry.offset, &entry.record) {
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", path))?;
