@@ -115,9 +115,10 @@ impl Catalog {
         self.folder_change(id, before, None);
     }
 
-    /// This process is about to write to a log: to be called after it took the log's lock, and
-    /// again before each prompt is recorded. If the process dies before it calls
-    /// [`closed`](Self::closed), the next list reads the end of the log.
+    /// This process is about to write something to a log that the list shows: to be called while
+    /// it has the log's lock, each time before a prompt or another folder is recorded. If the
+    /// process dies before it calls [`closed`](Self::closed), the next list reads the end of the
+    /// log.
     pub fn opened(&self, id: &SessionId) {
         let now = self.now();
         let done = self.database.write(|tx| rows::mark_dirty(tx, id, now));

@@ -109,9 +109,6 @@ impl Actor {
             last_offset: None,
             shown: scan.end,
         };
-        if let (Hold::Own(_), Some(catalog)) = (&seat.hold, &self.deps.catalog) {
-            blocking(|| catalog.opened(&self.id));
-        }
         seat.reopen_conversation(&self.id, &self.deps);
         self.seat = Some(seat);
     }
@@ -170,9 +167,6 @@ impl Actor {
         seat.recorded = scan.place;
         seat.damage = scan.damage.into();
         seat.stale = true;
-        if let Some(catalog) = &self.deps.catalog {
-            blocking(|| catalog.opened(&self.id));
-        }
         // A replay that is on its way comes to it by itself.
         if self.replay.is_none() {
             self.send_missed().await?;
@@ -193,6 +187,9 @@ impl Actor {
         }
         let payload = serde_json::to_string(&seat.place)
             .map_err(|error| Refusal::Storage(error.to_string()))?;
+        if let Some(catalog) = &self.deps.catalog {
+            blocking(|| catalog.opened(&self.id));
+        }
         let appended = log
             .append(Kind::Reopen, None, &payload, Sync::Buffered)
             .map_err(|error| {
