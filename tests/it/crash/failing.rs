@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::sessions::client::Client;
 use crate::support::sessions::logged::{Logged, is_storage};
 use crate::support::sessions::memory::{Memory, Setup};
-use crate::support::sessions::seen::Asked;
+use crate::support::sessions::seen::{Asked, Fate};
 use crate::support::sessions::view;
 
 use super::story::{Told, tell};
@@ -89,7 +89,7 @@ fn one(setup: &Setup, whole: &Whole, at: u64, fault: Fault) -> usize {
             known.contains(&&left.to_string()),
             "nobody was told of {left}"
         );
-        let deleted = client.seen[left.as_str()].deleted;
+        let deleted = client.seen[left.as_str()].is_deleted();
         assert!(!deleted, "deleted, and still there: {left}");
         Logged::read(&store, left.as_str()).unwrap();
     }
@@ -102,7 +102,9 @@ fn go_on(client: &mut Client, told: &mut Told) -> String {
         Some(id) => id,
         None => client.new_session().unwrap().unwrap(),
     };
-    if client.seen[&id].closed || told.errors.iter().any(|error| error.contains("not_open")) {
+    if client.seen[&id].fate == Fate::Closed
+        || told.errors.iter().any(|error| error.contains("not_open"))
+    {
         ask(client, &id, Asked::Resume);
     }
     let answer = ask(client, &id, Asked::text("when all is well again"));
