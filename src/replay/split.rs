@@ -78,7 +78,8 @@ const UNIT: usize = 6;
 
 /// Whether `text` begins with a `\uDxxx` whose second digit is one of these.
 fn is_unit(text: &[u8], second: &[u8]) -> bool {
-    matches!(text, [b'\\', b'u', b'd' | b'D', digit, _, _, ..] if second.contains(digit))
+    matches!(text, [b'\\', b'u', b'd' | b'D', digit, a, b, ..]
+        if second.contains(digit) && a.is_ascii() && b.is_ascii())
 }
 
 /// The start of the last escape that begins before `at` and not further back than an escape is
@@ -98,11 +99,14 @@ fn escape_before(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// How long the escape at `at` is. What is no JSON may have others than JSON has: they are taken for
+/// shorter, so that no character is parted in any text.
 fn escape_len(text: &[u8], at: usize) -> usize {
-    if text.get(at + 1) == Some(&b'u') {
-        UNIT
-    } else {
-        2
+    let behind = text.get(at + 2..).unwrap_or_default();
+    match text.get(at + 1) {
+        Some(b'u') if behind.iter().take(UNIT - 2).all(u8::is_ascii) => UNIT,
+        Some(byte) if byte.is_ascii() => 2,
+        _ => 1,
     }
 }
 
@@ -218,10 +222,24 @@ mod tests {
 
     #[test]
     fn broken_escapes_are_no_panic() {
-        for text in ["\\", "a\\", "\\u", "\\u12", "\\ud83d\\u", "\\\\\\"] {
+        for text in [
+            "\\",
+            "a\\",
+            "\\u",
+            "\\u12",
+            "\\ud83d\\u",
+            "\\\\\\",
+            "\\é",
+            "\\ud8é",
+            "\\ude\u{fffd}0",
+            "\\ud83d\\ude\u{fffd}0",
+        ] {
             for max in 0..8 {
                 let parts: Vec<_> = parts(text.as_bytes(), max).collect();
                 assert_eq!(parts.concat(), text.as_bytes());
+                for part in parts {
+                    assert!(std::str::from_utf8(part).is_ok(), "{max} of {text:?}");
+                }
                 assert!(ceil(text.as_bytes(), max) <= text.len());
             }
         }

@@ -22,4 +22,6 @@ mod kill;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod cli;

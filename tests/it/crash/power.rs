@@ -6,7 +6,7 @@ use rejoin::sys::sim::{Fault, SimDisk, Tail};
 
 use crate::support::sessions::logged::Logged;
 use crate::support::sessions::memory::{Memory, Setup};
-use crate::support::sessions::seen::{Asked, Event, Seen};
+use crate::support::sessions::seen::{Asked, Event, Fate, Seen};
 
 use super::story::tell;
 use super::{Whole, root};
@@ -71,12 +71,13 @@ fn start_again(
     let logged = match Logged::read(&store, id) {
         Ok(logged) => logged,
         Err(error) => {
-            let gone = seen.deleted || seen.is_asked(&Asked::Delete) || seen.delete_failed;
+            let gone =
+                seen.is_deleted() || seen.is_asked(&Asked::Delete) || seen.fate == Fate::Doubtful;
             assert!(gone, "{what}: {error}");
             return;
         }
     };
-    assert!(!seen.deleted, "{what}: deleted, and still there");
+    assert!(!seen.is_deleted(), "{what}: deleted, and still there");
     let mut records = logged.events().into_iter();
     for promise in promises(&seen.events, survives) {
         let there = records.any(|record| is_same(&promise, &record));

@@ -23,7 +23,7 @@ pub(super) struct Told {
 /// Tells the story. Nothing if the connection ended.
 pub(super) fn tell(client: &mut Client) -> Option<Told> {
     let mut told = Told::default();
-    told.kept = told.new_session(client)?;
+    told.kept = told.new_session(client);
     if let Some(id) = told.kept.clone() {
         told.ask(client, &id, Asked::text("first words"))?;
         told.ask(client, &id, Asked::text("/tool execute"))?;
@@ -41,7 +41,7 @@ pub(super) fn tell(client: &mut Client) -> Option<Told> {
         told.ask(client, &id, Asked::Resume)?;
         told.ask(client, &id, Asked::text("/recall 2"))?;
     }
-    told.deleted = told.new_session(client)?;
+    told.deleted = told.new_session(client);
     if let Some(id) = told.deleted.clone() {
         told.ask(client, &id, Asked::text("to be forgotten"))?;
         told.ask(client, &id, Asked::Delete)?;
@@ -54,17 +54,17 @@ pub(super) fn tell(client: &mut Client) -> Option<Told> {
 
 impl Told {
     /// Makes a session, at the second attempt if need be.
-    fn new_session(&mut self, client: &mut Client) -> Option<Option<String>> {
+    fn new_session(&mut self, client: &mut Client) -> Option<String> {
         for _ in 0..2 {
             match client.new_session()? {
                 Ok(id) => {
                     client.seen.get_mut(&id).expect("it is known").mends = true;
-                    return Some(Some(id));
+                    return Some(id);
                 }
                 Err(error) => self.note(&error),
             }
         }
-        Some(None)
+        None
     }
 
     fn ask(&mut self, client: &mut Client, id: &str, asked: Asked) -> Option<()> {

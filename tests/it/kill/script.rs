@@ -36,7 +36,7 @@ impl<'a> Script<'a> {
         let sessions: Vec<String> = client
             .seen
             .iter()
-            .filter(|(_, seen)| !seen.deleted && !seen.is_asked(&Asked::Delete))
+            .filter(|(_, seen)| !seen.is_deleted() && !seen.is_asked(&Asked::Delete))
             .map(|(id, _)| id.clone())
             .collect();
         if sessions.is_empty() || sessions.len() < SESSIONS && self.random.once_in(8) {

@@ -175,7 +175,7 @@ impl Conversation {
         let client = &mut self.memory.client;
         for (id, seen) in sessions {
             let before = Logged::read(&store(&self.disk), &id);
-            if seen.deleted {
+            if seen.is_deleted() {
                 assert!(before.is_err(), "deleted, and still there");
                 continue;
             }
@@ -235,7 +235,7 @@ fn look(client: &mut Client) {
     let ids: Vec<String> = client.seen.keys().cloned().collect();
     for id in ids {
         let seen = &client.seen[&id];
-        if seen.deleted {
+        if seen.is_deleted() {
             for asked in [Asked::Load, Asked::Resume, Asked::text("hello")] {
                 let error = client.ask(&id, asked).unwrap().unwrap_err();
                 assert_eq!(error["data"]["error"], "session_not_found");

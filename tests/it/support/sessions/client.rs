@@ -37,14 +37,14 @@ struct Message<'a> {
     id: Option<u64>,
     method: Option<String>,
     #[serde(borrow)]
-    params: Option<Update<'a>>,
+    params: Option<Notified<'a>>,
     result: Option<Value>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Update<'a> {
+struct Notified<'a> {
     session_id: String,
     #[serde(rename = "_meta", default)]
     meta: Value,

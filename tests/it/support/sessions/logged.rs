@@ -189,12 +189,14 @@ pub(crate) fn survivors(store: &Store, sessions: &mut BTreeMap<String, Seen>) {
     sessions.retain(|id, seen| {
         let logged = match Logged::read(store, id) {
             Ok(logged) => logged,
-            Err(StoreError::NotFound { .. }) if seen.deleted || seen.is_asked(&Asked::Delete) => {
+            Err(StoreError::NotFound { .. })
+                if seen.is_deleted() || seen.is_asked(&Asked::Delete) =>
+            {
                 return false;
             }
             Err(error) => panic!("{error}"),
         };
-        assert!(!seen.deleted, "deleted, and still there: {id}");
+        assert!(!seen.is_deleted(), "deleted, and still there: {id}");
         assert!(logged.scan.damage.is_empty(), "{:?}", logged.scan.damage);
         let held = logged.holds(&seen.events, true).unwrap();
         assert_eq!(held.untold, 0);

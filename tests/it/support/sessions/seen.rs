@@ -45,6 +45,17 @@ pub(crate) struct Replay {
     pub(crate) shown: Transcript,
 }
 
+/// What became of a session, by the answers of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Open,
+    Closed,
+    Deleted,
+    /// It was to be deleted, and perhaps was.
+    Doubtful,
+}
+
 /// What was seen of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -53,11 +64,7 @@ pub(crate) struct Seen {
     pub(crate) shown: Transcript,
     /// All replays so far.
     pub(crate) replays: Vec<Replay>,
-    /// The last answer to a request of each kind.
-    pub(crate) closed: bool,
-    pub(crate) deleted: bool,
-    /// It was to be deleted, and perhaps was.
-    pub(crate) delete_failed: bool,
+    pub(crate) fate: Fate,
     /// The disk fails now and then. Updates may come with no prompt running, to close what a
     /// failure left open, and what the log has of a failed turn nobody knows.
     pub(crate) mends: bool,
@@ -96,6 +103,11 @@ impl Asked {
 }
 
 impl Seen {
+    /// Whether it is gone, as the server has said.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.fate == Fate::Deleted
+    }
+
     /// Whether a turn runs, as far as the client knows.
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
@@ -104,11 +116,6 @@ impl Seen {
     /// Whether a request of this kind is unanswered.
     pub(crate) fn is_asked(&self, asked: &Asked) -> bool {
         self.asked.values().any(|other| other == asked)
-    }
-
-    /// The last thing seen is a prompt: perhaps nobody but the client knows of it.
-    pub(crate) fn ends_with_prompt(&self) -> bool {
-        matches!(self.events.last(), Some(Event::Prompt(_)))
     }
 
     /// Takes over what a log has, as a client does that loaded it.
@@ -153,10 +160,10 @@ impl Seen {
         match (asked, answer) {
             (Asked::Prompt(_), _) => self.prompted(id, answer),
             (Asked::Load, _) => self.loaded(answer.is_ok()),
-            (Asked::Resume, Ok(_)) => self.closed = false,
-            (Asked::Close, Ok(_)) => self.closed = true,
-            (Asked::Delete, Ok(_)) => self.deleted = true,
-            (Asked::Delete, Err(_)) => self.delete_failed = true,
+            (Asked::Resume, Ok(_)) => self.fate = Fate::Open,
+            (Asked::Close, Ok(_)) => self.fate = Fate::Closed,
+            (Asked::Delete, Ok(_)) => self.fate = Fate::Deleted,
+            (Asked::Delete, Err(_)) => self.fate = Fate::Doubtful,
             _ => {}
         }
         self.begin();
@@ -186,7 +193,7 @@ impl Seen {
         if !complete {
             return;
         }
-        self.closed = false;
+        self.fate = Fate::Open;
         if !self.mends
             && let Err(difference) = view::is_prefix(&self.shown, &replay.shown)
         {
