@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 
 use rejoin::sys::SessionId;
@@ -11,6 +12,8 @@ use crate::Result;
 
 /// How much is read at once: what a pipe holds.
 const BLOCK: usize = 64 * 1024;
+/// How long a process may take to end, in milliseconds.
+const PATIENCE: usize = 2000;
 /// How much of a line is kept, to see what it is.
 const HEAD: usize = 64;
 
@@ -21,11 +24,12 @@ pub(crate) const INITIALIZE: &str = concat!(
     "\n"
 );
 
-/// A process that is talked to through pipes. It is killed when this is dropped.
+/// A process that is talked to through pipes. When this is dropped, its input ends, and if it does
+/// not go by itself then, it is killed.
 #[derive(Debug)]
 pub(crate) struct Client {
     child: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     pub(crate) output: Answers<ChildStdout>,
     next: u64,
 }
@@ -54,7 +58,7 @@ impl Client {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let input = child.stdin.take().ok_or("no stdin")?;
+        let input = child.stdin.take();
         let output = Answers::new(child.stdout.take().ok_or("no stdout")?);
         Ok(Self {
             child,
@@ -66,7 +70,8 @@ impl Client {
 
     /// Writes text as it is.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
-        Ok(self.input.write_all(text.as_bytes())?)
+        let input = self.input.as_mut().ok_or("no stdin")?;
+        Ok(input.write_all(text.as_bytes())?)
     }
 
     /// Sends a request; returns its id.
@@ -109,8 +114,18 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // One that has ended by itself cannot be killed, which is as well.
-        self.child.kill().ok();
+        drop(self.input.take());
+        let left = (0..PATIENCE).all(|_| {
+            let running = matches!(self.child.try_wait(), Ok(None));
+            if running {
+                sleep(Duration::from_millis(1));
+            }
+            running
+        });
+        if left {
+            // It may have gone this very moment.
+            self.child.kill().ok();
+        }
         self.child.wait().ok();
     }
 }

@@ -1,6 +1,7 @@
 //! Prepared stores and logs, written by the store's own writer.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rejoin::record::header::{Header, Party, Place};
 use rejoin::record::{FORMAT, Kind};
@@ -69,6 +70,7 @@ impl Filled {
             log.append(Kind::Update, None, &chunk(n, text), Sync::Buffered)?;
         }
         end(&mut log)?;
+        settle();
         Ok(log.id().clone())
     }
 
@@ -78,6 +80,7 @@ impl Filled {
         for turn in 0..turns {
             short_turn(&mut log, turn)?;
         }
+        settle();
         Ok(log.id().clone())
     }
 
@@ -89,8 +92,15 @@ impl Filled {
             short_turn(&mut log, turn)?;
             last = Some(log.id().clone());
         }
+        settle();
         last.ok_or_else(|| "no sessions were asked for".into())
     }
+}
+
+/// Has the system write back what was filled in, so that it does not do so while we measure.
+fn settle() {
+    // Where there is no such program, the figures are a little less steady.
+    Command::new("sync").status().ok();
 }
 
 /// A turn as the built-in engine has it: a prompt, a few chunks and a tool call.

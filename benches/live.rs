@@ -46,12 +46,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
         &rates(&pairs),
     );
 
+    let log = filled.beside("log");
     let log_first = || {
+        // What is deleted is not written back to the disk while the next round is measured.
+        if log.exists() {
+            std::fs::remove_file(&log)?;
+        }
         let mut command = Command::new(program.get_program());
-        command
-            .args(program.get_args())
-            .arg(&same)
-            .arg(filled.beside("log"));
+        command.args(program.get_args()).arg(&same).arg(&log);
         Client::of(command)?.output.until_answer(PROMPT)
     };
     let pairs = Pairs::measure(

@@ -162,11 +162,10 @@ impl Catalog {
                     return Ok(None);
                 };
                 let unchecked = found.iter().filter(|row| !checked.contains(&row.id));
-                let unchecked: Vec<Row> = unchecked.cloned().collect();
-                if !self.refresh().stale(&unchecked, false)? {
+                if !self.refresh().stale(unchecked, false)? {
                     return Ok(Some(found));
                 }
-                checked.extend(unchecked.into_iter().map(|row| row.id));
+                checked.extend(found.into_iter().map(|row| row.id));
             }
         })?;
         let more = rows.len() > limit;

@@ -126,7 +126,11 @@ impl Refresh<'_> {
 
     /// Reads the logs of these rows whose length is another, or all. Returns whether any row was
     /// behind its log.
-    pub(super) fn stale(self, found: &[Row], all: bool) -> Result<bool, RefreshError> {
+    pub(super) fn stale<'r>(
+        self,
+        found: impl IntoIterator<Item = &'r Row>,
+        all: bool,
+    ) -> Result<bool, RefreshError> {
         let behind = |row: &&Row| {
             all || match self.logs.len(&row.id) {
                 Ok(Some(len)) => rows::int(len) != row.len,
@@ -135,7 +139,7 @@ impl Refresh<'_> {
                 Err(_) => false,
             }
         };
-        let behind: Vec<&Row> = found.iter().filter(behind).collect();
+        let behind: Vec<&Row> = found.into_iter().filter(behind).collect();
         for batch in behind.chunks(BATCH) {
             let read = read_all(batch, |row| self.read_log(&row.id, Some(row)));
             self.database.write(|tx| {

@@ -114,10 +114,6 @@ impl Layout {
         text.map(|_| layout).map_err(|_| Damage::Envelope)
     }
 
-    #[expect(
-        clippy::needless_bitwise_bool,
-        reason = "an operator that stops early would make the processor look at each byte by itself"
-    )]
     fn read(line: &[u8]) -> Option<Self> {
         let skip = |from: usize, text: &[u8]| {
             let behind = line.get(from..)?.strip_prefix(text)?;

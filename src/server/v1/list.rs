@@ -50,7 +50,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
             let mut result = Map::new();
             result.insert(
                 "sessions".to_owned(),
-                page.sessions.iter().map(session).collect(),
+                page.sessions.into_iter().map(session).collect(),
             );
             if let Some(cursor) = page.next_cursor {
                 result.insert("nextCursor".to_owned(), cursor.into());
@@ -65,19 +65,22 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     });
 }
 
-fn session(listed: &Listed) -> Value {
-    let summary = &listed.summary;
-    let mut session = json!({ "sessionId": listed.id.as_str(), "cwd": summary.cwd });
+fn session(listed: Listed) -> Value {
+    let Listed { id, summary } = listed;
+    let mut session = Map::new();
+    session.insert("sessionId".to_owned(), id.as_str().into());
+    session.insert("cwd".to_owned(), summary.cwd.into());
     if !summary.additional_directories.is_empty() {
-        session["additionalDirectories"] = summary.additional_directories.clone().into();
+        let directories = summary.additional_directories.into();
+        session.insert("additionalDirectories".to_owned(), directories);
     }
-    if let Some(title) = &summary.title {
-        session["title"] = title.as_str().into();
+    if let Some(title) = summary.title {
+        session.insert("title".to_owned(), title.into());
     }
-    if let Some(updated_at) = &summary.updated_at {
-        session["updatedAt"] = updated_at.as_str().into();
+    if let Some(updated_at) = summary.updated_at {
+        session.insert("updatedAt".to_owned(), updated_at.into());
     }
-    session
+    Value::Object(session)
 }
 
 fn refused(refusal: ListError) -> Error {
