@@ -165,11 +165,7 @@ impl Actor {
         if let Some(catalog) = &self.deps.catalog {
             blocking(|| catalog.opened(&self.id));
         }
-        // A replay that is on its way comes to it by itself.
-        if self.replay.is_none() {
-            self.send_missed().await?;
-        }
-        Ok(())
+        self.send_missed().await
     }
 
     /// Writes down where the session works now, if the log says otherwise.

@@ -41,7 +41,12 @@ impl Actor {
                 sync,
             } => self.append(kind, id.as_deref(), &payload, sync),
             Effect::Send(payload) => {
-                self.send_live(&payload).await;
+                if self.has_missed() {
+                    // What is still unsent afterwards is sent before the turn is answered.
+                    self.send_missed().await.ok();
+                } else {
+                    self.send_live(&payload).await;
+                }
                 Ok(())
             }
             Effect::Begin { message_id, params } => {
@@ -75,7 +80,14 @@ impl Actor {
 
     /// Answers a request, and waits until the answer is in front of all updates that follow: those
     /// of a prompt that was sent without waiting belong behind it.
-    pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
+    pub(super) async fn answer(&mut self, reply: Reply, mut result: Result<Done, Refusal>) {
+        if let Err(refusal) = self.send_missed().await {
+            tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
+            // Who is told that a turn has ended has been told all of it.
+            if let Ok(Done::Stopped(_)) = result {
+                result = Err(refusal);
+            }
+        }
         let damage = match &self.seat {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
@@ -103,6 +115,7 @@ impl Actor {
                     // If this process dies before it can tell of the prompt, the next list looks.
                     blocking(|| catalog.opened(&self.id));
                 }
+                let before = log.end();
                 let result = if log.waits(sync) {
                     blocking(|| log.append(kind, id, payload, sync))
                 } else {
@@ -114,7 +127,8 @@ impl Actor {
                     storage(&error)
                 })?;
                 seat.last_offset = Some(appended.offset);
-                if self.replay.is_none() {
+                // What is logged is sent next, unless what was logged before is still unsent.
+                if self.replay.is_none() && seat.shown == before {
                     seat.shown = appended.end;
                 }
                 seat.summary.scanned = appended.end;
@@ -233,15 +247,22 @@ impl Actor {
         self.send_missed().await
     }
 
+    /// Whether the log has something that the client was never sent, and that no replay on its way
+    /// comes to.
+    fn has_missed(&self) -> bool {
+        let end = self.seat.as_ref().and_then(Seat::log_end);
+        let shown = self.seat.as_ref().map_or(0, |seat| seat.shown);
+        self.replay.is_none() && end.is_some_and(|end| shown < end)
+    }
+
     /// Sends the updates that are in the log and that the client was never sent, as they would
     /// have been sent live.
     pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
-        let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
+        let (true, Some(seat), Some(store)) = (self.has_missed(), &self.seat, &self.deps.store)
+        else {
             return Ok(());
         };
-        let Some(end) = seat.log_end().filter(|end| seat.shown < *end) else {
-            return Ok(());
-        };
+        let end = seat.log_end().unwrap_or_default();
         let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
         reader.seek(seat.shown);
         reader.limit(end);
