@@ -109,6 +109,13 @@ fn several(setup: &Setup, whole: &Whole, failing: Range<u64>, fault: Fault) -> u
         for (text, updates) in whole_turns(&seen.events) {
             assert_eq!(whole.updates.get(&text), Some(&updates), "{text}");
         }
+        for replay in &seen.replays {
+            assert_eq!(
+                view::open_calls(&replay.shown),
+                [""; 0],
+                "for ever in progress"
+            );
+        }
     }
     let replay = seen.replays.last().unwrap();
     view::same(&replay.shown, &logged.shown).unwrap();
