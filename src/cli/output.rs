@@ -38,7 +38,8 @@ impl Output {
         self.closed
     }
 
-    /// Prints a line. Text from sessions must have gone through [`printable`].
+    /// Prints a line. Text from sessions must have gone through
+    /// [`printable`](super::printable::printable).
     pub fn line(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
         self.raw(line.as_ref())?;
         self.raw("\n")

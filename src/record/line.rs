@@ -114,6 +114,10 @@ impl Layout {
         text.map(|_| layout).map_err(|_| Damage::Envelope)
     }
 
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "an operator that stops early would make the processor look at each byte by itself"
+    )]
     fn read(line: &[u8]) -> Option<Self> {
         let skip = |from: usize, text: &[u8]| {
             let behind = line.get(from..)?.strip_prefix(text)?;
@@ -130,8 +134,11 @@ impl Layout {
         }
         let at = (from > digits).then(|| skip(from, b",\"at\":\""))??;
         let time = line.get(at..at + AT_LEN)?;
-        let plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'"' | b'\\');
-        if !time.iter().all(plain) || time[AT_LEN - 1] != b'Z' {
+        // All of them, even behind one that is wrong: the processor then takes them at once.
+        let plain = time.iter().fold(true, |plain, byte| {
+            plain & byte.is_ascii() & (*byte != b'"') & (*byte != b'\\')
+        });
+        if !plain || time[AT_LEN - 1] != b'Z' {
             return None;
         }
         let kind = skip(at + AT_LEN, b"\",\"kind\":\"")?;

@@ -125,6 +125,28 @@ impl Replay {
         }
     }
 
+    /// From now on, takes updates whose tool call is not known for the call itself: records may
+    /// be missing. True if that is news; then what came before is to be [`recall`](Self::recall)ed.
+    pub fn mind_damage(&mut self) -> bool {
+        let news = self.orphans.is_none();
+        self.orphans.get_or_insert_with(Orphans::new);
+        news
+    }
+
+    /// Takes note of the tool calls in a record that was replayed before damage was minded.
+    pub fn recall(&mut self, record: &Record<'_>) {
+        let payload = record.payload.as_bytes();
+        let update = match record.kind {
+            Kind::Update => Some(payload),
+            Kind::UpdateParams => json::member(payload, 0, "update").map(|range| &payload[range]),
+            _ => None,
+        };
+        if let (Some(update), Some(orphans)) = (update, &mut self.orphans) {
+            orphans.adopt(update, &mut self.scratch);
+            self.scratch.clear();
+        }
+    }
+
     /// Ends the replay: appends what was held back to be joined with more.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.pending.flush(out);

@@ -24,7 +24,8 @@ pub(super) struct Terminals {
 impl Terminals {
     pub(super) fn new() -> Self {
         Self {
-            word: Finder::new(b"\"terminal"),
+            // Without the quote before it: nearly every update has several that begin like this.
+            word: Finder::new(b"terminal"),
             display: HashSet::new(),
         }
     }

@@ -25,6 +25,9 @@ const STALLED: Duration = Duration::from_millis(500);
 /// How long the process may go on after a signal to end.
 const STOPPING: Duration = Duration::from_millis(800);
 
+/// How long letting go of sessions may take. The system lets go of what is left.
+const RELEASING: Duration = Duration::from_millis(100);
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -140,6 +143,9 @@ pub async fn serve(
         () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
         () = keep_house(registry.deps()) => {}
     }
+    tokio::time::timeout(RELEASING, registry.release())
+        .await
+        .ok();
     Ok(())
 }
 

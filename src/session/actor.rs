@@ -7,6 +7,8 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
 use crate::engine::{Conversation, StopReason, TurnError};
+use crate::record::header::Place;
+use crate::store::Scan;
 use crate::sys::SessionId;
 
 use super::Deps;
@@ -17,7 +19,7 @@ use super::machine::Machine;
 use super::outcome::Refusal;
 use super::playback::Playback;
 use super::reply::Reply;
-use super::seat::Seat;
+use super::seat::{Hold, Seat};
 
 /// One session of one connection.
 pub(super) struct Actor {
@@ -60,7 +62,13 @@ pub(super) struct RunningReplay {
 }
 
 /// What a replay's thread comes back with.
-type Played = (Playback, Result<(), Refusal>);
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) playback: Playback,
+    /// The log, if it was opened with the replay, and where the session is to work.
+    pub(super) opened: Option<(Hold, Scan, Place)>,
+    pub(super) result: Result<(), Refusal>,
+}
 
 enum Event {
     Command(Option<Command>),
@@ -113,7 +121,7 @@ impl Actor {
     pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
-                Event::Command(None) => return,
+                Event::Command(None) => return self.release(),
                 Event::Command(Some(Command::Request(request))) => self.machine.request(request),
                 Event::Command(Some(Command::Barrier(tell))) => {
                     self.barriers.push(tell);
@@ -184,10 +192,13 @@ impl Actor {
 
     fn replayed(&mut self, result: Result<Played, JoinError>) -> Batch<Reply> {
         let result = match (result, &mut self.replay) {
-            (Ok((playback, result)), Some(replay)) => {
+            (Ok(played), Some(replay)) => {
                 replay.task = None;
-                replay.playback = Some(playback);
-                result
+                replay.playback = Some(played.playback);
+                if let Some((hold, scan, place)) = played.opened {
+                    self.sit_down(hold, scan, place);
+                }
+                played.result
             }
             (Ok(_), None) => Ok(()),
             (Err(error), replay) => {
@@ -200,7 +211,7 @@ impl Actor {
                 ))
             }
         };
-        self.machine.replayed(result)
+        self.machine.replayed(result, self.seat.is_some())
     }
 
     /// Performs batches until the machine wants nothing more.

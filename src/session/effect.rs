@@ -50,6 +50,8 @@ pub enum Effect<R> {
     CancelTurn,
     /// Start replaying the log up to where it ends now.
     Replay,
+    /// Open the session, which is not, and replay its log as it is read.
+    OpenAndReplay(Place),
     /// Replay what was logged since then, waiting for it.
     CatchUp,
     /// Send what was logged while a replay ran that failed, as it would have been sent live.

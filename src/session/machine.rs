@@ -206,8 +206,10 @@ impl<R> Machine<R> {
         )
     }
 
-    /// The replay that was started has reached where the log ended then, or failed.
-    pub fn replayed(&mut self, result: Result<(), Refusal>) -> Batch<R> {
+    /// The replay that was started has reached where the log ended then, or failed. `open` says
+    /// whether the session is open: it need not be if it was to be opened with the replay.
+    pub fn replayed(&mut self, result: Result<(), Refusal>, open: bool) -> Batch<R> {
+        self.open = open;
         let Some(reply) = self.replay.take() else {
             return Vec::new();
         };
@@ -280,9 +282,15 @@ impl<R> Machine<R> {
             }
             Request::Load(reply, place) => {
                 self.replay = Some(reply);
-                let mut batch = self.opening(place);
-                batch.push(Effect::Replay);
-                batch
+                if self.open {
+                    let mut batch = self.opening(place);
+                    batch.push(Effect::Replay);
+                    batch
+                } else {
+                    self.stage = Stage::Opening { was_open: false };
+                    self.open = true;
+                    vec![Effect::OpenAndReplay(place)]
+                }
             }
             Request::Resume(reply, place) => {
                 let mut batch = self.opening(place);

@@ -60,6 +60,7 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Begin { .. } => "begin".to_owned(),
         Effect::CancelTurn => "cancel".to_owned(),
         Effect::Replay => "replay".to_owned(),
+        Effect::OpenAndReplay(_) => "open and replay".to_owned(),
         Effect::CatchUp => "catch up".to_owned(),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
@@ -163,7 +164,7 @@ fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it(
     let ended = effects!(machine, finished(Ok(StopReason::EndTurn)));
     assert_eq!(ended, "append end and sync");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
-    let replayed = effects!(machine, replayed(Ok(())));
+    let replayed = effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         replayed,
         "catch up, announce, answer l: Loaded, answer p: Stopped(EndTurn), \
@@ -180,14 +181,14 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
         effects!(machine, update("{}".to_owned()));
         effects!(machine, finished(Ok(StopReason::EndTurn)));
         if early {
-            let broken = effects!(machine, replayed(Err(Refusal::Cancelled)));
+            let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
             assert_eq!(
                 broken,
                 "refuse l: the request was cancelled, send held, answer p: Stopped(EndTurn)"
             );
         } else {
             // The actor refuses the load by itself, since its answer was in the batch.
-            machine.replayed(Ok(()));
+            machine.replayed(Ok(()), true);
             let broken = effects!(machine, failed(failed()));
             assert_eq!(broken, "send held, answer p: Stopped(EndTurn)");
         }
@@ -225,7 +226,7 @@ fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
     effects!(machine, request(Request::Load("l", place())));
     machine.finished(Ok(StopReason::EndTurn));
     assert_eq!(effects!(machine, failed(failed())), "");
-    let replayed = effects!(machine, replayed(Ok(())));
+    let replayed = effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         replayed,
         "catch up, announce, answer l: Loaded, refuse p: no space"
@@ -246,6 +247,30 @@ fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
     machine.request(Request::Load("l", place()));
     assert_eq!(effects!(machine, failed(failed())), "refuse l: no space");
     assert!(!machine.is_over());
+}
+
+#[test]
+fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
+    for (result, open, expected) in [
+        (Ok(()), true, "catch up, announce, answer l: Loaded"),
+        (
+            Err(Refusal::Cancelled),
+            true,
+            "refuse l: the request was cancelled, send held",
+        ),
+        (
+            Err(Refusal::NotFound),
+            false,
+            "refuse l: session not found, send held",
+        ),
+    ] {
+        let mut machine = Machine::default();
+        let load = effects!(machine, request(Request::Load("l", place())));
+        assert_eq!(load, "open and replay");
+        assert!(!machine.is_over());
+        assert_eq!(effects!(machine, replayed(result, open)), expected);
+        assert_eq!(machine.is_over(), !open);
+    }
 }
 
 #[test]
@@ -276,7 +301,7 @@ fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
     );
     effects!(machine, request(prompt("p")));
     assert_eq!(effects!(machine, request(Request::Cancel)), "");
-    let replayed = effects!(machine, replayed(Ok(())));
+    let replayed = effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         replayed,
         "catch up, announce, answer l: Loaded, claim, reopened, append prompt, begin, cancel"

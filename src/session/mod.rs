@@ -15,6 +15,7 @@ mod open;
 mod pace;
 mod perform;
 mod playback;
+mod replaying;
 mod refusal;
 mod seat;
 

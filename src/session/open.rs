@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::index::Summary;
 use crate::record::header::{Header, Place};
 use crate::record::{FORMAT, Kind};
-use crate::store::{Opened, Scan, Store, StoreError, Sync};
-use crate::sys::blocking;
+use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
+use crate::sys::{SessionId, blocking};
 
 use super::actor::Actor;
 use super::history::SessionHistory;
@@ -78,7 +78,16 @@ impl Actor {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
-        let (hold, scan) = blocking(|| lock_or_read(store, &self.id))?;
+        let (hold, scan) = blocking(|| lock_or_read(store, &self.id, &mut |_| {}))?;
+        self.sit_down(hold, scan, place);
+        Ok(())
+    }
+
+    /// Takes what was opened.
+    pub(super) fn sit_down(&mut self, hold: Hold, scan: Scan, place: Place) {
+        let Some(store) = &self.deps.store else {
+            return;
+        };
         for damage in &scan.damage {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
@@ -105,7 +114,6 @@ impl Actor {
         }
         seat.reopen_conversation(&self.id, &self.deps);
         self.seat = Some(seat);
-        Ok(())
     }
 
     /// Makes sure that there is such a session.
@@ -236,9 +244,14 @@ impl Actor {
     }
 }
 
-/// Locks the log for this process or, while somebody else has it, reads it as it stands.
-fn lock_or_read(store: &Store, id: &crate::sys::SessionId) -> Result<(Hold, Scan), Refusal> {
-    match store.open_log(id) {
+/// Locks the log for this process or, while somebody else has it, reads it as it stands. Shows
+/// `visit` each record.
+pub(super) fn lock_or_read(
+    store: &Store,
+    id: &SessionId,
+    visit: &mut dyn FnMut(&Entry<'_>),
+) -> Result<(Hold, Scan), Refusal> {
+    match store.open_log_with(id, visit) {
         Ok(Opened {
             log,
             scan,
@@ -251,7 +264,7 @@ fn lock_or_read(store: &Store, id: &crate::sys::SessionId) -> Result<(Hold, Scan
         }
         Err(error @ StoreError::InUse { .. }) => {
             tracing::info!(session = %id, %error, "opened for reading only");
-            let scan = store.read(id).and_then(|mut reader| reader.scan());
+            let scan = store.read(id).and_then(|mut log| log.scan_with(visit));
             Ok((Hold::Shared, scan.map_err(|error| storage(&error))?))
         }
         Err(error) => Err(storage(&error)),

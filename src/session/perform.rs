@@ -9,15 +9,13 @@ use crate::replay::live_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
-use super::actor::{Actor, RunningReplay, RunningTurn};
+use super::actor::{Actor, RunningTurn};
 use super::effect::Effect;
 use super::logs::prompted;
 use super::outcome::{Done, Refusal};
-use super::pace::Pace;
-use super::playback::Playback;
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
-use super::seat::{Hold, Seat};
+use super::seat::Hold;
 
 /// A longer line's memory is given back, in bytes.
 const LINE_KEPT: usize = 64 * 1024;
@@ -60,6 +58,7 @@ impl Actor {
                 Ok(())
             }
             Effect::Replay => self.start_replay(),
+            Effect::OpenAndReplay(place) => self.open_and_replay(place),
             Effect::CatchUp => self.catch_up().await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
@@ -145,7 +144,7 @@ impl Actor {
         Ok(())
     }
 
-    async fn send_live(&mut self, payload: &str) {
+    pub(super) async fn send_live(&mut self, payload: &str) {
         self.line.clear();
         live_line(self.id.as_str(), payload, &mut self.line);
         // A client that is gone needs no update; the log has it.
@@ -179,102 +178,6 @@ impl Actor {
             task,
             ended: None,
         });
-    }
-
-    fn start_replay(&mut self) -> Result<(), Refusal> {
-        let Some(cancelled) = self.machine.replaying().map(Reply::cancelled) else {
-            return Ok(());
-        };
-        let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
-            return Err(Refusal::NotOpen);
-        };
-        let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
-        let end = seat.log_end();
-        if let Some(end) = end {
-            reader.limit(end);
-        }
-        let damaged = !seat.damage.is_empty();
-        let policy = self.deps.replay;
-        let options = policy.for_session(seat.summary.prompts, damaged);
-        let pace = Pace::new(self.deps.replay.rate);
-        let mut playback = Playback::new(self.id.as_str(), options, pace);
-        let writer = self.deps.wire.writer.clone();
-        let task = tokio::task::spawn_blocking(move || {
-            let result = playback.play(&mut reader, &writer, &cancelled);
-            (playback, result)
-        });
-        let busy = self.replays.begin();
-        self.replay = Some(RunningReplay {
-            task: Some(task),
-            playback: None,
-            _busy: busy,
-        });
-        Ok(())
-    }
-
-    async fn catch_up(&mut self) -> Result<(), Refusal> {
-        let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
-            return Ok(());
-        };
-        let end = self.seat.as_ref().and_then(Seat::log_end);
-        let (id, store) = (self.id.clone(), self.deps.store.clone());
-        let writer = self.deps.wire.writer.clone();
-        let work = move || {
-            if let (Some(store), true) = (store, end != Some(playback.end)) {
-                let mut reader = store.read(&id).map_err(|error| storage(&error))?;
-                reader.seek(playback.end);
-                // Without the lock, the end is wherever the file ends.
-                if let Some(end) = end {
-                    reader.limit(end);
-                }
-                let never: Arc<dyn Fn() -> bool + Send + std::marker::Sync> = Arc::new(|| false);
-                playback.play(&mut reader, &writer, &never)?;
-            }
-            playback.finish(&writer).map(|()| playback.end)
-        };
-        let played = tokio::task::spawn_blocking(work).await;
-        let played = played
-            .map_err(|_| Refusal::Storage("the replay failed unexpectedly".to_owned()))
-            .flatten()?;
-        if let Some(seat) = &mut self.seat {
-            seat.shown = end.unwrap_or(played);
-        }
-        Ok(())
-    }
-
-    async fn send_held(&mut self) -> Result<(), Refusal> {
-        self.replay = None;
-        self.send_missed().await
-    }
-
-    /// Whether the log has something that the client was never sent, and that no replay on its way
-    /// comes to.
-    fn has_missed(&self) -> bool {
-        let end = self.seat.as_ref().and_then(Seat::log_end);
-        let shown = self.seat.as_ref().map_or(0, |seat| seat.shown);
-        self.replay.is_none() && end.is_some_and(|end| shown < end)
-    }
-
-    /// Sends the updates that are in the log and that the client was never sent, as they would
-    /// have been sent live.
-    pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
-        let (true, Some(seat), Some(store)) = (self.has_missed(), &self.seat, &self.deps.store)
-        else {
-            return Ok(());
-        };
-        let end = seat.log_end().unwrap_or_default();
-        let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
-        reader.seek(seat.shown);
-        reader.limit(end);
-        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
-            if entry.record.kind == Kind::Update {
-                self.send_live(entry.record.payload).await;
-            }
-            if let Some(seat) = &mut self.seat {
-                seat.shown = entry.end;
-            }
-        }
-        Ok(())
     }
 
     async fn announce(&mut self) {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::replay::{Options, Replay};
-use crate::store::Reader;
+use crate::store::{Entry, Reader, Store};
+use crate::sys::SessionId;
 use crate::wire::Writer;
 
 use super::outcome::Refusal;
@@ -14,52 +15,89 @@ use super::refusal::storage;
 const BLOCK: usize = 64 * 1024;
 
 /// A replay that can be continued where it stopped.
-#[derive(Debug)]
 pub(super) struct Playback {
+    id: SessionId,
+    store: Store,
     replay: Replay,
     pace: Pace,
+    writer: Writer,
+    cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     lines: Vec<u8>,
     /// How far the log has been replayed, in bytes.
     pub(super) end: u64,
 }
 
 impl Playback {
-    /// A replay that has sent nothing yet.
-    pub(super) fn new(session_id: &str, options: Options, pace: Pace) -> Self {
+    /// A replay that has sent nothing yet. It stops when `cancelled`.
+    pub(super) fn new(
+        id: &SessionId,
+        store: &Store,
+        options: Options,
+        pace: Pace,
+        writer: &Writer,
+        cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Self {
         Self {
-            replay: Replay::new(session_id, options),
+            id: id.clone(),
+            store: store.clone(),
+            replay: Replay::new(id.as_str(), options),
             pace,
+            writer: writer.clone(),
+            cancelled,
             lines: Vec::new(),
             end: 0,
         }
     }
 
+    /// From now on it goes on to its end, whatever the client wants.
+    pub(super) fn cannot_be_cancelled(&mut self) {
+        self.cancelled = Arc::new(|| false);
+    }
+
     /// Replays what `reader` still has. What it takes to join the last chunk with one that may
     /// follow stays here until [`finish`](Self::finish).
-    pub(super) fn play(
-        &mut self,
-        reader: &mut Reader,
-        writer: &Writer,
-        cancelled: &Arc<dyn Fn() -> bool + Send + Sync>,
-    ) -> Result<(), Refusal> {
-        loop {
-            let Some(entry) = reader.next().map_err(|error| storage(&error))? else {
-                return self.put(writer, cancelled);
-            };
-            self.replay.record(&entry.record, &mut self.lines);
-            self.end = entry.end;
-            if self.lines.len() >= BLOCK || self.pace.is_limited() {
-                self.put(writer, cancelled)?;
-            }
+    pub(super) fn play(&mut self, reader: &mut Reader) -> Result<(), Refusal> {
+        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+            self.record(&entry)?;
         }
+        self.put()
+    }
+
+    /// Replays the next record.
+    pub(super) fn record(&mut self, entry: &Entry<'_>) -> Result<(), Refusal> {
+        if entry.after_damage && self.replay.mind_damage() {
+            self.recall(entry.offset)?;
+        }
+        self.replay.record(&entry.record, &mut self.lines);
+        self.end = entry.end;
+        if self.lines.len() >= BLOCK || self.pace.is_limited() {
+            self.put()?;
+        }
+        Ok(())
+    }
+
+    /// Sends the lines that are ready.
+    pub(super) fn put(&mut self) -> Result<(), Refusal> {
+        if (self.cancelled)() {
+            // Nothing of the replay may follow the answer.
+            self.writer.bulk_taken().map_err(|_| Refusal::Gone)?;
+            return Err(Refusal::Cancelled);
+        }
+        let limited = self.pace.is_limited();
+        let lines = limited.then(|| memchr::memchr_iter(b'\n', &self.lines).count() as u64);
+        let put = self.writer.bulk(&mut self.lines);
+        put.map_err(|_| Refusal::Gone)?;
+        if let Some(lines) = lines {
+            self.pace.rest(lines, &*self.cancelled);
+        }
+        Ok(())
     }
 
     /// Sends what is left, and waits until nothing can overtake it.
-    pub(super) fn finish(&mut self, writer: &Writer) -> Result<(), Refusal> {
+    pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
-        writer
-            .bulk(&mut self.lines)
-            .and_then(|()| writer.bulk_taken())
+        let put = self.writer.bulk(&mut self.lines);
+        put.and_then(|()| self.writer.bulk_taken())
             .map_err(|_| Refusal::Gone)?;
         if self.replay.cut() > 0 {
             tracing::warn!(
@@ -70,25 +108,23 @@ impl Playback {
         Ok(())
     }
 
-    fn put(
-        &mut self,
-        writer: &Writer,
-        cancelled: &Arc<dyn Fn() -> bool + Send + Sync>,
-    ) -> Result<(), Refusal> {
-        if cancelled() {
-            // Nothing of the replay may follow the answer.
-            writer.bulk_taken().map_err(|_| Refusal::Gone)?;
-            return Err(Refusal::Cancelled);
-        }
-        let lines = if self.pace.is_limited() {
-            memchr::memchr_iter(b'\n', &self.lines).count() as u64
-        } else {
-            0
-        };
-        writer.bulk(&mut self.lines).map_err(|_| Refusal::Gone)?;
-        if self.pace.is_limited() {
-            self.pace.rest(lines, &**cancelled);
+    /// Reads what was replayed before the damage was met, for its tool calls. To keep them all
+    /// along would take memory for every long session, and hardly any is ever damaged.
+    fn recall(&mut self, end: u64) -> Result<(), Refusal> {
+        let mut reader = self.store.read(&self.id).map_err(|error| storage(&error))?;
+        reader.limit(end);
+        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+            self.replay.recall(&entry.record);
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Debug for Playback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Playback")
+            .field("replay", &self.replay)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
     }
 }

@@ -24,6 +24,8 @@ struct Shared {
     requests: Busy,
     turns: Busy,
     replays: Busy,
+    /// Actors that have not ended.
+    alive: Busy,
     /// Whether the client has said all it will say.
     ending: watch::Sender<bool>,
     /// Unbounded, because whoever sends must not wait: the requests of one client, each small.
@@ -39,6 +41,7 @@ impl Registry {
             requests: Busy::default(),
             turns: Busy::default(),
             replays: Busy::default(),
+            alive: Busy::default(),
             ending: watch::Sender::new(false),
             actors: Mutex::default(),
         }))
@@ -95,7 +98,11 @@ impl Registry {
         let actor = Actor::new(id.clone(), self.0.deps.clone(), replays, mailbox);
         let registry = self.clone();
         let id = id.clone();
-        tokio::spawn(actor.run(move |mailbox| registry.retire(&id, mailbox)));
+        let alive = self.0.alive.begin();
+        tokio::spawn(async move {
+            actor.run(|mailbox| registry.retire(&id, mailbox)).await;
+            drop(alive);
+        });
     }
 
     /// Cancels every running turn.
@@ -103,6 +110,13 @@ impl Registry {
         for id in self.ids() {
             self.send(&id, Request::Cancel);
         }
+    }
+
+    /// Lets go of every session, and waits until that is done. A turn that is still running is
+    /// left as a crash would leave it.
+    pub async fn release(&self) {
+        self.lock().clear();
+        self.0.alive.idle().await;
     }
 
     /// Waits until every session has begun what it was sent so far.

@@ -14,7 +14,7 @@ use super::header;
 use super::layout::Layout;
 use super::lock::Lock;
 use super::log::Log;
-use super::reader::Reader;
+use super::reader::{Entry, Reader};
 use super::recover::{self, Recovered};
 use super::scan::Scan;
 use super::trash::{self, Trashed};
@@ -107,12 +107,23 @@ impl Store {
     /// Opens a session for writing: takes its lock, cuts off a torn end and keeps it aside, closes
     /// a turn that a crash left open.
     pub fn open_log(&self, id: &SessionId) -> Result<Opened, StoreError> {
+        self.open_log_with(id, &mut |_| {})
+    }
+
+    /// The same, and each record that was there is shown to `visit` as it is read: before
+    /// anything is written, and only if the session can be opened as far as its header tells. It
+    /// saves whoever wants to see them a second reading.
+    pub fn open_log_with(
+        &self,
+        id: &SessionId,
+        visit: &mut dyn FnMut(&Entry<'_>),
+    ) -> Result<Opened, StoreError> {
         let lock = Lock::take(&self.base, id)?;
         let Recovered {
             log,
             scan,
             kept_aside,
-        } = recover::recover(&self.base, id, lock)?;
+        } = recover::recover(&self.base, id, lock, visit)?;
         Ok(Opened {
             log,
             scan,

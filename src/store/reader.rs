@@ -56,7 +56,13 @@ impl Reader {
 
     /// Reads everything once, up to the limit if one is set, and goes back to the start.
     pub fn scan(&mut self) -> Result<Scan, StoreError> {
-        let scan = scan::scan(&mut self.records, &*self.file, &self.id, &self.path);
+        self.scan_with(&mut |_| {})
+    }
+
+    /// The same, and each record is shown to `visit` as it is read.
+    pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
+        let (file, path) = (&*self.file, &self.path);
+        let scan = scan::scan(&mut self.records, file, &self.id, path, visit);
         self.records.restart();
         scan
     }

@@ -13,7 +13,7 @@ use super::durability::Sync;
 use super::error::StoreError;
 use super::lock::Lock;
 use super::log::Log;
-use super::records::Records;
+use super::records::{Entry, Records};
 use super::scan::{self, Scan};
 
 /// What a tool call says that was running when the process died.
@@ -33,15 +33,16 @@ pub(super) struct Recovered {
     pub(super) kept_aside: Option<PathBuf>,
 }
 
-/// Makes the log of a locked file. If the file is not a session that this version may write to,
+/// Makes the log of a locked file, showing `visit` what is in it. If the file is not a session that this version may write to,
 /// it stays as it is.
 pub(super) fn recover(
     base: &Arc<Base>,
     id: &SessionId,
     lock: Lock,
+    visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Recovered, StoreError> {
     let mut records = Records::new();
-    let mut scan = scan::scan(&mut records, &*lock.file, id, &lock.path)?;
+    let mut scan = scan::scan(&mut records, &*lock.file, id, &lock.path, visit)?;
     let calls = match scan.prompts.last() {
         Some(prompt) if scan.turn_open => {
             let calls = open_calls(&mut records, *prompt, &*lock.file);

@@ -9,7 +9,7 @@ use crate::sys::{DiskFile, SessionId};
 use super::damage::{DamageReport, Torn};
 use super::error::StoreError;
 use super::header;
-use super::records::Records;
+use super::records::{Entry, Records};
 
 /// A longer first prompt is not kept, in bytes.
 const FIRST_PROMPT: usize = 64 * 1024;
@@ -40,18 +40,19 @@ pub struct Scan {
     pub turn_open: bool,
     /// What is wrong with the file.
     pub damage: Vec<DamageReport>,
-    /// When the last prompt was written.
+    /// The latest time of a prompt.
     pub last_prompt_at: Option<String>,
     /// The payload of the first prompt, unless it is longer than 64 KiB.
     pub first_prompt: Option<String>,
 }
 
-/// Reads all records, from the start of the file to its end.
+/// Reads all records, from the start of the file to its end, and shows them to `visit`.
 pub(super) fn scan(
     records: &mut Records,
     file: &dyn DiskFile,
     id: &SessionId,
     path: &Path,
+    visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id, path)?;
     let mut scan = Scan {
@@ -71,6 +72,7 @@ pub(super) fn scan(
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
+        visit(&entry);
         if !scan.note(entry.offset, &entry.record) {
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", path))?;
@@ -95,7 +97,14 @@ impl Scan {
                     self.first_prompt = Some(record.payload.to_owned());
                 }
                 self.prompts.push(offset);
-                self.last_prompt_at = Some(record.at.to_owned());
+                // The latest, also where the clock went back.
+                if self
+                    .last_prompt_at
+                    .as_deref()
+                    .is_none_or(|last| last < record.at)
+                {
+                    self.last_prompt_at = Some(record.at.to_owned());
+                }
                 self.turn_open = true;
             }
             Kind::End => self.turn_open = false,

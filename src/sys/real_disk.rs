@@ -37,15 +37,14 @@ impl Disk for RealDisk {
     }
 
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        regular(path)?;
         let file = writing().open(path).map_err(busy)?;
         Ok(Box::new(RealFile(file)))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        regular(path)?;
         let file = OpenOptions::new().read(true).open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
         Ok(Box::new(RealFile(file)))
     }
 
@@ -96,6 +95,17 @@ impl Disk for RealDisk {
     fn native_path(&self, path: &Path) -> Option<PathBuf> {
         Some(path.to_owned())
     }
+}
+
+/// Refuses what is no file: a pipe, for one, would have whoever opens it wait for ever.
+fn regular(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it is not a regular file",
+    ))
 }
 
 impl DiskFile for RealFile {

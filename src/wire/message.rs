@@ -230,6 +230,8 @@ fn check_id(id: &str) -> Result<String, Invalid> {
                 "`id` is no valid string",
             )),
         },
+        // The same number, in the form in which it can be read back.
+        _ if id == "-0" => Ok("0".to_owned()),
         _ if id == "null" || id.parse::<i64>().is_ok() => Ok(id.to_owned()),
         _ if !id.is_empty()
             && id

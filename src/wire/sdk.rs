@@ -168,16 +168,12 @@ impl Incoming {
 
 /// The SDK knows versions of 16 bits; a later one than all of those is a later one still.
 fn within_range(version: String) -> String {
-    let number = version
-        .rsplit(':')
-        .next()
-        .and_then(|number| number.parse::<u64>().ok());
-    match number {
-        Some(number) if number > u64::from(u16::MAX) => {
-            format!(r#""protocolVersion":{}"#, u16::MAX)
-        }
-        _ => version,
+    let number = version.rsplit(':').next().unwrap_or_default();
+    let integer = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    if integer && number.parse::<u16>().is_err() {
+        return format!(r#""protocolVersion":{}"#, u16::MAX);
     }
+    version
 }
 
 /// One member of an object with its name, as text; nothing if it is absent or large.

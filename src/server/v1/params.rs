@@ -63,6 +63,7 @@ fn in_words_of_json(expected: &str) -> &str {
         "a map" => "an object",
         "f64" => "a number",
         "i64" | "u64" => "an integer",
+        structure if structure.starts_with("struct ") => "an object",
         other => other,
     }
 }

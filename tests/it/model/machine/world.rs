@@ -45,13 +45,21 @@ pub(super) struct World {
     shown: usize,
     /// The prompt being answered, and whether the engine was told to stop.
     turn: Option<(usize, bool)>,
-    /// How far the replay under way has to come.
-    replay: Option<usize>,
+    replay: Option<Replaying>,
     /// How many records the client got from the replay under way.
     replayed: usize,
     said: usize,
     calls: usize,
     fails_in: Option<usize>,
+}
+
+/// A replay under way.
+#[derive(Clone, Copy, Debug)]
+struct Replaying {
+    /// How far it has to come.
+    end: usize,
+    /// Whether it is to open the session, too.
+    opens: bool,
 }
 
 impl World {
@@ -131,14 +139,26 @@ impl World {
     }
 
     pub(super) fn replayed(&mut self, well: bool) {
-        let Some(end) = self.replay else { return };
-        let result = if well {
-            self.replayed = end;
-            Ok(())
-        } else {
-            Err(Refusal::Cancelled)
+        let Some(replaying) = &mut self.replay else {
+            return;
         };
-        let batch = self.machine.replayed(result);
+        let end = replaying.end;
+        let mut result = Ok(());
+        if std::mem::take(&mut replaying.opens) {
+            result = self.check().and_then(|()| self.may_fail());
+            if result.is_ok() {
+                self.recover();
+                (self.seat, self.shown) = (true, self.log.len());
+            }
+        }
+        let result = match result {
+            Ok(()) if !well => Err(Refusal::Cancelled),
+            result => result,
+        };
+        if result.is_ok() {
+            self.replayed = end;
+        }
+        let batch = self.machine.replayed(result, self.seat);
         self.perform(batch);
     }
 
@@ -266,7 +286,19 @@ impl World {
             Effect::Replay => {
                 assert!(self.seat && self.replay.is_none());
                 self.may_fail()?;
-                (self.replay, self.replayed) = (Some(self.log.len()), 0);
+                self.replayed = 0;
+                self.replay = Some(Replaying {
+                    end: self.log.len(),
+                    opens: false,
+                });
+            }
+            Effect::OpenAndReplay(_) => {
+                assert!(!self.seat && self.replay.is_none());
+                self.replayed = 0;
+                self.replay = Some(Replaying {
+                    end: self.log.len(),
+                    opens: true,
+                });
             }
             Effect::CatchUp => {
                 self.replay = None;
