@@ -168,10 +168,7 @@ impl Actor {
         seat.damage = scan.damage.into();
         seat.stale = true;
         // A replay that is on its way comes to it by itself.
-        if self.replay.is_none() {
-            self.send_missed().await?;
-        }
-        Ok(())
+        self.send_missed().await
     }
 
     /// Writes down where the session works now, if the log says otherwise.

@@ -39,7 +39,12 @@ impl Actor {
                 sync,
             } => self.append(kind, id.as_deref(), &payload, sync),
             Effect::Send(payload) => {
-                self.send_live(&payload).await;
+                if self.has_missed() {
+                    // What is still unsent afterwards is sent before the turn is answered.
+                    self.send_missed().await.ok();
+                } else {
+                    self.send_live(&payload).await;
+                }
                 Ok(())
             }
             Effect::Begin { message_id, params } => {
@@ -74,7 +79,14 @@ impl Actor {
 
     /// Answers a request, and waits until the answer is in front of all updates that follow: those
     /// of a prompt that was sent without waiting belong behind it.
-    pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
+    pub(super) async fn answer(&mut self, reply: Reply, mut result: Result<Done, Refusal>) {
+        if let Err(refusal) = self.send_missed().await {
+            tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
+            // Who is told that a turn has ended has been told all of it.
+            if let Ok(Done::Stopped(_)) = result {
+                result = Err(refusal);
+            }
+        }
         let damage = match &self.seat {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
@@ -102,6 +114,7 @@ impl Actor {
                     // If this process dies before it can tell of the prompt, the next list looks.
                     blocking(|| catalog.opened(&self.id));
                 }
+                let before = log.end();
                 let result = if log.waits(sync) {
                     blocking(|| log.append(kind, id, payload, sync))
                 } else {
@@ -113,7 +126,8 @@ impl Actor {
                     storage(&error)
                 })?;
                 seat.last_offset = Some(appended.offset);
-                if self.replay.is_none() {
+                // What is logged is sent next, unless what was logged before is still unsent.
+                if self.replay.is_none() && seat.shown == before {
                     seat.shown = appended.end;
                 }
                 seat.summary.scanned = appended.end;

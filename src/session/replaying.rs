@@ -126,15 +126,22 @@ impl Actor {
         self.send_missed().await
     }
 
+    /// Whether the log has something that the client was never sent, and that no replay on its way
+    /// comes to.
+    pub(super) fn has_missed(&self) -> bool {
+        let end = self.seat.as_ref().and_then(Seat::log_end);
+        let shown = self.seat.as_ref().map_or(0, |seat| seat.shown);
+        self.replay.is_none() && end.is_some_and(|end| shown < end)
+    }
+
     /// Sends the updates that are in the log and that the client was never sent, as they would
     /// have been sent live.
     pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
-        let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
+        let (true, Some(seat), Some(store)) = (self.has_missed(), &self.seat, &self.deps.store)
+        else {
             return Ok(());
         };
-        let Some(end) = seat.log_end().filter(|end| seat.shown < *end) else {
-            return Ok(());
-        };
+        let end = seat.log_end().unwrap_or_default();
         let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
         reader.seek(seat.shown);
         reader.limit(end);

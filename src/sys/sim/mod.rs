@@ -61,6 +61,11 @@ impl SimDisk {
         self.state().faults.insert(n, fault);
     }
 
+    /// Lets nothing more fail, whatever was set.
+    pub fn heal(&self) {
+        self.state().faults.clear();
+    }
+
     /// The disk as the death of the process leaves it: whatever was written is there, nothing is
     /// locked, nothing more fails. The old disk stays as it is.
     #[must_use]

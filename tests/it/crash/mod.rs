@@ -62,12 +62,20 @@ impl Whole {
 fn whole_turns(events: &[Event]) -> impl Iterator<Item = (String, usize)> {
     let turns = events.split_inclusive(|event| matches!(event, Event::End(_)));
     turns.filter_map(|turn| {
-        let [Event::Prompt(params), updates @ .., Event::End(Ok(end))] = turn else {
+        let begun = turn
+            .iter()
+            .position(|event| matches!(event, Event::Prompt(_)))?;
+        let [Event::Prompt(params), updates @ .., Event::End(Ok(end))] = &turn[begun..] else {
             return None;
         };
         let text = params["prompt"][0]["text"].as_str()?.to_owned();
         let live = updates.iter().all(|event| *event != Event::Replayed);
         let whole = end["stopReason"] == "end_turn" && text.starts_with('/');
-        (live && whole && text != "/recall 2").then_some((text, updates.len()))
+        // What an earlier turn left open may be closed only now.
+        let late = |event: &&Event| {
+            matches!(event, Event::Update(update) if update.contains(r#""status":"failed""#))
+        };
+        let own = updates.len() - updates.iter().filter(late).count();
+        (live && whole && text != "/recall 2").then_some((text, own))
     })
 }

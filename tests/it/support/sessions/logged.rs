@@ -63,10 +63,14 @@ impl Logged {
     pub(crate) fn holds(&self, seen: &[Event], unsure: bool) -> Result<Held, String> {
         let mut held = Held::default();
         let mut records = self.records.as_slice();
-        let mut late: Vec<&String> = Vec::new();
+        // What comes late if at all, and where it belongs among what was told.
+        let mut late: Vec<(usize, &String)> = Vec::new();
         let mut seen = seen.iter().enumerate().peekable();
         while let Some((at, event)) = seen.next() {
             if *event == Event::Replayed {
+                for (at, update) in late.drain(..).rev() {
+                    held.told.insert(at, Event::Update(update.clone()));
+                }
                 // What came with a replay only is in the log until what was seen next.
                 let next = seen.peek().map(|(_, next)| *next);
                 if next == Some(&Event::Replayed) {
@@ -84,7 +88,7 @@ impl Logged {
                 && is_storage(error)
             {
                 while let Some(((Kind::Update, payload), rest)) = records.split_first() {
-                    late.push(payload);
+                    late.push((held.told.len(), payload));
                     records = rest;
                 }
                 if let Some(((Kind::End, _), rest)) = records.split_first() {
@@ -93,7 +97,7 @@ impl Logged {
                 continue;
             }
             if let Event::Update(update) = event
-                && let Some(found) = late.iter().position(|late| *late == update)
+                && let Some(found) = late.iter().position(|(_, late)| *late == update)
             {
                 late.remove(found);
                 held.told.push(event.clone());

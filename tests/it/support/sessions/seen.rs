@@ -160,7 +160,13 @@ impl Seen {
         match (asked, answer) {
             (Asked::Prompt(_), _) => self.prompted(id, answer),
             (Asked::Load, _) => self.loaded(answer.is_ok()),
-            (Asked::Resume, Ok(_)) => self.fate = Fate::Open,
+            (Asked::Resume, Ok(_)) => {
+                if self.mends && self.fate == Fate::Closed {
+                    // What was closed is mended out of sight.
+                    self.events.push(Event::Replayed);
+                }
+                self.fate = Fate::Open;
+            }
             (Asked::Close, Ok(_)) => self.fate = Fate::Closed,
             (Asked::Delete, Ok(_)) => self.fate = Fate::Deleted,
             (Asked::Delete, Err(_)) => self.fate = Fate::Doubtful,
@@ -206,7 +212,7 @@ impl Seen {
         let state = std::mem::take(&mut self.shown.state);
         self.shown = replay.shown.clone();
         self.shown.state = state;
-        if self.running.is_some() && self.replayed_live {
+        if self.mends || self.running.is_some() && self.replayed_live {
             self.events.push(Event::Replayed);
         }
         self.replayed_live = false;

@@ -24,7 +24,7 @@ pub(crate) fn take_back_prompt(shown: &mut Transcript) {
 
 /// What is said and done in a transcript. Ids of the user's messages are left out, since their
 /// client learns them from a replay only.
-pub(crate) fn entries(shown: &Transcript) -> Vec<Entry> {
+fn entries(shown: &Transcript) -> Vec<Entry> {
     let mut entries = shown.entries.clone();
     for entry in &mut entries {
         if let Entry::Message {
@@ -37,6 +37,18 @@ pub(crate) fn entries(shown: &Transcript) -> Vec<Entry> {
         }
     }
     entries
+}
+
+/// Whether two transcripts show the same.
+pub(crate) fn same(one: &Transcript, other: &Transcript) -> Result<(), String> {
+    let (one, other) = (entries(one), entries(other));
+    for at in 0..one.len().max(other.len()) {
+        let (one, other) = (one.get(at), other.get(at));
+        if one != other {
+            return Err(format!("entry {at} is {one:?}, and {other:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether everything that was seen is in what was replayed, in order and equal. At its end the
