@@ -33,42 +33,42 @@ pub(super) fn look(
     sessions: &mut BTreeMap<String, Seen>,
     random: &mut Random,
 ) {
-    let client = &mut process.client;
-    client.seen = std::mem::take(sessions);
-    let ids: Vec<String> = client.seen.keys().cloned().collect();
+    process.client.seen = std::mem::take(sessions);
+    let ids: Vec<String> = process.client.seen.keys().cloned().collect();
     for id in &ids {
         let before = std::fs::read(log(folder, id)).unwrap();
-        let known = client.seen[id].events.len();
+        let known = process.client.seen[id].events.len();
         let first = if random.once_in(3) {
             Asked::Resume
         } else {
             Asked::Load
         };
-        client.ask(id, first).unwrap().unwrap();
+        process.ask(id, first);
         let opened = std::fs::read(log(folder, id)).unwrap();
         let logged = Logged::read(&store(folder), id).unwrap();
         check_recovery(&before, &opened, &logged, known);
 
-        client
+        process
+            .client
             .seen
             .get_mut(id)
             .unwrap()
             .adopt(logged.events(), logged.shown);
         for _ in 0..2 {
-            client.ask(id, Asked::Load).unwrap().unwrap();
+            process.ask(id, Asked::Load);
         }
         let unchanged = std::fs::read(log(folder, id)).unwrap();
         assert!(opened == unchanged, "loading changes nothing");
-        let seen = &client.seen[id];
+        let seen = &process.client.seen[id];
         assert_eq!(seen.replays[0].lines, seen.replays[1].lines);
         let logged = Logged::read(&store(folder), id).unwrap();
         view::same(&seen.shown, &logged.shown).unwrap();
         assert_eq!(view::open_calls(&seen.shown), [""; 0]);
 
         let events = seen.events.len();
-        let answer = client.ask(id, Asked::text("Do you remember?")).unwrap();
-        assert_eq!(answer.unwrap()["stopReason"], "end_turn");
-        let seen = &client.seen[id];
+        let answer = process.ask(id, Asked::text("Do you remember?"));
+        assert_eq!(answer["stopReason"], "end_turn");
+        let seen = &process.client.seen[id];
         assert!(seen.events.len() > events + 2, "it says something");
         let logged = Logged::read(&store(folder), id).unwrap();
         assert_eq!(logged.holds(&seen.events, false).unwrap().behind, 0);

@@ -6,9 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
 use crate::support::sessions::client::{Client, lines};
 use crate::support::sessions::random::Random;
-use crate::support::sessions::seen::Seen;
+use crate::support::sessions::seen::{Asked, Seen};
 
 /// When to kill.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ impl Modes {
 pub(super) struct Process {
     pub(super) client: Client,
     child: Arc<Mutex<Child>>,
+    /// What it says to people.
+    said: NamedTempFile,
     /// Bytes received so far, and at how many of them the kill comes.
     received: Arc<AtomicUsize>,
     limit: Arc<AtomicUsize>,
@@ -67,11 +72,12 @@ pub(super) struct Process {
 impl Process {
     /// Starts the program and says hello.
     pub(super) fn start(store: &Path, modes: Modes) -> Self {
+        let said = NamedTempFile::new().unwrap();
         let mut child = program(store)
             .args(["--durability", modes.durability, "--replay", modes.replay])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(said.reopen().unwrap())
             .spawn()
             .unwrap();
         let input = child.stdin.take().unwrap();
@@ -91,9 +97,28 @@ impl Process {
         Self {
             client,
             child,
+            said,
             received,
             limit,
         }
+    }
+
+    /// Asks for something that must be done.
+    #[track_caller]
+    pub(super) fn ask(&mut self, session: &str, asked: Asked) -> Value {
+        match self.client.ask(session, asked) {
+            Some(answer) => answer.unwrap(),
+            None => panic!("it ended by itself: {}", self.end()),
+        }
+    }
+
+    /// Waits for its end, and tells how that came.
+    fn end(&mut self) -> String {
+        let status = self.child.lock().unwrap().wait().unwrap();
+        let said = std::fs::read(self.said.path()).unwrap();
+        let said = String::from_utf8_lossy(&said);
+        assert!(!said.contains("panicked"), "{said}");
+        format!("{status}, and it said {said:?}")
     }
 
     /// Sees to it that the kill comes when so many bytes more are received.
@@ -109,14 +134,15 @@ impl Process {
     pub(super) fn kill(mut self) -> BTreeMap<String, Seen> {
         self.child.lock().unwrap().kill().unwrap();
         self.client.drain();
-        self.child.lock().unwrap().wait().unwrap();
+        self.end();
         self.client.seen
     }
 
     /// Lets it end by itself.
     pub(super) fn leave(mut self) {
         self.client.leave();
-        assert!(self.child.lock().unwrap().wait().unwrap().success());
+        let end = self.end();
+        assert!(end.starts_with("exit status: 0,"), "{end}");
     }
 }
 
