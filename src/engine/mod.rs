@@ -7,6 +7,7 @@
 pub mod local;
 pub mod outlet;
 pub mod prompt;
+pub mod wrapped;
 
 use std::fmt;
 use std::pin::Pin;

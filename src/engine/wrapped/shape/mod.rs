@@ -1,0 +1,17 @@
+//! What stands between a line of the child and the record that is made of it.
+//!
+//! Pure: text in, text out. `message` reads a line, `marks` shapes the update that is in it, and
+//! neither builds a tree or prints one anew.
+
+mod calls;
+mod echo;
+mod marks;
+mod message;
+mod messages;
+mod names;
+mod payload;
+mod scan;
+
+pub use marks::{Marks, Shaped};
+pub use message::{Message, Named, Outcome, read, session_of, with_session};
+pub use payload::{Form, Payload};
