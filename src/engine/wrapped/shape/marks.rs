@@ -305,3 +305,7 @@ fn asked(params: &str) -> Option<(bool, Span)> {
 #[cfg(test)]
 #[path = "marks_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "properties.rs"]
+mod properties;

@@ -8,7 +8,7 @@ use super::*;
 
 /// Ids that count from 1.
 #[derive(Debug, Default)]
-pub(super) struct Counted(AtomicU64);
+pub(super) struct Counted(pub(super) AtomicU64);
 
 impl Ids for Counted {
     fn uuid(&self) -> Uuid {
@@ -16,7 +16,7 @@ impl Ids for Counted {
     }
 }
 
-fn marks() -> Marks {
+pub(super) fn marks() -> Marks {
     Marks::new(Arc::new(Counted::default()))
 }
 
@@ -52,7 +52,7 @@ fn call(kind: &str, id: &str, status: &str) -> String {
 /// with an id or none are chunks, `+` begins a call, `-` updates one, with its first letter of a
 /// status behind a slash, `?` asks about one, `p s n x` are a plan, a snapshot, a notice, a kind
 /// that nobody knows.
-fn act(marks: &mut Marks, history: &mut Vec<(Kind, String)>, story: &str) -> String {
+pub(super) fn act(marks: &mut Marks, history: &mut Vec<(Kind, String)>, story: &str) -> String {
     let mut told = Vec::new();
     for word in story.split_whitespace() {
         let (first, rest) = word.split_at(1);

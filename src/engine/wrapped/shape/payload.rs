@@ -61,6 +61,12 @@ impl<'a> Payload<'a> {
         &self.text
     }
 
+    /// The text of the `update` object alone.
+    pub(super) fn update(&self) -> &str {
+        let Fields { open, close, .. } = self.fields;
+        self.text.get(open..=close).unwrap_or_default()
+    }
+
     /// How it was made of the notification's parameters.
     pub fn form(&self) -> Form {
         self.form
@@ -75,6 +81,8 @@ impl<'a> Payload<'a> {
 /// Where things stand in an `update` object. Of several with one name it is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fields {
+    /// The brace that opens it.
+    pub(super) open: usize,
     /// The brace that closes it.
     pub(super) close: usize,
     pub(super) name: Option<Span>,
@@ -89,6 +97,7 @@ impl Fields {
     pub(super) fn back(self, by: usize) -> Self {
         let back = |span: Option<Span>| span.map(|span| span.back(by));
         Self {
+            open: self.open - by,
             close: self.close - by,
             name: back(self.name),
             message: back(self.message),
@@ -102,6 +111,7 @@ impl Fields {
 /// Reads the `update` object that begins at `at`: where things stand in it and where it ends.
 pub(super) fn fields(text: &str, at: usize) -> Option<(Fields, usize)> {
     let mut fields = Fields {
+        open: at,
         close: 0,
         name: None,
         message: None,

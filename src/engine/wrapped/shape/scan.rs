@@ -5,6 +5,7 @@
 //! costs no stack, and nothing is allocated up to 64 levels of it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::record::json;
 
@@ -18,6 +19,10 @@ pub(super) struct Span {
 impl Span {
     pub(super) fn of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        self.start..self.end
     }
 
     /// The same place in a text that begins `by` bytes later.
