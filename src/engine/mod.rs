@@ -10,6 +10,7 @@ pub mod local;
 pub mod outlet;
 pub mod prompt;
 pub mod relay;
+pub mod wrapped;
 
 use std::fmt;
 use std::pin::Pin;
