@@ -24,12 +24,17 @@ pub enum Kind {
     Reopen,
     /// The wrapped agent's own id for this session.
     Inner,
+    /// An update that the client was sent and that is no history: the user's own words coming
+    /// back, a notice.
+    Transient,
+    /// An update that only replays send: what a terminal of the client showed, as text.
+    Output,
     /// A kind of a later version: kept, reported and otherwise left alone.
     Unknown,
 }
 
 impl Kind {
-    const NAMED: [(Self, &'static str); 10] = [
+    const NAMED: [(Self, &'static str); 12] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
@@ -40,6 +45,8 @@ impl Kind {
         (Self::Info, "info"),
         (Self::Reopen, "reopen"),
         (Self::Inner, "inner"),
+        (Self::Transient, "transient"),
+        (Self::Output, "output"),
     ];
 
     /// The kind's name in the log.
