@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::{Cancel, Outlet, Prompt};
 use crate::record::Kind;
 use crate::record::title::title;
-use crate::replay::live_line;
+use crate::replay::live_record_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
@@ -145,8 +145,16 @@ impl Actor {
     }
 
     pub(super) async fn send_live(&mut self, payload: &str) {
+        self.send_record(Kind::Update, payload).await;
+    }
+
+    /// Sends what a record of this kind is sent as live, if it is sent at all.
+    pub(super) async fn send_record(&mut self, kind: Kind, payload: &str) {
         self.line.clear();
-        live_line(self.id.as_str(), payload, &mut self.line);
+        live_record_line(self.id.as_str(), kind, payload, &mut self.line);
+        if self.line.is_empty() {
+            return;
+        }
         // A client that is gone needs no update; the log has it.
         self.deps.wire.writer.control(&self.line).await.ok();
         if self.line.capacity() > LINE_KEPT {

@@ -1,7 +1,6 @@
 //! What an actor does to replay its session: begins, goes on where the replay ended, and makes up
 //! for one that failed.
 
-use crate::record::Kind;
 use crate::record::header::Place;
 use crate::sys::blocking;
 
@@ -23,7 +22,7 @@ impl Actor {
         if let Some(end) = seat.log_end() {
             reader.limit(end);
         }
-        let mut playback = self.playback(seat.summary.prompts, !seat.damage.is_empty())?;
+        let mut playback = self.playback(seat.summary.prompts)?;
         self.replay_with(move || {
             let result = playback.play(&mut reader);
             Played {
@@ -46,7 +45,7 @@ impl Actor {
             return Err(Refusal::NotFound);
         };
         let id = self.id.clone();
-        let mut playback = self.playback(0, false)?;
+        let mut playback = self.playback(0)?;
         self.replay_with(move || {
             let mut result = Ok(());
             let opened = lock_or_read(&store, &id, &mut |entry| {
@@ -69,15 +68,14 @@ impl Actor {
         Ok(())
     }
 
-    fn playback(&self, prompts: u64, damaged: bool) -> Result<Playback, Refusal> {
-        let (Some(store), Some(reply)) = (&self.deps.store, self.machine.replaying()) else {
+    fn playback(&self, prompts: u64) -> Result<Playback, Refusal> {
+        let Some(reply) = self.machine.replaying() else {
             return Err(Refusal::NotOpen);
         };
         let policy = self.deps.replay;
         Ok(Playback::new(
             &self.id,
-            store,
-            policy.for_session(prompts, damaged),
+            policy.for_session(prompts),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             Reply::cancelled(reply),
@@ -134,8 +132,8 @@ impl Actor {
         self.replay.is_none() && end.is_some_and(|end| shown < end)
     }
 
-    /// Sends the updates that are in the log and that the client was never sent, as they would
-    /// have been sent live.
+    /// Sends what is in the log and what the client was never sent, as it would have been sent
+    /// live.
     pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
         let (true, Some(seat), Some(store)) = (self.has_missed(), &self.seat, &self.deps.store)
         else {
@@ -146,9 +144,8 @@ impl Actor {
         reader.seek(seat.shown);
         reader.limit(end);
         while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
-            if entry.record.kind == Kind::Update {
-                self.send_live(entry.record.payload).await;
-            }
+            self.send_record(entry.record.kind, entry.record.payload)
+                .await;
             if let Some(seat) = &mut self.seat {
                 seat.shown = entry.end;
             }
