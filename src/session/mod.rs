@@ -85,12 +85,11 @@ pub struct ReplayPolicy {
 }
 
 impl ReplayPolicy {
-    fn for_session(self, prompts: u64, damaged: bool) -> Options {
+    fn for_session(self, prompts: u64) -> Options {
         let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
         Options {
             exact: self.exact,
             skip_turns,
-            damaged,
             ..Options::default()
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::{Attach, Attached, Block, Cancel, EngineError, Prompt};
 use crate::record::Kind;
 use crate::record::title::title;
-use crate::replay::live_record;
+use crate::replay::live_record_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
@@ -255,14 +255,14 @@ impl Actor {
     /// Sends a payload as the client is to see it live.
     pub(super) async fn send_live(&mut self, kind: Kind, payload: &str) {
         self.line.clear();
-        live_record(&self.name, kind, payload, &mut self.line);
+        live_record_line(&self.name, kind, payload, &mut self.line);
         self.put_lines().await;
     }
 
     async fn send_block(&mut self, block: &Block) {
         self.line.clear();
         for entry in block.iter() {
-            live_record(&self.name, entry.kind, entry.payload, &mut self.line);
+            live_record_line(&self.name, entry.kind, entry.payload, &mut self.line);
         }
         self.put_lines().await;
     }
