@@ -12,6 +12,7 @@ pub mod request;
 
 mod actor;
 mod command;
+mod forget;
 mod open;
 mod pace;
 mod perform;

@@ -10,6 +10,7 @@ use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
 use crate::sys::{SessionId, blocking};
 
 use super::actor::Actor;
+use super::forget::{forget, known_as};
 use super::history::SessionHistory;
 use super::logs::{moved, summary};
 use super::outcome::Refusal;
@@ -222,6 +223,11 @@ impl Actor {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
+        // Of an open session its conversation knows that.
+        let names = match &self.seat {
+            Some(_) => Vec::new(),
+            None => known_as(&self.deps, store, &self.id),
+        };
         let hold = match &mut self.seat {
             Some(seat) => std::mem::replace(&mut seat.hold, Hold::Shared),
             None => Hold::Shared,
@@ -240,6 +246,7 @@ impl Actor {
             seat.said.close();
             seat.conversation.part(Parting::Deleted);
         }
+        forget(&self.deps, names);
         if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
             blocking(|| catalog.removed(&self.id, before));
         }

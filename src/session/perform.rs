@@ -241,6 +241,13 @@ impl Actor {
             seat.shown = appended.end;
         }
         seat.summary.scanned = appended.end;
+        if block.iter().any(|entry| entry.kind == Kind::Prompt)
+            && let Some(store) = &self.deps.store
+        {
+            let scan = blocking(|| store.read(&self.id)?.scan());
+            seat.history
+                .reset(&scan.map_err(|error| storage(&error))?.prompts);
+        }
         let mut summarized = false;
         for entry in block.iter() {
             let at = appended.at.to_string();
