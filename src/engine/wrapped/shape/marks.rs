@@ -46,13 +46,8 @@ struct Splice {
 impl Splice {
     /// A number behind the id that stands, in quotes, at `id`.
     fn number(id: Span, number: u32) -> Option<Self> {
-        let quote = id.end - 1;
-        let at = Span {
-            start: quote,
-            end: quote,
-        };
         (number > 0).then(|| Self {
-            at,
+            at: Span::empty(id.end - 1),
             with: format!("~{number}"),
         })
     }
@@ -197,10 +192,7 @@ impl Marks {
                 };
                 Some(id.map_or_else(
                     || Splice {
-                        at: Span {
-                            start: fields.close,
-                            end: fields.close,
-                        },
+                        at: Span::empty(fields.whole.end - 1),
                         with: format!(",\"messageId\":\"{body}{number}\""),
                     },
                     |null| Splice {
