@@ -4,10 +4,10 @@
 //! copied but what a log cannot hold as it is. Where a name stands twice the last one counts.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::payload::{self, Fields, Form, Payload};
 use super::scan::{self, Span};
+use super::session_id::{Named, without_session};
 
 /// A message of the child, borrowed from its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +50,6 @@ pub enum Message<'a> {
     Blank,
     /// Not a message; why not.
     Junk(&'static str),
-}
-
-/// The `sessionId` of some parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named<'a> {
-    /// The child's id of the session.
-    pub id: Cow<'a, str>,
-    /// Where its JSON text, quotes included, lies in the parameters' text.
-    pub range: Range<usize>,
 }
 
 /// How a request was answered, as JSON text.
@@ -272,55 +263,6 @@ fn one_line(json: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(json)
     }
-}
-
-/// An object's text without its members called `sessionId`, otherwise as it is.
-fn without_session(object: &str) -> Option<String> {
-    let mut rest = String::with_capacity(object.len());
-    let mut behind = None;
-    let mut kept = false;
-    let end = scan::object(object, 0, |name, quote, at| {
-        let end = scan::value(object, at)?;
-        let before = behind.replace(end).unwrap_or(0);
-        if before == 0 {
-            rest.push_str(&object[..quote]);
-        }
-        if name != "sessionId" {
-            if kept {
-                rest.push_str(&object[before..quote]);
-            }
-            kept = true;
-            rest.push_str(&object[quote..end]);
-        }
-        Some(end)
-    })?;
-    rest.push_str(&object[behind.unwrap_or(1)..end]);
-    Some(rest)
-}
-
-/// The same text with another id where `range`, as [`Named`] has it, says that one stands.
-pub fn with_session(text: &str, range: &Range<usize>, id: &str) -> String {
-    let (before, behind) = (text.get(..range.start), text.get(range.end..));
-    let id = serde_json::Value::from(id).to_string();
-    [before.unwrap_or_default(), &id, behind.unwrap_or_default()].concat()
-}
-
-/// The `sessionId` of an object, such as a request's parameters or its result. `None` if the text
-/// is no object or has none.
-pub fn session_of(text: &str) -> Option<Named<'_>> {
-    let mut found = None;
-    scan::object(text, scan::space(text, 0), |name, _, start| {
-        let end = scan::value(text, start)?;
-        if name == "sessionId" {
-            found = Some(Span { start, end });
-        }
-        Some(end)
-    })?;
-    let found = found?;
-    Some(Named {
-        id: scan::said(text, found)?,
-        range: found.start..found.end,
-    })
 }
 
 #[cfg(test)]

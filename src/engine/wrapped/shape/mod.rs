@@ -13,11 +13,14 @@ mod names;
 mod payload;
 mod reader;
 mod scan;
+mod session_id;
+mod splice;
 mod terminals;
 
 pub use captured::{Exit, OUTPUT_LIMIT};
 pub use marks::{Marks, Shaped};
-pub use message::{Message, Named, Outcome, read, session_of, with_session};
+pub use message::{Message, Outcome, read};
 pub use payload::{Form, Payload};
 pub use reader::Reader;
+pub use session_id::{Named, session_of, with_session};
 pub use terminals::Terminals;

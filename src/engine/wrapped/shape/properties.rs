@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::super::message::{Message, read};
 use super::tests::{Counted, act, marks};
 use super::*;
-use crate::record::json;
 
 /// White space between tokens.
 fn gap() -> impl Strategy<Value = &'static str> {
