@@ -52,6 +52,15 @@ impl<'a> Payload<'a> {
         Some(Self { text, form, fields })
     }
 
+    /// The same with a text of its own, to be taken elsewhere without its line.
+    pub fn into_owned(self) -> Payload<'static> {
+        Payload {
+            text: Cow::Owned(self.text.into_owned()),
+            form: self.form,
+            fields: self.fields,
+        }
+    }
+
     /// Its text: one JSON object on one line.
     pub fn text(&self) -> &str {
         &self.text
