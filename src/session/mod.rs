@@ -11,6 +11,9 @@ pub mod reply;
 pub mod request;
 
 mod actor;
+mod asking;
+mod attached;
+mod attaching;
 mod command;
 mod forget;
 mod open;

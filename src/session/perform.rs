@@ -10,7 +10,7 @@ use crate::replay::live_record_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
-use super::actor::{Actor, RunningTurn, Told};
+use super::actor::{Actor, RunningAttach, RunningTurn, Told};
 use super::effect::Effect;
 use super::logs::{note_payload, prompted};
 use super::outcome::{Done, Refusal};
@@ -71,8 +71,8 @@ impl Actor {
                 Ok(())
             }
             Effect::AbortAttach => {
-                if let Some(task) = &self.attaching {
-                    task.abort();
+                if let Some(attach) = &self.attaching {
+                    attach.canceller.cancel();
                 }
                 Ok(())
             }
@@ -299,20 +299,25 @@ impl Actor {
     }
 
     fn attach(&mut self, how: Attach) {
-        let Some(seat) = &self.seat else { return };
         // Whoever has the log has the conversation, too.
-        let attaching = (!matches!(seat.hold, Hold::Shared)).then(|| seat.conversation.attach(how));
+        let seat = self.seat.as_ref();
+        let seat = seat.filter(|seat| !matches!(seat.hold, Hold::Shared));
+        let attaching = seat.map(|seat| seat.conversation.attach(how));
         let cancelled = self.machine.attaching().map(Reply::cancelled);
-        self.attaching = Some(tokio::spawn(async move {
+        let (canceller, abort) = Cancel::new();
+        let task = tokio::spawn(async move {
             let Some(attaching) = attaching else {
                 return Ok(Attached::default());
             };
+            // An engine that is ready at once is never told to stop.
             tokio::select! {
                 biased;
                 result = attaching => result,
                 () = until(cancelled) => Err(EngineError::cancelled()),
+                () = abort.cancelled() => Err(EngineError::cancelled()),
             }
-        }));
+        });
+        self.attaching = Some(RunningAttach { canceller, task });
     }
 
     fn ask(&self, asking: Asking) {

@@ -71,8 +71,6 @@ impl Playback {
     /// Sends the lines that are ready.
     pub(super) fn put(&mut self) -> Result<(), Refusal> {
         if (self.cancelled)() {
-            // Nothing of the replay may follow the answer.
-            self.writer.bulk_taken().map_err(|_| Refusal::Gone)?;
             return Err(Refusal::Cancelled);
         }
         let limited = self.pace.is_limited();
@@ -96,8 +94,8 @@ impl Playback {
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         let put = self.writer.bulk(&mut self.lines);
-        put.and_then(|()| self.writer.bulk_taken())
-            .map_err(|_| Refusal::Gone)?;
+        put.map_err(|_| Refusal::Gone)?;
+        self.settle()?;
         if self.replay.cut() > 0 {
             tracing::warn!(
                 messages = self.replay.cut(),
@@ -106,6 +104,13 @@ impl Playback {
         }
         Ok(())
     }
+
+    /// Waits until nothing can overtake what was sent: nothing of a replay may follow the answer to
+    /// its request.
+    pub(super) fn settle(&self) -> Result<(), Refusal> {
+        self.writer.bulk_taken().map_err(|_| Refusal::Gone)
+    }
+
 }
 
 impl std::fmt::Debug for Playback {

@@ -25,6 +25,7 @@ impl Actor {
         let mut playback = self.playback(seat.summary.prompts)?;
         self.replay_with(move || {
             let result = playback.play(&mut reader);
+            let result = playback.settle().and(result);
             Played {
                 playback,
                 opened: None,
@@ -60,6 +61,7 @@ impl Actor {
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
+            let result = playback.settle().and(result);
             Played {
                 playback,
                 opened,
