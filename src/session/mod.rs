@@ -11,6 +11,7 @@ pub mod reply;
 pub mod request;
 
 mod actor;
+mod asked;
 mod asking;
 mod attached;
 mod attaching;

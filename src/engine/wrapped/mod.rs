@@ -10,6 +10,7 @@ mod agent;
 mod child;
 mod conversation;
 mod fold;
+mod guard;
 mod import;
 mod intake;
 mod link;
@@ -21,12 +22,14 @@ mod said;
 mod screens;
 mod settings;
 pub mod shape;
+mod signal;
 mod transcript;
 mod unclaimed;
 
 use std::sync::Arc;
 
 pub use child::Program;
+pub use guard::guard;
 
 use crate::engine::{Conversation, Engine, Opening, Relay};
 use crate::record::header::Party;
