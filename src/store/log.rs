@@ -110,6 +110,11 @@ impl Log {
                 id: self.id.clone(),
             });
         }
+        if payload.len() > line::LONGEST - line::AROUND {
+            return Err(StoreError::TooLong {
+                id: self.id.clone(),
+            });
+        }
         if self.uncut {
             self.cut()?;
         }
