@@ -8,9 +8,14 @@ pub mod machine;
 pub mod outcome;
 pub mod registry;
 pub mod reply;
+pub mod request;
 
 mod actor;
+mod asking;
+mod attached;
+mod attaching;
 mod command;
+mod forget;
 mod open;
 mod pace;
 mod perform;
@@ -22,10 +27,10 @@ mod seat;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub use machine::Request;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
 pub use reply::{Answer, Reply};
+pub use request::Request;
 
 use crate::engine::Engine;
 use crate::index::Catalog;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::replay::{Options, Replay};
 use crate::store::{Entry, Reader};
-use crate::sys::SessionId;
 use crate::wire::Writer;
 
 use super::outcome::Refusal;
@@ -26,16 +25,17 @@ pub(super) struct Playback {
 }
 
 impl Playback {
-    /// A replay that has sent nothing yet. It stops when `cancelled`.
+    /// A replay that has sent nothing yet, of the session that the client knows by this name. It
+    /// stops when `cancelled`.
     pub(super) fn new(
-        id: &SessionId,
+        name: &str,
         options: Options,
         pace: Pace,
         writer: &Writer,
         cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Self {
         Self {
-            replay: Replay::new(id.as_str(), options),
+            replay: Replay::new(name, options),
             pace,
             writer: writer.clone(),
             cancelled,
@@ -71,8 +71,6 @@ impl Playback {
     /// Sends the lines that are ready.
     pub(super) fn put(&mut self) -> Result<(), Refusal> {
         if (self.cancelled)() {
-            // Nothing of the replay may follow the answer.
-            self.writer.bulk_taken().map_err(|_| Refusal::Gone)?;
             return Err(Refusal::Cancelled);
         }
         let limited = self.pace.is_limited();
@@ -85,12 +83,19 @@ impl Playback {
         Ok(())
     }
 
+    /// Takes updates that say how things are now; they are sent behind all others.
+    pub(super) fn snapshots(&mut self, at: &str, snapshots: &[String]) {
+        for snapshot in snapshots {
+            self.replay.snapshot(at, snapshot);
+        }
+    }
+
     /// Sends what is left, and waits until nothing can overtake it.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         let put = self.writer.bulk(&mut self.lines);
-        put.and_then(|()| self.writer.bulk_taken())
-            .map_err(|_| Refusal::Gone)?;
+        put.map_err(|_| Refusal::Gone)?;
+        self.settle()?;
         if self.replay.cut() > 0 {
             tracing::warn!(
                 messages = self.replay.cut(),
@@ -99,6 +104,13 @@ impl Playback {
         }
         Ok(())
     }
+
+    /// Waits until nothing can overtake what was sent: nothing of a replay may follow the answer to
+    /// its request.
+    pub(super) fn settle(&self) -> Result<(), Refusal> {
+        self.writer.bulk_taken().map_err(|_| Refusal::Gone)
+    }
+
 }
 
 impl std::fmt::Debug for Playback {

@@ -1,7 +1,7 @@
 //! What an actor does to replay its session: begins, goes on where the replay ended, and makes up
 //! for one that failed.
 
-use crate::record::header::Place;
+use crate::engine::Wanted;
 use crate::sys::blocking;
 
 use super::actor::{Actor, Played, RunningReplay};
@@ -25,6 +25,7 @@ impl Actor {
         let mut playback = self.playback(seat.summary.prompts)?;
         self.replay_with(move || {
             let result = playback.play(&mut reader);
+            let result = playback.settle().and(result);
             Played {
                 playback,
                 opened: None,
@@ -35,10 +36,11 @@ impl Actor {
     }
 
     /// Opening reads the whole log, and so does a replay: both are done with one reading.
-    pub(super) fn open_and_replay(&mut self, place: Place) -> Result<(), Refusal> {
+    pub(super) fn open_and_replay(&mut self, wanted: Wanted) -> Result<(), Refusal> {
+        self.name.clone_from(&wanted.name);
         if self.deps.replay.tail.is_some() {
             // Where the last turns begin is known when the log was read.
-            self.open(place)?;
+            self.open(wanted)?;
             return self.start_replay();
         }
         let Some(store) = self.deps.store.clone() else {
@@ -55,10 +57,11 @@ impl Actor {
                 }
             });
             let (opened, result) = match opened {
-                Ok((hold, scan)) => (Some((hold, scan, place)), result),
+                Ok((hold, scan)) => (Some((hold, scan, wanted)), result),
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
+            let result = playback.settle().and(result);
             Played {
                 playback,
                 opened,
@@ -74,7 +77,7 @@ impl Actor {
         };
         let policy = self.deps.replay;
         Ok(Playback::new(
-            &self.id,
+            &self.name,
             policy.for_session(prompts),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
@@ -90,12 +93,13 @@ impl Actor {
         });
     }
 
-    pub(super) async fn catch_up(&mut self) -> Result<(), Refusal> {
+    pub(super) async fn catch_up(&mut self, snapshots: Vec<String>) -> Result<(), Refusal> {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
         let end = self.seat.as_ref().and_then(Seat::log_end);
         let (id, store) = (self.id.clone(), self.deps.store.clone());
+        let now = self.deps.sys.clock.now().to_string();
         playback.cannot_be_cancelled();
         let work = move || {
             if let (Some(store), true) = (store, end != Some(playback.end)) {
@@ -107,6 +111,7 @@ impl Actor {
                 }
                 playback.play(&mut reader)?;
             }
+            playback.snapshots(&now, &snapshots);
             playback.finish().map(|()| playback.end)
         };
         let played = tokio::task::spawn_blocking(work).await;
@@ -144,7 +149,7 @@ impl Actor {
         reader.seek(seat.shown);
         reader.limit(end);
         while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
-            self.send_record(entry.record.kind, entry.record.payload)
+            self.send_live(entry.record.kind, entry.record.payload)
                 .await;
             if let Some(seat) = &mut self.seat {
                 seat.shown = entry.end;
