@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::local::LocalEngine;
+use crate::record::line::{AROUND, LONGEST};
 use crate::server::{self, Options};
 use crate::session::ReplayPolicy;
 use crate::store::Durability;
@@ -17,6 +18,8 @@ use super::store;
 
 /// The smallest limit of a line; every request of the protocol's own fits.
 const LEAST_LINE: u64 = 4096;
+/// What is longer could not be written down.
+const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -40,7 +43,7 @@ pub(super) struct Args {
     replay_rate: Option<u64>,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
-          value_parser = clap::value_parser!(u64).range(LEAST_LINE..))]
+          value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
     max_line: u64,
 }
 

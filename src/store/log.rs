@@ -131,6 +131,11 @@ impl Log {
                     id: self.id.clone(),
                 });
             }
+            if payload.len() > line::LONGEST - line::AROUND {
+                return Err(StoreError::TooLong {
+                    id: self.id.clone(),
+                });
+            }
             line::encode(&mut self.buffer, next_seq, at, kind, id, payload);
             next_seq += 1;
         }
