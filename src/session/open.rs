@@ -10,7 +10,7 @@ use crate::sys::{SessionId, blocking};
 
 use super::actor::Actor;
 use super::history::SessionHistory;
-use super::logs::{moved, summary};
+use super::logs::{moved, source, summary};
 use super::outcome::Refusal;
 use super::refusal::storage;
 use super::seat::{Hold, Seat};
@@ -26,6 +26,7 @@ impl Actor {
             summary: Summary {
                 cwd: place.cwd.clone(),
                 additional_directories: place.additional_directories.clone(),
+                source: source(&self.deps.engine.identity()),
                 title: None,
                 created_at: self.deps.sys.clock.now().to_string(),
                 updated_at: None,

@@ -47,6 +47,7 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
         })?;
     let filter = Filter {
         cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
+        ..Filter::default()
     };
     let limit = args.limit.unwrap_or(usize::MAX);
     let mut listed = Vec::new();

@@ -28,7 +28,11 @@ struct Params {
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let decoded = decode::<Params>(params).and_then(|p| {
         let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
-        Ok((Filter { cwd }, p.cursor))
+        let filter = Filter {
+            cwd,
+            ..Filter::default()
+        };
+        Ok((filter, p.cursor))
     });
     let (filter, cursor) = match decoded {
         Ok(decoded) => decoded,
