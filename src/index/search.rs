@@ -55,7 +55,8 @@ pub(super) fn words(text: &str) -> String {
         if c.is_ascii() {
             out.push(if c == '\0' { ' ' } else { c });
         } else if is_symbol(c) {
-            out.push_str(&format!(" xu{:x} ", u32::from(c)));
+            let word = format!(" xu{:x} ", u32::from(c));
+            out.push_str(&word);
         } else if stands_alone(c) {
             out.push(' ');
             out.push(c);

@@ -16,7 +16,7 @@ mod pace;
 mod perform;
 mod playback;
 mod replaying;
-mod refusal;
+pub mod refusal;
 mod seat;
 
 use std::collections::BTreeSet;

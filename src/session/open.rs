@@ -56,6 +56,10 @@ impl Actor {
                 .map(|catalog| catalog.before_change());
             let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
             seat.history = Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &[]));
+            if let Some(at) = log.last_at() {
+                // As whoever reads the log has it.
+                seat.summary.created_at = at.to_string();
+            }
             seat.summary.scanned = log.end();
             seat.shown = log.end();
             seat.hold = Hold::Own(log);

@@ -44,6 +44,8 @@ pub struct Log {
     /// The file's name in its folder was synced.
     name_synced: bool,
     synced: Synced,
+    /// The time of the record that was appended last, if any was.
+    last_at: Option<Timestamp>,
     buffer: Vec<u8>,
 }
 
@@ -82,6 +84,7 @@ impl Log {
             name_synced: false,
             // Whoever wrote what is there may have died before it was synced.
             synced: Synced::NotYet,
+            last_at: None,
             buffer: Vec::new(),
         }
     }
@@ -134,6 +137,7 @@ impl Log {
         }
         let seq = self.next_seq;
         self.next_seq += 1;
+        self.last_at = Some(at);
         Ok(Appended {
             seq,
             offset,
@@ -193,6 +197,11 @@ impl Log {
     /// Whether appending a record that is so precious waits for the disk.
     pub fn waits(&self, sync: Sync) -> bool {
         self.base.durability.syncs(sync)
+    }
+
+    /// The time of the record that was appended last, if any was.
+    pub fn last_at(&self) -> Option<Timestamp> {
+        self.last_at
     }
 
     /// How long the file is; where the next record goes.

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::answers::Answers;
 use super::line::LineReader;
 use super::message;
+use super::results::Results;
 use super::sdk::{Incoming, Outgoing};
 use super::shared::Wire;
 use super::stash::Stash;
@@ -33,6 +34,7 @@ pub fn connect(
     let wire = Arc::new(Wire {
         writer: Writer::start(output)?,
         stash: Stash::default(),
+        results: Results::default(),
         answers: Answers::default(),
     });
     let (sender, messages) = mpsc::channel(READ_AHEAD);

@@ -6,6 +6,7 @@ pub mod connect;
 pub mod shared;
 pub mod line;
 pub mod message;
+pub mod results;
 pub mod sdk;
 pub mod stash;
 pub mod stdio;
@@ -13,6 +14,7 @@ pub mod writer;
 
 pub use answers::Answers;
 pub use connect::{LINE_LIMIT, connect};
+pub use results::Results;
 pub use shared::Wire;
 pub use stash::Stash;
 pub use writer::{Gone, Writer};

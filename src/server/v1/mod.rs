@@ -6,6 +6,7 @@ mod content;
 mod context;
 mod delete;
 mod dispatch;
+mod get;
 mod initialize;
 mod list;
 mod load;

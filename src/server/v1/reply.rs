@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::server::error;
 use crate::session::busy::Busy;
 use crate::session::{Answer, Done, Reply};
+use crate::store::DamageReport;
 use crate::sys::SessionId;
 
 use super::context::{Context, Responds};
@@ -55,18 +56,23 @@ fn encode(id: &str, answer: &Answer) -> Value {
         Done::Created => json!({ "sessionId": id }),
         Done::Loaded | Done::Resumed if answer.damage.is_empty() => json!({ "sessionId": id }),
         Done::Loaded | Done::Resumed => {
-            let damage = answer.damage.iter().map(|damage| {
-                json!({
-                    "line": damage.line,
-                    "byte": damage.offset,
-                    "length": damage.len,
-                    "reason": damage.reason.to_string(),
-                })
-            });
-            let damage: Vec<_> = damage.collect();
+            let damage = damage(&answer.damage);
             json!({ "sessionId": id, "_meta": { "rejoin": { "damage": damage } } })
         }
         Done::Stopped(reason) => json!({ "stopReason": reason.as_str() }),
         Done::Closed | Done::Deleted => json!({}),
     }
+}
+
+/// What is wrong with a log, as clients are told.
+pub(super) fn damage(damage: &[DamageReport]) -> Value {
+    let each = damage.iter().map(|damage| {
+        json!({
+            "line": damage.line,
+            "byte": damage.offset,
+            "length": damage.len,
+            "reason": damage.reason.to_string(),
+        })
+    });
+    each.collect()
 }
