@@ -4,12 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::index::Summary;
 
+use super::aging::last_used;
+
 /// Adds the history's members to a session in a list. Times are in the protocol's own form;
 /// `lastModified` is that of the last prompt, or that of the making of a session without one.
 pub fn entry(summary: &Summary, session: &mut Map<String, Value>) {
-    let modified = summary.updated_at.as_ref().unwrap_or(&summary.created_at);
     session.insert("createdAt".to_owned(), summary.created_at.clone().into());
-    session.insert("lastModified".to_owned(), modified.clone().into());
+    session.insert("lastModified".to_owned(), last_used(summary).into());
     session.insert("source".to_owned(), summary.source.clone().into());
     session.insert("messageCount".to_owned(), messages(summary).into());
 }

@@ -11,6 +11,7 @@ pub mod reply;
 
 mod actor;
 mod command;
+mod expiry;
 mod open;
 mod pace;
 mod perform;
@@ -21,6 +22,7 @@ mod seat;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 pub use machine::Request;
 pub use outcome::{Done, Refusal};
@@ -50,6 +52,8 @@ pub struct Deps {
     pub wire: Arc<Wire>,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
+    /// After how long without a prompt sessions expire; `None` if they never do.
+    pub expire_after: Option<Duration>,
     /// Who the client says it is, once it has.
     pub client: OnceLock<Party>,
     /// Sessions without a log that were closed, so that closing them again is no error.

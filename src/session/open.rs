@@ -83,6 +83,9 @@ impl Actor {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
+        if self.deps.has_expired(&self.id) {
+            return Err(Refusal::NotFound);
+        }
         let (hold, scan) = blocking(|| lock_or_read(store, &self.id, &mut |_| {}))?;
         self.sit_down(hold, scan, place);
         Ok(())
@@ -121,7 +124,7 @@ impl Actor {
     /// Makes sure that there is such a session.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let known = match &self.deps.store {
-            Some(store) => blocking(|| store.exists(&self.id)),
+            Some(store) => blocking(|| store.exists(&self.id)) && !self.deps.has_expired(&self.id),
             // What was closed cannot be opened again, but it was known.
             None => self.deps.closed_in_memory(&self.id),
         };

@@ -15,6 +15,7 @@ macro_rules! for_each_transcript {
                 a_new_session_is_durable_before_it_is_answered,
                 additional_directories_are_those_of_the_last_request,
                 close_releases_and_may_be_repeated,
+                an_expired_session_is_gone,
                 delete_is_final_and_may_be_repeated,
                 initialize_tells_what_works,
                 nobody_else_may_read_it,

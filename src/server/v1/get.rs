@@ -72,6 +72,9 @@ fn read(
     cancelled: &dyn Fn() -> bool,
 ) -> Result<String, Refusal> {
     let store = deps.store.as_ref().ok_or(Refusal::NotFound)?;
+    if deps.has_expired(id) {
+        return Err(Refusal::NotFound);
+    }
     let mut reader = store.read(id).map_err(|error| storage(&error))?;
     let summary = deps.catalog.as_ref().and_then(|catalog| catalog.find(id));
     let page = page(&mut reader, query, cancelled).map_err(|stopped| match stopped {

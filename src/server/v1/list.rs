@@ -52,6 +52,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         // What was asked for before the list is in it.
         registry.barrier().await;
         let catalog = registry.deps().catalog.clone();
+        let since = registry.deps().expired_before();
         let page = tokio::task::spawn_blocking(move || {
             let Some(catalog) = catalog else {
                 return Ok(json!({ "sessions": [] }));
@@ -59,7 +60,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
             let filter = Filter {
                 cwd,
                 search: query.search,
-                since: None,
+                since,
             };
             let page = match query.offset {
                 Some(offset) => catalog.list_at(&filter, offset, query.limit),
