@@ -52,7 +52,7 @@ enum Command {
     Guard(guard::Args),
     /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
     Demo(demo::Args),
-    /// List, show, delete, restore and check the sessions that are kept.
+    /// List, search, show, delete, restore and check the sessions that are kept.
     Sessions(sessions::Args),
 }
 
