@@ -134,13 +134,6 @@ impl Rig {
         (session.to_owned(), out)
     }
 
-    /// How many sessions there are.
-    pub(super) fn logs(&self) -> usize {
-        let files = self.disk.files();
-        let is_log = |path: &&PathBuf| path.parent() == Some(&root().join("sessions"));
-        files.iter().filter(is_log).count()
-    }
-
     /// Nothing comes before the answer to a request that changes nothing.
     #[track_caller]
     pub(super) fn is_quiet(&mut self) {
@@ -179,4 +172,11 @@ pub(super) fn refusal() -> EngineError {
 
 fn root() -> PathBuf {
     Path::new("/store").to_owned()
+}
+
+/// How many sessions a disk has.
+pub(super) fn logs(disk: &SimDisk) -> usize {
+    let files = disk.files();
+    let is_log = |path: &&PathBuf| path.parent() == Some(&root().join("sessions"));
+    files.iter().filter(is_log).count()
 }
