@@ -17,7 +17,6 @@ approval_policy = "${policy}"
 sandbox_mode = "danger-full-access"
 model_context_window = 10000000
 model_reasoning_summary = "detailed"
-model_supports_reasoning_summaries = true
 [model_providers.fake]
 name = "Fake"
 base_url = "${url}/v1"
@@ -39,6 +38,8 @@ export const AGENTS = {
   gemini: {
     command: [...script("@google/gemini-cli/bundle/gemini.js"), "--acp"],
     authenticate: "gemini-api-key",
+    // It takes no error as an answer to its question whether a file is there.
+    reads: false,
     files: () => ({
       ".gemini/settings.json": {
         security: { auth: { selectedType: "gemini-api-key" } },

@@ -1,13 +1,14 @@
 // Measures what an agent alone brings back after it was killed: node bare.mjs AGENT
 //
-// Nothing is demanded of it here; the table in docs/agents.md is made from what this prints.
+// Nothing is demanded of it here; the table in docs/agents.md is made from what this prints. With
+// LATER in the environment, a minute passes between the two lives: Gemini CLI needs that.
 
-import { writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { AGENTS, environment, furnish } from "./agents.mjs";
 import { ModelServer } from "./model/server.mjs";
 import { PIXEL } from "./support/pixel.mjs";
 import { compare } from "./support/compare.mjs";
+import { killAll } from "./support/processes.mjs";
 import { Session } from "./support/session.mjs";
 
 const name = process.argv[2];
@@ -36,13 +37,14 @@ try {
   await session.prompt("IMAGE-4", PIXEL);
   await session.cancel("SLOW-5", "chunk 4");
   await session.kill("SLOW-6", "chunk 4");
+  if (process.env.LATER) await pause(61_000);
   await session.start();
   const before = session.peer.lines.length;
   const inTime = await session.load().catch((error) => error);
   await quiet();
   const replay = session.peer.updates(session.id, before);
   const live = structuredClone(session.turns);
-  let next = inTime instanceof Error ? undefined : await session.prompt("PLAIN-7").catch((error) => String(error));
+  const next = inTime instanceof Error ? undefined : await session.prompt("PLAIN-7").catch(String);
   const body = model.turns.findLast((turn) => turn.name === "PLAIN-7")?.body ?? "";
   const report = {
     version: agentInfo,
@@ -55,10 +57,8 @@ try {
     took: session.took,
     asides: model.others,
   };
-  writeFileSync(`${folder}/report.json`, JSON.stringify(report, null, 2));
-  console.log(JSON.stringify(report, null, 2));
+  console.log(`ok - measured\n${JSON.stringify(report, null, 2)}`);
 } finally {
-  const { killAll } = await import("./support/processes.mjs");
   await killAll(marker);
   await model.stop();
 }

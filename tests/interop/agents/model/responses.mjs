@@ -22,6 +22,9 @@ export function read(body) {
   };
 }
 
+/** How many items were made: each has an id of its own. */
+let made = 0;
+
 export async function stream(pieces, body, out) {
   let number = 0;
   const event = (type, fields) => out.event(type, { type, sequence_number: number++, ...fields });
@@ -64,7 +67,7 @@ function runs(pieces) {
 
 const writers = {
   async think(pieces, output_index, event) {
-    const item = { id: `rs_${output_index}`, type: "reasoning", summary: [] };
+    const item = { id: `rs_${made += 1}`, type: "reasoning", summary: [] };
     const at = { item_id: item.id, output_index, summary_index: 0 };
     await event("response.output_item.added", { output_index, item });
     await event("response.reasoning_summary_part.added", { ...at, part: { type: "summary_text", text: "" } });
@@ -77,7 +80,7 @@ const writers = {
   },
 
   async text(pieces, output_index, event, out) {
-    const item = { id: `msg_${output_index}`, type: "message", role: "assistant", status: "in_progress", content: [] };
+    const item = { id: `msg_${made += 1}`, type: "message", role: "assistant", status: "in_progress", content: [] };
     const at = { item_id: item.id, output_index, content_index: 0 };
     const part = { type: "output_text", text: "", annotations: [] };
     await event("response.output_item.added", { output_index, item });
@@ -94,7 +97,7 @@ const writers = {
 
   async tool([{ id, tool, input }], output_index, event) {
     const args = JSON.stringify(input);
-    const item = { id: `fc_${output_index}`, type: "function_call", call_id: id, name: tool, arguments: "", status: "in_progress" };
+    const item = { id: `fc_${made += 1}`, type: "function_call", call_id: id, name: tool, arguments: "", status: "in_progress" };
     const at = { item_id: item.id, output_index };
     await event("response.output_item.added", { output_index, item });
     await event("response.function_call_arguments.delta", { ...at, delta: args });

@@ -1,6 +1,8 @@
 // What of a session's updates is history, and how live and replayed history are held together.
 
 import assert from "node:assert/strict";
+import { fold, Transcript } from "../../support/transcript.mjs";
+import { member } from "./raw.mjs";
 
 /** State of which only the last word counts; a replay sends it behind the history. */
 const SNAPSHOTS = new Set([
@@ -23,16 +25,16 @@ function userChunk(block) {
 }
 
 /** Turns, each { prompt, updates } with the updates' texts, as one list of what a replay shows. */
-export function expected(turns) {
+function expected(turns) {
   return turns.flatMap(({ prompt, updates }) => [
     ...prompt.map(userChunk),
     // An agent's echo of the prompt is the prompt, shown once.
-    ...updates.filter((raw) => isHistory(raw) && kind(raw) !== "user_message_chunk"),
+    ...updates.filter((raw) => isHistory(raw) && notUser(JSON.parse(raw))),
   ]);
 }
 
 /** The same of a replay's updates. */
-export function replayed(updates, member) {
+function replayed(updates) {
   return updates.filter(isHistory).map((raw) =>
     kind(raw) === "user_message_chunk" ? { user: member(raw, "content") } : raw);
 }
@@ -47,18 +49,41 @@ export function assertSnapshotsLast(updates) {
 }
 
 /**
- * The replay is what was seen, byte for byte. `killed` says that the last turn was: the log knows
- * perhaps more of it than the client, and what was left open is closed.
+ * The replay is what was seen, byte for byte, of turns the last of which was killed in its answer:
+ * of that the log knows perhaps more than the client.
  */
-export function assertBytes(live, replay, killed) {
+export function assertBytes(turns, updates) {
+  const [live, replay] = [expected(turns), replayed(updates)];
   for (const [at, wanted] of live.entries()) {
     assert.deepEqual(replay[at], wanted, `update ${at} of ${live.length} differs`);
   }
-  const more = replay.slice(live.length);
-  if (!killed) assert.deepEqual(more, []);
-  for (const raw of more) {
-    const update = typeof raw === "string" ? JSON.parse(raw) : raw;
-    const closes = update.sessionUpdate === "tool_call_update" && update.status === "failed";
-    assert(closes || update.sessionUpdate === "agent_message_chunk", `not of the killed turn: ${raw}`);
+  for (const more of replay.slice(live.length)) {
+    assert.equal(kind(more), "agent_message_chunk", `not of the killed turn: ${more}`);
   }
+}
+
+/**
+ * The replay shows what was seen, of turns the last of which was killed in a tool call: nothing is
+ * left running.
+ */
+export function assertSeen(turns, updates) {
+  const live = new Transcript();
+  for (const { prompt, updates: seen } of turns.slice(0, -1)) {
+    live.prompt(prompt);
+    seen.filter(isHistory).map(JSON.parse).filter(notUser).forEach((update) => live.update(update));
+  }
+  const { items } = fold(updates.filter(isHistory).map(JSON.parse));
+  assert.deepEqual(items.slice(0, live.items.length), live.items);
+  const [prompt, ...killed] = items.slice(live.items.length);
+  assert.deepEqual(prompt.blocks.map(({ content }) => content), turns.at(-1).prompt);
+  const calls = killed.filter(({ tool }) => tool);
+  const begun = turns.at(-1).updates.map(JSON.parse).filter(({ sessionUpdate }) => sessionUpdate === "tool_call");
+  assert.deepEqual(calls.map(({ tool }) => tool), begun.map(({ toolCallId }) => toolCallId));
+  for (const { tool, status } of calls) {
+    assert(["completed", "failed"].includes(status), `${tool} is left ${status}`);
+  }
+}
+
+function notUser({ sessionUpdate }) {
+  return sessionUpdate !== "user_message_chunk";
 }

@@ -7,6 +7,7 @@ import { within } from "../../support/checks.mjs";
 import { member } from "./raw.mjs";
 
 const NEWLINE = 10;
+const PERMISSION = "session/request_permission";
 const METHOD_NOT_FOUND = -32601;
 const RESOURCE_NOT_FOUND = -32002;
 /** How long anything may take. An agent's first start on a busy machine takes most of a minute. */
@@ -15,8 +16,8 @@ const PATIENCE = 150;
 export class Peer {
   /** Each line as { raw, message }, in the order in which they came. */
   lines = [];
-  /** The requests of the agent, as [method, params]. */
-  requests = [];
+  /** Whether requests for permission are answered, with the first that allows once. */
+  permits = true;
   #waiters = new Set();
   #rest = Buffer.alloc(0);
   #nextId = 1;
@@ -78,12 +79,22 @@ export class Peer {
     return within(PATIENCE, what, arrival).finally(() => this.#waiters.delete(waiter));
   }
 
-  /** The texts of a session's updates among the lines from the one numbered `from` on. */
-  updates(sessionId, from = 0, to = this.lines.length) {
-    return this.lines.slice(from, to)
-      .filter(({ message: { method, params } }) =>
-        method === "session/update" && params.sessionId === sessionId)
-      .map(({ raw }) => member(raw, "params", "update"));
+  /**
+   * The texts of a session's updates among the lines from the one numbered `from` on. Some agents
+   * make a tool call known by asking for permission only: that counts as the call then.
+   */
+  updates(sessionId, from = 0) {
+    const known = new Set();
+    return this.lines.flatMap(({ raw, message: { method, params } }, at) => {
+      if (params?.sessionId !== sessionId) return [];
+      const call = { "session/update": params.update, [PERMISSION]: params.toolCall }[method];
+      const isNew = !known.has(call?.toolCallId);
+      if (call?.toolCallId) known.add(call.toolCallId);
+      if (at < from) return [];
+      if (method === "session/update") return [member(raw, "params", "update")];
+      if (method !== PERMISSION || !isNew) return [];
+      return [`{"sessionUpdate":"tool_call",${member(raw, "params", "toolCall").slice(1)}`];
+    });
   }
 
   /** Closes the agent's input and waits for its end. */
@@ -116,7 +127,7 @@ export class Peer {
   }
 
   #serve({ id, method, params }) {
-    this.requests.push([method, params]);
+    if (method === PERMISSION && !this.permits) return;
     try {
       this.#send({ id, result: serve(method, params) });
     } catch (error) {
@@ -129,7 +140,7 @@ export class Peer {
 /** Agrees to whatever is asked, and has the files of this machine. */
 function serve(method, params) {
   switch (method) {
-    case "session/request_permission": {
+    case PERMISSION: {
       const once = params.options.find(({ kind }) => kind === "allow_once") ?? params.options[0];
       return { outcome: { outcome: "selected", optionId: once.optionId } };
     }

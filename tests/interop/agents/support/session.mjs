@@ -3,7 +3,11 @@
 import { killAll } from "./processes.mjs";
 import { Peer } from "./peer.mjs";
 
-const CAPABILITIES = { fs: { readTextFile: true, writeTextFile: true }, _meta: { terminal_output: true } };
+/** What the client offers; most of what an editor does. */
+const capabilities = (readTextFile) => ({
+  fs: { readTextFile, writeTextFile: true },
+  _meta: { terminal_output: true },
+});
 
 export class Session {
   /** { prompt, updates, stop, permissions } of each turn so far. */
@@ -13,8 +17,8 @@ export class Session {
   #lives = 0;
   #marks = [];
 
-  constructor({ command, authenticate, cwd, env, marker, folder }) {
-    Object.assign(this, { command, authenticate, cwd, env, marker, folder });
+  constructor({ command, authenticate, reads, cwd, env, marker, folder }) {
+    Object.assign(this, { command, authenticate, reads, cwd, env, marker, folder });
   }
 
   /** Starts the agent; `options` go to rejoin, if there is one. */
@@ -25,7 +29,7 @@ export class Session {
     this.peer = new Peer(command, { cwd, env, record: `${folder}/life-${this.#lives}.lines` });
     this.hello = await this.#timed("initialize", () => this.peer.request("initialize", {
       protocolVersion: 1,
-      clientCapabilities: CAPABILITIES,
+      clientCapabilities: capabilities(this.reads ?? true),
       clientInfo: { name: "rejoin-interop", version: "1" },
     }));
     if (this.authenticate) await this.peer.request("authenticate", { methodId: this.authenticate });
@@ -60,8 +64,9 @@ export class Session {
     return this.#timed(`${words} cancelled`, () => this.#end(id));
   }
 
-  /** A turn in which everything is killed when a line has `until` in it. */
+  /** A turn in which everything is killed when a line has `until` in it; permission is withheld. */
   async kill(words, until) {
+    this.peer.permits = false;
     const { from } = this.#begin(words, []);
     await this.peer.until(`${until} of ${words}`, ({ raw }) => raw.includes(until), from);
     await killAll(this.marker, this.peer.child.pid);
