@@ -10,6 +10,10 @@ from acp.schema import AgentMessageChunk, UserMessageChunk
 
 BINARY = sys.argv[1]
 CWD = os.getcwd()
+# As in support/command.mjs.
+WRAP = []
+if "INTEROP_WRAPPED" in os.environ:
+    WRAP = ["wrap", "--", BINARY, "--store", os.path.join(os.environ["INTEROP_DIR"], "inner")]
 # The SDK's own limit for agents is the same; spawning has a smaller one.
 LINE_LIMIT = 50 * 1024 * 1024
 
@@ -48,7 +52,7 @@ def rejoin(client):
     # Without arguments: stdin is no terminal, so it serves. The SDK trims the environment unless
     # it is given one.
     return acp.spawn_agent_process(
-        client, BINARY, env=dict(os.environ), transport_kwargs={"limit": LINE_LIMIT, "stderr": None}
+        client, BINARY, *WRAP, env=dict(os.environ), transport_kwargs={"limit": LINE_LIMIT, "stderr": None}
     )
 
 

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { appendFileSync } from "node:fs";
 import { within } from "./checks.mjs";
+import { command } from "./command.mjs";
 import { Validator } from "./schema.mjs";
 
 const NEWLINE = 10;
@@ -24,7 +25,8 @@ export class Agent {
   /** `record` names a file that gets every line, with the side that sent it. */
   constructor(binary, { args = ["serve"], env = {}, record } = {}) {
     this.#record = record;
-    this.child = spawn(binary, args, {
+    const [program, ...rest] = command(binary, args);
+    this.child = spawn(program, rest, {
       env: { ...process.env, ...env },
       stdio: ["pipe", "pipe", "inherit"],
     });

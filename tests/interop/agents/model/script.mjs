@@ -53,9 +53,6 @@ function tool(tools, name, folder) {
     content,
     cmd: command,
     command,
-    // Has codex ask for leave.
-    sandbox_permissions: "require_escalated",
-    justification: "May I write?",
   };
   for (const wanted of [...WRITERS, ...SHELLS]) {
     const found = tools.find((one) => one.name === wanted);
