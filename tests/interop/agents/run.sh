@@ -49,6 +49,7 @@ start=$SECONDS
 install
 echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
 node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
+"$node" harness.mjs
 if (($# == 0)); then set -- claude gemini codex-zed opencode codex qwen kimi; fi
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT

@@ -58,7 +58,7 @@ export function assertBytes(turns, updates) {
     assert.deepEqual(replay[at], wanted, `update ${at} of ${live.length} differs`);
   }
   for (const more of replay.slice(live.length)) {
-    assert.equal(kind(more), "agent_message_chunk", `not of the killed turn: ${more}`);
+    assert(!more.user && kind(more) === "agent_message_chunk", `not of the killed turn: ${JSON.stringify(more)}`);
   }
 }
 
