@@ -33,10 +33,10 @@ try {
   await session.start();
   await session.new();
   const { agentInfo } = session.hello;
-  for (const words of ["PLAIN-1", "THINK-2", "TOOL-3"]) await session.prompt(words);
-  await session.prompt("IMAGE-4", PIXEL);
-  await session.cancel("SLOW-5", "chunk 4");
-  await session.kill("SLOW-6", "chunk 4");
+  for (const words of ["PLAIN-1", "THINK-2", "TOOL-3", "RUN-4"]) await session.prompt(words);
+  await session.prompt("IMAGE-5", PIXEL);
+  await session.cancel("SLOW-6", "chunk 4");
+  await session.kill("SLOW-7", "chunk 4");
   if (process.env.LATER) await pause(61_000);
   await session.start();
   const before = session.peer.lines.length;
@@ -44,8 +44,8 @@ try {
   await quiet();
   const replay = session.peer.updates(session.id, before);
   const live = structuredClone(session.turns);
-  const next = inTime instanceof Error ? undefined : await session.prompt("PLAIN-7").catch(String);
-  const body = model.turns.findLast((turn) => turn.name === "PLAIN-7")?.body ?? "";
+  const next = inTime instanceof Error ? undefined : await session.prompt("PLAIN-8").catch(String);
+  const body = model.turns.findLast((turn) => turn.name === "PLAIN-8")?.body ?? "";
   const report = {
     version: agentInfo,
     load: inTime instanceof Error ? String(inTime) : "ok",

@@ -58,6 +58,23 @@ for (const [what, ok, ...replay] of [
   });
 }
 
+const shows = (content) => `{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[${content}]}`;
+const terminal = '{"type":"terminal","terminalId":"1"}';
+const told = '{"type":"content","content":{"type":"text","text":"output of RUN-1"}}';
+const ran = [{ prompt, updates: [call("t"), shows(terminal), said("a")] }];
+
+for (const [what, ok, ...replay] of [
+  ["told as text", true, ...asked, call("t"), shows(told), said("a")],
+  ["told twice", true, ...asked, call("t"), shows(told), shows(told), said("a")],
+  ["named although it is gone", false, ...asked, call("t"), shows(terminal), said("a")],
+  ["lost", false, ...asked, call("t"), said("a")],
+]) {
+  await check(`a terminal is ${what}`, () => {
+    if (ok) assertBytes(ran, replay);
+    else assert.throws(() => assertBytes(ran, replay), assert.AssertionError);
+  });
+}
+
 await check("snapshots come last, and each once", () => {
   assertSnapshotsLast([said("a"), commands]);
   assert.throws(() => assertSnapshotsLast([commands, said("a")]));

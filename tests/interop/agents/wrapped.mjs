@@ -37,23 +37,24 @@ function assertRemembers(words, said) {
   for (const it of said) assert(body.includes(it), `the model was not told ${it} before ${words}`);
 }
 
-await step("four turns: plain, with thoughts, with a tool, with an image", async () => {
+await step("five turns: plain, with thoughts, with tools, with an image", async () => {
   await session.start();
   await session.new();
-  for (const words of ["PLAIN-1", "THINK-2", "TOOL-3"]) {
+  for (const words of ["PLAIN-1", "THINK-2", "TOOL-3", "RUN-4"]) {
     assert.equal(await session.prompt(words), "end_turn", words);
   }
-  assert.equal(await session.prompt("IMAGE-4", PIXEL), "end_turn");
-  const seen = session.peer.updates(session.id).join("\n");
-  for (const it of ["End of PLAIN-1.", "Pondering THINK-2.", "End of TOOL-3.", "End of IMAGE-4."]) {
-    assert(seen.includes(it), `never seen: ${it}`);
+  assert.equal(await session.prompt("IMAGE-5", PIXEL), "end_turn");
+  const seen = session.peer.lines.map(({ raw }) => raw).join("\n");
+  for (const it of ["PLAIN-1", "THINK-2", "TOOL-3", "RUN-4", "IMAGE-5"]) {
+    assert(seen.includes(`End of ${it}.`), `the answer to ${it} was not seen`);
   }
+  assert(seen.includes("Pondering THINK-2."), "thoughts were not seen");
   assert.equal(readFileSync(`${cwd}/TOOL-3.txt`, "utf8"), "one line for TOOL-3\nand \u00e9 second\n");
 });
 
 await step("a turn that is cancelled, and one in which everything is killed", async () => {
-  assert.equal(await session.cancel("SLOW-5", "chunk 4"), "cancelled");
-  await session.kill("SLOW-6", "chunk 4");
+  assert.equal(await session.cancel("SLOW-6", "chunk 4"), "cancelled");
+  await session.kill("SLOW-7", "chunk 4");
 });
 
 await step("a load in a new life replays it byte for byte", async () => {
@@ -64,13 +65,13 @@ await step("a load in a new life replays it byte for byte", async () => {
 });
 
 await step("and the conversation goes on: the model is told what was said", async () => {
-  assert.equal(await session.prompt("PLAIN-7"), "end_turn");
-  const said = ["PLAIN-1", "THINK-2", "TOOL-3", "IMAGE-4", "SLOW-5"];
-  assertRemembers("PLAIN-7", [...said, "End of PLAIN-1.", "End of IMAGE-4."]);
+  assert.equal(await session.prompt("PLAIN-8"), "end_turn");
+  const said = ["PLAIN-1", "THINK-2", "TOOL-3", "IMAGE-5", "SLOW-6"];
+  assertRemembers("PLAIN-8", [...said, "End of PLAIN-1.", "End of IMAGE-5."]);
 });
 
 await step("everything is killed while a tool is at work", async () => {
-  await session.kill("TOOL-8", "TOOL-8.txt");
+  await session.kill("TOOL-9", "TOOL-9.txt");
 });
 
 await step("the third life replays what was seen, and no tool call is left open", async () => {
@@ -81,8 +82,8 @@ await step("the third life replays what was seen, and no tool call is left open"
 });
 
 await step("and the conversation goes on once more", async () => {
-  assert.equal(await session.prompt("PLAIN-9"), "end_turn");
-  assertRemembers("PLAIN-9", ["PLAIN-1", "End of IMAGE-4.", "PLAIN-7", "End of PLAIN-7."]);
+  assert.equal(await session.prompt("PLAIN-10"), "end_turn");
+  assertRemembers("PLAIN-10", ["PLAIN-1", "End of IMAGE-5.", "PLAIN-8", "End of PLAIN-8."]);
 });
 
 await step("it ends with its input and leaves nothing running", async () => {

@@ -5,6 +5,7 @@ import { appendFileSync, createWriteStream, mkdirSync, readFileSync, writeFileSy
 import { dirname } from "node:path";
 import { within } from "../../support/checks.mjs";
 import { member } from "./raw.mjs";
+import { Terminals } from "./terminals.mjs";
 
 const NEWLINE = 10;
 const PERMISSION = "session/request_permission";
@@ -18,6 +19,7 @@ export class Peer {
   lines = [];
   /** Whether requests for permission are answered, with the first that allows once. */
   permits = true;
+  #terminals = new Terminals();
   #waiters = new Set();
   #rest = Buffer.alloc(0);
   #nextId = 1;
@@ -126,10 +128,12 @@ export class Peer {
     for (const waiter of this.#waiters) if (waiter.wanted(line)) waiter.resolve(line);
   }
 
-  #serve({ id, method, params }) {
+  async #serve({ id, method, params }) {
     if (method === PERMISSION && !this.permits) return;
     try {
-      this.#send({ id, result: serve(method, params) });
+      const terminal = method.startsWith("terminal/");
+      const result = terminal ? await this.#terminals.serve(method, params) : serve(method, params);
+      this.#send({ id, result });
     } catch (error) {
       const code = error.code === "ENOENT" ? RESOURCE_NOT_FOUND : METHOD_NOT_FOUND;
       this.#send({ id, error: { code, message: String(error.message) } });

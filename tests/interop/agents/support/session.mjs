@@ -6,6 +6,7 @@ import { Peer } from "./peer.mjs";
 /** What the client offers; most of what an editor does. */
 const capabilities = (readTextFile) => ({
   fs: { readTextFile, writeTextFile: true },
+  terminal: true,
   _meta: { terminal_output: true },
 });
 
