@@ -10,6 +10,7 @@ pub mod local;
 pub mod outlet;
 pub mod prompt;
 pub mod relay;
+pub mod wrapped;
 
 use std::fmt;
 use std::pin::Pin;
@@ -96,8 +97,14 @@ pub trait Conversation: Send + Sync {
 
     /// Serves a request of the client that is about this session and that we know nothing of.
     /// `params` is the request's parameters as the client wrote them; the result is JSON text.
-    fn call(&self, method: &str, params: String) -> Doing<'static, Result<Called, EngineError>> {
-        drop(params);
+    /// When `cancelled` resolves, the client no longer wants it.
+    fn call(
+        &self,
+        method: &str,
+        params: String,
+        cancelled: Doing<'static, ()>,
+    ) -> Doing<'static, Result<Called, EngineError>> {
+        drop((params, cancelled));
         let error = EngineError::unknown_method(method);
         Box::pin(async move { Err(error) })
     }

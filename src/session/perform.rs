@@ -341,7 +341,8 @@ impl Actor {
 
     fn call(&self, reply: Reply, method: &str, params: String) {
         let Some(seat) = &self.seat else { return };
-        let call = seat.conversation.call(method, params);
+        let cancelled = Box::pin(until(Some(reply.cancelled())));
+        let call = seat.conversation.call(method, params, cancelled);
         let tell = self.tell.clone();
         tokio::spawn(async move {
             let result = call.await;
