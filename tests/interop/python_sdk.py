@@ -1,7 +1,10 @@
 """The Python SDK: a conversation is killed in mid-answer and goes on in a new process."""
 
 import asyncio
+import glob
 import os
+import pathlib
+import signal
 import sys
 import traceback
 
@@ -56,6 +59,14 @@ def rejoin(client):
     )
 
 
+def kill(process):
+    """Kills the agent with the one that it is wrapped around: its children."""
+    lists = glob.glob(f"/proc/{process.pid}/task/*/children")
+    children = [int(pid) for name in lists for pid in pathlib.Path(name).read_text().split()]
+    for pid in [process.pid, *children]:
+        os.kill(pid, signal.SIGKILL)
+
+
 async def say(agent, session_id, words):
     response = await agent.prompt(session_id=session_id, prompt=[acp.text_block(words)])
     return response.stop_reason
@@ -86,7 +97,7 @@ async def talk_and_kill():
         before = len(client.updates)
         slow = asyncio.create_task(say(agent, session.session_id, "/slow 30"))
         await client.wait_for(2, AgentMessageChunk, before)
-        process.kill()
+        kill(process)
         await process.wait()
         await asyncio.wait([slow], timeout=10)
         assert slow.done() and slow.exception() is not None, "the prompt should have failed"

@@ -79,7 +79,7 @@ install
 node=$(find_node)
 if (($# == 0)); then
     set -- harness checklist sdk_restart sdk_sessions recorded python_sdk acpx \
-        wrapped:sdk_restart wrapped:sdk_sessions wrapped:recorded wrapped:python_sdk wrapped:acpx
+        wrapped:checklist wrapped:sdk_restart wrapped:sdk_sessions wrapped:recorded wrapped:python_sdk wrapped:acpx
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
