@@ -4,6 +4,7 @@
 //! puts into the outlet is written to the session's log and then sent to the client, in that
 //! order and byte for byte.
 
+pub mod doing;
 pub mod error;
 pub mod history;
 pub mod local;
@@ -13,9 +14,9 @@ pub mod relay;
 pub mod wrapped;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
+pub use doing::Doing;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, Outlet, Question, Said};
@@ -24,9 +25,6 @@ pub use relay::Relay;
 
 use crate::record::header::{Party, Place};
 use crate::sys::{Ids, SessionId};
-
-/// Something that is being done.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something that can hold conversations.
 pub trait Engine: Send + Sync + fmt::Debug {

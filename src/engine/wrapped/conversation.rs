@@ -1,6 +1,7 @@
 //! One session as the agent has it: attached when it is needed, and again when the agent was
 //! restarted.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ struct Shared {
     /// Held while the agent is brought to where the session is.
     attaching: tokio::sync::Mutex<()>,
     live: Mutex<Option<Live>>,
-    settings: Mutex<Settings>,
+    settings: Arc<Mutex<Settings>>,
     /// How the agent knew the session last, for sessions that have no log.
     last: Mutex<Option<String>>,
 }
@@ -55,6 +56,8 @@ struct Live {
     answer: String,
     /// What the session was wanted like then.
     key: String,
+    /// Whether a turn runs.
+    busy: Arc<AtomicBool>,
     /// Why the next prompt has to bring a transcript along.
     fold: Option<Reason>,
 }
@@ -68,7 +71,7 @@ impl Talk {
             opening,
             attaching: tokio::sync::Mutex::default(),
             live: Mutex::default(),
-            settings: Mutex::default(),
+            settings: Arc::default(),
             last: Mutex::default(),
         }))
     }
@@ -193,13 +196,17 @@ impl Shared {
         )
     }
 
+    fn route(&self, marks: Marks) -> Arc<Route> {
+        Route::new(self.opening.out.clone(), marks, self.settings.clone())
+    }
+
     /// Makes sure that the agent has the session open.
     async fn ready(&self, how: Attach) -> Result<Attached, EngineError> {
         let _alone = self.attaching.lock().await;
         let wanted = lock(&self.wanted).clone();
         let key = key(&wanted.params.0);
         if let Some(live) = self.live()
-            && live.key == key
+            && (live.key == key || live.busy.load(Ordering::Acquire))
         {
             return Ok(Attached {
                 answer: Some(lock(&self.settings).apply(&live.answer)),
@@ -211,7 +218,7 @@ impl Shared {
         match how {
             Attach::New => {
                 let marks = Marks::new(self.opening.ids.clone());
-                let route = Route::new(self.opening.out.clone(), marks);
+                let route = self.route(marks);
                 let restored = restore::fresh(&link, params, &route).await?;
                 let mut settings = Settings::default();
                 settings.opened(&restored.answer);
@@ -236,8 +243,11 @@ impl Shared {
         if self.policy.adopt {
             past.inner = None;
         }
-        // What was set in this process and is not in the log counts, too.
-        let route = Route::new(self.opening.out.clone(), past.marks);
+        if past.settings == Settings::default() {
+            // A session without a log is remembered here.
+            past.settings = lock(&self.settings).clone();
+        }
+        let route = self.route(past.marks);
         let known = match &past.inner {
             Some(inner) => restore::again(&link, params, &route, inner, past.prompts).await?,
             None => None,
@@ -275,7 +285,7 @@ impl Shared {
     ) -> Result<Attached, EngineError> {
         let abilities = link.abilities();
         let ids = self.opening.ids.clone();
-        let route = Route::new(self.opening.out.clone(), Marks::new(ids.clone()));
+        let route = self.route(Marks::new(ids.clone()));
         route.import(Import::new(ids));
         link.hear(&wanted.name, &route);
         let method = if abilities.load {
@@ -343,6 +353,7 @@ impl Shared {
             route,
             answer: restored.answer.clone(),
             key,
+            busy: Arc::default(),
             fold,
         });
         Attached {
@@ -407,6 +418,7 @@ impl Shared {
 impl Live {
     /// Sends a prompt. `own` is what the user sent, which the agent may repeat.
     fn prompt(&self, own: &str, params: &str) -> Pending {
+        self.busy.store(true, Ordering::Release);
         self.route.with_marks(|marks| marks.turn_begins(own));
         let id = serde_json::Value::from(self.inner.as_str()).to_string();
         let params = with_members(params, &[], &[("sessionId", &id)]);
@@ -426,6 +438,7 @@ impl Live {
                 tokio::time::timeout(CANCELS, outcome).await.ok()
             }
         };
+        self.busy.store(false, Ordering::Release);
         self.route.with_marks(Marks::turn_ends);
         let shown = self.route.with_terminals(|terminals| {
             let updates = terminals.flush();

@@ -12,7 +12,7 @@ use crate::wire::Outcome;
 use super::link::Link;
 use super::route::Route;
 use super::screens;
-use super::shape::{self, Message, Named, read};
+use super::shape::{self, Message, Named, Reader, read};
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 128 * 1024;
@@ -29,6 +29,7 @@ const TOLD: u32 = 10;
 /// The thread's state.
 struct Intake {
     link: Arc<Link>,
+    reader: Reader,
     /// Updates that are handed on together, and whose they are.
     block: Block,
     route: Option<(String, Arc<Route>)>,
@@ -39,6 +40,7 @@ struct Intake {
 pub(super) fn run(link: Arc<Link>, mut input: impl Read) {
     let mut intake = Intake {
         link,
+        reader: Reader::default(),
         block: Block::default(),
         route: None,
         junk: 0,
@@ -96,7 +98,7 @@ pub(super) fn run(link: Arc<Link>, mut input: impl Read) {
 
 impl Intake {
     fn line(&mut self, line: &[u8]) {
-        match read(line) {
+        match self.reader.read(line) {
             Message::Update { session, payload } => {
                 if self.is_of(&session) {
                     if let Some((_, route)) = &self.route {

@@ -169,11 +169,12 @@ impl Link {
 
     /// The agent says nothing any more: it has ended, or will have to.
     pub(super) fn finish(&self) {
-        self.runtime.block_on(async {
-            lock(&self.out).take();
-            self.child.end(Patience::EndOfInput).await;
-        });
-        self.child.kill();
+        lock(&self.out).take();
+        if !self.leaving.load(Ordering::Acquire) {
+            let ended = self.child.end(Patience::EndOfInput);
+            self.runtime.block_on(ended);
+            self.child.kill();
+        }
         self.calls.close();
         lock(&self.asked).clear();
         self.dead.send_replace(true);

@@ -9,6 +9,7 @@ use crate::engine::{Block, Outlet};
 use crate::record::Kind;
 
 use super::import::Import;
+use super::settings::Settings;
 use super::shape::{Marks, Payload, Terminals};
 
 /// How long an agent says nothing before it counts as having replayed all it had.
@@ -19,6 +20,8 @@ const QUIET: Duration = Duration::from_millis(250);
 pub(super) struct Route {
     pub(super) out: Outlet,
     state: Mutex<State>,
+    /// How mode, model and options were set last.
+    settings: Arc<Mutex<Settings>>,
     /// Counts what came.
     activity: watch::Sender<u64>,
 }
@@ -64,7 +67,7 @@ impl Swallowed {
 }
 
 impl Route {
-    pub(super) fn new(out: Outlet, marks: Marks) -> Arc<Self> {
+    pub(super) fn new(out: Outlet, marks: Marks, settings: Arc<Mutex<Settings>>) -> Arc<Self> {
         Arc::new(Self {
             out,
             state: Mutex::new(State {
@@ -72,6 +75,7 @@ impl Route {
                 marks,
                 terminals: Terminals::default(),
             }),
+            settings,
             activity: watch::Sender::new(0),
         })
     }
@@ -131,6 +135,9 @@ impl Route {
                 if shaped.is_call {
                     terminals.update(&shaped);
                 }
+                if shaped.kind == Kind::Info {
+                    self.note(&shaped.payload);
+                }
                 block.push(shaped.kind, &shaped.payload);
                 return;
             }
@@ -152,6 +159,12 @@ impl Route {
         }
         drop(state);
         self.activity.send_modify(|count| *count += 1);
+    }
+
+    /// Takes note of a setting that the agent has changed.
+    fn note(&self, payload: &str) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.note(payload);
     }
 
     /// The ids of messages and tool calls.

@@ -11,7 +11,9 @@ use super::echo::Echo;
 use super::messages::{Change, Messages};
 use super::payload::{Fields, Form, Payload};
 use super::scan::{self, Span};
+use super::splice::Splice;
 use crate::record::Kind;
+use crate::record::json;
 use crate::record::transcript::{Role, SNAPSHOTS};
 use crate::sys::Ids;
 
@@ -37,31 +39,6 @@ pub struct Marks {
     echo: Option<Echo>,
 }
 
-/// A change of a text: what stands at a place is replaced.
-struct Splice {
-    at: Span,
-    with: String,
-}
-
-impl Splice {
-    /// A number behind the id that stands, in quotes, at `id`.
-    fn number(id: Span, number: u32) -> Option<Self> {
-        let quote = id.end - 1;
-        let at = Span {
-            start: quote,
-            end: quote,
-        };
-        (number > 0).then(|| Self {
-            at,
-            with: format!("~{number}"),
-        })
-    }
-
-    fn apply(&self, text: &str) -> String {
-        [&text[..self.at.start], &self.with, &text[self.at.end..]].concat()
-    }
-}
-
 impl Marks {
     /// For a session without history.
     pub fn new(ids: Arc<dyn Ids>) -> Self {
@@ -72,15 +49,19 @@ impl Marks {
         }
     }
 
-    /// Takes note of an earlier record of the session. To be called for each, in order, before
-    /// the first update; kinds that have no ids are ignored.
+    /// Takes note of a record that was not made here: to be called for each record of a session's
+    /// history, in order, before the first update, and later for updates that others make, such
+    /// as those that close the calls of a cancelled turn. Kinds that have no ids are ignored.
     pub fn recall(&mut self, kind: Kind, payload: &str) {
         match kind {
             Kind::Prompt => self.boundary(),
             Kind::End => self.messages.pause(),
             Kind::Ask => {
-                let found = asked(payload);
-                if let Some(id) = found.and_then(|(_, span)| scan::said(payload, span)) {
+                // The parameters, or a request that has them.
+                let bytes = payload.as_bytes();
+                let inner = json::member(bytes, 0, "params").map(|inner| &payload[inner]);
+                let params = inner.unwrap_or(payload);
+                if let Some(id) = asked(params).and_then(|(_, span)| scan::said(params, span)) {
                     self.calls.recall(&id, false, None);
                 }
             }
@@ -178,7 +159,7 @@ impl Marks {
         }
     }
 
-    fn chunk(&mut self, role: Role, text: &str, fields: &Fields) -> Option<Splice> {
+    fn chunk(&mut self, role: Role, text: &str, fields: &Fields) -> Option<Splice<'_>> {
         let id = fields.message;
         let given = id.filter(|id| id.of(text) != "null");
         let body = given.and_then(|id| scan::body(text, id));
@@ -189,31 +170,14 @@ impl Marks {
         }
         match (self.messages.chunk(role, body), id) {
             (Change::Number(number), Some(id)) => Splice::number(id, number),
-            (Change::Give(body, number), id) => {
-                let number = if number == 0 {
-                    String::new()
-                } else {
-                    format!("~{number}")
-                };
-                Some(id.map_or_else(
-                    || Splice {
-                        at: Span {
-                            start: fields.close,
-                            end: fields.close,
-                        },
-                        with: format!(",\"messageId\":\"{body}{number}\""),
-                    },
-                    |null| Splice {
-                        at: null,
-                        with: format!("\"{body}{number}\""),
-                    },
-                ))
+            (Change::Give(body, number), null) => {
+                Some(Splice::message(null, fields.whole, body, number))
             }
             _ => None,
         }
     }
 
-    fn call(&mut self, begins: bool, text: &str, fields: &Fields) -> Option<Splice> {
+    fn call(&mut self, begins: bool, text: &str, fields: &Fields) -> Option<Splice<'_>> {
         let span = fields.call?;
         let id = scan::said(text, span)?;
         let status = fields.status.and_then(|status| scan::said(text, status));
@@ -245,11 +209,8 @@ impl Marks {
         let (_, span) = asked(params)?;
         let id = scan::said(params, span)?;
         let own = self.calls.own(&id)?;
-        let splice = Splice {
-            at: span,
-            with: serde_json::Value::from(own).to_string(),
-        };
-        Some(splice.apply(params))
+        let own = serde_json::Value::from(own).to_string();
+        Some([&params[..span.start], &own, &params[span.end..]].concat())
     }
 }
 

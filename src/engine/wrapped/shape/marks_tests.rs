@@ -191,6 +191,25 @@ fn what_was_written_down_earlier_counts() {
 }
 
 #[test]
+fn a_question_is_recalled_with_or_without_its_envelope() {
+    let params = r#"{"toolCall":{"toolCallId":"c"}}"#;
+    for ask in [params, &format!(r#"{{"id":1,"params":{params}}}"#)] {
+        let mut marks = marks();
+        marks.recall(Kind::Ask, ask);
+        let told = act(&mut marks, &mut Vec::new(), "[ +c");
+        assert_eq!(told, "c~2", "{ask}");
+    }
+}
+
+#[test]
+fn a_call_that_the_session_closes_has_ended() {
+    let mut marks = marks();
+    assert_eq!(act(&mut marks, &mut Vec::new(), "[ +c/c +c"), "c c~2");
+    marks.recall(Kind::Update, &call("tool_call_update", "c~2", "failed"));
+    assert_eq!(act(&mut marks, &mut Vec::new(), "] [ ?c"), "c~3");
+}
+
+#[test]
 fn only_the_place_of_an_id_changes() {
     for (before, after) in [
         (

@@ -4,10 +4,10 @@
 //! copied but what a log cannot hold as it is. Where a name stands twice the last one counts.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::payload::{self, Fields, Form, Payload};
 use super::scan::{self, Span};
+use super::session_id::{Named, without_session};
 
 /// A message of the child, borrowed from its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,15 +52,6 @@ pub enum Message<'a> {
     Junk(&'static str),
 }
 
-/// The `sessionId` of some parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named<'a> {
-    /// The child's id of the session.
-    pub id: Cow<'a, str>,
-    /// Where its JSON text, quotes included, lies in the parameters' text.
-    pub range: Range<usize>,
-}
-
 /// How a request was answered, as JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
@@ -71,46 +62,76 @@ pub enum Outcome<'a> {
 }
 
 /// Where things stand in parameters.
-#[derive(Default)]
-struct Params {
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Params {
     whole: Option<Span>,
     session: Option<Span>,
-    update: Option<(Fields, Span)>,
+    pub(super) update: Option<Fields>,
     /// How many members there are.
     members: usize,
 }
 
-#[derive(Default)]
-struct Envelope {
+/// Where things stand in a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Envelope {
     id: Option<Span>,
     method: Option<Span>,
     result: Option<Span>,
     error: Option<Span>,
-    params: Params,
+    pub(super) params: Params,
+}
+
+impl Envelope {
+    /// The same with each place moved.
+    pub(super) fn map(&self, to: impl Fn(Span) -> Span) -> Self {
+        let params = &self.params;
+        Self {
+            id: self.id.map(&to),
+            method: self.method.map(&to),
+            result: self.result.map(&to),
+            error: self.error.map(&to),
+            params: Params {
+                whole: params.whole.map(&to),
+                session: params.session.map(&to),
+                update: params.update.map(|fields| fields.map(&to)),
+                members: params.members,
+            },
+        }
+    }
 }
 
 /// Reads one line, with or without its line break.
 pub fn read(line: &[u8]) -> Message<'_> {
+    text_of(line)
+        .and_then(|text| Some(classify(text, &envelope(text)?)))
+        .unwrap_or_else(|| refused(line))
+}
+
+/// A line as text, if it is any.
+pub(super) fn text_of(line: &[u8]) -> Option<&str> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    let Ok(text) = std::str::from_utf8(line) else {
+    std::str::from_utf8(line).ok()
+}
+
+/// What a line is that has no JSON object.
+pub(super) fn refused(line: &[u8]) -> Message<'_> {
+    let Some(text) = text_of(line) else {
         return Message::Junk("it is not UTF-8");
     };
     let start = scan::space(text, 0);
     match text.as_bytes().get(start) {
-        None => return Message::Blank,
-        Some(b'{') => {}
+        None => Message::Blank,
+        Some(b'{') => Message::Junk("it is not valid JSON"),
         Some(b'[') if scan::value(text, start).is_some() => {
-            return Message::Junk("it is a batch, which the protocol does not have");
+            Message::Junk("it is a batch, which the protocol does not have")
         }
-        Some(_) => return Message::Junk("it is not a JSON object"),
-    }
-    match envelope(text, start) {
-        Some(envelope) => classify(text, &envelope),
-        None => Message::Junk("it is not valid JSON"),
+        Some(_) => Message::Junk("it is not a JSON object"),
     }
 }
 
-fn envelope(text: &str, start: usize) -> Option<Envelope> {
+/// Reads a message, if the text is a JSON object.
+pub(super) fn envelope(text: &str) -> Option<Envelope> {
+    let start = scan::space(text, 0);
     let mut found = Envelope::default();
     let end = scan::object(text, start, |name, _, at| {
         if name == "params" {
@@ -139,9 +160,9 @@ fn params(text: &str, start: usize) -> Option<(Params, usize)> {
         scan::object(text, start, |name, _, at| {
             found.members += 1;
             if name == "update" && text.as_bytes().get(at) == Some(&b'{') {
-                let (fields, end) = payload::fields(text, at)?;
-                found.update = Some((fields, Span { start: at, end }));
-                return Some(end);
+                let fields = payload::fields(text, at)?;
+                found.update = Some(fields);
+                return Some(fields.whole.end);
             }
             let end = scan::value(text, at)?;
             match name {
@@ -158,7 +179,8 @@ fn params(text: &str, start: usize) -> Option<(Params, usize)> {
     Some((found, end))
 }
 
-fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
+/// What sort of message it is.
+pub(super) fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
     let Some(method) = envelope.method else {
         return response(text, envelope);
     };
@@ -220,13 +242,13 @@ fn response<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
     }
 }
 
-fn payload<'a>(text: &'a str, params: &Params, update: (Fields, Span)) -> Option<Payload<'a>> {
-    let (fields, span) = update;
+fn payload<'a>(text: &'a str, params: &Params, fields: Fields) -> Option<Payload<'a>> {
     if params.members == 2 {
+        let start = fields.whole.start;
         return Some(Payload {
-            text: one_line(span.of(text)),
+            text: one_line(fields.whole.of(text)),
             form: Form::Update,
-            fields: fields.back(span.start),
+            fields: fields.map(|span| span.back(start)),
         });
     }
     let rest = without_session(params.whole?.of(text))?;
@@ -241,55 +263,6 @@ fn one_line(json: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(json)
     }
-}
-
-/// An object's text without its members called `sessionId`, otherwise as it is.
-fn without_session(object: &str) -> Option<String> {
-    let mut rest = String::with_capacity(object.len());
-    let mut behind = None;
-    let mut kept = false;
-    let end = scan::object(object, 0, |name, quote, at| {
-        let end = scan::value(object, at)?;
-        let before = behind.replace(end).unwrap_or(0);
-        if before == 0 {
-            rest.push_str(&object[..quote]);
-        }
-        if name != "sessionId" {
-            if kept {
-                rest.push_str(&object[before..quote]);
-            }
-            kept = true;
-            rest.push_str(&object[quote..end]);
-        }
-        Some(end)
-    })?;
-    rest.push_str(&object[behind.unwrap_or(1)..end]);
-    Some(rest)
-}
-
-/// The same text with another id where `range`, as [`Named`] has it, says that one stands.
-pub fn with_session(text: &str, range: &Range<usize>, id: &str) -> String {
-    let (before, behind) = (text.get(..range.start), text.get(range.end..));
-    let id = serde_json::Value::from(id).to_string();
-    [before.unwrap_or_default(), &id, behind.unwrap_or_default()].concat()
-}
-
-/// The `sessionId` of an object, such as a request's parameters or its result. `None` if the text
-/// is no object or has none.
-pub fn session_of(text: &str) -> Option<Named<'_>> {
-    let mut found = None;
-    scan::object(text, scan::space(text, 0), |name, _, start| {
-        let end = scan::value(text, start)?;
-        if name == "sessionId" {
-            found = Some(Span { start, end });
-        }
-        Some(end)
-    })?;
-    let found = found?;
-    Some(Named {
-        id: scan::said(text, found)?,
-        range: found.start..found.end,
-    })
 }
 
 #[cfg(test)]

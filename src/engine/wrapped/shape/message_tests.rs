@@ -158,34 +158,6 @@ fn deep_nesting_is_read() {
 }
 
 #[test]
-fn the_id_of_a_session_is_exchanged_in_place() {
-    let params = r#"{ "sessionId":"inner", "x":"inner", "sessionId" : "in\u006eer" }"#;
-    let line = format!(r#"{{"id":1,"params":{params},"method":"m"}}"#);
-    let Message::Request {
-        session: Some(named),
-        ..
-    } = read(line.as_bytes())
-    else {
-        panic!("{line}");
-    };
-    assert_eq!(session_of(params), Some(named.clone()));
-    assert_eq!(named.id, "inner");
-    assert_eq!(
-        with_session(params, &named.range, "a\"b"),
-        r#"{ "sessionId":"inner", "x":"inner", "sessionId" : "a\"b" }"#
-    );
-    for none in [
-        "",
-        "[]",
-        "{}",
-        r#"{"sessionId":null}"#,
-        r#"{"a":{"sessionId":"s"}}"#,
-    ] {
-        assert_eq!(session_of(none), None, "{none}");
-    }
-}
-
-#[test]
 fn a_record_is_read_like_the_line_it_came_from() {
     for (kind, text, name) in [
         (

@@ -36,24 +36,29 @@ impl<'a> Payload<'a> {
     /// Reads a text for the places of what is in it.
     pub(super) fn read(form: Form, text: Cow<'a, str>) -> Option<Self> {
         let fields = match form {
-            Form::Update => fields(&text, scan::space(&text, 0))?.0,
+            Form::Update => fields(&text, scan::space(&text, 0))?,
             Form::Params => {
                 let mut found = None;
                 scan::object(&text, scan::space(&text, 0), |name, _, at| {
                     if name != "update" {
                         return scan::value(&text, at);
                     }
-                    if let Some((fields, end)) = fields(&text, at) {
-                        found = Some(fields);
-                        return Some(end);
-                    }
-                    found = None;
-                    scan::value(&text, at)
+                    found = fields(&text, at);
+                    found.map_or_else(|| scan::value(&text, at), |found| Some(found.whole.end))
                 })?;
                 found?
             }
         };
         Some(Self { text, form, fields })
+    }
+
+    /// The same with a text of its own, to be taken elsewhere without its line.
+    pub fn into_owned(self) -> Payload<'static> {
+        Payload {
+            text: Cow::Owned(self.text.into_owned()),
+            form: self.form,
+            fields: self.fields,
+        }
     }
 
     /// Its text: one JSON object on one line.
@@ -63,8 +68,7 @@ impl<'a> Payload<'a> {
 
     /// The text of the `update` object alone.
     pub(super) fn update(&self) -> &str {
-        let Fields { open, close, .. } = self.fields;
-        self.text.get(open..=close).unwrap_or_default()
+        self.fields.whole.of(&self.text)
     }
 
     /// How it was made of the notification's parameters.
@@ -81,10 +85,8 @@ impl<'a> Payload<'a> {
 /// Where things stand in an `update` object. Of several with one name it is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fields {
-    /// The brace that opens it.
-    pub(super) open: usize,
-    /// The brace that closes it.
-    pub(super) close: usize,
+    /// The object itself.
+    pub(super) whole: Span,
     pub(super) name: Option<Span>,
     pub(super) message: Option<Span>,
     pub(super) call: Option<Span>,
@@ -93,26 +95,23 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The same in a text that begins `by` bytes later.
-    pub(super) fn back(self, by: usize) -> Self {
-        let back = |span: Option<Span>| span.map(|span| span.back(by));
+    /// The same with each place moved.
+    pub(super) fn map(self, to: impl Fn(Span) -> Span) -> Self {
         Self {
-            open: self.open - by,
-            close: self.close - by,
-            name: back(self.name),
-            message: back(self.message),
-            call: back(self.call),
-            status: back(self.status),
-            content: back(self.content),
+            whole: to(self.whole),
+            name: self.name.map(&to),
+            message: self.message.map(&to),
+            call: self.call.map(&to),
+            status: self.status.map(&to),
+            content: self.content.map(&to),
         }
     }
 }
 
-/// Reads the `update` object that begins at `at`: where things stand in it and where it ends.
-pub(super) fn fields(text: &str, at: usize) -> Option<(Fields, usize)> {
+/// Reads the `update` object that begins at `at`.
+pub(super) fn fields(text: &str, at: usize) -> Option<Fields> {
     let mut fields = Fields {
-        open: at,
-        close: 0,
+        whole: Span { start: at, end: at },
         name: None,
         message: None,
         call: None,
@@ -132,6 +131,6 @@ pub(super) fn fields(text: &str, at: usize) -> Option<(Fields, usize)> {
         *place = Some(Span { start, end });
         Some(end)
     })?;
-    fields.close = end - 1;
-    Some((fields, end))
+    fields.whole.end = end;
+    Some(fields)
 }

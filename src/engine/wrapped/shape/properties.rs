@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::super::message::{Message, read};
 use super::tests::{Counted, act, marks};
 use super::*;
-use crate::record::json;
 
 /// White space between tokens.
 fn gap() -> impl Strategy<Value = &'static str> {
@@ -167,7 +166,7 @@ proptest! {
             prop_assert_eq!(payload.text(), expected.replace('\r', " "));
             let before = payload.text().to_owned();
             let name = payload.name().unwrap_or_default().into_owned();
-            let shaped = marks.shape(payload);
+            let shaped = marks.shape(payload.into_owned());
             let after = &*shaped.payload;
             // Valid and on one line, as a record has to be.
             let one = after.bytes().all(|byte| byte >= b' ' || byte == b'\t');

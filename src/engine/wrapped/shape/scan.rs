@@ -17,6 +17,11 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// The place before the byte at `at`.
+    pub(super) fn empty(at: usize) -> Self {
+        Self { start: at, end: at }
+    }
+
     pub(super) fn of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
     }
@@ -117,7 +122,12 @@ pub(super) fn object(
     loop {
         let (close, value) = key(text, at)?;
         let name = text.get(at + 1..close)?;
-        let end = member(&unescaped(name), at, value)?;
+        // The names that matter are short; an escaped one is rare enough to be read twice.
+        let end = if plain(bytes, at + 1) == close {
+            member(name, at, value)?
+        } else {
+            member(&unescaped(name), at, value)?
+        };
         let behind = space(text, end);
         match *bytes.get(behind)? {
             b',' => at = space(text, behind + 1),
@@ -159,7 +169,7 @@ fn key(text: &str, at: usize) -> Option<(usize, usize)> {
 }
 
 /// The end of the string whose quote is at `at`.
-fn string(text: &str, at: usize) -> Option<usize> {
+pub(super) fn string(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = at + 1;
     loop {
