@@ -59,7 +59,7 @@ await step("a turn that is cancelled, and one in which everything is killed", as
 
 await step("a load in a new life replays it byte for byte", async () => {
   await session.start(["--replay", "exact"]);
-  const updates = await session.load();
+  const updates = await session.replay();
   assertSnapshotsLast(updates);
   assertBytes(session.turns, updates);
 });
@@ -76,7 +76,7 @@ await step("everything is killed while a tool is at work", async () => {
 
 await step("the third life replays what was seen, and no tool call is left open", async () => {
   await session.start();
-  const updates = await session.load();
+  const updates = await session.replay();
   assertSnapshotsLast(updates);
   assertSeen(session.turns, updates);
 });

@@ -1,5 +1,7 @@
 // One conversation through several lives of an agent, and all that its client saw of it.
 
+import assert from "node:assert/strict";
+import { isHistory } from "./history.mjs";
 import { killAll } from "./processes.mjs";
 import { Peer } from "./peer.mjs";
 
@@ -49,6 +51,16 @@ export class Session {
     const from = this.peer.lines.length;
     await this.#timed("load", () => this.peer.request("session/load", { sessionId, cwd, mcpServers: [] }));
     return this.peer.updates(sessionId, from);
+  }
+
+  /** The same, without what rejoin did not replay: how things are with the agent just now. */
+  async replay() {
+    const from = this.peer.lines.length;
+    const updates = await this.load();
+    const lines = this.peer.lines.slice(from).filter(({ message }) => message.method === "session/update");
+    const isReplayed = updates.map((_, at) => lines[at].message.params._meta?.rejoin !== undefined);
+    assert.deepEqual(updates.filter((update, at) => !isReplayed[at] && isHistory(update)), []);
+    return updates.filter((_, at) => isReplayed[at]);
   }
 
   /** A whole turn. */
