@@ -85,7 +85,12 @@ impl Conversation for Session {
         self.ask(Event::Prompt)
     }
 
-    fn call(&self, method: &str, _: String) -> Doing<'static, Result<Called, EngineError>> {
+    fn call(
+        &self,
+        method: &str,
+        _: String,
+        _: Doing<'static, ()>,
+    ) -> Doing<'static, Result<Called, EngineError>> {
         let method = method.to_owned();
         self.ask(|told| Event::Call(method, told))
     }
@@ -104,6 +109,7 @@ impl Relay for Scripted {
 
     fn call(
         &self,
+        _: &str,
         method: &str,
         _: &str,
         _: Doing<'static, ()>,
