@@ -1,6 +1,6 @@
 //! Reads the lines of a transcript, verb by verb.
 
-use super::fixture::{Action, Check, Damage, Event, Order, Pattern};
+use super::fixture::{Action, Check, Damage, Event, Order, Pattern, Saw};
 use super::json::Json;
 
 /// Reads one line.
@@ -63,18 +63,20 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "hang-up" => Event::HangUp,
         "pause" => Event::Pause,
         "go" => Event::Go,
+        "kill-agent" => Event::KillAgent,
         "unindex" => return Ok(Action::Unindex),
-        "args" => {
-            return Ok(Action::Args(
-                rest.split_whitespace().map(str::to_owned).collect(),
-            ));
-        }
+        "args" => return Ok(Action::Args(words(rest))),
+        "agent" => return Ok(Action::Agent(words(rest))),
         _ => return damage(verb, rest),
     };
     match rest {
         "" => Ok(Action::Happens(event)),
         _ => Err(format!("`!{verb}` takes nothing")),
     }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 fn damage(verb: &str, rest: &str) -> Result<Action, String> {
@@ -126,6 +128,13 @@ fn check(rest: &str) -> Result<Check, String> {
         }
         "private" => Check::Private,
         "nowhere" => Check::Nowhere(rest.to_owned()),
+        "agent" => Check::Agent(match rest.split_once(' ').unwrap_or((rest, "")) {
+            ("saw", "") => Saw::Lines(Vec::new()),
+            ("never", method) if !method.is_empty() => Saw::Never(method.to_owned()),
+            ("starts", count) => Saw::Starts(number(count)?),
+            ("gone", "") => Saw::Gone,
+            _ => return Err(format!("`== agent {rest}` is no check")),
+        }),
         _ => return Err(format!("`== {what}` is no check")),
     })
 }
