@@ -4,27 +4,41 @@
 //! puts into the outlet is written to the session's log and then sent to the client, in that
 //! order and byte for byte.
 
+pub mod error;
+pub mod history;
 pub mod local;
 pub mod outlet;
 pub mod prompt;
+pub mod relay;
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use outlet::{Cancel, Outlet};
-pub use prompt::Prompt;
+pub use error::EngineError;
+pub use history::{History, HistoryError};
+pub use outlet::{Block, Cancel, Outlet, Question, Said};
+pub use prompt::{Ended, Prompt, StopReason};
+pub use relay::Relay;
 
 use crate::record::header::{Party, Place};
 use crate::sys::{Ids, SessionId};
+
+/// Something that is being done.
+pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something that can hold conversations.
 pub trait Engine: Send + Sync + fmt::Debug {
     /// Name and version, for the header of a session.
     fn identity(&self) -> Party;
 
-    /// Begins or continues a conversation.
-    fn open(&self, opening: Opening) -> Box<dyn Conversation>;
+    /// Begins or continues a conversation. Nothing happens before it is asked for something.
+    fn open(&self, opening: Opening) -> Arc<dyn Conversation>;
+
+    /// The agent behind this engine, if there is one.
+    fn relay(&self) -> Option<&dyn Relay> {
+        None
+    }
 }
 
 /// What an engine is told of a session when it is opened.
@@ -33,112 +47,114 @@ pub struct Opening {
     /// The session's id.
     pub session: SessionId,
     /// Where it works.
-    pub place: Place,
+    pub wanted: Wanted,
     /// What was said before.
     pub history: Arc<dyn History>,
     /// Where ids of messages and tool calls come from.
     pub ids: Arc<dyn Ids>,
+    /// Where everything goes that the engine says, within turns and between them.
+    pub out: Outlet,
 }
 
-/// The earlier part of a conversation, as far as engines need it.
-pub trait History: Send + Sync + fmt::Debug {
-    /// How many prompts came before the one being answered.
-    fn prompts(&self) -> u64;
-
-    /// An earlier prompt; `index` counts from 0, the oldest. May read the disk.
-    fn prompt(&self, index: u64) -> Result<Prompt, HistoryError>;
+/// How a client wants a session to be: where it works, and whatever else it asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The id by which the client knows the session.
+    pub name: String,
+    /// Where it works, without anything secret.
+    pub place: Place,
+    /// The parameters of the request, verbatim. They may hold secrets, so they are kept in memory
+    /// only, and never shown.
+    pub params: Secret,
 }
 
-/// An earlier prompt could not be had.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read prompt {index} of the session: {reason}")]
-pub struct HistoryError {
-    /// Which prompt was asked for.
-    pub index: u64,
-    /// Why it cannot be read.
-    pub reason: String,
+/// Text that must not be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Arc<str>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// One open session as its engine sees it.
-pub trait Conversation: Send {
-    /// The commands a client may offer its user, as a JSON array of `AvailableCommand`.
+pub trait Conversation: Send + Sync {
+    /// The commands a client may offer its user, as a JSON array of `AvailableCommand`. An engine
+    /// that announces them by itself has none.
     fn commands(&self) -> Option<String>;
 
+    /// The session is to be as the client wants it now.
+    fn moved(&self, wanted: Wanted);
+
+    /// Makes ready for the first prompt, or says why that cannot be. May be asked again, and must
+    /// be quick then if nothing has changed.
+    fn attach(&self, how: Attach) -> Doing<'static, Result<Attached, EngineError>>;
+
     /// Answers a prompt. Ends soon after `cancel` is called, with [`StopReason::Cancelled`].
-    fn prompt<'a>(
-        &'a mut self,
-        prompt: &'a Prompt,
-        out: &'a Outlet,
-        cancel: &'a Cancel,
-    ) -> Pin<Box<dyn Future<Output = Result<StopReason, TurnError>> + Send + 'a>>;
+    fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>>;
+
+    /// Serves a request of the client that is about this session and that we know nothing of.
+    /// `params` is the request's parameters as the client wrote them; the result is JSON text.
+    fn call(&self, method: &str, params: String) -> Doing<'static, Result<Called, EngineError>> {
+        drop(params);
+        let error = EngineError::unknown_method(method);
+        Box::pin(async move { Err(error) })
+    }
+
+    /// Takes a notification of the client that is about this session.
+    fn notify(&self, method: &str, params: String) {
+        tracing::debug!(method, length = params.len(), "unknown notification");
+    }
+
+    /// The session is closed or deleted. Does not wait.
+    fn part(&self, how: Parting) {
+        tracing::trace!(?how, "parted");
+    }
 }
 
-/// Why a turn ended, in the protocol's words.
+/// Why an engine is to make ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// The answer is complete.
-    EndTurn,
-    /// The model's limit was reached.
-    MaxTokens,
-    /// The limit of requests in one turn was reached.
-    MaxTurnRequests,
-    /// The engine declined to answer.
-    Refusal,
-    /// The client cancelled the turn.
-    Cancelled,
+pub enum Attach {
+    /// The session is new.
+    New,
+    /// The session is opened again.
+    Again,
+    /// The session is one that the agent made without us, with the id it has there; all that
+    /// the agent shows of it comes back with the answer.
+    Import,
 }
 
-impl StopReason {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::EndTurn,
-        Self::MaxTokens,
-        Self::MaxTurnRequests,
-        Self::Refusal,
-        Self::Cancelled,
-    ];
-
-    /// The protocol's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::MaxTokens => "max_tokens",
-            Self::MaxTurnRequests => "max_turn_requests",
-            Self::Refusal => "refusal",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// The reason of a protocol name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
-    }
+/// An engine that is ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// What the client is answered besides the session's id: the JSON text of an object.
+    pub answer: Option<String>,
+    /// What is to be kept in the log of how the engine knows the session: the payload of an
+    /// `inner` record.
+    pub inner: Option<String>,
+    /// Updates that say how things are now, to be shown behind the history.
+    pub snapshots: Vec<String>,
+    /// The history of a session that the agent made without us, as it is to stand in the log.
+    pub imported: Vec<Block>,
 }
 
-/// A turn that failed: what the client is answered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct TurnError {
-    /// The JSON-RPC error code. Never -32000, which clients take for a request to sign in.
-    pub code: i32,
-    /// What went wrong, in one line.
-    pub message: String,
+/// A request that was served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The result, as JSON text.
+    pub result: String,
+    /// What the log is to know of it: the payload of an `info` record.
+    pub info: Option<String>,
 }
 
-impl From<outlet::Closed> for TurnError {
-    fn from(closed: outlet::Closed) -> Self {
-        Self {
-            code: -32603,
-            message: closed.to_string(),
-        }
-    }
-}
-
-impl From<HistoryError> for TurnError {
-    fn from(error: HistoryError) -> Self {
-        Self {
-            code: -32603,
-            message: error.to_string(),
-        }
-    }
+/// How a session is let go of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// It may be opened again.
+    Closed,
+    /// It is in the trash.
+    Deleted,
+    /// It never came to be.
+    Refused,
 }

@@ -1,4 +1,5 @@
-//! A prompt as engines get it: the request's own JSON, with a reading of its blocks.
+//! A prompt as engines get it, the request's own JSON with a reading of its blocks; its end as they
+//! give it.
 
 use serde_json::Value;
 
@@ -35,6 +36,78 @@ impl Prompt {
             .filter_map(|block| block["text"].as_str())
             .collect::<Vec<_>>()
             .join("\n")
+    }
+}
+
+/// Why a turn ended, in the protocol's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The answer is complete.
+    EndTurn,
+    /// The model's limit was reached.
+    MaxTokens,
+    /// The limit of requests in one turn was reached.
+    MaxTurnRequests,
+    /// The engine declined to answer.
+    Refusal,
+    /// The client cancelled the turn.
+    Cancelled,
+}
+
+impl StopReason {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::EndTurn,
+        Self::MaxTokens,
+        Self::MaxTurnRequests,
+        Self::Refusal,
+        Self::Cancelled,
+    ];
+
+    /// The protocol's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The reason of a protocol name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
+    }
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// For this reason.
+    Because(StopReason),
+    /// With this result, the JSON text of an object with a `stopReason`.
+    With(String),
+}
+
+impl Ended {
+    /// The result that the client is answered with, as JSON text.
+    pub fn result(&self) -> String {
+        match self {
+            Self::Because(reason) => format!(r#"{{"stopReason":"{}"}}"#, reason.as_str()),
+            Self::With(result) => result.clone(),
+        }
+    }
+
+    /// Whether the turn was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Because(reason) => *reason == StopReason::Cancelled,
+            Self::With(result) => {
+                let reason = json::member(result.as_bytes(), 0, "stopReason");
+                reason.is_some_and(|at| &result[at] == "\"cancelled\"")
+            }
+        }
     }
 }
 

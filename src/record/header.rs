@@ -10,6 +10,10 @@ pub struct Header {
     pub format: u32,
     /// The session's id; the file is named after it.
     pub session_id: String,
+    /// The id that clients know it by, if that is another one: the wrapped agent's own, of a
+    /// session that was made without us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_as: Option<String>,
     /// The session's working directory: absolute, without `.`, `..` or a trailing slash.
     #[serde(flatten)]
     pub place: Place,

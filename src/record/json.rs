@@ -166,6 +166,23 @@ fn parts(text: &[u8], at: usize, open: u8, close: u8) -> Option<Parts<'_>> {
     })
 }
 
+/// The members of an object, in order, names unescaped and values as text. What is no object has
+/// none; a name that cannot be unescaped is left out.
+pub fn text_members(object: &str) -> Vec<(String, &str)> {
+    let mut found = Vec::new();
+    let start = skip_space(object.as_bytes(), 0);
+    if let Some(mut members) = members(object.as_bytes(), start) {
+        while let Some(member) = members.member() {
+            let name = object.get(member.key.start - 1..=member.key.end);
+            let name = name.and_then(|name| serde_json::from_str(name).ok());
+            if let (Some(name), Some(value)) = (name, object.get(member.value.clone())) {
+                found.push((name, value));
+            }
+        }
+    }
+    found
+}
+
 /// The value of a member of the object that begins at `at`; of several with this name the last,
 /// as most readers of JSON have it. `key` must need no escaping.
 pub fn member(text: &[u8], at: usize, key: &str) -> Option<Range<usize>> {

@@ -12,6 +12,11 @@ pub enum Kind {
     /// The same for a notification with more members than `sessionId` and `update`: its
     /// parameters without the session's id, verbatim.
     UpdateParams,
+    /// An update that the client was sent and that is no history: the user's own words coming back,
+    /// a notice.
+    Transient,
+    /// An update that only replays send: what a terminal of the client showed, as text.
+    Output,
     /// The end of a turn: stop reason, error or interruption.
     End,
     /// A request for permission that was put to the client.
@@ -29,11 +34,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMED: [(Self, &'static str); 10] = [
+    const NAMED: [(Self, &'static str); 12] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
         (Self::UpdateParams, "update_params"),
+        (Self::Transient, "transient"),
+        (Self::Output, "output"),
         (Self::End, "end"),
         (Self::Ask, "ask"),
         (Self::Answer, "answer"),

@@ -18,7 +18,7 @@ mod stub;
 
 use std::collections::HashSet;
 
-pub use envelope::{live_line, live_params_line};
+pub use envelope::{live_line, live_params_line, live_record};
 
 use crate::record::{Kind, Record, json};
 
@@ -76,6 +76,7 @@ pub struct Replay {
     calls: HashSet<Vec<u8>>,
     scratch: Vec<u8>,
     cut: u64,
+    snapshots: Vec<String>,
 }
 
 impl Replay {
@@ -95,6 +96,7 @@ impl Replay {
             calls: HashSet::new(),
             scratch: Vec::new(),
             cut: 0,
+            snapshots: Vec::new(),
         }
     }
 
@@ -155,6 +157,11 @@ impl Replay {
     /// How many messages were cut so far because they were too long for a line.
     pub fn cut(&self) -> u64 {
         self.cut
+    }
+
+    /// Takes an update that says how things are now; it is sent behind all others.
+    pub fn snapshot(&mut self, update: &str) {
+        self.snapshots.push(update.to_owned());
     }
 
     fn update(&mut self, at: &str, update: &[u8], out: &mut Vec<u8>) {

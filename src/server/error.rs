@@ -1,12 +1,15 @@
 //! The JSON-RPC errors that clients are answered with.
 //!
-//! Code -32000 is never used: clients take it for a request to sign in. Codes that make clients
+//! Code -32000 is never used but for the request of a wrapped agent to sign in: clients take it for
+//! that. Codes that make clients
 //! start a new session (-32602, -32601) are used only where that is right, so that a session which
 //! is damaged or in use is never replaced in silence.
 
 use agent_client_protocol::Error;
 use serde_json::{Value, json};
 
+use crate::engine::EngineError;
+use crate::record::json::tree;
 use crate::session::Refusal;
 
 /// Invalid parameters. `problem` names the field and never holds its value.
@@ -58,8 +61,18 @@ pub fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::Damaged(_) => with(-32603, text, "session_damaged"),
         Refusal::Newer(_) => with(-32603, text, "session_format_newer"),
         Refusal::Storage(_) => with(-32603, text, "storage_failed"),
-        Refusal::Turn(error) => Error::new(error.code, error.message),
+        Refusal::Engine(error) => engine(error),
         Refusal::Cancelled => Error::new(-32800, "Request cancelled"),
         Refusal::Gone => Error::new(-32603, text).data(Value::Null),
+    }
+}
+
+/// What an engine says went wrong.
+pub fn engine(error: EngineError) -> Error {
+    let data = error.data.as_deref().and_then(tree);
+    let said = Error::new(error.code, error.message);
+    match data {
+        Some(data) => said.data(data),
+        None => said,
     }
 }

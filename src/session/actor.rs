@@ -6,8 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
-use crate::engine::{Conversation, StopReason, TurnError};
-use crate::record::header::Place;
+use crate::engine::{Attached, Called, Ended, EngineError, Parting, Said, Wanted};
 use crate::store::Scan;
 use crate::sys::SessionId;
 
@@ -19,38 +18,53 @@ use super::machine::Machine;
 use super::outcome::Refusal;
 use super::playback::Playback;
 use super::reply::Reply;
+use super::request::{Answered, Asking};
 use super::seat::{Hold, Seat};
 
 /// One session of one connection.
 pub(super) struct Actor {
     pub(super) id: SessionId,
+    /// The id by which the client asked for it last, which is the one it is told.
+    pub(super) name: String,
     pub(super) deps: Arc<Deps>,
     pub(super) machine: Machine<Reply>,
     /// Log and engine, while the session is open.
     pub(super) seat: Option<Seat>,
     pub(super) turn: Option<RunningTurn>,
     pub(super) replay: Option<RunningReplay>,
+    /// The engine that is making ready.
+    pub(super) attaching: Option<JoinHandle<Result<Attached, EngineError>>>,
     pub(super) replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     pub(super) answered: Vec<BusyGuard>,
-    /// The line that is being sent.
+    /// The lines that are being sent.
     pub(super) line: Vec<u8>,
+    /// What tasks of this session have to tell it.
+    pub(super) tell: mpsc::UnboundedSender<Told>,
+    told: mpsc::UnboundedReceiver<Told>,
     /// Told when no request waits.
     barriers: Vec<oneshot::Sender<()>>,
     mailbox: Mailbox,
 }
 
+/// What a task that works for a session tells it.
+pub(super) enum Told {
+    /// The client has answered a request of the engine.
+    Answered(Answered),
+    /// The engine has served a request of the client.
+    Called(Reply, Result<Called, EngineError>),
+}
+
 /// An engine at work, on a task of its own.
 pub(super) struct RunningTurn {
-    pub(super) updates: mpsc::Receiver<String>,
     pub(super) canceller: Canceller,
     pub(super) task: JoinHandle<Turned>,
-    /// What the task came back with, until the last of the updates is taken.
+    /// What the task came back with, until the last of what the engine said is taken.
     pub(super) ended: Option<Result<Turned, JoinError>>,
 }
 
 /// What an engine's task comes back with.
-pub(super) type Turned = (Box<dyn Conversation>, Result<StopReason, TurnError>);
+pub(super) type Turned = Result<Ended, EngineError>;
 
 /// A replay at work, on a thread of its own.
 #[derive(Debug)]
@@ -66,51 +80,62 @@ pub(super) struct RunningReplay {
 pub(super) struct Played {
     pub(super) playback: Playback,
     /// The log, if it was opened with the replay, and where the session is to work.
-    pub(super) opened: Option<(Hold, Scan, Place)>,
+    pub(super) opened: Option<(Hold, Scan, Wanted)>,
     pub(super) result: Result<(), Refusal>,
 }
 
 enum Event {
     Command(Option<Command>),
-    Update(String),
+    Told(Told),
+    Said(Said),
     Turned(Result<Turned, JoinError>),
     Replayed(Box<Result<Played, JoinError>>),
+    Attached(Box<Result<Result<Attached, EngineError>, JoinError>>),
 }
 
-impl RunningTurn {
-    /// The engine's next update, or its end. What it said before it ended comes before its end.
-    async fn event(&mut self) -> Event {
-        if self.ended.is_none() {
-            tokio::select! {
-                biased;
-                Some(update) = self.updates.recv() => return Event::Update(update),
-                result = &mut self.task => self.ended = Some(result),
-            }
-        }
-        // An update may have come in after they were looked at and before the task was.
-        if let Ok(update) = self.updates.try_recv() {
-            return Event::Update(update);
-        }
-        match self.ended.take() {
-            Some(result) => Event::Turned(result),
+/// What the engine says next, or the end of its turn. What it said before that comes before it.
+async fn engine(said: &mut mpsc::Receiver<Said>, turn: Option<&mut RunningTurn>) -> Event {
+    let Some(turn) = turn else {
+        return match said.recv().await {
+            Some(said) => Event::Said(said),
             None => std::future::pending().await,
+        };
+    };
+    if turn.ended.is_none() {
+        tokio::select! {
+            biased;
+            Some(said) = said.recv() => return Event::Said(said),
+            result = &mut turn.task => turn.ended = Some(result),
         }
+    }
+    // Something may have come in after it was looked at and before the task was.
+    if let Ok(said) = said.try_recv() {
+        return Event::Said(said);
+    }
+    match turn.ended.take() {
+        Some(result) => Event::Turned(result),
+        None => std::future::pending().await,
     }
 }
 
 impl Actor {
     pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
         let machine = Machine::default();
+        let (tell, told) = mpsc::unbounded_channel();
         Self {
+            name: id.to_string(),
             id,
             deps,
             machine,
             seat: None,
             turn: None,
             replay: None,
+            attaching: None,
             replays,
             answered: Vec::new(),
             line: Vec::new(),
+            tell,
+            told,
             barriers: Vec::new(),
             mailbox,
         }
@@ -121,13 +146,16 @@ impl Actor {
     pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
-                Event::Command(None) => return self.release(),
+                Event::Command(None) => return self.release(Parting::Closed),
                 Event::Command(Some(Command::Request(request))) => self.machine.request(request),
                 Event::Command(Some(Command::Barrier(tell))) => {
                     self.barriers.push(tell);
                     Vec::new()
                 }
-                Event::Update(update) => self.machine.update(update),
+                Event::Told(Told::Answered(answered)) => self.machine.answered(answered),
+                Event::Told(Told::Called(reply, result)) => self.machine.called(reply, result),
+                Event::Said(said) => self.said(said).await,
+                Event::Attached(result) => self.attached(*result),
                 Event::Turned(result) => self.turned(result),
                 Event::Replayed(result) => self.replayed(*result),
             };
@@ -150,28 +178,62 @@ impl Actor {
                 None => std::future::pending().await,
             }
         };
-        let turn = async {
-            match &mut self.turn {
-                Some(turn) => turn.event().await,
+        let attach = async {
+            match &mut self.attaching {
+                Some(task) => Event::Attached(Box::new(task.await)),
                 None => std::future::pending().await,
+            }
+        };
+        let unborn = self.machine.is_unborn();
+        let engine = async {
+            match &mut self.seat {
+                Some(seat) if !unborn => engine(&mut seat.said, self.turn.as_mut()).await,
+                _ => std::future::pending().await,
             }
         };
         tokio::select! {
             command = self.mailbox.recv() => Event::Command(command),
+            Some(told) = self.told.recv() => Event::Told(told),
             event = replay => event,
-            event = turn => event,
+            event = attach => event,
+            event = engine => event,
+        }
+    }
+
+    /// What the engine says: for the log, or for the client.
+    async fn said(&mut self, said: Said) -> Batch<Reply> {
+        match said {
+            Said::Block(block) => self.machine.said(block),
+            Said::Ask(question) => {
+                let params = renamed(&question.params, question.session, &self.name);
+                self.machine.ask(Asking {
+                    id: format!("ask_{}", self.deps.sys.ids.uuid().simple()),
+                    method: question.method,
+                    params,
+                    logged: question.logged,
+                    cancel: question.cancel,
+                    reply: question.reply,
+                })
+            }
+            Said::Notify {
+                method,
+                params,
+                session,
+            } => {
+                let params = renamed(&params, session, &self.name);
+                self.deps.wire.notify(&method, &params).await;
+                Vec::new()
+            }
         }
     }
 
     fn turned(&mut self, result: Result<Turned, JoinError>) -> Batch<Reply> {
         self.turn = None;
+        if let Some(seat) = &self.seat {
+            seat.history.end();
+        }
         let result = match result {
-            Ok((conversation, result)) => {
-                if let Some(seat) = &mut self.seat {
-                    seat.conversation = Some(conversation);
-                }
-                result
-            }
+            Ok(result) => result,
             // Only the end of the program does that. Nothing is written any more: as after a crash,
             // whoever opens the log next finds the turn open and closes it.
             Err(error) if error.is_cancelled() => return Vec::new(),
@@ -180,14 +242,31 @@ impl Actor {
                 if let Some(seat) = &mut self.seat {
                     seat.reopen_conversation(&self.id, &self.deps);
                 }
-                let message = "the engine failed unexpectedly; the session goes on".to_owned();
-                Err(TurnError {
-                    code: -32603,
-                    message,
-                })
+                let message = "the engine failed unexpectedly; the session goes on";
+                Err(EngineError::internal(message))
             }
         };
         self.machine.finished(result)
+    }
+
+    fn attached(
+        &mut self,
+        result: Result<Result<Attached, EngineError>, JoinError>,
+    ) -> Batch<Reply> {
+        self.attaching = None;
+        let result = match result {
+            Ok(Err(error)) if error.code == EngineError::cancelled().code => {
+                Err(Refusal::Cancelled)
+            }
+            Ok(result) => result.map_err(Refusal::Engine),
+            Err(error) if error.is_cancelled() => Err(Refusal::Cancelled),
+            Err(error) => {
+                tracing::error!(session = %self.id, %error, "the engine panicked");
+                let message = "the engine failed unexpectedly";
+                Err(Refusal::Engine(EngineError::internal(message)))
+            }
+        };
+        self.machine.attached(result)
     }
 
     fn replayed(&mut self, result: Result<Played, JoinError>) -> Batch<Reply> {
@@ -195,8 +274,8 @@ impl Actor {
             (Ok(played), Some(replay)) => {
                 replay.task = None;
                 replay.playback = Some(played.playback);
-                if let Some((hold, scan, place)) = played.opened {
-                    self.sit_down(hold, scan, place);
+                if let Some((hold, scan, wanted)) = played.opened {
+                    self.sit_down(hold, scan, wanted);
                 }
                 played.result
             }
@@ -244,50 +323,48 @@ impl Actor {
     }
 }
 
+/// Parameters in which the session goes by another name. `session` is where its id stands.
+fn renamed(params: &str, session: std::ops::Range<usize>, name: &str) -> String {
+    let name = serde_json::Value::from(name);
+    let before = params.get(..session.start).unwrap_or_default();
+    let behind = params.get(session.end..).unwrap_or_default();
+    format!("{before}{name}{behind}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Cancel, Outlet};
+    use crate::engine::{Block, Cancel, Outlet};
+    use crate::record::Kind;
 
     #[tokio::test]
     async fn what_an_engine_said_before_it_ended_comes_before_its_end() {
-        let (outlet, updates) = Outlet::new();
+        let (outlet, mut said) = Outlet::new();
         let (canceller, _) = Cancel::new();
         let task = tokio::spawn(std::future::pending());
-        let failed = TurnError {
-            code: 1,
-            message: String::new(),
-        };
         // As it is when the engine spoke and ended between a look at one and a look at the other.
         outlet.update("last".to_owned()).await.unwrap();
         outlet.update("word".to_owned()).await.unwrap();
         let mut turn = RunningTurn {
-            updates,
             canceller,
             task,
-            ended: Some(Ok((Box::new(Mute), Err(failed)))),
+            ended: Some(Ok(Err(EngineError::internal("x")))),
         };
         for word in ["last", "word"] {
-            assert!(matches!(turn.event().await, Event::Update(update) if update == word));
+            let next = engine(&mut said, Some(&mut turn)).await;
+            let Event::Said(Said::Block(block)) = next else {
+                panic!("it said {word}");
+            };
+            assert_eq!(block, Block::of(Kind::Update, word.to_owned()));
         }
-        assert!(matches!(turn.event().await, Event::Turned(_)));
+        let end = engine(&mut said, Some(&mut turn)).await;
+        assert!(matches!(end, Event::Turned(_)));
     }
 
-    struct Mute;
-
-    impl Conversation for Mute {
-        fn commands(&self) -> Option<String> {
-            None
-        }
-
-        fn prompt<'a>(
-            &'a mut self,
-            _: &'a crate::engine::Prompt,
-            _: &'a Outlet,
-            _: &'a Cancel,
-        ) -> std::pin::Pin<Box<dyn Future<Output = Result<StopReason, TurnError>> + Send + 'a>>
-        {
-            Box::pin(std::future::pending())
-        }
+    #[test]
+    fn a_session_goes_by_its_name() {
+        let params = r#"{ "sessionId" : "inner", "n":1e400}"#;
+        let named = renamed(params, 16..23, "a\"b");
+        assert_eq!(named, r#"{ "sessionId" : "a\"b", "n":1e400}"#);
     }
 }

@@ -2,8 +2,8 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::machine::Request;
 use super::reply::Reply;
+use super::request::Request;
 
 /// What an actor is sent.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! The effects a session's machine asks its actor for.
 
+use crate::engine::{Attach, Parting, Wanted};
 use crate::record::Kind;
-use crate::record::header::Place;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
+use super::request::{Answered, Asking, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
@@ -12,10 +13,12 @@ pub type Batch<R> = Vec<Effect<R>>;
 /// One thing the actor is to do.
 #[derive(Debug)]
 pub enum Effect<R> {
-    /// Make the log and open the engine's conversation.
-    Create(Place),
+    /// Open the engine's conversation of a session that is not in the store yet.
+    Prepare(Wanted),
+    /// Make the log.
+    Create,
     /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
-    Open(Place),
+    Open(Wanted),
     /// Make sure that the session exists, without opening it.
     Check,
     /// Make sure that this process may append to the log: lock it if somebody else had it, recover
@@ -24,7 +27,8 @@ pub enum Effect<R> {
     /// If something could not be written, try again to recover the log. What cannot be mended now
     /// is mended by the next [`Claim`](Self::Claim).
     Mend,
-    /// Append the session's new folder, roots and MCP servers, if they differ from the log's.
+    /// Append the session's new folder, roots and MCP servers, if they differ from the log's, and
+    /// how the engine knows the session now, if that is new.
     Reopened,
     /// Append a record.
     Append {
@@ -37,8 +41,20 @@ pub enum Effect<R> {
         /// How precious it is.
         sync: Sync,
     },
+    /// Append records, all of them or none.
+    AppendBlock(Updates),
     /// Send the client an update that is in the log.
     Send(String),
+    /// Send the client those of a block's updates that are for it; they are in the log.
+    SendBlock(Updates),
+    /// Send the client updates that say how things are now.
+    SendSnapshots(Vec<String>),
+    /// Have the engine make ready.
+    Attach(Attach),
+    /// Stop waiting for the engine to be ready.
+    AbortAttach,
+    /// Remember how the engine knows the session now, until it can be written down.
+    KeepInner(String),
     /// Hand the prompt that was appended last to the engine.
     Begin {
         /// The id of the user's message.
@@ -48,12 +64,32 @@ pub enum Effect<R> {
     },
     /// Tell the engine to stop.
     CancelTurn,
+    /// Put a request of the engine to the client.
+    Ask(Asking),
+    /// Hand the client's answer to the engine.
+    Deliver(Answered),
+    /// Have the engine serve a request.
+    Call {
+        /// Where the result goes.
+        reply: R,
+        /// The method's name.
+        method: String,
+        /// The request's parameters.
+        params: String,
+    },
+    /// Hand a notification to the engine.
+    Notify {
+        /// The method's name.
+        method: String,
+        /// The notification's parameters.
+        params: String,
+    },
     /// Start replaying the log up to where it ends now.
     Replay,
     /// Open the session, which is not, and replay its log as it is read.
-    OpenAndReplay(Place),
-    /// Replay what was logged since then, waiting for it.
-    CatchUp,
+    OpenAndReplay(Wanted),
+    /// Replay what was logged since then, waiting for it, and then how things are now.
+    CatchUp(Vec<String>),
     /// Send what was logged while a replay ran that failed, as it would have been sent live.
     SendHeld,
     /// Send the available commands.
@@ -61,20 +97,29 @@ pub enum Effect<R> {
     /// Answer a request.
     Answer(R, Result<Done, Refusal>),
     /// Let go of log and engine.
-    Release,
+    Release(Parting),
     /// Move the log to the trash, then let go of everything.
     Trash,
 }
 
 impl<R> Effect<R> {
     /// The end of a turn.
-    pub(super) fn end(payload: serde_json::Value) -> Self {
-        let payload = payload.to_string();
+    pub(super) fn end(payload: String) -> Self {
         Self::Append {
             kind: Kind::End,
             id: None,
             payload,
             sync: Sync::Turn,
+        }
+    }
+
+    /// A record that may wait for the end of the turn to be safe.
+    pub(super) fn record(kind: Kind, id: Option<String>, payload: String) -> Self {
+        Self::Append {
+            kind,
+            id,
+            payload,
+            sync: Sync::Buffered,
         }
     }
 }

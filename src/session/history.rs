@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::{History, HistoryError, Prompt};
-use crate::record::Kind;
-use crate::store::Store;
+use crate::record::{Kind, Record};
+use crate::store::{Store, StoreError};
 use crate::sys::SessionId;
 
 /// The prompts of one session, read from its log when they are asked for.
@@ -51,6 +51,19 @@ impl SessionHistory {
         }
     }
 
+    /// The log was read anew: it has prompts at these offsets.
+    pub fn reset(&self, offsets: &[u64]) {
+        let mut state = self.lock();
+        state.prompts = offsets.iter().map(|offset| Known::At(*offset)).collect();
+        state.visible = state.prompts.len();
+    }
+
+    /// The answer to the last prompt is over: it belongs to the history now.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.visible = state.prompts.len();
+    }
+
     /// Adds the prompt that is about to be answered; the engine sees those before it. `offset` is
     /// where its record begins in the log, if there is one.
     pub fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
@@ -89,7 +102,10 @@ impl History for SessionHistory {
     }
 
     fn prompt(&self, index: u64) -> Result<Prompt, HistoryError> {
-        let error = |reason: String| HistoryError { index, reason };
+        let error = |reason: String| HistoryError {
+            what: format!("prompt {index}"),
+            reason,
+        };
         let offset = {
             let state = self.lock();
             let at = usize::try_from(index).unwrap_or(usize::MAX);
@@ -100,5 +116,33 @@ impl History for SessionHistory {
             }
         };
         crate::sys::blocking(|| self.read(offset)).map_err(error)
+    }
+
+    fn walk(&self, visit: &mut dyn FnMut(&Record<'_>)) -> Result<(), HistoryError> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        // The prompt that is being answered stands behind those that are visible.
+        let end = {
+            let state = self.lock();
+            match state.prompts.get(state.visible) {
+                Some(Known::At(offset)) => Some(*offset),
+                _ => None,
+            }
+        };
+        let walk = || -> Result<(), StoreError> {
+            let mut reader = store.read(&self.id)?;
+            if let Some(end) = end {
+                reader.limit(end);
+            }
+            while let Some(entry) = reader.next()? {
+                visit(&entry.record);
+            }
+            Ok(())
+        };
+        crate::sys::blocking(walk).map_err(|error| HistoryError {
+            what: "the history".to_owned(),
+            reason: error.to_string(),
+        })
     }
 }

@@ -59,20 +59,28 @@ pub(super) fn summary(scan: &Scan) -> Summary {
 
 /// Brings a summary forward by one record.
 fn note(summary: &mut Summary, record: &Record<'_>) {
-    match record.kind {
+    note_payload(summary, record.kind, record.at, record.payload);
+}
+
+/// The same for a record that was just written; false if it tells nothing.
+pub(super) fn note_payload(summary: &mut Summary, kind: Kind, at: &str, payload: &str) -> bool {
+    match kind {
         Kind::Prompt => {
             if summary.prompts == 0 {
-                summary.title = title(record.payload);
+                summary.title = title(payload);
             }
             summary.prompts += 1;
-            prompted(summary, record.at);
+            prompted(summary, at);
+            true
         }
-        Kind::Reopen => {
-            if let Ok(place) = serde_json::from_str::<Place>(record.payload) {
+        Kind::Reopen => match serde_json::from_str::<Place>(payload) {
+            Ok(place) => {
                 moved(summary, &place);
+                true
             }
-        }
-        _ => {}
+            Err(_) => false,
+        },
+        _ => false,
     }
 }
 

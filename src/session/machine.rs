@@ -5,51 +5,25 @@
 //! by a test. When an effect fails, the actor drops the rest of its batch, except that each
 //! [`Effect::Answer`] in it becomes an answer with the failure, and tells the machine.
 //!
-//! Requests are served in the order they came. Three things make one wait: a replay, a turn that
-//! must end before the session can be closed, and an earlier request that waits. Cancelling waits
+//! Requests are served in the order they came. Four things make one wait: a replay, an engine that
+//! makes ready, a turn that must end before the session can be closed, and an earlier request that
+//! waits. Cancelling waits
 //! only for a prompt in front of it.
 
 use std::collections::VecDeque;
 
-use crate::engine::{StopReason, TurnError};
+use crate::engine::{Attach, Block, Called, Ended, EngineError, Parting, StopReason, Wanted};
 use crate::record::Kind;
-use crate::record::header::Place;
 use crate::record::open_calls::OpenCalls;
-use crate::store::Sync;
 
 use super::effect::{Batch, Effect};
 use super::outcome::{Done, Refusal};
+use super::request::{Answered, Asking, AttachResult, Request, TurnResult};
 
 /// Said by the failed update of a tool call that a cancelled turn left open.
 const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call ended.";
 /// Said by the failed update of a tool call that a failed turn left open.
 const FAILED: &str = "Interrupted: the turn failed before this tool call ended.";
-
-/// What a client asks of a session. `R` is what its answer is sent with.
-#[derive(Debug)]
-pub enum Request<R> {
-    /// Make the session, which has just been given its id.
-    New(R, Place),
-    /// Replay the history, then go on in this place.
-    Load(R, Place),
-    /// Go on in this place without a replay.
-    Resume(R, Place),
-    /// Answer a prompt.
-    Prompt {
-        /// Where the stop reason goes.
-        reply: R,
-        /// The id of the user's message.
-        message_id: String,
-        /// The prompt's parameters without the session's id.
-        params: String,
-    },
-    /// End the running turn.
-    Cancel,
-    /// Release the session.
-    Close(R),
-    /// Move the session to the trash.
-    Delete(R),
-}
 
 #[derive(Debug)]
 struct Turn<R> {
@@ -69,7 +43,21 @@ enum Stage {
     Updating,
     Ending,
     CatchingUp,
+    Resuming,
     Trashing { was_open: bool },
+}
+
+/// What the engine makes ready for.
+#[derive(Debug)]
+enum Attaching<R> {
+    New(R),
+    /// Whether to replay it, too.
+    Import(R, bool),
+    /// The load whose reply is with the replay. Whether the session was open before it.
+    Load {
+        was_open: bool,
+    },
+    Resume(R, bool),
 }
 
 /// The state of one session.
@@ -77,8 +65,16 @@ enum Stage {
 pub struct Machine<R> {
     open: bool,
     turn: Option<Turn<R>>,
-    /// The load whose replay is running.
+    /// The load that is under way: its replay, and what follows that until it is answered.
     replay: Option<R>,
+    /// Whether that load has opened the session.
+    opened: bool,
+    /// What the engine is making ready for.
+    attach: Option<Attaching<R>>,
+    /// Whether it was told to stop.
+    aborting: bool,
+    /// Requests of the engine that the client is shown after the replay.
+    asked: VecDeque<Asking>,
     /// Requests that wait.
     queue: VecDeque<Request<R>>,
     /// Answers of turns that ended during a replay.
@@ -92,6 +88,10 @@ impl<R> Default for Machine<R> {
             open: false,
             turn: None,
             replay: None,
+            opened: false,
+            attach: None,
+            aborting: false,
+            asked: VecDeque::new(),
             queue: VecDeque::new(),
             held: VecDeque::new(),
             stage: Stage::Nothing,
@@ -102,7 +102,11 @@ impl<R> Default for Machine<R> {
 impl<R> Machine<R> {
     /// Whether nothing is open and nothing waits, so that the actor may go.
     pub fn is_over(&self) -> bool {
-        !self.open && self.turn.is_none() && self.replay.is_none() && self.queue.is_empty()
+        !self.open
+            && self.turn.is_none()
+            && self.replay.is_none()
+            && self.attach.is_none()
+            && self.queue.is_empty()
     }
 
     /// Whether requests wait to be begun.
@@ -113,6 +117,21 @@ impl<R> Machine<R> {
     /// The request whose replay is running.
     pub fn replaying(&self) -> Option<&R> {
         self.replay.as_ref()
+    }
+
+    /// The request that waits for the engine to be ready.
+    pub fn attaching(&self) -> Option<&R> {
+        match self.attach.as_ref()? {
+            Attaching::New(reply) | Attaching::Import(reply, _) | Attaching::Resume(reply, _) => {
+                Some(reply)
+            }
+            Attaching::Load { .. } => self.replay.as_ref(),
+        }
+    }
+
+    /// Whether what the engine says must wait for the session to exist.
+    pub fn is_unborn(&self) -> bool {
+        matches!(self.attach, Some(Attaching::New(_) | Attaching::Import(..)))
     }
 
     /// A request of the client.
@@ -135,16 +154,22 @@ impl<R> Machine<R> {
     /// Call after each batch that was performed whole: what waits and need not wait any longer.
     pub fn advance(&mut self) -> Option<Batch<R>> {
         self.stage = Stage::Nothing;
-        if self.replay.is_none()
-            && let Some((reply, result)) = self.held.pop_front()
-        {
-            return Some(vec![Effect::Answer(reply, result)]);
+        if self.replay.is_none() {
+            if let Some(asking) = self.asked.pop_front() {
+                return Some(self.ask(asking));
+            }
+            if let Some((reply, result)) = self.held.pop_front() {
+                return Some(vec![Effect::Answer(reply, result)]);
+            }
         }
         let front = self.queue.front()?;
         if self.must_wait(front) {
             // Whoever ends the session does not wait for a turn to end by itself.
             let ends = matches!(front, Request::Close(_) | Request::Delete(_));
-            let cancel = if ends && self.replay.is_none() {
+            let cancel = if ends && self.attach.is_some() && !self.aborting {
+                self.aborting = true;
+                vec![Effect::AbortAttach]
+            } else if ends && self.replay.is_none() && self.attach.is_none() {
                 self.cancel()
             } else {
                 Vec::new()
@@ -155,21 +180,170 @@ impl<R> Machine<R> {
         Some(self.serve(request))
     }
 
-    /// An update of the running turn's engine.
-    pub fn update(&mut self, payload: String) -> Batch<R> {
-        let Some(turn) = &mut self.turn else {
-            return Vec::new();
-        };
-        if turn.broken.is_some() {
+    /// The engine says something, in a turn or between two.
+    pub fn said(&mut self, block: Block) -> Batch<R> {
+        if !self.open || self.turn.as_ref().is_some_and(|turn| turn.broken.is_some()) {
             return Vec::new();
         }
-        turn.calls.update(&payload);
+        if let Some(turn) = &mut self.turn {
+            for entry in block.iter() {
+                if matches!(entry.kind, Kind::Update | Kind::UpdateParams) {
+                    turn.calls.update(entry.payload);
+                }
+            }
+        }
         self.stage = Stage::Updating;
-        self.logged(payload)
+        let block = std::sync::Arc::new(block);
+        let append = Effect::AppendBlock(block.clone());
+        if self.replay.is_some() {
+            // The replay comes to it.
+            vec![append]
+        } else {
+            vec![append, Effect::SendBlock(block)]
+        }
+    }
+
+    /// The engine asks the client for something.
+    pub fn ask(&mut self, asking: Asking) -> Batch<R> {
+        if !self.open {
+            return Vec::new();
+        }
+        if self.replay.is_some() {
+            // The client does not know yet what it is about.
+            self.asked.push_back(asking);
+            return Vec::new();
+        }
+        let mut batch = Vec::new();
+        if asking.logged {
+            self.stage = Stage::Updating;
+            let method = serde_json::Value::from(asking.method.as_str());
+            let payload = format!(r#"{{"method":{method},"params":{}}}"#, asking.params);
+            batch.push(Effect::record(Kind::Ask, Some(asking.id.clone()), payload));
+        }
+        batch.push(Effect::Ask(asking));
+        batch
+    }
+
+    /// The client has answered what the engine asked it for.
+    pub fn answered(&mut self, answered: Answered) -> Batch<R> {
+        let mut batch = Vec::new();
+        if answered.logged && self.open {
+            self.stage = Stage::Updating;
+            let payload = match &answered.outcome {
+                Ok(result) => format!(r#"{{"result":{result}}}"#),
+                Err(error) => format!(r#"{{"error":{error}}}"#),
+            };
+            batch.push(Effect::record(
+                Kind::Answer,
+                Some(answered.id.clone()),
+                payload,
+            ));
+        }
+        batch.push(Effect::Deliver(answered));
+        batch
+    }
+
+    /// The engine has served a request.
+    pub fn called(&mut self, reply: R, result: Result<Called, EngineError>) -> Batch<R> {
+        let called = match result {
+            Ok(called) => called,
+            Err(error) => return vec![Effect::Answer(reply, Err(Refusal::Engine(error)))],
+        };
+        let mut batch = Vec::new();
+        if let (Some(info), true) = (called.info, self.open) {
+            self.stage = Stage::Updating;
+            batch.push(Effect::record(Kind::Info, None, info));
+        }
+        batch.push(Effect::Answer(reply, Ok(Done::Served(called.result))));
+        batch
+    }
+
+    /// The engine is ready, or cannot be.
+    pub fn attached(&mut self, result: AttachResult) -> Batch<R> {
+        self.aborting = false;
+        let Some(attaching) = self.attach.take() else {
+            return Vec::new();
+        };
+        match (attaching, result) {
+            (Attaching::New(reply), Ok(attached)) => {
+                self.stage = Stage::Opening { was_open: false };
+                let mut batch = vec![Effect::Create];
+                let inner = attached.inner;
+                batch.extend(inner.map(|inner| Effect::record(Kind::Inner, None, inner)));
+                batch.push(Effect::Answer(reply, Ok(Done::Created(attached.answer))));
+                batch.push(Effect::SendSnapshots(attached.snapshots));
+                batch.push(Effect::Announce);
+                batch
+            }
+            (Attaching::Import(reply, replay), Ok(attached)) => {
+                self.stage = Stage::Opening { was_open: false };
+                let mut batch = vec![Effect::Create];
+                let inner = attached.inner;
+                batch.extend(inner.map(|inner| Effect::record(Kind::Inner, None, inner)));
+                let blocks = attached.imported.into_iter();
+                batch.extend(blocks.map(|block| Effect::AppendBlock(block.into())));
+                if replay {
+                    self.replay = Some(reply);
+                    self.opened = true;
+                    batch.push(Effect::Replay);
+                } else {
+                    let done = Done::Resumed(attached.answer);
+                    batch.push(Effect::Answer(reply, Ok(done)));
+                }
+                batch
+            }
+            (Attaching::New(reply) | Attaching::Import(reply, _), Err(refusal)) => {
+                self.open = false;
+                vec![
+                    Effect::Release(Parting::Refused),
+                    Effect::Answer(reply, Err(refusal)),
+                ]
+            }
+            (Attaching::Load { .. }, Ok(attached)) => {
+                self.stage = Stage::CatchingUp;
+                let mut batch: Batch<R> = Vec::new();
+                batch.extend(attached.inner.map(Effect::KeepInner));
+                batch.push(Effect::CatchUp(attached.snapshots));
+                batch.push(Effect::Announce);
+                let done = Done::Loaded(attached.answer);
+                batch.extend(self.replay.take().map(|r| Effect::Answer(r, Ok(done))));
+                batch
+            }
+            (Attaching::Load { was_open }, Err(refusal)) => {
+                let reply = self.replay.take();
+                let mut batch: Batch<R> = Vec::new();
+                if was_open {
+                    batch.push(Effect::SendHeld);
+                } else {
+                    self.open = false;
+                    batch.push(Effect::Release(Parting::Closed));
+                }
+                batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
+                batch
+            }
+            (Attaching::Resume(reply, _), Ok(attached)) => {
+                self.stage = Stage::Resuming;
+                let mut batch: Batch<R> = Vec::new();
+                batch.extend(attached.inner.map(Effect::KeepInner));
+                batch.push(Effect::Announce);
+                batch.push(Effect::SendSnapshots(attached.snapshots));
+                batch.push(Effect::Answer(reply, Ok(Done::Resumed(attached.answer))));
+                batch
+            }
+            (Attaching::Resume(reply, was_open), Err(refusal)) => {
+                let mut batch: Batch<R> = Vec::new();
+                if !was_open {
+                    self.open = false;
+                    batch.push(Effect::Release(Parting::Closed));
+                }
+                batch.push(Effect::Answer(reply, Err(refusal)));
+                batch
+            }
+        }
     }
 
     /// The engine is done with the running turn.
-    pub fn finished(&mut self, result: Result<StopReason, TurnError>) -> Batch<R> {
+    pub fn finished(&mut self, result: TurnResult) -> Batch<R> {
         let Some(mut turn) = self.turn.take() else {
             return Vec::new();
         };
@@ -178,13 +352,13 @@ impl<R> Machine<R> {
             return self.answer_turn(turn.reply, Err(refusal), vec![Effect::Mend]);
         }
         // A client that cancelled is told so, whatever the engine made of it.
-        let result = if turn.cancelled {
-            Ok(StopReason::Cancelled)
-        } else {
-            result
+        let result = match result {
+            Ok(ended) if !turn.cancelled || ended.is_cancelled() => Ok(ended),
+            _ if turn.cancelled => Ok(Ended::Because(StopReason::Cancelled)),
+            result => result,
         };
         let open_calls = match &result {
-            Ok(StopReason::Cancelled) => turn.calls.close_all(CANCELLED),
+            Ok(ended) if ended.is_cancelled() => turn.calls.close_all(CANCELLED),
             Ok(_) => Vec::new(),
             Err(_) => turn.calls.close_all(FAILED),
         };
@@ -193,15 +367,13 @@ impl<R> Machine<R> {
             batch.extend(self.logged(payload));
         }
         batch.push(Effect::end(match &result {
-            Ok(reason) => serde_json::json!({ "stopReason": reason.as_str() }),
-            Err(error) => {
-                serde_json::json!({ "error": { "code": error.code, "message": error.message } })
-            }
+            Ok(ended) => ended.result(),
+            Err(error) => failure(error),
         }));
         self.stage = Stage::Ending;
         self.answer_turn(
             turn.reply,
-            result.map(Done::Stopped).map_err(Refusal::Turn),
+            result.map(Done::Stopped).map_err(Refusal::Engine),
             batch,
         )
     }
@@ -210,19 +382,17 @@ impl<R> Machine<R> {
     /// whether the session is open: it need not be if it was to be opened with the replay.
     pub fn replayed(&mut self, result: Result<(), Refusal>, open: bool) -> Batch<R> {
         self.open = open;
-        let Some(reply) = self.replay.take() else {
-            return Vec::new();
-        };
+        let was_open = open && !std::mem::take(&mut self.opened);
         match result {
-            Ok(()) => {
-                self.stage = Stage::CatchingUp;
-                vec![
-                    Effect::CatchUp,
-                    Effect::Announce,
-                    Effect::Answer(reply, Ok(Done::Loaded)),
-                ]
+            Ok(()) if self.replay.is_some() => {
+                self.attach = Some(Attaching::Load { was_open });
+                vec![Effect::Attach(Attach::Again)]
             }
-            Err(refusal) => vec![Effect::Answer(reply, Err(refusal)), Effect::SendHeld],
+            Ok(()) => Vec::new(),
+            Err(refusal) => match self.replay.take() {
+                Some(reply) => vec![Effect::Answer(reply, Err(refusal)), Effect::SendHeld],
+                None => Vec::new(),
+            },
         }
     }
 
@@ -235,9 +405,17 @@ impl<R> Machine<R> {
                 let mut batch = Vec::new();
                 if !was_open {
                     // Whoever is next must not find the lock taken.
-                    batch.push(Effect::Release);
+                    batch.push(Effect::Release(Parting::Refused));
                 }
-                let reply = self.replay.take();
+                let attaching = match self.attach.take() {
+                    Some(
+                        Attaching::New(reply)
+                        | Attaching::Import(reply, _)
+                        | Attaching::Resume(reply, _),
+                    ) => Some(reply),
+                    Some(Attaching::Load { .. }) | None => None,
+                };
+                let reply = self.replay.take().or(attaching);
                 batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
                 batch
             }
@@ -260,6 +438,7 @@ impl<R> Machine<R> {
                 Vec::new()
             }
             Stage::CatchingUp => vec![Effect::SendHeld],
+            Stage::Resuming => Vec::new(),
             Stage::Trashing { was_open } => {
                 self.open = was_open;
                 Vec::new()
@@ -269,33 +448,43 @@ impl<R> Machine<R> {
 
     fn must_wait(&self, request: &Request<R>) -> bool {
         let ends = matches!(request, Request::Close(_) | Request::Delete(_));
-        self.replay.is_some() || !self.held.is_empty() || (ends && self.turn.is_some())
+        self.replay.is_some()
+            || self.attach.is_some()
+            || !self.held.is_empty()
+            || (ends && self.turn.is_some())
     }
 
     fn serve(&mut self, request: Request<R>) -> Batch<R> {
         match request {
-            Request::New(reply, place) => {
-                self.stage = Stage::Opening { was_open: false };
-                self.open = true;
-                let answer = Effect::Answer(reply, Ok(Done::Created));
-                vec![Effect::Create(place), answer, Effect::Announce]
+            Request::New(reply, wanted) => {
+                self.attach = Some(Attaching::New(reply));
+                self.prepare(wanted, Attach::New)
             }
-            Request::Load(reply, place) => {
+            Request::Import {
+                reply,
+                wanted,
+                replay,
+            } => {
+                self.attach = Some(Attaching::Import(reply, replay));
+                self.prepare(wanted, Attach::Import)
+            }
+            Request::Load(reply, wanted) => {
                 self.replay = Some(reply);
+                self.opened = !self.open;
                 if self.open {
-                    let mut batch = self.opening(place);
+                    let mut batch = self.opening(wanted);
                     batch.push(Effect::Replay);
                     batch
                 } else {
                     self.stage = Stage::Opening { was_open: false };
                     self.open = true;
-                    vec![Effect::OpenAndReplay(place)]
+                    vec![Effect::OpenAndReplay(wanted)]
                 }
             }
-            Request::Resume(reply, place) => {
-                let mut batch = self.opening(place);
-                batch.push(Effect::Announce);
-                batch.push(Effect::Answer(reply, Ok(Done::Resumed)));
+            Request::Resume(reply, wanted) => {
+                self.attach = Some(Attaching::Resume(reply, self.open));
+                let mut batch = self.opening(wanted);
+                batch.push(Effect::Attach(Attach::Again));
                 batch
             }
             Request::Prompt {
@@ -303,13 +492,28 @@ impl<R> Machine<R> {
                 message_id,
                 params,
             } => self.prompt(reply, message_id, params),
+            Request::Call { reply, .. } if !self.open => {
+                vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))]
+            }
+            Request::Call {
+                reply,
+                method,
+                params,
+            } => vec![Effect::Call {
+                reply,
+                method,
+                params,
+            }],
+            Request::Notify { .. } if !self.open => Vec::new(),
+            Request::Notify { method, params } => vec![Effect::Notify { method, params }],
             Request::Cancel => self.cancel(),
             Request::Close(reply) if !self.open => {
                 vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))]
             }
             Request::Close(reply) => {
                 self.open = false;
-                vec![Effect::Release, Effect::Answer(reply, Ok(Done::Closed))]
+                let release = Effect::Release(Parting::Closed);
+                vec![release, Effect::Answer(reply, Ok(Done::Closed))]
             }
             Request::Delete(reply) => {
                 self.stage = Stage::Trashing {
@@ -321,14 +525,20 @@ impl<R> Machine<R> {
         }
     }
 
+    fn prepare(&mut self, wanted: Wanted, attach: Attach) -> Batch<R> {
+        self.stage = Stage::Opening { was_open: false };
+        self.open = true;
+        vec![Effect::Prepare(wanted), Effect::Attach(attach)]
+    }
+
     /// Nothing is opened twice, but the actor is asked all the same: the session may have moved
     /// to another folder.
-    fn opening(&mut self, place: Place) -> Batch<R> {
+    fn opening(&mut self, wanted: Wanted) -> Batch<R> {
         self.stage = Stage::Opening {
             was_open: self.open,
         };
         self.open = true;
-        vec![Effect::Open(place), Effect::Mend]
+        vec![Effect::Open(wanted), Effect::Mend]
     }
 
     fn prompt(&mut self, reply: R, message_id: String, params: String) -> Batch<R> {
@@ -338,12 +548,7 @@ impl<R> Machine<R> {
         if self.turn.is_some() {
             return vec![Effect::Answer(reply, Err(Refusal::PromptInProgress))];
         }
-        let prompt = Effect::Append {
-            kind: Kind::Prompt,
-            id: Some(message_id.clone()),
-            payload: params.clone(),
-            sync: Sync::Buffered,
-        };
+        let prompt = Effect::record(Kind::Prompt, Some(message_id.clone()), params.clone());
         let calls = OpenCalls::default();
         self.turn = Some(Turn {
             reply,
@@ -373,13 +578,7 @@ impl<R> Machine<R> {
     /// The effects of an update: into the log, then to the client, unless a replay that will come
     /// to it is on its way.
     fn logged(&self, payload: String) -> Vec<Effect<R>> {
-        let sync = Sync::Buffered;
-        let append = Effect::Append {
-            kind: Kind::Update,
-            id: None,
-            payload: payload.clone(),
-            sync,
-        };
+        let append = Effect::record(Kind::Update, None, payload.clone());
         if self.replay.is_some() {
             vec![append]
         } else {
@@ -400,6 +599,19 @@ impl<R> Machine<R> {
         }
         batch
     }
+}
+
+/// How a turn that failed is written down.
+fn failure(error: &EngineError) -> String {
+    let message = serde_json::Value::from(error.message.as_str());
+    let data = error.data.as_ref();
+    let data = data
+        .map(|data| format!(r#","data":{data}"#))
+        .unwrap_or_default();
+    format!(
+        r#"{{"error":{{"code":{},"message":{message}{data}}}}}"#,
+        error.code
+    )
 }
 
 #[cfg(test)]

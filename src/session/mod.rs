@@ -8,6 +8,7 @@ pub mod machine;
 pub mod outcome;
 pub mod registry;
 pub mod reply;
+pub mod request;
 
 mod actor;
 mod command;
@@ -22,10 +23,10 @@ mod seat;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub use machine::Request;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
 pub use reply::{Answer, Reply};
+pub use request::Request;
 
 use crate::engine::Engine;
 use crate::index::Catalog;

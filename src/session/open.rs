@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::engine::{Parting, Wanted};
 use crate::index::Summary;
-use crate::record::header::{Header, Place};
+use crate::record::header::Header;
 use crate::record::{FORMAT, Kind};
 use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
 use crate::sys::{SessionId, blocking};
@@ -13,104 +14,94 @@ use super::history::SessionHistory;
 use super::logs::{moved, summary};
 use super::outcome::Refusal;
 use super::refusal::storage;
-use super::seat::{Hold, Seat};
+use super::seat::{Furniture, Hold, Seat};
 
 impl Actor {
-    pub(super) fn create(&mut self, place: Place) -> Result<(), Refusal> {
-        let mut seat = Seat {
+    /// Opens the conversation of a session that has no log yet.
+    pub(super) fn prepare(&mut self, wanted: Wanted) {
+        let place = wanted.place.clone();
+        let summary = Summary {
+            cwd: place.cwd.clone(),
+            additional_directories: place.additional_directories.clone(),
+            title: None,
+            created_at: self.deps.sys.clock.now().to_string(),
+            updated_at: None,
+            prompts: 0,
+            scanned: 0,
+        };
+        let furniture = Furniture {
             hold: Hold::Memory,
-            conversation: None,
-            history: Arc::new(SessionHistory::in_memory(self.id.clone())),
-            place: place.clone(),
-            recorded: place.clone(),
-            summary: Summary {
-                cwd: place.cwd.clone(),
-                additional_directories: place.additional_directories.clone(),
-                title: None,
-                created_at: self.deps.sys.clock.now().to_string(),
-                updated_at: None,
-                prompts: 0,
-                scanned: 0,
+            history: match &self.deps.store {
+                Some(store) => SessionHistory::of_log(self.id.clone(), store.clone(), &[]),
+                None => SessionHistory::in_memory(self.id.clone()),
             },
+            wanted,
+            recorded: place,
+            summary,
             damage: Arc::from([]),
-            commands: None,
-            stale: false,
-            broken: false,
-            last_offset: None,
             shown: 0,
         };
-        if let Some(store) = &self.deps.store {
-            let header = Header {
-                format: FORMAT,
-                session_id: self.id.to_string(),
-                place,
-                client: self.deps.client.get().cloned(),
-                engine: self.deps.engine.identity(),
-                protocol_version: 1,
-            };
-            let before = self
-                .deps
-                .catalog
-                .as_ref()
-                .map(|catalog| catalog.before_change());
-            let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
-            seat.history = Arc::new(SessionHistory::of_log(self.id.clone(), store.clone(), &[]));
-            seat.summary.scanned = log.end();
-            seat.shown = log.end();
-            seat.hold = Hold::Own(log);
-            if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
-                blocking(|| catalog.created(&self.id, &seat.summary, before));
-            }
+        self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
+    }
+
+    /// Makes the log of a session that is to be kept in one.
+    pub(super) fn create(&mut self) -> Result<(), Refusal> {
+        let (Some(store), Some(seat)) = (&self.deps.store, &mut self.seat) else {
+            return Ok(());
+        };
+        let header = Header {
+            format: FORMAT,
+            session_id: self.id.to_string(),
+            known_as: (self.name != self.id.as_str()).then(|| self.name.clone()),
+            place: seat.recorded.clone(),
+            client: self.deps.client.get().cloned(),
+            engine: self.deps.engine.identity(),
+            protocol_version: 1,
+        };
+        let catalog = self.deps.catalog.as_ref();
+        let before = catalog.map(|catalog| catalog.before_change());
+        let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
+        seat.summary.scanned = log.end();
+        seat.shown = log.end();
+        seat.hold = Hold::Own(log);
+        if let (Some(catalog), Some(before)) = (catalog, before) {
+            blocking(|| catalog.created(&self.id, &seat.summary, before));
         }
-        seat.reopen_conversation(&self.id, &self.deps);
-        self.seat = Some(seat);
         Ok(())
     }
 
-    pub(super) fn open(&mut self, place: Place) -> Result<(), Refusal> {
+    pub(super) fn open(&mut self, wanted: Wanted) -> Result<(), Refusal> {
         if let Some(seat) = &mut self.seat {
-            if seat.place != place {
-                seat.place = place;
-                seat.stale = true;
-            }
+            seat.moved(wanted);
             return Ok(());
         }
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
         let (hold, scan) = blocking(|| lock_or_read(store, &self.id, &mut |_| {}))?;
-        self.sit_down(hold, scan, place);
+        self.sit_down(hold, scan, wanted);
         Ok(())
     }
 
     /// Takes what was opened.
-    pub(super) fn sit_down(&mut self, hold: Hold, scan: Scan, place: Place) {
+    pub(super) fn sit_down(&mut self, hold: Hold, scan: Scan, wanted: Wanted) {
         let Some(store) = &self.deps.store else {
             return;
         };
         for damage in &scan.damage {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
-        let mut seat = Seat {
+        let history = SessionHistory::of_log(self.id.clone(), store.clone(), &scan.prompts);
+        let furniture = Furniture {
             hold,
-            conversation: None,
-            history: Arc::new(SessionHistory::of_log(
-                self.id.clone(),
-                store.clone(),
-                &scan.prompts,
-            )),
-            place,
+            history,
+            wanted,
             recorded: scan.place.clone(),
             summary: summary(&scan),
             damage: scan.damage.into(),
-            commands: None,
-            stale: false,
-            broken: false,
-            last_offset: None,
             shown: scan.end,
         };
-        seat.reopen_conversation(&self.id, &self.deps);
-        self.seat = Some(seat);
+        self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
     }
 
     /// Makes sure that there is such a session.
@@ -158,20 +149,16 @@ impl Actor {
         }
         seat.hold = Hold::Own(log);
         seat.broken = false;
-        seat.history = Arc::new(SessionHistory::of_log(
-            self.id.clone(),
-            store.clone(),
-            &scan.prompts,
-        ));
+        seat.history.reset(&scan.prompts);
         seat.summary = summary(&scan);
         seat.recorded = scan.place;
         seat.damage = scan.damage.into();
-        seat.stale = true;
         // A replay that is on its way comes to it by itself.
         self.send_missed().await
     }
 
-    /// Writes down where the session works now, if the log says otherwise.
+    /// Writes down where the session works now, if the log says otherwise, and how the engine knows
+    /// it, if the log does not.
     pub(super) fn reopened(&mut self) -> Result<(), Refusal> {
         let Some(seat) = &mut self.seat else {
             return Ok(());
@@ -179,29 +166,43 @@ impl Actor {
         let Hold::Own(log) = &mut seat.hold else {
             return Ok(());
         };
-        if seat.place == seat.recorded {
+        let place = &seat.wanted.place;
+        let moved = (*place != seat.recorded)
+            .then(|| serde_json::to_string(place))
+            .transpose()
+            .map_err(|error| Refusal::Storage(error.to_string()))?;
+        if moved.is_none() && seat.inner.is_none() {
             return Ok(());
         }
-        let payload = serde_json::to_string(&seat.place)
-            .map_err(|error| Refusal::Storage(error.to_string()))?;
         if let Some(catalog) = &self.deps.catalog {
             blocking(|| catalog.opened(&self.id));
         }
+        let moved = moved
+            .as_deref()
+            .map(|payload| (Kind::Reopen, None, payload));
+        let inner = seat.inner.as_deref();
+        let inner = inner.map(|payload| (Kind::Inner, None, payload));
         let appended = log
-            .append(Kind::Reopen, None, &payload, Sync::Buffered)
+            .append_all(moved.into_iter().chain(inner), Sync::Buffered)
             .map_err(|error| {
                 seat.broken = true;
                 storage(&error)
             })?;
+        seat.inner = None;
         seat.summary.scanned = appended.end;
         seat.shown = appended.end;
-        moved(&mut seat.summary, &seat.place);
-        seat.recorded = seat.place.clone();
+        self::moved(&mut seat.summary, &seat.wanted.place);
+        seat.recorded = seat.wanted.place.clone();
         Ok(())
     }
 
-    pub(super) fn release(&mut self) {
-        let Some(seat) = self.seat.take() else { return };
+    pub(super) fn release(&mut self, how: Parting) {
+        let Some(mut seat) = self.seat.take() else {
+            return;
+        };
+        // Nobody listens any more, so the engine is not kept waiting.
+        seat.said.close();
+        seat.conversation.part(how);
         match seat.hold {
             Hold::Own(log) => {
                 // Told while the lock is held, so that it cannot overwrite what the next holder
@@ -212,6 +213,7 @@ impl Actor {
                 drop(log);
             }
             Hold::Shared => {}
+            Hold::Memory if how == Parting::Refused => {}
             Hold::Memory => self.deps.close_in_memory(&self.id),
         }
     }
@@ -234,7 +236,10 @@ impl Actor {
             Hold::Shared | Hold::Memory => store.trash(&self.id).map(drop),
         })
         .map_err(|error| storage(&error))?;
-        self.seat = None;
+        if let Some(mut seat) = self.seat.take() {
+            seat.said.close();
+            seat.conversation.part(Parting::Deleted);
+        }
         if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
             blocking(|| catalog.removed(&self.id, before));
         }

@@ -1,19 +1,21 @@
 //! How a session's requests end, in words that know no protocol version.
 
-use crate::engine::{StopReason, TurnError};
+use crate::engine::{Ended, EngineError};
 use crate::store::Holder;
 
 /// A request that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The session exists and is durable.
-    Created,
-    /// The whole history was replayed.
-    Loaded,
-    /// The session goes on.
-    Resumed,
+    /// The session exists and is durable. The engine's own part of the answer, as JSON text.
+    Created(Option<String>),
+    /// The whole history was replayed. The engine's own part of the answer.
+    Loaded(Option<String>),
+    /// The session goes on. The engine's own part of the answer.
+    Resumed(Option<String>),
     /// A turn ended.
-    Stopped(StopReason),
+    Stopped(Ended),
+    /// The engine has served a request, with this result as JSON text.
+    Served(String),
     /// The session is released.
     Closed,
     /// The session is in the trash, or never was.
@@ -49,9 +51,9 @@ pub enum Refusal {
     /// The disk did not do what it was asked to.
     #[error("{0}")]
     Storage(String),
-    /// The engine failed.
+    /// The engine failed, or refuses.
     #[error(transparent)]
-    Turn(TurnError),
+    Engine(EngineError),
     /// The client cancelled the request.
     #[error("the request was cancelled")]
     Cancelled,

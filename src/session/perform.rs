@@ -1,21 +1,26 @@
 //! Performs the effects of a session's machine, one at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::engine::{Cancel, Outlet, Prompt};
+use crate::engine::{Attach, Attached, Block, Cancel, EngineError, Prompt};
 use crate::record::Kind;
 use crate::record::title::title;
-use crate::replay::live_line;
+use crate::replay::live_record;
 use crate::store::Sync;
 use crate::sys::blocking;
 
-use super::actor::{Actor, RunningTurn};
+use super::actor::{Actor, RunningTurn, Told};
 use super::effect::Effect;
-use super::logs::prompted;
+use super::logs::{note_payload, prompted};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
+use super::request::{Answered, Asking};
 use super::seat::Hold;
+
+/// How often it is looked whether a request was cancelled whose engine makes ready.
+const ASKED_AGAIN: Duration = Duration::from_millis(50);
 
 /// A longer line's memory is given back, in bytes.
 const LINE_KEPT: usize = 64 * 1024;
@@ -23,8 +28,16 @@ const LINE_KEPT: usize = 64 * 1024;
 impl Actor {
     pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
         match effect {
-            Effect::Create(place) => self.create(place),
-            Effect::Open(place) => self.open(place),
+            Effect::Prepare(wanted) => {
+                self.name.clone_from(&wanted.name);
+                self.prepare(wanted);
+                Ok(())
+            }
+            Effect::Create => self.create(),
+            Effect::Open(wanted) => {
+                self.name.clone_from(&wanted.name);
+                self.open(wanted)
+            }
             Effect::Check => self.check(),
             Effect::Claim => self.claim().await,
             Effect::Mend => {
@@ -38,12 +51,66 @@ impl Actor {
                 payload,
                 sync,
             } => self.append(kind, id.as_deref(), &payload, sync),
+            Effect::AppendBlock(block) => self.append_block(&block),
+            Effect::SendBlock(block) => {
+                if self.has_missed() {
+                    self.send_missed().await.ok();
+                } else {
+                    self.send_block(&block).await;
+                }
+                Ok(())
+            }
+            Effect::SendSnapshots(snapshots) => {
+                for snapshot in snapshots {
+                    self.send_live(Kind::Info, &snapshot).await;
+                }
+                Ok(())
+            }
+            Effect::Attach(how) => {
+                self.attach(how);
+                Ok(())
+            }
+            Effect::AbortAttach => {
+                if let Some(task) = &self.attaching {
+                    task.abort();
+                }
+                Ok(())
+            }
+            Effect::KeepInner(inner) => {
+                if let Some(seat) = &mut self.seat {
+                    seat.inner = Some(inner);
+                }
+                Ok(())
+            }
+            Effect::Ask(asking) => {
+                self.ask(asking);
+                Ok(())
+            }
+            Effect::Deliver(answered) => {
+                // An engine that has gone meanwhile needs no answer.
+                answered.reply.send(answered.outcome).ok();
+                Ok(())
+            }
+            Effect::Call {
+                reply,
+                method,
+                params,
+            } => {
+                self.call(reply, &method, params);
+                Ok(())
+            }
+            Effect::Notify { method, params } => {
+                if let Some(seat) = &self.seat {
+                    seat.conversation.notify(&method, params);
+                }
+                Ok(())
+            }
             Effect::Send(payload) => {
                 if self.has_missed() {
                     // What is still unsent afterwards is sent before the turn is answered.
                     self.send_missed().await.ok();
                 } else {
-                    self.send_live(&payload).await;
+                    self.send_live(Kind::Update, &payload).await;
                 }
                 Ok(())
             }
@@ -58,8 +125,8 @@ impl Actor {
                 Ok(())
             }
             Effect::Replay => self.start_replay(),
-            Effect::OpenAndReplay(place) => self.open_and_replay(place),
-            Effect::CatchUp => self.catch_up().await,
+            Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
+            Effect::CatchUp(snapshots) => self.catch_up(snapshots).await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
                 self.announce().await;
@@ -69,8 +136,8 @@ impl Actor {
                 self.answer(reply, result).await;
                 Ok(())
             }
-            Effect::Release => {
-                self.release();
+            Effect::Release(how) => {
+                self.release(how);
                 Ok(())
             }
             Effect::Trash => self.trash(),
@@ -144,9 +211,63 @@ impl Actor {
         Ok(())
     }
 
-    pub(super) async fn send_live(&mut self, payload: &str) {
+    /// Appends a block. It must hold no prompts but those of a history that comes whole.
+    fn append_block(&mut self, block: &Block) -> Result<(), Refusal> {
+        let Some(seat) = &mut self.seat else {
+            return Err(Refusal::NotOpen);
+        };
+        let log = match &mut seat.hold {
+            Hold::Memory => return Ok(()),
+            Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
+            Hold::Own(log) => log,
+        };
+        let before = log.end();
+        let records = || {
+            block
+                .iter()
+                .map(|entry| (entry.kind, entry.id, entry.payload))
+        };
+        let result = if log.waits(Sync::Buffered) {
+            blocking(|| log.append_all(records(), Sync::Buffered))
+        } else {
+            log.append_all(records(), Sync::Buffered)
+        };
+        let appended = result.map_err(|error| {
+            tracing::error!(session = %self.id, %error, "cannot append to the log");
+            seat.broken = true;
+            storage(&error)
+        })?;
+        if self.replay.is_none() && seat.shown == before {
+            seat.shown = appended.end;
+        }
+        seat.summary.scanned = appended.end;
+        let mut summarized = false;
+        for entry in block.iter() {
+            let at = appended.at.to_string();
+            summarized |= note_payload(&mut seat.summary, entry.kind, &at, entry.payload);
+        }
+        if summarized && let Some(catalog) = &self.deps.catalog {
+            blocking(|| catalog.put(&self.id, &seat.summary));
+        }
+        Ok(())
+    }
+
+    /// Sends a payload as the client is to see it live.
+    pub(super) async fn send_live(&mut self, kind: Kind, payload: &str) {
         self.line.clear();
-        live_line(self.id.as_str(), payload, &mut self.line);
+        live_record(&self.name, kind, payload, &mut self.line);
+        self.put_lines().await;
+    }
+
+    async fn send_block(&mut self, block: &Block) {
+        self.line.clear();
+        for entry in block.iter() {
+            live_record(&self.name, entry.kind, entry.payload, &mut self.line);
+        }
+        self.put_lines().await;
+    }
+
+    async fn put_lines(&mut self) {
         // A client that is gone needs no update; the log has it.
         self.deps.wire.writer.control(&self.line).await.ok();
         if self.line.capacity() > LINE_KEPT {
@@ -156,37 +277,99 @@ impl Actor {
 
     fn begin(&mut self, prompt: Prompt) {
         let Some(seat) = &mut self.seat else { return };
-        if seat.stale || seat.conversation.is_none() {
-            seat.reopen_conversation(&self.id, &self.deps);
-        }
         let offset = seat
             .last_offset
             .filter(|_| matches!(seat.hold, Hold::Own(_)));
         seat.history.begin(offset, &prompt);
-        let Some(mut conversation) = seat.conversation.take() else {
-            return;
-        };
-        let (outlet, updates) = Outlet::new();
         let (canceller, cancel) = Cancel::new();
-        let task = tokio::spawn(async move {
-            let result = conversation.prompt(&prompt, &outlet, &cancel).await;
-            (conversation, result)
-        });
+        // What goes to an agent goes in the order in which it came, so it is not left to a task.
+        let turn = seat.conversation.prompt(prompt, cancel);
         self.turn = Some(RunningTurn {
-            updates,
             canceller,
-            task,
+            task: tokio::spawn(turn),
             ended: None,
         });
     }
 
+    fn attach(&mut self, how: Attach) {
+        let Some(seat) = &self.seat else { return };
+        // Whoever has the log has the conversation, too.
+        let attaching = (!matches!(seat.hold, Hold::Shared)).then(|| seat.conversation.attach(how));
+        let cancelled = self.machine.attaching().map(Reply::cancelled);
+        self.attaching = Some(tokio::spawn(async move {
+            let Some(attaching) = attaching else {
+                return Ok(Attached::default());
+            };
+            tokio::select! {
+                biased;
+                result = attaching => result,
+                () = until(cancelled) => Err(EngineError::cancelled()),
+            }
+        }));
+    }
+
+    fn ask(&self, asking: Asking) {
+        let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
+        tokio::spawn(async move {
+            let Asking {
+                id,
+                method,
+                params,
+                logged,
+                cancel,
+                mut reply,
+            } = asking;
+            let unwanted = async {
+                tokio::select! {
+                    () = cancel.cancelled() => {}
+                    () = reply.closed() => {}
+                }
+            };
+            let outcome = wire.call(&method, &params, unwanted).await;
+            // A client that is gone answers nothing, and neither do we in its place.
+            if let Some(outcome) = outcome {
+                let answered = Answered {
+                    id,
+                    logged,
+                    reply,
+                    outcome,
+                };
+                tell.send(Told::Answered(answered)).ok();
+            }
+        });
+    }
+
+    fn call(&self, reply: Reply, method: &str, params: String) {
+        let Some(seat) = &self.seat else { return };
+        let call = seat.conversation.call(method, params);
+        let tell = self.tell.clone();
+        tokio::spawn(async move {
+            let result = call.await;
+            tell.send(Told::Called(reply, result)).ok();
+        });
+    }
+
     async fn announce(&mut self) {
-        let Some(commands) = self.seat.as_ref().and_then(|seat| seat.commands.as_deref()) else {
+        let commands = self
+            .seat
+            .as_ref()
+            .and_then(|seat| seat.conversation.commands());
+        let Some(commands) = commands else {
             return;
         };
         let update = format!(
             r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
         );
-        self.send_live(&update).await;
+        self.send_live(Kind::Info, &update).await;
+    }
+}
+
+/// Resolves when the client has cancelled its request.
+async fn until(cancelled: Option<Arc<dyn Fn() -> bool + Send + std::marker::Sync>>) {
+    let Some(cancelled) = cancelled else {
+        return std::future::pending().await;
+    };
+    while !cancelled() {
+        tokio::time::sleep(ASKED_AGAIN).await;
     }
 }

@@ -28,9 +28,10 @@ pub(super) struct Playback {
 }
 
 impl Playback {
-    /// A replay that has sent nothing yet. It stops when `cancelled`.
+    /// A replay that has sent nothing yet, of the session that the client knows by this name. It
+    /// stops when `cancelled`.
     pub(super) fn new(
-        id: &SessionId,
+        (id, name): (&SessionId, &str),
         store: &Store,
         options: Options,
         pace: Pace,
@@ -40,7 +41,7 @@ impl Playback {
         Self {
             id: id.clone(),
             store: store.clone(),
-            replay: Replay::new(id.as_str(), options),
+            replay: Replay::new(name, options),
             pace,
             writer: writer.clone(),
             cancelled,
@@ -91,6 +92,13 @@ impl Playback {
             self.pace.rest(lines, &*self.cancelled);
         }
         Ok(())
+    }
+
+    /// Takes updates that say how things are now; they are sent behind all others.
+    pub(super) fn snapshots(&mut self, snapshots: &[String]) {
+        for snapshot in snapshots {
+            self.replay.snapshot(snapshot);
+        }
     }
 
     /// Sends what is left, and waits until nothing can overtake it.

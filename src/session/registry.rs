@@ -11,8 +11,9 @@ use super::Deps;
 use super::actor::Actor;
 use super::busy::Busy;
 use super::command::{Command, Mailbox};
-use super::machine::Request;
+
 use super::reply::Reply;
+use super::request::Request;
 
 /// The sessions that are being worked on. Clones share them.
 #[derive(Clone, Debug)]
@@ -103,6 +104,11 @@ impl Registry {
             actor.run(|mailbox| registry.retire(&id, mailbox)).await;
             drop(alive);
         });
+    }
+
+    /// Whether somebody works on this session.
+    pub fn has(&self, id: &SessionId) -> bool {
+        self.lock().contains_key(id)
     }
 
     /// Cancels every running turn.

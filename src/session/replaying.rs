@@ -1,8 +1,7 @@
 //! What an actor does to replay its session: begins, goes on where the replay ended, and makes up
 //! for one that failed.
 
-use crate::record::Kind;
-use crate::record::header::Place;
+use crate::engine::Wanted;
 use crate::sys::blocking;
 
 use super::actor::{Actor, Played, RunningReplay};
@@ -36,10 +35,11 @@ impl Actor {
     }
 
     /// Opening reads the whole log, and so does a replay: both are done with one reading.
-    pub(super) fn open_and_replay(&mut self, place: Place) -> Result<(), Refusal> {
+    pub(super) fn open_and_replay(&mut self, wanted: Wanted) -> Result<(), Refusal> {
+        self.name.clone_from(&wanted.name);
         if self.deps.replay.tail.is_some() {
             // Where the last turns begin is known when the log was read.
-            self.open(place)?;
+            self.open(wanted)?;
             return self.start_replay();
         }
         let Some(store) = self.deps.store.clone() else {
@@ -56,7 +56,7 @@ impl Actor {
                 }
             });
             let (opened, result) = match opened {
-                Ok((hold, scan)) => (Some((hold, scan, place)), result),
+                Ok((hold, scan)) => (Some((hold, scan, wanted)), result),
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
@@ -75,7 +75,7 @@ impl Actor {
         };
         let policy = self.deps.replay;
         Ok(Playback::new(
-            &self.id,
+            (&self.id, &self.name),
             store,
             policy.for_session(prompts, damaged),
             Pace::new(policy.rate),
@@ -92,7 +92,7 @@ impl Actor {
         });
     }
 
-    pub(super) async fn catch_up(&mut self) -> Result<(), Refusal> {
+    pub(super) async fn catch_up(&mut self, snapshots: Vec<String>) -> Result<(), Refusal> {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
@@ -109,6 +109,7 @@ impl Actor {
                 }
                 playback.play(&mut reader)?;
             }
+            playback.snapshots(&snapshots);
             playback.finish().map(|()| playback.end)
         };
         let played = tokio::task::spawn_blocking(work).await;
@@ -146,9 +147,8 @@ impl Actor {
         reader.seek(seat.shown);
         reader.limit(end);
         while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
-            if entry.record.kind == Kind::Update {
-                self.send_live(entry.record.payload).await;
-            }
+            self.send_live(entry.record.kind, entry.record.payload)
+                .await;
             if let Some(seat) = &mut self.seat {
                 seat.shown = entry.end;
             }

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::{Conversation, Opening};
+use tokio::sync::mpsc;
+
+use crate::engine::{Conversation, Opening, Outlet, Said, Wanted};
 use crate::index::Summary;
 use crate::record::header::Place;
 use crate::store::{DamageReport, Log};
@@ -16,20 +18,19 @@ use super::history::SessionHistory;
 /// An open session's belongings.
 pub(super) struct Seat {
     pub(super) hold: Hold,
-    /// Absent while a turn has it.
-    pub(super) conversation: Option<Box<dyn Conversation>>,
+    pub(super) conversation: Arc<dyn Conversation>,
+    /// What the engine says.
+    pub(super) said: mpsc::Receiver<Said>,
     pub(super) history: Arc<SessionHistory>,
-    /// Where the session works.
-    pub(super) place: Place,
+    /// Where the session works, and whatever else the client asked for.
+    pub(super) wanted: Wanted,
     /// Where the log says that it works.
     pub(super) recorded: Place,
     /// What the catalog shows.
     pub(super) summary: Summary,
     pub(super) damage: Arc<[DamageReport]>,
-    /// The commands the engine offers, as JSON text.
-    pub(super) commands: Option<String>,
-    /// Whether the conversation was opened for another place or an older history.
-    pub(super) stale: bool,
+    /// How the engine knows the session, as long as that is not in the log.
+    pub(super) inner: Option<String>,
     /// Whether something could not be written, so that the log wants recovery.
     pub(super) broken: bool,
     /// Where the record that was appended last begins, in bytes.
@@ -49,18 +50,50 @@ pub(super) enum Hold {
     Memory,
 }
 
+/// What a seat is made of.
+#[derive(Debug)]
+pub(super) struct Furniture {
+    pub(super) hold: Hold,
+    pub(super) history: SessionHistory,
+    pub(super) wanted: Wanted,
+    pub(super) recorded: Place,
+    pub(super) summary: Summary,
+    pub(super) damage: Arc<[DamageReport]>,
+    pub(super) shown: u64,
+}
+
 impl Seat {
+    /// Opens the engine's conversation.
+    pub(super) fn new(id: &SessionId, deps: &Deps, furniture: Furniture) -> Self {
+        let history = Arc::new(furniture.history);
+        let (conversation, said) = open(id, deps, &history, &furniture.wanted);
+        Self {
+            hold: furniture.hold,
+            conversation,
+            said,
+            history,
+            wanted: furniture.wanted,
+            recorded: furniture.recorded,
+            summary: furniture.summary,
+            damage: furniture.damage,
+            inner: None,
+            broken: false,
+            last_offset: None,
+            shown: furniture.shown,
+        }
+    }
+
     /// Opens the engine's conversation anew.
     pub(super) fn reopen_conversation(&mut self, id: &SessionId, deps: &Deps) {
-        let conversation = deps.engine.open(Opening {
-            session: id.clone(),
-            place: self.place.clone(),
-            history: self.history.clone(),
-            ids: deps.sys.ids.clone(),
-        });
-        self.commands = conversation.commands();
-        self.conversation = Some(conversation);
-        self.stale = false;
+        (self.conversation, self.said) = open(id, deps, &self.history, &self.wanted);
+    }
+
+    /// The session is to be as the client wants it now.
+    pub(super) fn moved(&mut self, wanted: Wanted) {
+        if self.wanted != wanted {
+            self.wanted = wanted.clone();
+            self.conversation.moved(wanted);
+        }
     }
 
     /// Where the log ends, in bytes, if this process may append to it.
@@ -70,6 +103,23 @@ impl Seat {
             Hold::Shared | Hold::Memory => None,
         }
     }
+}
+
+fn open(
+    id: &SessionId,
+    deps: &Deps,
+    history: &Arc<SessionHistory>,
+    wanted: &Wanted,
+) -> (Arc<dyn Conversation>, mpsc::Receiver<Said>) {
+    let (out, said) = Outlet::new();
+    let conversation = deps.engine.open(Opening {
+        session: id.clone(),
+        wanted: wanted.clone(),
+        history: history.clone(),
+        ids: deps.sys.ids.clone(),
+        out,
+    });
+    (conversation, said)
 }
 
 impl fmt::Debug for Seat {

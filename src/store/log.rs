@@ -104,12 +104,17 @@ impl Log {
         payload: &str,
         sync: Sync,
     ) -> Result<Appended, StoreError> {
+        self.append_all(std::iter::once((kind, id, payload)), sync)
+    }
+
+    /// Appends records as [`append`](Self::append) does, with one write: all of them or none.
+    /// Answers with the last one's place in the log; its `offset` is where the first one begins.
+    pub fn append_all<'a>(
+        &mut self,
+        records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
+        sync: Sync,
+    ) -> Result<Appended, StoreError> {
         self.unpoisoned()?;
-        if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
-            return Err(StoreError::LineBreak {
-                id: self.id.clone(),
-            });
-        }
         if self.uncut {
             self.cut()?;
         }
@@ -119,23 +124,31 @@ impl Log {
             self.buffer.push(b'\n');
         }
         let offset = self.end + self.buffer.len() as u64;
-        line::encode(&mut self.buffer, self.next_seq, at, kind, id, payload);
+        let mut next_seq = self.next_seq;
+        for (kind, id, payload) in records {
+            if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
+                return Err(StoreError::LineBreak {
+                    id: self.id.clone(),
+                });
+            }
+            line::encode(&mut self.buffer, next_seq, at, kind, id, payload);
+            next_seq += 1;
+        }
         let before = (self.end, self.unterminated);
         self.write()?;
         if self.base.durability.syncs(sync)
             && let Err(error) = self.sync()
         {
-            // Nobody is told of this record, so it shall not come back either.
+            // Nobody is told of these records, so they shall not come back either.
             (self.end, self.unterminated) = before;
             if let Err(error) = self.cut() {
                 tracing::debug!(session = %self.id, %error, "cannot take back a record");
             }
             return Err(error);
         }
-        let seq = self.next_seq;
-        self.next_seq += 1;
+        self.next_seq = next_seq;
         Ok(Appended {
-            seq,
+            seq: next_seq.saturating_sub(1),
             offset,
             end: self.end,
             at,

@@ -26,6 +26,21 @@ impl SessionId {
         Self(format!("{}{}", Self::PREFIX, uuid.hyphenated()))
     }
 
+    /// The id of a session that another agent made: always the same for the same agent and id.
+    pub fn of_foreign(agent: &str, id: &str) -> Self {
+        // FNV-1a of 128 bits: fixed for all time, as what is in the store depends on it.
+        let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        for byte in agent.bytes().chain([0]).chain(id.bytes()) {
+            hash ^= u128::from(byte);
+            hash = hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+        let mut bytes = hash.to_be_bytes();
+        // The version and variant of a UUID of version 7, which every session's id has.
+        bytes[6] = bytes[6] & 0x0f | 0x70;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Self::from_uuid(Uuid::from_bytes(bytes))
+    }
+
     /// The id as the protocol writes it.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -72,6 +87,14 @@ impl Ids for RandomIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_foreign_session_always_has_the_same_id() {
+        let id = SessionId::of_foreign("agent", "id");
+        assert_eq!(id.as_str(), "sess_FIX");
+        assert_eq!(SessionId::parse(id.as_str()), Some(id.clone()));
+        assert_ne!(SessionId::of_foreign("agenti", "d"), id);
+    }
 
     #[test]
     fn only_the_exact_form_is_an_id() {

@@ -7,8 +7,10 @@ use std::thread;
 use tokio::sync::mpsc;
 
 use super::answers::Answers;
+use super::calls::Calls;
 use super::line::LineReader;
 use super::message;
+use super::raws::Raws;
 use super::sdk::{Incoming, Outgoing};
 use super::shared::Wire;
 use super::stash::Stash;
@@ -34,6 +36,8 @@ pub fn connect(
         writer: Writer::start(output)?,
         stash: Stash::default(),
         answers: Answers::default(),
+        calls: Calls::default(),
+        raws: Raws::default(),
     });
     let (sender, messages) = mpsc::channel(READ_AHEAD);
     thread::Builder::new()

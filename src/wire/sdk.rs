@@ -37,6 +37,7 @@ impl Sink<String> for Outgoing {
     }
 
     fn start_send(self: Pin<&mut Self>, line: String) -> io::Result<()> {
+        let line = self.0.raws.restore(line);
         self.0.writer.put_line(line.as_bytes())?;
         self.0.answers.passed(&line);
         Ok(())
@@ -93,6 +94,8 @@ impl Stream for Incoming {
             }
             ready!(this.wire.stash.poll_room(cx));
             let Some(message) = ready!(this.messages.poll_recv(cx)) else {
+                // Who says nothing any more answers nothing any more.
+                this.wire.calls.close();
                 return Poll::Ready(None);
             };
             match this.admit(message) {
@@ -120,7 +123,11 @@ impl Incoming {
         match message {
             Message::Blank => Ok(None),
             Message::Invalid(invalid) => Err(invalid),
-            Message::Response(line) => Ok(ready.then_some(line)),
+            Message::Response(line) => {
+                // What the SDK asked for it finds itself; so far it asks for nothing.
+                let settled = self.wire.calls.settle(&line);
+                Ok((ready && !settled).then_some(line))
+            }
             Message::Notification { method, params } => {
                 Ok(ready.then(|| self.ticketed(None, &method, params)))
             }

@@ -1,6 +1,8 @@
 //! What both planes of a connection share.
 
 use super::answers::Answers;
+use super::calls::{self, Calls, Outcome};
+use super::raws::Raws;
 use super::stash::Stash;
 use super::writer::Writer;
 
@@ -13,4 +15,38 @@ pub struct Wire {
     pub stash: Stash,
     /// Who waits for which answer.
     pub answers: Answers,
+    /// Requests that we sent to the client.
+    pub calls: Calls,
+    /// Results on their way through the SDK.
+    pub raws: Raws,
+}
+
+impl Wire {
+    /// Sends the client a request and waits for its response; `None` if the client is gone.
+    /// `params` is the JSON text of an object. When `cancelled` resolves, the client is told, and
+    /// its response is waited for all the same.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: &str,
+        cancelled: impl Future<Output = ()> + Send,
+    ) -> Option<Outcome> {
+        let mut call = self.calls.begin();
+        let line = calls::request_line(call.id, method, params);
+        self.writer.control(line.as_bytes()).await.ok()?;
+        tokio::select! {
+            outcome = &mut call => return outcome,
+            () = cancelled => {}
+        }
+        let params = format!("{{\"requestId\":{}}}", call.id);
+        self.notify("$/cancel_request", &params).await;
+        call.await
+    }
+
+    /// Sends the client a notification. `params` is the JSON text of an object.
+    pub async fn notify(&self, method: &str, params: &str) {
+        let line = calls::notification_line(method, params);
+        // A client that is gone needs no notification.
+        self.writer.control(line.as_bytes()).await.ok();
+    }
 }

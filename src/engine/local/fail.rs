@@ -2,10 +2,9 @@
 
 use super::describe::quote;
 use super::turn::{Done, Stop, Turn, Voice};
-use crate::engine::{StopReason, TurnError};
+use crate::engine::{EngineError, StopReason};
 
 /// The JSON-RPC code of an internal error.
-const INTERNAL_ERROR: i32 = -32603;
 
 /// How a turn can be told to end.
 const WAYS: [(&str, Option<StopReason>); 4] = [
@@ -37,9 +36,7 @@ pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     };
     turn.say_alone(Voice::Answer, &text).await?;
     reason.ok_or_else(|| {
-        Stop::Failed(TurnError {
-            code: INTERNAL_ERROR,
-            message: "the turn failed because `/fail` told it to".to_owned(),
-        })
+        let message = "the turn failed because `/fail` told it to";
+        Stop::Failed(EngineError::internal(message))
     })
 }

@@ -24,9 +24,12 @@ mod tool;
 mod turn;
 mod update;
 
-use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::engine::{Cancel, Conversation, Engine, Opening, Outlet, Prompt, StopReason, TurnError};
+use crate::engine::{
+    Attach, Attached, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening, Prompt,
+    StopReason, Wanted,
+};
 use crate::record::header::Party;
 
 use command::{Action, Parsed};
@@ -51,15 +54,16 @@ impl Engine for LocalEngine {
         }
     }
 
-    fn open(&self, opening: Opening) -> Box<dyn Conversation> {
-        Box::new(LocalConversation { opening })
+    fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
+        let opening = Mutex::new(opening);
+        Arc::new(LocalConversation { opening })
     }
 }
 
 /// One session. All it knows is what it was opened with: the history is the only memory.
 #[derive(Debug)]
 struct LocalConversation {
-    opening: Opening,
+    opening: Mutex<Opening>,
 }
 
 impl Conversation for LocalConversation {
@@ -67,17 +71,23 @@ impl Conversation for LocalConversation {
         Some(command::announcement())
     }
 
-    fn prompt<'a>(
-        &'a mut self,
-        prompt: &'a Prompt,
-        out: &'a Outlet,
-        cancel: &'a Cancel,
-    ) -> Pin<Box<dyn Future<Output = Result<StopReason, TurnError>> + Send + 'a>> {
-        let turn = Turn::new(&self.opening, prompt, out, cancel);
+    fn moved(&self, wanted: Wanted) {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        opening.wanted = wanted;
+    }
+
+    fn attach(&self, _: Attach) -> Doing<'static, Result<Attached, EngineError>> {
+        Box::pin(async { Ok(Attached::default()) })
+    }
+
+    fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
+        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let opening = opening.clone();
         Box::pin(async move {
+            let turn = Turn::new(&opening, &prompt, &cancel);
             match answer(&turn).await {
-                Ok(reason) => Ok(reason),
-                Err(Stop::Cancelled) => Ok(StopReason::Cancelled),
+                Ok(reason) => Ok(Ended::Because(reason)),
+                Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
                 Err(Stop::Failed(error)) => Err(error),
             }
         })

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::pieces::pieces;
 use super::update;
 use crate::engine::outlet::Closed;
-use crate::engine::{Cancel, HistoryError, Opening, Outlet, Prompt, StopReason, TurnError};
+use crate::engine::{Cancel, EngineError, HistoryError, Opening, Prompt, StopReason};
 
 /// Why an answer ends before its end.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Stop {
     /// The client cancelled the turn.
     Cancelled,
     /// The turn failed.
-    Failed(TurnError),
+    Failed(EngineError),
 }
 
 impl From<Closed> for Stop {
@@ -60,29 +60,22 @@ pub(super) struct Turn<'a> {
     /// What the user sent.
     pub(super) prompt: &'a Prompt,
     opening: &'a Opening,
-    out: &'a Outlet,
     cancel: &'a Cancel,
 }
 
 impl<'a> Turn<'a> {
     /// A turn that has not sent anything yet.
-    pub(super) fn new(
-        opening: &'a Opening,
-        prompt: &'a Prompt,
-        out: &'a Outlet,
-        cancel: &'a Cancel,
-    ) -> Self {
+    pub(super) fn new(opening: &'a Opening, prompt: &'a Prompt, cancel: &'a Cancel) -> Self {
         Self {
             prompt,
             opening,
-            out,
             cancel,
         }
     }
 
     /// The session's working directory.
     pub(super) fn cwd(&self) -> &str {
-        &self.opening.place.cwd
+        &self.opening.wanted.place.cwd
     }
 
     /// How many prompts came before this one.
@@ -97,7 +90,7 @@ impl<'a> Turn<'a> {
         let reading = tokio::task::spawn_blocking(move || history.prompt(index));
         reading.await.unwrap_or_else(|_| {
             Err(HistoryError {
-                index,
+                what: format!("prompt {index}"),
                 reason: "reading it was broken off".to_owned(),
             })
         })
@@ -151,13 +144,13 @@ impl<'a> Turn<'a> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(Stop::Cancelled),
-            sent = self.out.update(update) => Ok(sent?),
+            sent = self.opening.out.update(update) => Ok(sent?),
         }
     }
 
     /// Sends an update also if the turn is cancelled: it closes something that was begun.
     pub(super) async fn send_regardless(&self, update: String) -> Sent {
-        Ok(self.out.update(update).await?)
+        Ok(self.opening.out.update(update).await?)
     }
 
     /// Waits for some time.

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::session::Request;
-use crate::sys::SessionId;
 
 use super::context::Context;
 
@@ -24,7 +23,7 @@ struct Cancelled<'a> {
 /// Ends the running turn of a session, if there is one.
 pub(super) fn session(context: &Context, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
-    if let Some(id) = session.and_then(|session| SessionId::parse(&session.session_id)) {
+    if let Some(id) = session.and_then(|session| context.named(&session.session_id)) {
         context.registry().send(&id, Request::Cancel);
     }
 }

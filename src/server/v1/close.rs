@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::session::Request;
 
 use super::context::{Context, Responds};
-use super::params::{decode, session_id};
+use super::params::decode;
 use super::reply::{answer, reply};
 
 #[derive(Deserialize)]
@@ -15,16 +15,13 @@ struct Params {
 }
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    let id = match decode::<Params>(params).and_then(|p| session_id(&p.session_id)) {
-        Ok(id) => id,
+    let found = decode::<Params>(params)
+        .and_then(|params| Ok((context.find(&params.session_id)?, params.session_id)));
+    let (id, name) = match found {
+        Ok(found) => found,
         Err(error) => return answer(responder, Err(error)),
     };
-    let reply = reply(
-        context,
-        context.registry().requests(),
-        &id,
-        responder,
-        || (),
-    );
+    let requests = context.registry().requests();
+    let reply = reply(context, requests, &name, responder, || ());
     context.registry().send(&id, Request::Close(reply));
 }

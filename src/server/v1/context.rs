@@ -3,13 +3,19 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent_client_protocol::UntypedMessage;
 use agent_client_protocol::v1::Responder;
+use agent_client_protocol::{Error, UntypedMessage};
 use serde_json::Value;
 
+use crate::engine::Relay;
 use crate::session::Registry;
-use crate::sys::SessionId;
+use crate::sys::{SessionId, blocking};
 use crate::wire::stash::TICKET;
+
+use super::params::session_id;
+
+/// The longest id of another agent that is looked at, in bytes.
+const FOREIGN_LIMIT: usize = 256;
 
 /// One connection of protocol version 1. Clones share it.
 #[derive(Clone, Debug)]
@@ -20,6 +26,8 @@ struct Shared {
     registry: Registry,
     /// The sessions of prompts that are not answered yet, by the request's id.
     prompts: Mutex<HashMap<String, SessionId>>,
+    /// Sessions that clients know by another id: the wrapped agent's.
+    names: Mutex<HashMap<String, SessionId>>,
 }
 
 /// A request's way back.
@@ -31,6 +39,7 @@ impl Context {
         Self(Arc::new(Shared {
             registry,
             prompts: Mutex::default(),
+            names: Mutex::default(),
         }))
     }
 
@@ -43,6 +52,50 @@ impl Context {
             .prompts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session that the client has come to know by this name on this connection.
+    pub(super) fn named(&self, name: &str) -> Option<SessionId> {
+        SessionId::parse(name).or_else(|| self.names().get(name).cloned())
+    }
+
+    /// The session that a client means.
+    pub(super) fn find(&self, name: &str) -> Result<SessionId, Error> {
+        match self.named(name) {
+            Some(id) => Ok(id),
+            None => session_id(name).or_else(|error| self.foreign(name).ok_or(error)),
+        }
+    }
+
+    /// The session in the store that another agent has made, and knows by this name.
+    fn foreign(&self, name: &str) -> Option<SessionId> {
+        let deps = self.registry().deps();
+        let id = self.foreign_id(name)?;
+        let store = deps.store.as_ref()?;
+        blocking(|| store.exists(&id)).then_some(id)
+    }
+
+    /// The id that such a session has here.
+    pub(super) fn foreign_id(&self, name: &str) -> Option<SessionId> {
+        let deps = self.registry().deps();
+        deps.engine.relay()?;
+        // What is no id is nobody's.
+        let plain = !name.is_empty() && name.len() <= FOREIGN_LIMIT && !name.contains(['\0', '\n']);
+        plain.then(|| SessionId::of_foreign(&deps.engine.identity().name, name))
+    }
+
+    /// The agent behind the engine, if there is one.
+    pub(super) fn relay(&self) -> Option<&dyn Relay> {
+        self.registry().deps().engine.relay()
+    }
+
+    /// From now on, the client knows the session by this name.
+    pub(super) fn name(&self, name: &str, id: &SessionId) {
+        self.names().insert(name.to_owned(), id.clone());
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The parameters of a message, as the client wrote them.

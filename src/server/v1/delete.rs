@@ -3,11 +3,12 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::server::error;
 use crate::session::Request;
-use crate::sys::SessionId;
+use crate::sys::{SessionId, blocking};
 
 use super::context::{Context, Responds};
-use super::params::{decode, session_id};
+use super::params::decode;
 use super::reply::{answer, reply};
 
 #[derive(Deserialize)]
@@ -21,22 +22,36 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         Ok(params) => params.session_id,
         Err(error) => return answer(responder, Err(error)),
     };
-    // Deleting what is not there is no error, unless it looks like an attempt at something else.
-    if SessionId::parse(&text).is_none() && is_plain(&text) {
-        return answer(responder, Ok(json!({})));
+    match context.find(&text) {
+        Ok(id) if !is_foreign(context, &id) => {
+            let requests = context.registry().requests();
+            let reply = reply(context, requests, &text, responder, || ());
+            context.registry().send(&id, Request::Delete(reply));
+        }
+        // Deleting what is not there is no error, unless it looks like an attempt at something
+        // else.
+        found if found.is_ok() || is_plain(&text) => match context.relay() {
+            Some(relay) => {
+                let (deleted, busy) = (relay.delete(&text), context.registry().requests().begin());
+                tokio::spawn(async move {
+                    let deleted = deleted.await.map(|()| json!({}));
+                    answer(responder, deleted.map_err(error::engine));
+                    drop(busy);
+                });
+            }
+            None => answer(responder, Ok(json!({}))),
+        },
+        Ok(_) => answer(responder, Ok(json!({}))),
+        Err(error) => answer(responder, Err(error)),
     }
-    let id = match session_id(&text) {
-        Ok(id) => id,
-        Err(error) => return answer(responder, Err(error)),
-    };
-    let reply = reply(
-        context,
-        context.registry().requests(),
-        &id,
-        responder,
-        || (),
-    );
-    context.registry().send(&id, Request::Delete(reply));
+}
+
+/// Whether the agent behind the engine may have it, while we do not.
+fn is_foreign(context: &Context, id: &SessionId) -> bool {
+    let store = context.registry().deps().store.as_ref();
+    context.relay().is_some()
+        && !context.registry().has(id)
+        && !store.is_some_and(|store| blocking(|| store.exists(id)))
 }
 
 fn is_plain(id: &str) -> bool {

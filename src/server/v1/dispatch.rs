@@ -5,15 +5,14 @@ use agent_client_protocol::UntypedMessage;
 use crate::server::error;
 
 use super::context::{Context, Responds};
-use super::{cancel, close, delete, initialize, list, load, new, prompt, reply, resume};
+use super::{cancel, close, delete, forward, initialize, list, load, new, prompt, reply, resume};
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
 /// itself.
 pub fn request(context: &Context, message: &UntypedMessage, responder: Responds) {
     if message.method() == "initialize" {
         let params = context.registry().deps().wire.stash.take_initialize();
-        let result = initialize::serve(context, params.as_deref());
-        return reply::answer(responder, Ok(result));
+        return initialize::serve(context, params, responder);
     }
     let params = context.params(message);
     let persistent = context.registry().deps().store.is_some();
@@ -35,7 +34,10 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
             let capability = method.replace("session/", "sessionCapabilities.");
             reply::answer(responder, Err(error::undeclared(method, &capability)));
         }
-        method => reply::answer(responder, Err(error::unknown_method(method))),
+        method => match context.relay() {
+            Some(relay) => forward::request(context, relay, method, &params, responder),
+            None => reply::answer(responder, Err(error::unknown_method(method))),
+        },
     }
 }
 
@@ -45,6 +47,9 @@ pub fn notification(context: &Context, message: &UntypedMessage) {
     match message.method() {
         "session/cancel" => cancel::session(context, &params),
         "$/cancel_request" => cancel::request(context, &params),
-        method => tracing::debug!(method, "unknown notification"),
+        method => match context.relay() {
+            Some(relay) => forward::notification(context, relay, method, &params),
+            None => tracing::debug!(method, "unknown notification"),
+        },
     }
 }

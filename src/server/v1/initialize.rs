@@ -5,9 +5,21 @@ use serde_json::{Value, json};
 use crate::record::header::Party;
 use crate::server::capabilities;
 
-use super::context::Context;
+use super::context::{Context, Responds};
+use super::{forward, reply};
 
-pub(super) fn serve(context: &Context, params: Option<&str>) -> Value {
+pub(super) fn serve(context: &Context, params: Option<String>, responder: Responds) {
+    let ours = ours(context, params.as_deref());
+    match context.relay() {
+        Some(relay) => {
+            let params = params.unwrap_or_else(|| "{}".to_owned());
+            forward::initialize(context, relay, params, ours, responder);
+        }
+        None => reply::answer(responder, Ok(ours)),
+    }
+}
+
+fn ours(context: &Context, params: Option<&str>) -> Value {
     let params: Value = params
         .and_then(|params| serde_json::from_str(params).ok())
         .unwrap_or_default();

@@ -7,17 +7,13 @@ use super::place::fresh;
 use super::reply::{answer, reply};
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    let place = match fresh(params) {
-        Ok(place) => place,
+    let mut wanted = match fresh(params, context.relay().is_some()) {
+        Ok(wanted) => wanted,
         Err(error) => return answer(responder, Err(error)),
     };
     let id = context.registry().deps().sys.ids.session();
-    let reply = reply(
-        context,
-        context.registry().requests(),
-        &id,
-        responder,
-        || (),
-    );
-    context.registry().send(&id, Request::New(reply, place));
+    wanted.name = id.to_string();
+    let requests = context.registry().requests();
+    let reply = reply(context, requests, &wanted.name, responder, || ());
+    context.registry().send(&id, Request::New(reply, wanted));
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use agent_client_protocol::Error;
 use serde::{Deserialize, Deserializer};
 
+use crate::engine::{Secret, Wanted};
 use crate::record::header::{McpServer, Place};
 use crate::server::error;
-use crate::sys::{SessionId, path};
+use crate::sys::path;
 
-use super::params::{decode, nullable, session_id};
+use super::params::{decode, nullable};
 
 /// The parameters of `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Deserialize)]
@@ -34,26 +35,48 @@ pub(super) enum Servers {
     Optional,
 }
 
-/// The place of a new session.
-pub(super) fn fresh(params: &str) -> Result<Place, Error> {
-    decode_place(decode(params)?, Servers::Required)
+/// How a new session is wanted, but for its name.
+pub(super) fn fresh(params: &str, lenient: bool) -> Result<Wanted, Error> {
+    wanted(
+        String::new(),
+        decode(params)?,
+        params,
+        Servers::Required,
+        lenient,
+    )
 }
 
-/// An existing session's id and the place it is to work in from now on.
-pub(super) fn existing(params: &str, servers: Servers) -> Result<(SessionId, Place), Error> {
-    let params: Params = decode(params)?;
+/// How an existing session is wanted, by the name that the client has for it.
+pub(super) fn existing(params: &str, servers: Servers, lenient: bool) -> Result<Wanted, Error> {
+    let decoded: Params = decode(params)?;
     let missing = || error::invalid_params("`sessionId` is missing");
-    let id = params.session_id.clone().ok_or_else(missing)?;
-    let place = decode_place(params, servers)?;
-    Ok((session_id(&id)?, place))
+    let name = decoded.session_id.clone().ok_or_else(missing)?;
+    wanted(name, decoded, params, servers, lenient)
 }
 
-fn decode_place(params: Params, servers: Servers) -> Result<Place, Error> {
-    if servers == Servers::Required && params.mcp_servers.is_none() {
+fn wanted(
+    name: String,
+    decoded: Params,
+    params: &str,
+    servers: Servers,
+    lenient: bool,
+) -> Result<Wanted, Error> {
+    if servers == Servers::Required && decoded.mcp_servers.is_none() {
         return Err(error::invalid_params("`mcpServers` is missing"));
     }
-    let servers = params.mcp_servers.unwrap_or_default();
-    place(&params.cwd, &params.additional_directories, &servers)
+    let servers = decoded.mcp_servers.unwrap_or_default();
+    let place = place(
+        &decoded.cwd,
+        &decoded.additional_directories,
+        &servers,
+        lenient,
+    )?;
+    let params = Secret(params.into());
+    Ok(Wanted {
+        name,
+        place,
+        params,
+    })
 }
 
 fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Server>>, D::Error> {
@@ -86,8 +109,14 @@ struct Named {
     _value: String,
 }
 
-/// Checks a session's place and leaves out of it whatever may be a secret.
-fn place(cwd: &str, additional_directories: &[String], servers: &[Server]) -> Result<Place, Error> {
+/// Checks a session's place and leaves out of it whatever may be a secret. Whoever is `lenient`
+/// leaves it to somebody else to know each server's transport.
+fn place(
+    cwd: &str,
+    additional_directories: &[String],
+    servers: &[Server],
+    lenient: bool,
+) -> Result<Place, Error> {
     let mut directories = Vec::new();
     for (at, directory) in additional_directories.iter().enumerate() {
         directories.push(absolute(
@@ -98,7 +127,7 @@ fn place(cwd: &str, additional_directories: &[String], servers: &[Server]) -> Re
     let servers = servers
         .iter()
         .enumerate()
-        .map(|(at, server)| mcp_server(at, server));
+        .map(|(at, server)| mcp_server(at, server, lenient));
     Ok(Place {
         cwd: absolute("cwd", cwd)?,
         additional_directories: directories,
@@ -123,7 +152,7 @@ pub(super) fn absolute(field: &str, folder: &str) -> Result<String, Error> {
     Ok(path::normalize(folder))
 }
 
-fn mcp_server(at: usize, server: &Server) -> Result<McpServer, String> {
+fn mcp_server(at: usize, server: &Server, lenient: bool) -> Result<McpServer, String> {
     let missing = |field: &str| format!("`mcpServers[{at}].{field}` is missing");
     let names = |list: &Option<Vec<Named>>| -> Vec<String> {
         list.iter()
@@ -142,6 +171,7 @@ fn mcp_server(at: usize, server: &Server) -> Result<McpServer, String> {
             let url = server.url.as_ref().ok_or_else(|| missing("url"))?;
             (transport, without_secrets(url), names(&server.headers))
         }
+        Some(transport) if lenient => (transport, String::new(), names(&server.env)),
         Some(_) => return Err(format!("`mcpServers[{at}].type` is not a known transport")),
     };
     Ok(McpServer {
@@ -174,7 +204,7 @@ mod tests {
             {"name":"b","type":"http","url":"https://me:SECRET@h.example/mcp?key=SECRET#SECRET","headers":[{"name":"Authorization","value":"SECRET"}]}
         ]"#;
         let servers: Vec<Server> = serde_json::from_str(json).unwrap();
-        let place = place("/w", &[], &servers).unwrap();
+        let place = place("/w", &[], &servers, false).unwrap();
         let kept = serde_json::to_string(&place).unwrap();
         assert!(!kept.contains("SECRET"), "{kept}");
         assert!(kept.contains("https://h.example/mcp") && kept.contains("Authorization"));
@@ -188,9 +218,9 @@ mod tests {
             ("", "/x", "`cwd`"),
             ("/w", "x", "`additionalDirectories[0]`"),
         ] {
-            let error = place(cwd, &[more.to_owned()], &[]).unwrap_err();
+            let error = place(cwd, &[more.to_owned()], &[], false).unwrap_err();
             assert!(error.message.contains(field), "{}", error.message);
         }
-        assert_eq!(place("/w/a/../b/", &[], &[]).unwrap().cwd, "/w/b");
+        assert_eq!(place("/w/a/../b/", &[], &[], false).unwrap().cwd, "/w/b");
     }
 }

@@ -11,15 +11,17 @@ use crate::session::Request;
 
 use super::content;
 use super::context::{Context, Responds};
-use super::params::{decode, session_id};
+use super::params::decode;
 use super::reply::{answer, reply};
 
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    let decoded = decode_prompt(params).and_then(|(id, prompt)| Ok((session_id(&id)?, prompt)));
-    let (id, params) = match decoded {
+    let lenient = context.relay().is_some();
+    let decoded = decode_prompt(params, lenient)
+        .and_then(|(name, prompt)| Ok((context.find(&name)?, name, prompt)));
+    let (id, name, params) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return answer(responder, Err(error)),
     };
@@ -30,7 +32,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let reply = reply(
         context,
         context.registry().turns(),
-        &id,
+        &name,
         responder,
         move || {
             answered.prompts().remove(&request);
@@ -47,8 +49,9 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     );
 }
 
-/// The session's id, and the parameters without it, in the client's own words.
-fn decode_prompt(params: &str) -> Result<(String, String), Error> {
+/// The session's id, and the parameters without it, in the client's own words. Whoever is
+/// `lenient` leaves it to somebody else to understand the blocks, and passes on all members.
+fn decode_prompt(params: &str, lenient: bool) -> Result<(String, String), Error> {
     let members = decode::<Members<'_>>(params)?;
     let member = |name: &str| {
         let missing = || error::invalid_params(format!("`{name}` is missing"));
@@ -59,9 +62,22 @@ fn decode_prompt(params: &str) -> Result<(String, String), Error> {
     };
     let id: String = serde_json::from_str(member("sessionId")?)
         .map_err(|_| error::invalid_params("`sessionId` must be a string"))?;
-    content::check(member("prompt")?).map_err(error::invalid_params)?;
-    let mut rest = format!(r#"{{"prompt":{}"#, member("prompt")?);
-    if let Some(meta) = members
+    let blocks = member("prompt")?;
+    if !lenient {
+        content::check(blocks).map_err(error::invalid_params)?;
+    } else if !blocks.starts_with('[') {
+        return Err(error::invalid_params("`prompt` must be an array"));
+    }
+    let mut rest = format!(r#"{{"prompt":{blocks}"#);
+    if lenient {
+        let known = |name: &str| matches!(name, "sessionId" | "prompt");
+        let mut others: Vec<_> = members.iter().filter(|(name, _)| !known(name)).collect();
+        others.sort_unstable_by_key(|(name, _)| *name);
+        for (name, value) in others {
+            let name = serde_json::Value::from(name.as_ref());
+            rest.push_str(&format!(",{name}:{}", value.get()));
+        }
+    } else if let Some(meta) = members
         .get("_meta")
         .filter(|meta| meta.get().starts_with('{'))
     {

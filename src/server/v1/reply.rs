@@ -1,21 +1,22 @@
 //! Turns a responder of the SDK into a session's way back.
 
 use agent_client_protocol::Error;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use crate::record::json;
 use crate::server::error;
 use crate::session::busy::Busy;
 use crate::session::{Answer, Done, Reply};
-use crate::sys::SessionId;
+use crate::wire::Raws;
 
 use super::context::{Context, Responds};
 
-/// The way back to the client for a request to session `id`, which counts as `under_way` until it
+/// The way back to the client for a request to the session that it knows as `id`, which counts as `under_way` until it
 /// is answered. `done` is called then.
 pub(super) fn reply(
     context: &Context,
     under_way: &Busy,
-    id: &SessionId,
+    id: &str,
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
@@ -31,7 +32,7 @@ pub(super) fn reply(
             let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
             let passed = wire.answers.expect(&request);
             done();
-            let result = answer.map(|answer| encode(&id, &answer));
+            let result = answer.map(|answer| encode(&id, answer, &wire.raws));
             let result = result.map_err(|refusal| error::refused(&id, refusal));
             if let Err(error) = responder.respond_with_result(result) {
                 tracing::debug!(%error, "the connection ended before an answer");
@@ -50,11 +51,10 @@ pub(super) fn answer(responder: Responds, result: Result<Value, Error>) {
     }
 }
 
-fn encode(id: &str, answer: &Answer) -> Value {
+fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
     match answer.done {
-        Done::Created => json!({ "sessionId": id }),
-        Done::Loaded | Done::Resumed if answer.damage.is_empty() => json!({ "sessionId": id }),
-        Done::Loaded | Done::Resumed => {
+        Done::Created(extra) => opened(id, extra, Vec::new(), raws),
+        Done::Loaded(extra) | Done::Resumed(extra) => {
             let damage = answer.damage.iter().map(|damage| {
                 json!({
                     "line": damage.line,
@@ -63,10 +63,46 @@ fn encode(id: &str, answer: &Answer) -> Value {
                     "reason": damage.reason.to_string(),
                 })
             });
-            let damage: Vec<_> = damage.collect();
-            json!({ "sessionId": id, "_meta": { "rejoin": { "damage": damage } } })
+            opened(id, extra, damage.collect(), raws)
         }
-        Done::Stopped(reason) => json!({ "stopReason": reason.as_str() }),
+        Done::Stopped(ended) => raws.put(ended.result()),
+        Done::Served(result) => raws.put(result),
         Done::Closed | Done::Deleted => json!({}),
     }
+}
+
+/// The session's id, the engine's own members beside it, and what is to be known of the log.
+fn opened(id: &str, extra: Option<String>, damage: Vec<Value>, raws: &Raws) -> Value {
+    let mut result = Map::new();
+    result.insert("sessionId".to_owned(), id.into());
+    let mut notes = Map::new();
+    if !damage.is_empty() {
+        notes.insert("damage".to_owned(), damage.into());
+    }
+    let mut meta = Map::new();
+    for (name, value) in extra.iter().flat_map(|extra| json::text_members(extra)) {
+        match name.as_str() {
+            "sessionId" => {}
+            "_meta" => {
+                for (name, value) in json::text_members(value) {
+                    if name == "rejoin" {
+                        let own = json::text_members(value).into_iter();
+                        notes.extend(own.map(|(name, value)| (name, raws.put(value.to_owned()))));
+                    } else {
+                        meta.insert(name, raws.put(value.to_owned()));
+                    }
+                }
+            }
+            _ => {
+                result.insert(name, raws.put(value.to_owned()));
+            }
+        }
+    }
+    if !notes.is_empty() {
+        meta.insert("rejoin".to_owned(), notes.into());
+    }
+    if !meta.is_empty() {
+        result.insert("_meta".to_owned(), meta.into());
+    }
+    result.into()
 }

@@ -1,22 +1,13 @@
 //! `session/resume`: goes on with a session without replaying it.
 
-use crate::session::Request;
-
 use super::context::{Context, Responds};
+use super::open::{How, open};
 use super::place::{Servers, existing};
-use super::reply::{answer, reply};
+use super::reply::answer;
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    let (id, place) = match existing(params, Servers::Optional) {
-        Ok(decoded) => decoded,
-        Err(error) => return answer(responder, Err(error)),
-    };
-    let reply = reply(
-        context,
-        context.registry().requests(),
-        &id,
-        responder,
-        || (),
-    );
-    context.registry().send(&id, Request::Resume(reply, place));
+    match existing(params, Servers::Optional, context.relay().is_some()) {
+        Ok(wanted) => open(context, wanted, How::Resume, responder),
+        Err(error) => answer(responder, Err(error)),
+    }
 }

@@ -1,0 +1,99 @@
+//! What a session is asked for.
+
+use tokio::sync::oneshot;
+
+use crate::engine::outlet::Cancel;
+use crate::engine::{Attached, Block, Ended, EngineError, Wanted};
+use crate::wire::Outcome;
+
+use super::outcome::Refusal;
+
+/// What a client asks of a session. `R` is what its answer is sent with.
+#[derive(Debug)]
+pub enum Request<R> {
+    /// Make the session, which has just been given its id.
+    New(R, Wanted),
+    /// Make the session out of one that the engine's agent has.
+    Import {
+        /// Where the answer goes.
+        reply: R,
+        /// How the client wants it.
+        wanted: Wanted,
+        /// Whether to replay it.
+        replay: bool,
+    },
+    /// Replay the history, then go on like this.
+    Load(R, Wanted),
+    /// Go on like this without a replay.
+    Resume(R, Wanted),
+    /// Answer a prompt.
+    Prompt {
+        /// Where the stop reason goes.
+        reply: R,
+        /// The id of the user's message.
+        message_id: String,
+        /// The prompt's parameters without the session's id.
+        params: String,
+    },
+    /// Serve a request that only the engine knows.
+    Call {
+        /// Where the result goes.
+        reply: R,
+        /// The method's name.
+        method: String,
+        /// The request's parameters.
+        params: String,
+    },
+    /// Hand a notification to the engine.
+    Notify {
+        /// The method's name.
+        method: String,
+        /// The notification's parameters.
+        params: String,
+    },
+    /// End the running turn.
+    Cancel,
+    /// Release the session.
+    Close(R),
+    /// Move the session to the trash.
+    Delete(R),
+}
+
+/// A request of the engine that is to be put to the client.
+#[derive(Debug)]
+pub struct Asking {
+    /// Its id in the log.
+    pub id: String,
+    /// The method's name.
+    pub method: String,
+    /// The parameters as the client is to see them.
+    pub params: String,
+    /// Whether it is part of the conversation.
+    pub logged: bool,
+    /// Told when the engine no longer wants the answer.
+    pub cancel: Cancel,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Outcome>,
+}
+
+/// A request of the engine that the client has answered.
+#[derive(Debug)]
+pub struct Answered {
+    /// Its id in the log.
+    pub id: String,
+    /// Whether it is part of the conversation.
+    pub logged: bool,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Outcome>,
+    /// The answer.
+    pub outcome: Outcome,
+}
+
+/// What an engine made of being attached.
+pub type AttachResult = Result<Attached, Refusal>;
+
+/// What an engine made of a prompt.
+pub type TurnResult = Result<Ended, EngineError>;
+
+/// Updates as they are logged and sent, in one piece.
+pub type Updates = std::sync::Arc<Block>;

@@ -1,0 +1,108 @@
+//! Results that are JSON text, on their way through the SDK, which takes only trees of values.
+//!
+//! A handler hands in a small value in the text's place; the sink puts the text back. So what an
+//! agent answered reaches the client to the byte.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+/// The member by which a value that stands for a text is known.
+const MARK: &str = "_rejoinText";
+
+/// Texts that wait to be sent.
+#[derive(Debug, Default)]
+pub struct Raws {
+    texts: Mutex<(u64, HashMap<u64, String>)>,
+    /// How many there are, so that nothing is searched while there are none.
+    count: AtomicUsize,
+}
+
+impl Raws {
+    /// A value that is sent as this JSON text, wherever it stands in a response.
+    pub fn put(&self, text: String) -> Value {
+        let mut texts = self.lock();
+        texts.0 += 1;
+        let ticket = texts.0;
+        texts.1.insert(ticket, text);
+        self.count.store(texts.1.len(), Ordering::Release);
+        json!({ MARK: ticket })
+    }
+
+    /// Puts the texts into a line in which values stand for them.
+    pub fn restore(&self, line: String) -> String {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return line;
+        }
+        let open = format!("{{\"{MARK}\":");
+        let mut out = String::new();
+        let mut rest = line.as_str();
+        while let Some(at) = rest.find(&open) {
+            let behind = &rest[at + open.len()..];
+            let end = behind.find('}').unwrap_or(behind.len());
+            let text = behind[..end]
+                .parse()
+                .ok()
+                .and_then(|ticket| self.take(ticket));
+            let Some(text) = text else {
+                out.push_str(&rest[..at + open.len()]);
+                rest = behind;
+                continue;
+            };
+            out.push_str(&rest[..at]);
+            out.push_str(&text);
+            rest = &behind[end + 1..];
+        }
+        if out.is_empty() {
+            return line;
+        }
+        out.push_str(rest);
+        out
+    }
+
+    fn take(&self, ticket: u64) -> Option<String> {
+        let mut texts = self.lock();
+        let text = texts.1.remove(&ticket);
+        self.count.store(texts.1.len(), Ordering::Release);
+        text
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, String>)> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_back_to_the_byte_and_once() {
+        let raws = Raws::default();
+        let first = raws.put(r#"{"n":1e400, "_rejoinText":2}"#.to_owned());
+        let second = raws.put("[ ]".to_owned());
+        let line = json!({ "id": 1, "result": first, "x": { "data": second } }).to_string();
+        let restored = raws.restore(line.clone());
+        assert_eq!(
+            restored,
+            r#"{"id":1,"result":{"n":1e400, "_rejoinText":2},"x":{"data":[ ]}}"#
+        );
+        assert_eq!(raws.restore(line.clone()), line);
+    }
+
+    #[test]
+    fn what_only_looks_like_one_stays() {
+        let raws = Raws::default();
+        let kept = raws.put("1".to_owned());
+        for line in [
+            r#"{"_rejoinText":77}"#,
+            r#"{"_rejoinText":"1"}"#,
+            r#"{"_rejoinText":"#,
+        ] {
+            assert_eq!(raws.restore(line.to_owned()), line);
+        }
+        assert_eq!(raws.restore(kept.to_string()), "1");
+    }
+}
