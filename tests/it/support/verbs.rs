@@ -9,7 +9,8 @@ pub(super) fn action(line: &str) -> Result<Action, String> {
     Ok(match word {
         "->" => {
             let rest = rest.trim_start();
-            Json::parse(rest).map_err(|error| format!("not JSON: {error}"))?;
+            let filled = with_numbers(rest);
+            Json::parse(&filled).map_err(|error| format!("not JSON: {error}"))?;
             let bytes = [with_version(rest).as_bytes(), b"\n"].concat();
             Action::Send { bytes, times: 1 }
         }
@@ -44,6 +45,19 @@ fn expect(order: Order, json: &str) -> Result<Action, String> {
     let pattern = Json::parse(json).map_err(|error| format!("not JSON: {error}"))?;
     let pattern = Pattern::Json(pattern);
     Ok(Action::Expect { order, pattern })
+}
+
+/// A message with a number in the place of each name that stands for one: `"id":<ask:0>`.
+fn with_numbers(json: &str) -> String {
+    let mut parts = json.split(":<");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('>') {
+            Some((name, rest)) if name.contains(':') => filled.extend([":0", rest]),
+            _ => filled.extend([":<", part]),
+        }
+    }
+    filled
 }
 
 /// A message with the member that each one has to have.
@@ -193,6 +207,7 @@ mod tests {
             action(r#"-> {"id":1.0}"#),
             send(b"{\"jsonrpc\":\"2.0\",\"id\":1.0}\n", 1)
         );
+        assert!(action(r#"-> {"id":<ask:0>,"n":":<"}"#).is_ok());
         assert_eq!(action("->*3 {}"), send(b"{\"jsonrpc\":\"2.0\"}\n", 3));
         assert_eq!(action(r"->raw a\xff\n"), send(b"a\xff\\n\n", 1));
         assert_eq!(action("->part {"), send(b"{", 1));
