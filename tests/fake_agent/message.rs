@@ -57,3 +57,20 @@ pub(crate) fn chunk(kind: &str, message: Option<&str>, content: &str) -> String 
 pub(crate) fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, quoted(text))
 }
+
+/// The blocks of a prompt, given as its JSON array: the text of each as it came, and what it says
+/// if it is a text.
+pub(crate) fn blocks(prompt: &str) -> Vec<(&str, Option<String>)> {
+    #[derive(Deserialize)]
+    struct Text {
+        text: Option<String>,
+    }
+    let blocks: Vec<&RawValue> = serde_json::from_str(prompt).unwrap_or_default();
+    let blocks = blocks.into_iter().map(RawValue::get);
+    let text = |block| {
+        serde_json::from_str(block)
+            .ok()
+            .and_then(|block: Text| block.text)
+    };
+    blocks.map(|block| (block, text(block))).collect()
+}

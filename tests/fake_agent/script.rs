@@ -1,6 +1,6 @@
 //! Reads a prompt as a script: one step a line, or between ` ; `.
 
-use serde_json::Value;
+use crate::message::blocks;
 
 /// Every word that a step can begin with.
 const VERBS: [&str; 43] = [
@@ -60,9 +60,8 @@ pub(crate) struct Step {
 /// before it, such as what was said in an earlier life, is no script. A text that does not begin
 /// with a verb is answered with itself.
 pub(crate) fn steps(prompt: &str) -> Vec<Step> {
-    let blocks: Vec<Value> = serde_json::from_str(prompt).unwrap_or_default();
-    let mut texts = blocks.iter().filter_map(|block| block["text"].as_str());
-    let text = texts.next_back().unwrap_or_default();
+    let texts = blocks(prompt).into_iter().filter_map(|(_, text)| text);
+    let text = texts.last().unwrap_or_default();
     let first = text.split([' ', '\n']).next().unwrap_or_default();
     if !VERBS.contains(&first) {
         return vec![step(&format!("say You said: {text}"))];

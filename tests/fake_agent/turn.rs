@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::flood;
 use crate::harm;
 use crate::link::{Begun, Refusal};
-use crate::message::{chunk, quoted, text_block};
+use crate::message::{blocks, chunk, quoted, text_block};
 use crate::script::{Step, steps};
 use crate::serve::{Agent, By, Cancel};
 
@@ -77,10 +77,10 @@ impl<'a> Turn<'a> {
 
     /// Takes note of what the user said, and shows it if the agent is of those that do.
     fn hear(&mut self) {
-        let blocks: Vec<Value> = serde_json::from_str(&self.prompt).unwrap_or_default();
+        let prompt = self.prompt.clone();
         let message = self.message.clone();
-        for block in blocks {
-            let update = chunk("user_message_chunk", message.as_deref(), &block.to_string());
+        for (block, _) in blocks(&prompt) {
+            let update = chunk("user_message_chunk", message.as_deref(), block);
             if self.agent.options.echo_user {
                 self.agent.link.update(self.session, &update);
             }

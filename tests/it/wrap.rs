@@ -99,8 +99,9 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         that_nobody_knows_are_not_found,
     ],
     adoption: [
-        another_agent_does_not_take_over_unasked,
-        another_agent_takes_over_if_told_so,
+        a_session_of_the_built_in_engine_goes_on_with_an_agent,
+        an_agent_of_the_same_name_may_be_told_too,
+        another_agent_is_told_what_was_said,
     ],
 }
 
