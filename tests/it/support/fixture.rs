@@ -128,8 +128,8 @@ pub(crate) enum Check {
 pub(crate) enum Saw {
     /// It received these lines, in this order, perhaps among others.
     Lines(Vec<Json>),
-    /// It never received this method.
-    Never(String),
+    /// It received this method so often.
+    Calls(String, usize),
     /// It was started so often.
     Starts(usize),
     /// Nothing of it is left.

@@ -144,7 +144,11 @@ fn check(rest: &str) -> Result<Check, String> {
         "nowhere" => Check::Nowhere(rest.to_owned()),
         "agent" => Check::Agent(match rest.split_once(' ').unwrap_or((rest, "")) {
             ("saw", "") => Saw::Lines(Vec::new()),
-            ("never", method) if !method.is_empty() => Saw::Never(method.to_owned()),
+            ("never", method) if !method.is_empty() => Saw::Calls(method.to_owned(), 0),
+            ("calls", rest) => {
+                let (count, method) = rest.split_once(' ').ok_or("a number and a method")?;
+                Saw::Calls(method.to_owned(), number(count)?)
+            }
             ("starts", count) => Saw::Starts(number(count)?),
             ("gone", "") => Saw::Gone,
             _ => return Err(format!("`== agent {rest}` is no check")),

@@ -87,12 +87,12 @@ impl Wrapped {
     pub(crate) fn check(&self, saw: &Saw, names: &mut Names) -> Result<(), String> {
         match saw {
             Saw::Lines(expected) => until(|| self.saw(expected, names)),
-            Saw::Never(method) => {
+            Saw::Calls(method, count) => {
                 let lines = self.lines();
                 let is = |line: &&Json| line.get("method").and_then(Json::text) == Some(method);
-                match lines.iter().find(is) {
-                    Some(line) => Err(format!("it did: {line}")),
-                    None => Ok(()),
+                match lines.iter().filter(is).count() {
+                    calls if calls == *count => Ok(()),
+                    calls => Err(format!("{calls} of them")),
                 }
             }
             Saw::Starts(count) => match self.processes("started").len() {
