@@ -55,6 +55,7 @@ impl Filled {
         let header = Header {
             format: FORMAT,
             session_id: id.to_string(),
+            known_as: None,
             place: Place {
                 cwd: "/w".to_owned(),
                 additional_directories: Vec::new(),

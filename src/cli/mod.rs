@@ -10,6 +10,7 @@ pub mod printable;
 pub mod serve;
 pub mod sessions;
 pub mod store;
+pub mod wrap;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -43,6 +44,8 @@ struct Cli {
 enum Command {
     /// Serve an ACP client on stdin and stdout. The default when stdin is not a terminal.
     Serve(serve::Args),
+    /// Serve an ACP client with another ACP agent, whose conversations are kept from then on.
+    Wrap(wrap::Args),
     /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
     Demo(demo::Args),
     /// List, show, delete, restore and check the sessions that are kept.
@@ -72,6 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         )
         .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
+        Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
         None if is_piped() => serve::run(&cli.global, &cli.serve),

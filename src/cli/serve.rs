@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::Engine;
 use crate::engine::local::LocalEngine;
 use crate::server::{self, Options};
 use crate::session::ReplayPolicy;
@@ -63,6 +64,11 @@ impl Default for Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    with(global, args, Arc::new(LocalEngine::new()))
+}
+
+/// Serves the client on stdin and stdout with this engine.
+pub(super) fn with(global: &Global, args: &Args, engine: Arc<dyn Engine>) -> Result<(), Failure> {
     let options = Options {
         store: if args.no_persist {
             None
@@ -86,7 +92,6 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         .map_err(cannot_start)?;
     let input = stdio::input().map_err(cannot_start)?;
     let output = stdio::output().map_err(cannot_start)?;
-    let engine = Arc::new(LocalEngine::new());
     let result = runtime.block_on(async {
         let stop = stop_signal().map_err(cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)

@@ -4,17 +4,19 @@
 //! puts into the outlet is written to the session's log and then sent to the client, in that
 //! order and byte for byte.
 
+pub mod doing;
 pub mod error;
 pub mod history;
 pub mod local;
 pub mod outlet;
 pub mod prompt;
 pub mod relay;
+pub mod wrapped;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
+pub use doing::Doing;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, Outlet, Question, Said};
@@ -23,9 +25,6 @@ pub use relay::Relay;
 
 use crate::record::header::{Party, Place};
 use crate::sys::{Ids, SessionId};
-
-/// Something that is being done.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something that can hold conversations.
 pub trait Engine: Send + Sync + fmt::Debug {
@@ -96,8 +95,14 @@ pub trait Conversation: Send + Sync {
 
     /// Serves a request of the client that is about this session and that we know nothing of.
     /// `params` is the request's parameters as the client wrote them; the result is JSON text.
-    fn call(&self, method: &str, params: String) -> Doing<'static, Result<Called, EngineError>> {
-        drop(params);
+    /// When `cancelled` resolves, the client no longer wants it.
+    fn call(
+        &self,
+        method: &str,
+        params: String,
+        cancelled: Doing<'static, ()>,
+    ) -> Doing<'static, Result<Called, EngineError>> {
+        drop((params, cancelled));
         let error = EngineError::unknown_method(method);
         Box::pin(async move { Err(error) })
     }

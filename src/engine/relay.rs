@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::wire::Wire;
 
-use super::Doing;
+use super::doing::Doing;
 use super::error::EngineError;
 
 /// An agent that this one stands in front of.

@@ -12,11 +12,6 @@ pub enum Kind {
     /// The same for a notification with more members than `sessionId` and `update`: its
     /// parameters without the session's id, verbatim.
     UpdateParams,
-    /// An update that the client was sent and that is no history: the user's own words coming back,
-    /// a notice.
-    Transient,
-    /// An update that only replays send: what a terminal of the client showed, as text.
-    Output,
     /// The end of a turn: stop reason, error or interruption.
     End,
     /// A request for permission that was put to the client.
@@ -29,6 +24,11 @@ pub enum Kind {
     Reopen,
     /// The wrapped agent's own id for this session.
     Inner,
+    /// An update that the client was sent and that is no history: the user's own words coming
+    /// back, a notice.
+    Transient,
+    /// An update that only replays send: what a terminal of the client showed, as text.
+    Output,
     /// A kind of a later version: kept, reported and otherwise left alone.
     Unknown,
 }
@@ -39,14 +39,14 @@ impl Kind {
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
         (Self::UpdateParams, "update_params"),
-        (Self::Transient, "transient"),
-        (Self::Output, "output"),
         (Self::End, "end"),
         (Self::Ask, "ask"),
         (Self::Answer, "answer"),
         (Self::Info, "info"),
         (Self::Reopen, "reopen"),
         (Self::Inner, "inner"),
+        (Self::Transient, "transient"),
+        (Self::Output, "output"),
     ];
 
     /// The kind's name in the log.

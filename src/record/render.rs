@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::transcript::{Entry, Role, Transcript};
+use super::transcript::{Entry, Role, SESSION_INFO, Transcript};
 
 impl Transcript {
     /// The conversation as plain text: one paragraph for each entry, in order.
@@ -10,6 +10,49 @@ impl Transcript {
         let paragraphs: Vec<_> = self.entries.iter().map(entry).collect();
         paragraphs.join("\n\n")
     }
+
+    /// How things are now, as plain text: one line for each snapshot that says something. Empty if
+    /// there is none.
+    pub fn state_text(&self) -> String {
+        let lines = self.state.iter().filter_map(|(name, snapshot)| {
+            let value = |key| snapshot.get(key).map(plain);
+            match name.as_str() {
+                "available_commands_update" => {
+                    let commands = snapshot.get("availableCommands")?.as_array()?.iter();
+                    let names: Vec<_> = commands
+                        .filter_map(|command| Some(format!("/{}", command.get("name")?.as_str()?)))
+                        .collect();
+                    (!names.is_empty()).then(|| format!("commands: {}", names.join(", ")))
+                }
+                "config_option_update" => {
+                    let options = snapshot.get("configOptions")?.as_array()?.iter();
+                    let values: Vec<_> = options
+                        .filter_map(|option| {
+                            let id = option.get("id")?.as_str()?;
+                            Some(format!("{id} = {}", plain(option.get("currentValue")?)))
+                        })
+                        .collect();
+                    (!values.is_empty()).then(|| format!("options: {}", values.join(", ")))
+                }
+                "current_mode_update" => Some(format!("mode: {}", value("currentModeId")?)),
+                "usage_update" => Some(format!(
+                    "usage: {} of {} tokens",
+                    value("used")?,
+                    value("size")?
+                )),
+                SESSION_INFO => Some(format!("title: {}", snapshot.get("title")?.as_str()?)),
+                other => Some(format!("[{other}]")),
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A value as people write it: text without its quotes.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn entry(entry: &Entry) -> String {

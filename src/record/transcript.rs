@@ -11,14 +11,18 @@ use serde_json::{Map, Value};
 
 use super::{Kind, Record, json};
 
-/// Updates that say how things are now. Only the last of each counts, and none is history.
+/// Updates that say how things are now. Only the last of each counts, and none is history. In the
+/// order in which replays send them.
 pub const SNAPSHOTS: [&str; 5] = [
     "available_commands_update",
-    "config_option_update",
     "current_mode_update",
-    "session_info_update",
+    "config_option_update",
     "usage_update",
+    SESSION_INFO,
 ];
+
+/// The snapshot that may leave out what has not changed: a member that is absent stays as it was.
+pub const SESSION_INFO: &str = "session_info_update";
 
 /// A conversation as it stands after a number of updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -95,12 +99,14 @@ impl Role {
 }
 
 impl Transcript {
-    /// Takes one record of a log. Kinds that are neither prompt nor update change nothing.
+    /// Takes one record of a log. Kinds that are neither prompt nor update change nothing, except
+    /// that an `info` may be a snapshot.
     pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
             Kind::Prompt => self.user_prompt(record.id, record.payload),
-            Kind::Update => self.update(record.payload),
+            Kind::Update | Kind::Output => self.update(record.payload),
             Kind::UpdateParams => self.params(record.payload),
+            Kind::Info => self.info(record.payload),
             _ => {}
         }
     }
@@ -153,6 +159,33 @@ impl Transcript {
         }
     }
 
+    /// Takes the payload of an `info` record: a snapshot, the parameters of a notification with
+    /// one, or something of our own, which is no part of the conversation.
+    fn info(&mut self, payload: &str) {
+        let Some(Value::Object(mut members)) = json::tree(payload) else {
+            return;
+        };
+        if !members.contains_key("sessionUpdate") {
+            match members.remove("update") {
+                Some(Value::Object(update)) => members = update,
+                _ => return,
+            }
+        }
+        if let Some(Value::String(name)) = members.get("sessionUpdate") {
+            let name = name.clone();
+            self.snapshot(&name, members);
+        }
+    }
+
+    fn snapshot(&mut self, name: &str, members: Map<String, Value>) {
+        match self.state.get_mut(name) {
+            Some(Value::Object(before)) if name == SESSION_INFO => before.extend(members),
+            _ => {
+                self.state.insert(name.to_owned(), Value::Object(members));
+            }
+        }
+    }
+
     fn take(&mut self, update: Value) {
         let name = update.get("sessionUpdate").and_then(Value::as_str);
         let name = name.unwrap_or_default().to_owned();
@@ -183,13 +216,14 @@ impl Transcript {
                 return Err(Value::Object(members));
             };
             let id = id.clone();
-            members.retain(|key, _| key != "sessionUpdate");
+            let begins = name == "tool_call" && !self.calls.contains_key(&id);
+            members.retain(|key, value| key != "sessionUpdate" && (begins || says(key, value)));
             self.tool_call(id, members);
         } else if name == "plan" {
             members.retain(|key, _| key != "sessionUpdate");
             self.entries.push(Entry::Plan { plan: members });
         } else if SNAPSHOTS.contains(&name) {
-            self.state.insert(name.to_owned(), Value::Object(members));
+            self.snapshot(name, members);
         } else if name != "notice" {
             // A notice is an event that passes; the protocol keeps it out of the history.
             return Err(Value::Object(members));
@@ -227,25 +261,26 @@ impl Transcript {
     }
 
     /// Begins a tool call, or applies an update to one: a field that is given replaces the one
-    /// before, collections as a whole. `null` leaves a field alone, except for raw input and
-    /// output, of which it is a value.
+    /// before, collections as a whole.
     fn tool_call(&mut self, new: String, fields: Map<String, Value>) {
         let place = self
             .calls
             .get(&new)
             .and_then(|at| self.entries.get_mut(*at));
         if let Some(Entry::ToolCall { call, .. }) = place {
-            for (key, value) in fields {
-                if !value.is_null() || key == "rawInput" || key == "rawOutput" {
-                    call.insert(key, value);
-                }
-            }
+            call.extend(fields);
         } else {
             let call = fields;
             self.calls.insert(new.clone(), self.entries.len());
             self.entries.push(Entry::ToolCall { id: new, call });
         }
     }
+}
+
+/// Whether a member of a tool call's update says anything: `null` leaves a field alone, except for
+/// raw input and output, of which it is a value.
+fn says(key: &str, value: &Value) -> bool {
+    !value.is_null() || key == "rawInput" || key == "rawOutput"
 }
 
 /// Appends the text of `block` to the last block if nothing else tells them apart; gives the

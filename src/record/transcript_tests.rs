@@ -227,3 +227,68 @@ fn other_lines_and_broken_ones_change_nothing_or_are_kept_as_text() {
     );
     assert_eq!(odd.text(), "agent: \u{fffd}");
 }
+
+#[test]
+fn records_beside_prompts_and_updates_fold_too() {
+    let mut transcript = Transcript::default();
+    for (kind, payload) in [
+        (
+            Kind::Update,
+            r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run","content":[{"type":"terminal","terminalId":"x"}]}"#,
+        ),
+        (
+            Kind::Output,
+            r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"content","content":{"type":"text","text":"done"}}]}"#,
+        ),
+        (
+            Kind::Transient,
+            r#"{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"again"}}"#,
+        ),
+        (
+            Kind::Info,
+            r#"{"sessionUpdate":"session_info_update","title":"T","updatedAt":"x"}"#,
+        ),
+        (
+            Kind::Info,
+            r#"{"_meta":{},"update":{"sessionUpdate":"session_info_update","updatedAt":null}}"#,
+        ),
+        (
+            Kind::Info,
+            r#"{"sessionUpdate":"current_mode_update","currentModeId":"ask"}"#,
+        ),
+        (
+            Kind::Info,
+            r#"{"sessionUpdate":"usage_update","used":5,"size":100}"#,
+        ),
+        (
+            Kind::Info,
+            r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"a"},{"name":"b"},7]}"#,
+        ),
+        (
+            Kind::Info,
+            r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"model","currentValue":"m"},{"id":"fast","currentValue":true},{}]}"#,
+        ),
+        (Kind::Info, r#"{"title":"ours"}"#),
+        (Kind::Info, "7"),
+        (Kind::Ask, r#"{"sessionUpdate":"plan"}"#),
+    ] {
+        transcript.record(&Record {
+            seq: 0,
+            at: "",
+            kind,
+            id: None,
+            payload,
+        });
+    }
+    assert_eq!(transcript.text(), "tool: Run (pending)\ndone");
+    let info = &transcript.state[SESSION_INFO];
+    assert_eq!(
+        (&info["title"], &info["updatedAt"]),
+        (&json!("T"), &json!(null))
+    );
+    assert_eq!(
+        transcript.state_text(),
+        "commands: /a, /b\noptions: model = m, fast = true\nmode: ask\ntitle: T\n\
+         usage: 5 of 100 tokens"
+    );
+}

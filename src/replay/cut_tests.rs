@@ -186,7 +186,7 @@ fn what_cannot_be_reduced_is_mentioned() {
     let id = "t".repeat(40_000);
     let update = cut(
         Kind::Update,
-        &json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}),
+        &json!({"sessionUpdate": "tool_call", "toolCallId": id, "status": "failed"}),
     );
     assert_eq!(update["sessionUpdate"], "agent_message_chunk");
     assert!(

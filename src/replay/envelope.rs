@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::record::{Kind, json};
+use crate::record::json;
 
 const HEAD: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":";
@@ -28,28 +28,6 @@ pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
         open_params(session_id, out);
         out.extend_from_slice(&params.as_bytes()[inner]);
         out.extend_from_slice(TAIL);
-    }
-}
-
-/// The same for a record of any kind; kinds that the client is never sent live give no line.
-pub fn live_record(session_id: &str, kind: Kind, payload: &str, out: &mut Vec<u8>) {
-    let whole = match kind {
-        Kind::Update => true,
-        Kind::UpdateParams => false,
-        Kind::Info | Kind::Transient => {
-            let has = |name| json::member(payload.as_bytes(), 0, name).is_some();
-            let whole = has("sessionUpdate");
-            if !whole && !has("update") {
-                return;
-            }
-            whole
-        }
-        _ => return,
-    };
-    if whole {
-        live_line(session_id, payload, out);
-    } else {
-        live_params_line(session_id, payload, out);
     }
 }
 

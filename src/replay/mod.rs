@@ -4,10 +4,15 @@
 //! message. Payloads are spliced into an envelope as they are; text is joined and parted while it
 //! is still escaped. What each step may change is told in its file: `envelope` adds our note,
 //! `merge` joins text chunks, `split` parts long ones, `terminal` removes terminals that are gone,
-//! `orphan` makes calls of updates that lost theirs, `cut` shortens what else is too long for a
-//! line.
+//! `orphan` makes calls of updates that have none, `cut` shortens what else is too long for a line.
+//! `snapshots` has what is held back to the end.
 
 mod envelope;
+mod live;
+mod topic;
+mod ids;
+mod calls;
+mod snapshots;
 mod merge;
 mod orphan;
 mod split;
@@ -16,17 +21,20 @@ mod cut;
 mod spots;
 mod stub;
 
-use std::collections::HashSet;
+pub use envelope::{live_line, live_params_line};
+pub use live::live_record_line;
 
-pub use envelope::{live_line, live_params_line, live_record};
-
+use crate::record::transcript::SNAPSHOTS;
 use crate::record::{Kind, Record, json};
 
+use calls::{Calls, Fate};
 use cut::Oversize;
 use envelope::{Envelope, Line};
+use live::Snapshot;
 use merge::{Limits, Pending};
-use orphan::Orphans;
+use snapshots::Snapshots;
 use terminal::Terminals;
+use topic::Topic;
 
 /// What stands beside a text and is longer than this is not repeated with each small part of it.
 const REPEATED: usize = 64 * 1024;
@@ -44,8 +52,6 @@ pub struct Options {
     pub message_limit: usize,
     /// How many turns to leave out at the beginning, with what came before the first one.
     pub skip_turns: u64,
-    /// Whether records may be missing, so that a tool call may have lost its beginning.
-    pub damaged: bool,
 }
 
 impl Default for Options {
@@ -55,7 +61,6 @@ impl Default for Options {
             text_limit: 1024 * 1024,
             message_limit: 16 * 1024 * 1024,
             skip_turns: 0,
-            damaged: false,
         }
     }
 }
@@ -70,13 +75,12 @@ pub struct Replay {
     turn: u64,
     pending: Pending,
     terminals: Terminals,
-    /// Only if the log is damaged, since it grows with the calls.
-    orphans: Option<Orphans>,
-    /// Tool calls that were replayed, escaped; kept only if turns are left out.
-    calls: HashSet<Vec<u8>>,
+    calls: Calls,
+    snapshots: Snapshots,
     scratch: Vec<u8>,
+    /// Where the line of a snapshot is made; empty.
+    held: Vec<u8>,
     cut: u64,
-    snapshots: Vec<String>,
 }
 
 impl Replay {
@@ -92,11 +96,11 @@ impl Replay {
             turn: 0,
             pending: Pending::default(),
             terminals: Terminals::new(),
-            orphans: options.damaged.then(Orphans::new),
-            calls: HashSet::new(),
+            calls: Calls::default(),
+            snapshots: Snapshots::default(),
             scratch: Vec::new(),
+            held: Vec::new(),
             cut: 0,
-            snapshots: Vec::new(),
         }
     }
 
@@ -105,15 +109,14 @@ impl Replay {
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
         match record.kind {
-            Kind::Update => self.update(record.at, payload, out),
+            Kind::Update | Kind::Output => self.update(record.at, payload, out),
             Kind::UpdateParams => {
                 self.pending.flush(out);
-                let update = json::member(payload, 0, "update").map(|range| &payload[range]);
-                if update.is_some_and(|update| self.is_shown(update))
-                    && let Some(line) = self.envelope.params(record.at, payload, out)
-                {
-                    self.settle(line, record.at, out);
-                }
+                self.params(record.at, payload, out);
+            }
+            Kind::Info => {
+                self.pending.flush(out);
+                self.info(record.at, payload);
             }
             Kind::Prompt => {
                 self.pending.flush(out);
@@ -127,31 +130,18 @@ impl Replay {
         }
     }
 
-    /// From now on, takes updates whose tool call is not known for the call itself: records may
-    /// be missing. True if that is news; then what came before is to be [`recall`](Self::recall)ed.
-    pub fn mind_damage(&mut self) -> bool {
-        let news = self.orphans.is_none();
-        self.orphans.get_or_insert_with(Orphans::new);
-        news
+    /// Takes a snapshot that is not in the log: `update` is the JSON of the update object, on one
+    /// line, and `at` when it was taken, in the form of [`Record::at`]. It counts as the last of
+    /// its kind so far. What is no snapshot is ignored.
+    pub fn snapshot(&mut self, at: &str, update: &str) {
+        self.info(at, update.as_bytes());
     }
 
-    /// Takes note of the tool calls in a record that was replayed before damage was minded.
-    pub fn recall(&mut self, record: &Record<'_>) {
-        let payload = record.payload.as_bytes();
-        let update = match record.kind {
-            Kind::Update => Some(payload),
-            Kind::UpdateParams => json::member(payload, 0, "update").map(|range| &payload[range]),
-            _ => None,
-        };
-        if let (Some(update), Some(orphans)) = (update, &mut self.orphans) {
-            orphans.adopt(update, &mut self.scratch);
-            self.scratch.clear();
-        }
-    }
-
-    /// Ends the replay: appends what was held back to be joined with more.
+    /// Ends the replay: appends what was held back to be joined with more, then the last snapshot
+    /// of each kind.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.pending.flush(out);
+        self.cut += self.snapshots.release(out);
     }
 
     /// How many messages were cut so far because they were too long for a line.
@@ -159,16 +149,13 @@ impl Replay {
         self.cut
     }
 
-    /// Takes an update that says how things are now; it is sent behind all others.
-    pub fn snapshot(&mut self, update: &str) {
-        self.snapshots.push(update.to_owned());
-    }
-
     fn update(&mut self, at: &str, update: &[u8], out: &mut Vec<u8>) {
         if self.pending.join_alike(update, self.limits) {
             return;
         }
-        if !self.is_shown(update) {
+        let topic = Topic::of(update);
+        let fate = self.fate(topic, at, update, None);
+        if fate == Fate::Hidden {
             return self.pending.flush(out);
         }
         if !self.options.exact
@@ -187,7 +174,80 @@ impl Replay {
         }
         self.pending.flush(out);
         let line = self.envelope.update(at, update, out);
-        self.settle(line, at, out);
+        self.settle(line, at, topic, fate, out);
+    }
+
+    fn params(&mut self, at: &str, params: &[u8], out: &mut Vec<u8>) {
+        let Some(update) = json::member(params, 0, "update") else {
+            return;
+        };
+        let update = &params[update];
+        let topic = Topic::of(update);
+        let fate = self.fate(topic, at, update, Some(params));
+        if fate != Fate::Hidden
+            && let Some(line) = self.envelope.params(at, params, out)
+        {
+            self.settle(line, at, topic, fate, out);
+        }
+    }
+
+    /// Says what becomes of an update in its place, and keeps what is held back. `params` is what
+    /// the update came in, if that has more members.
+    fn fate(&mut self, topic: Topic, at: &str, update: &[u8], params: Option<&[u8]>) -> Fate {
+        match topic {
+            Topic::Notice => Fate::Hidden,
+            Topic::Snapshot(kind) => {
+                self.hold(SNAPSHOTS[kind].as_bytes(), at, update, params);
+                Fate::Hidden
+            }
+            _ if self.is_skipping() => {
+                self.calls.hide(topic, update);
+                Fate::Hidden
+            }
+            _ => self.calls.show(topic, update),
+        }
+    }
+
+    /// Keeps the snapshot that an `info` record is, if it is one.
+    fn info(&mut self, at: &str, payload: &[u8]) {
+        let (update, params) = match Snapshot::of(payload) {
+            Some(Snapshot::Update) => (payload, None),
+            Some(Snapshot::Params) => match json::member(payload, 0, "update") {
+                Some(update) => (&payload[update], Some(payload)),
+                None => return,
+            },
+            None => return,
+        };
+        if let Some(name) = topic::name(update)
+            && matches!(Topic::of_name(&name), Topic::Snapshot(_) | Topic::Other)
+            && self.snapshots.takes(&name)
+        {
+            self.hold(&name, at, update, params);
+        }
+    }
+
+    /// Keeps a snapshot as the line that it will be sent as.
+    fn hold(&mut self, name: &[u8], at: &str, update: &[u8], params: Option<&[u8]>) {
+        let mut out = std::mem::take(&mut self.held);
+        let line = match params {
+            Some(params) => self.envelope.params(at, params, &mut out),
+            None => Some(self.envelope.update(at, update, &mut out)),
+        };
+        if let Some(mut line) = line {
+            self.scratch.clear();
+            if self
+                .snapshots
+                .complete(name, &out[line.update.clone()], &mut self.scratch)
+            {
+                put_instead(&mut self.scratch, &mut line, &mut out);
+            }
+            let cut = self.part_or_cut(&line, at, &mut out);
+            self.snapshots.hold(name, &out, cut);
+        }
+        if out.capacity() <= REPEATED {
+            out.clear();
+            self.held = out;
+        }
     }
 
     /// One chunk for each block of a prompt. What else the request had was not for the client.
@@ -219,7 +279,7 @@ impl Replay {
                 note_end,
                 update,
             };
-            self.settle(line, record.at, out);
+            self.settle(line, record.at, Topic::Chunk, Fate::Shown, out);
         }
     }
 
@@ -227,50 +287,31 @@ impl Replay {
         self.options.skip_turns > 0 && self.turn <= self.options.skip_turns
     }
 
-    /// Whether an update is replayed at all. If turns are left out, updates of tool calls that
-    /// were begun in them are left out, too: the client does not know those calls.
-    fn is_shown(&mut self, update: &[u8]) -> bool {
-        if self.options.skip_turns == 0 {
-            return true;
-        }
-        if self.is_skipping() {
-            return false;
-        }
-        let id = json::member(update, 0, "toolCallId").map(|range| &update[range]);
-        let name = json::member(update, 0, "sessionUpdate").map(|range| &update[range]);
-        match (name, id) {
-            (Some(b"\"tool_call\""), Some(id)) => {
-                self.calls.insert(id.to_vec());
-                true
-            }
-            (Some(b"\"tool_call_update\""), Some(id)) => self.calls.contains(id),
-            _ => true,
-        }
-    }
-
     /// Looks over the line just written, the last one in `out`, and writes it anew if it cannot
     /// be sent as it is.
-    fn settle(&mut self, mut line: Line, at: &str, out: &mut Vec<u8>) {
+    fn settle(&mut self, mut line: Line, at: &str, topic: Topic, fate: Fate, out: &mut Vec<u8>) {
         self.scratch.clear();
-        if let Some(orphans) = &mut self.orphans
-            && orphans.adopt(&out[line.update.clone()], &mut self.scratch)
+        if fate == Fate::Orphan && orphan::adopt(&out[line.update.clone()], &mut self.scratch) {
+            put_instead(&mut self.scratch, &mut line, out);
+        }
+        let is_call = matches!(topic, Topic::Call | Topic::CallUpdate);
+        if is_call
+            && self
+                .terminals
+                .replace(&out[line.update.clone()], &mut self.scratch)
         {
             put_instead(&mut self.scratch, &mut line, out);
         }
-        if self
-            .terminals
-            .replace(&out[line.update.clone()], &mut self.scratch)
-        {
-            put_instead(&mut self.scratch, &mut line, out);
-        }
-        let too_long = out.len() - line.start > self.limits.line;
-        let long_text = !self.options.exact && line.update.len() > self.limits.text;
-        if too_long || long_text {
-            self.part_or_cut(&line, at, out);
-        }
+        self.cut += u64::from(self.part_or_cut(&line, at, out));
     }
 
-    fn part_or_cut(&mut self, line: &Line, at: &str, out: &mut Vec<u8>) {
+    /// Makes several lines of one that is too long, or a shorter one; true if that lost something.
+    fn part_or_cut(&mut self, line: &Line, at: &str, out: &mut Vec<u8>) -> bool {
+        let too_long = out.len() - line.start > self.limits.line;
+        let long_text = !self.options.exact && line.update.len() > self.limits.text;
+        if !too_long && !long_text {
+            return false;
+        }
         let start = line.start;
         let update = line.update.start - start..line.update.end - start;
         let whole = &out[start..];
@@ -292,7 +333,10 @@ impl Replay {
                     out.extend_from_slice(behind);
                 }
             }
-        } else if whole.len() > self.limits.line {
+            return false;
+        }
+        let is_cut = whole.len() > self.limits.line;
+        if is_cut {
             self.scratch.clear();
             self.scratch.extend_from_slice(whole);
             out.truncate(start);
@@ -303,8 +347,8 @@ impl Replay {
                 at,
             };
             oversize.cut(&self.envelope, self.limits.line, out);
-            self.cut += 1;
         }
+        is_cut
     }
 
     /// How long the parts of a chunk's text may be, if what stands beside the text (`around`) can
@@ -337,5 +381,7 @@ fn put_instead(scratch: &mut Vec<u8>, line: &mut Line, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod held_tests;
 #[cfg(test)]
 mod properties;

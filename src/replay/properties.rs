@@ -1,5 +1,7 @@
 //! What must hold for the replay of any log.
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
 use super::tests::{Item, chunk, exact, folded, replay, text, update};
@@ -53,6 +55,22 @@ fn any_chunk() -> impl Strategy<Value = String> {
     })
 }
 
+/// A snapshot in each of the forms in which a log may have it.
+fn any_snapshot() -> impl Strategy<Value = Item> {
+    let name = prop::sample::select(&SNAPSHOTS[..]);
+    let member = prop::sample::select(&["title", "used", "_meta"][..]);
+    (name, member, words(), 0..4).prop_map(|(name, member, words, form)| {
+        let snapshot = format!(r#"{{"sessionUpdate":"{name}","{member}":"{words}"}}"#);
+        let params = format!(r#"{{"_meta":{{"a":1}},"update":{snapshot}}}"#);
+        match form {
+            0 => (Kind::Info, None, snapshot),
+            1 => (Kind::Info, None, params),
+            2 => (Kind::Update, None, snapshot),
+            _ => (Kind::UpdateParams, None, params),
+        }
+    })
+}
+
 fn any_item() -> impl Strategy<Value = Item> {
     let call = (prop::bool::ANY, 0..3, words()).prop_map(|(new, id, words)| {
         let kind = if new { "tool_call" } else { "tool_call_update" };
@@ -66,7 +84,29 @@ fn any_item() -> impl Strategy<Value = Item> {
     ];
     let blocks = prop::collection::vec(block, 0..3);
     let prompt = blocks.prop_map(|blocks| format!(r#"{{"prompt":[{}]}}"#, blocks.join(",")));
-    let silent = prop::sample::select(&[Kind::End, Kind::Unknown, Kind::Info][..]);
+    let silent = prop::sample::select(
+        &[
+            Kind::End,
+            Kind::Unknown,
+            Kind::Info,
+            Kind::Inner,
+            Kind::Ask,
+            Kind::Answer,
+        ][..],
+    );
+    let notice = (prop::bool::ANY, words()).prop_map(|(transient, words)| {
+        let kind = if transient {
+            Kind::Transient
+        } else {
+            Kind::Update
+        };
+        let notice = format!(r#"{{"sessionUpdate":"notice","title":"{words}"}}"#);
+        (kind, None, notice)
+    });
+    let output = (0..3, words()).prop_map(|(id, words)| {
+        let output = format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":"{id}","title":"{words}","content":[]}}"#);
+        (Kind::Output, None, output)
+    });
     prop_oneof![
         8 => any_chunk().prop_map(|chunk| update(&chunk)),
         1 => any_chunk().prop_map(|chunk| {
@@ -77,7 +117,27 @@ fn any_item() -> impl Strategy<Value = Item> {
         1 => words().prop_map(|words| update(&format!(r#"{{"sessionUpdate":"moon","x":"{words}"}}"#))),
         2 => (prompt, prop::sample::select(&["u1", "u2"][..])).prop_map(|(prompt, id)| (Kind::Prompt, Some(id), prompt)),
         1 => silent.prop_map(|kind| (kind, None, "{}".to_owned())),
+        1 => notice,
+        1 => output,
+        2 => any_snapshot(),
     ]
+}
+
+/// The updates of calls that the client was not told of before.
+fn unknown_calls(lines: &str) -> Vec<String> {
+    let mut known = HashSet::new();
+    let mut unknown = Vec::new();
+    for line in lines.lines() {
+        let message = json::tree(line).unwrap_or_default();
+        let update = &message["params"]["update"];
+        let id = update["toolCallId"].to_string();
+        if update["sessionUpdate"] == "tool_call" {
+            known.insert(id);
+        } else if update["sessionUpdate"] == "tool_call_update" && !known.contains(&id) {
+            unknown.push(line.to_owned());
+        }
+    }
+    unknown
 }
 
 proptest! {
@@ -101,8 +161,10 @@ proptest! {
                 prop_assert!(read.is_ok(), "{}", line);
             }
             prop_assert_eq!(&folded(&lines), &log);
+            prop_assert_eq!(unknown_calls(&lines), Vec::<String>::new());
             let tail = replay(&items, Options { skip_turns: u64::MAX, ..options });
-            prop_assert_eq!(tail, "");
+            prop_assert_eq!(folded(&tail).state, log.state.clone());
+            prop_assert_eq!(folded(&tail).entries, vec![]);
         }
     }
 

@@ -5,11 +5,11 @@
 //! exist for display only: `_meta.terminal_info` of the call has the client make one, in a replay
 //! as well as live. Those stay.
 
-use std::collections::HashSet;
-
 use memchr::memmem::Finder;
 
 use crate::record::json;
+
+use super::ids::{Id, Ids};
 
 const NOTE: &[u8] = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here; it has ended]"}}"#;
 
@@ -18,7 +18,7 @@ const NOTE: &[u8] = br#"{"type":"content","content":{"type":"text","text":"[a te
 pub(super) struct Terminals {
     word: Finder<'static>,
     /// Ids of terminals for display, escaped.
-    display: HashSet<Vec<u8>>,
+    display: Ids,
 }
 
 impl Terminals {
@@ -26,23 +26,19 @@ impl Terminals {
         Self {
             // Without the quote before it: nearly every update has several that begin like this.
             word: Finder::new(b"terminal"),
-            display: HashSet::new(),
+            display: Ids::default(),
         }
     }
 
-    /// Writes the update without dead terminals to `out`; false, with nothing written, if it
+    /// Writes an update of a tool call without dead terminals to `out`; false, with nothing written, if it
     /// names none.
     pub(super) fn replace(&mut self, update: &[u8], out: &mut Vec<u8>) -> bool {
         self.word.find(update).is_some() && self.rewrite(update, out).is_some()
     }
 
     fn rewrite(&mut self, update: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        let name = json::member(update, 0, "sessionUpdate")?;
-        if !matches!(&update[name], b"\"tool_call\"" | b"\"tool_call_update\"") {
-            return None;
-        }
         if let Some(id) = display_terminal(update) {
-            self.display.insert(id.to_vec());
+            self.display.add(Id::of(id));
         }
         let content = json::member(update, 0, "content")?;
         let mut items = json::elements(update, content.start)?;
@@ -51,7 +47,7 @@ impl Terminals {
             let dead = json::member(update, item.start, "type")
                 .is_some_and(|kind| &update[kind] == b"\"terminal\"")
                 && json::member(update, item.start, "terminalId")
-                    .is_none_or(|id| !self.display.contains(&update[id]));
+                    .is_none_or(|id| !self.display.has(Id::of(&update[id])));
             if dead {
                 out.extend_from_slice(&update[copied..item.start]);
                 out.extend_from_slice(NOTE);
@@ -101,7 +97,6 @@ mod tests {
     #[test]
     fn what_names_no_dead_terminal_stays() {
         for update in [
-            format!(r#"{{"sessionUpdate":"moon","content":[{DEAD}]}}"#),
             format!(r#"{{"sessionUpdate":"tool_call","rawInput":[{DEAD}]}}"#),
             r#"{"sessionUpdate":"tool_call","title":"\"terminal\"","content":[]}"#.to_owned(),
             r#"{"sessionUpdate":"tool_call","content":[{"type":"diff","kind":"terminal"}]}"#

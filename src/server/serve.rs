@@ -8,6 +8,7 @@ use std::time::Duration;
 use agent_client_protocol::{Agent, Lines, UntypedMessage};
 
 use crate::engine::Engine;
+use crate::engine::relay::Patience;
 use crate::index::Catalog;
 use crate::session::logs::StoreLogs;
 use crate::session::{Deps, Registry, ReplayPolicy};
@@ -17,7 +18,7 @@ use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::house::keep_house;
 use super::v1;
-use super::wind_down::{AT_LEISURE, IN_A_HURRY, LAST_WORDS, Patience, wind_down};
+use super::wind_down::{self, AT_LEISURE, IN_A_HURRY, LAST_WORDS, wind_down};
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
@@ -96,6 +97,9 @@ pub async fn serve(
         client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
+    if let Some(relay) = registry.deps().engine.relay() {
+        relay.connect(wire.clone());
+    }
     let context = v1::Context::new(registry.clone());
     let notified = context.clone();
     let closing = registry.clone();
@@ -128,24 +132,35 @@ pub async fn serve(
             .await
             .ok();
     };
-    tokio::select! {
+    let patience = tokio::select! {
         result = connection => {
             if let Err(error) = result {
                 tracing::debug!(code = ?error.code, "the connection ended");
             }
+            Patience::EndOfInput
         }
-        () = stopped => tracing::info!("stopped by a signal"),
+        () = stopped => {
+            tracing::info!("stopped by a signal");
+            Patience::Hurry
+        }
         () = wire.writer.gone() => {
             tracing::info!("the client no longer reads");
             registry.cancel_all();
             tokio::time::timeout(LAST_WORDS, registry.turns().idle()).await.ok();
+            Patience::EndOfInput
         }
-        () = unread(&wire.writer, &registry) => tracing::warn!("the client left without reading"),
-        () = keep_house(registry.deps()) => {}
-    }
+        () = unread(&wire.writer, &registry) => {
+            tracing::warn!("the client left without reading");
+            Patience::Hurry
+        }
+        () = keep_house(registry.deps()) => Patience::EndOfInput,
+    };
     tokio::time::timeout(RELEASING, registry.release())
         .await
         .ok();
+    if let Some(relay) = registry.deps().engine.relay() {
+        relay.leave(patience).await;
+    }
     Ok(())
 }
 
@@ -162,7 +177,7 @@ async fn last_words(registry: &Registry) {
 }
 
 /// Ends what is under way.
-async fn end(registry: &Registry, patience: Patience) {
+async fn end(registry: &Registry, patience: wind_down::Patience) {
     registry.end();
     let (requests, turns, replays) = (registry.requests(), registry.turns(), registry.replays());
     wind_down(requests, turns, replays, || registry.cancel_all(), patience).await;

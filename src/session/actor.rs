@@ -33,7 +33,7 @@ pub(super) struct Actor {
     pub(super) turn: Option<RunningTurn>,
     pub(super) replay: Option<RunningReplay>,
     /// The engine that is making ready.
-    pub(super) attaching: Option<JoinHandle<Result<Attached, EngineError>>>,
+    pub(super) attaching: Option<RunningAttach>,
     pub(super) replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     pub(super) answered: Vec<BusyGuard>,
@@ -61,6 +61,19 @@ pub(super) struct RunningTurn {
     pub(super) task: JoinHandle<Turned>,
     /// What the task came back with, until the last of what the engine said is taken.
     pub(super) ended: Option<Result<Turned, JoinError>>,
+}
+
+/// An engine that makes ready, on a task of its own.
+pub(super) struct RunningAttach {
+    /// Has it given up, unless it is ready already.
+    pub(super) canceller: Canceller,
+    pub(super) task: JoinHandle<Result<Attached, EngineError>>,
+}
+
+impl Drop for RunningAttach {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// What an engine's task comes back with.
@@ -180,7 +193,7 @@ impl Actor {
         };
         let attach = async {
             match &mut self.attaching {
-                Some(task) => Event::Attached(Box::new(task.await)),
+                Some(attach) => Event::Attached(Box::new((&mut attach.task).await)),
                 None => std::future::pending().await,
             }
         };

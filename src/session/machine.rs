@@ -7,18 +7,19 @@
 //!
 //! Requests are served in the order they came. Four things make one wait: a replay, an engine that
 //! makes ready, a turn that must end before the session can be closed, and an earlier request that
-//! waits. Cancelling waits
-//! only for a prompt in front of it.
+//! waits. Cancelling
+//! waits only for a prompt in front of it.
 
 use std::collections::VecDeque;
 
-use crate::engine::{Attach, Block, Called, Ended, EngineError, Parting, StopReason, Wanted};
+use crate::engine::{Attach, Attached, Block, Ended, EngineError, Parting, StopReason, Wanted};
 use crate::record::Kind;
 use crate::record::open_calls::OpenCalls;
 
+use super::attaching::Attaching;
 use super::effect::{Batch, Effect};
 use super::outcome::{Done, Refusal};
-use super::request::{Answered, Asking, AttachResult, Request, TurnResult};
+use super::request::{Asking, Request, TurnResult};
 
 /// Said by the failed update of a tool call that a cancelled turn left open.
 const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call ended.";
@@ -36,50 +37,41 @@ struct Turn<R> {
 
 /// What the effects that were handed out last are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Nothing,
+    Making,
     Opening { was_open: bool },
     Prompting,
     Updating,
     Ending,
     CatchingUp,
-    Resuming,
     Trashing { was_open: bool },
-}
-
-/// What the engine makes ready for.
-#[derive(Debug)]
-enum Attaching<R> {
-    New(R),
-    /// Whether to replay it, too.
-    Import(R, bool),
-    /// The load whose reply is with the replay. Whether the session was open before it.
-    Load {
-        was_open: bool,
-    },
-    Resume(R, bool),
 }
 
 /// The state of one session.
 #[derive(Debug)]
 pub struct Machine<R> {
-    open: bool,
+    pub(super) open: bool,
     turn: Option<Turn<R>>,
     /// The load that is under way: its replay, and what follows that until it is answered.
-    replay: Option<R>,
+    pub(super) replay: Option<R>,
     /// Whether that load has opened the session.
-    opened: bool,
+    pub(super) opened: bool,
+    /// An engine that was ready before that replay.
+    pub(super) imported: Option<Attached>,
     /// What the engine is making ready for.
-    attach: Option<Attaching<R>>,
+    pub(super) attach: Option<Attaching<R>>,
     /// Whether it was told to stop.
-    aborting: bool,
+    pub(super) aborting: bool,
     /// Requests of the engine that the client is shown after the replay.
-    asked: VecDeque<Asking>,
+    pub(super) asked: VecDeque<Asking>,
+    /// How many requests the engine is serving.
+    pub(super) calls: usize,
     /// Requests that wait.
     queue: VecDeque<Request<R>>,
     /// Answers of turns that ended during a replay.
     held: VecDeque<(R, Result<Done, Refusal>)>,
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 impl<R> Default for Machine<R> {
@@ -89,9 +81,11 @@ impl<R> Default for Machine<R> {
             turn: None,
             replay: None,
             opened: false,
+            imported: None,
             attach: None,
             aborting: false,
             asked: VecDeque::new(),
+            calls: 0,
             queue: VecDeque::new(),
             held: VecDeque::new(),
             stage: Stage::Nothing,
@@ -100,12 +94,13 @@ impl<R> Default for Machine<R> {
 }
 
 impl<R> Machine<R> {
-    /// Whether nothing is open and nothing waits, so that the actor may go.
+    /// Whether nothing is open and nobody waits for an answer, so that the actor may go.
     pub fn is_over(&self) -> bool {
         !self.open
             && self.turn.is_none()
             && self.replay.is_none()
             && self.attach.is_none()
+            && self.calls == 0
             && self.queue.is_empty()
     }
 
@@ -117,21 +112,6 @@ impl<R> Machine<R> {
     /// The request whose replay is running.
     pub fn replaying(&self) -> Option<&R> {
         self.replay.as_ref()
-    }
-
-    /// The request that waits for the engine to be ready.
-    pub fn attaching(&self) -> Option<&R> {
-        match self.attach.as_ref()? {
-            Attaching::New(reply) | Attaching::Import(reply, _) | Attaching::Resume(reply, _) => {
-                Some(reply)
-            }
-            Attaching::Load { .. } => self.replay.as_ref(),
-        }
-    }
-
-    /// Whether what the engine says must wait for the session to exist.
-    pub fn is_unborn(&self) -> bool {
-        matches!(self.attach, Some(Attaching::New(_) | Attaching::Import(..)))
     }
 
     /// A request of the client.
@@ -182,7 +162,7 @@ impl<R> Machine<R> {
 
     /// The engine says something, in a turn or between two.
     pub fn said(&mut self, block: Block) -> Batch<R> {
-        if !self.open || self.turn.as_ref().is_some_and(|turn| turn.broken.is_some()) {
+        if !self.open || self.broken().is_some() || block.is_empty() {
             return Vec::new();
         }
         if let Some(turn) = &mut self.turn {
@@ -200,145 +180,6 @@ impl<R> Machine<R> {
             vec![append]
         } else {
             vec![append, Effect::SendBlock(block)]
-        }
-    }
-
-    /// The engine asks the client for something.
-    pub fn ask(&mut self, asking: Asking) -> Batch<R> {
-        if !self.open {
-            return Vec::new();
-        }
-        if self.replay.is_some() {
-            // The client does not know yet what it is about.
-            self.asked.push_back(asking);
-            return Vec::new();
-        }
-        let mut batch = Vec::new();
-        if asking.logged {
-            self.stage = Stage::Updating;
-            let method = serde_json::Value::from(asking.method.as_str());
-            let payload = format!(r#"{{"method":{method},"params":{}}}"#, asking.params);
-            batch.push(Effect::record(Kind::Ask, Some(asking.id.clone()), payload));
-        }
-        batch.push(Effect::Ask(asking));
-        batch
-    }
-
-    /// The client has answered what the engine asked it for.
-    pub fn answered(&mut self, answered: Answered) -> Batch<R> {
-        let mut batch = Vec::new();
-        if answered.logged && self.open {
-            self.stage = Stage::Updating;
-            let payload = match &answered.outcome {
-                Ok(result) => format!(r#"{{"result":{result}}}"#),
-                Err(error) => format!(r#"{{"error":{error}}}"#),
-            };
-            batch.push(Effect::record(
-                Kind::Answer,
-                Some(answered.id.clone()),
-                payload,
-            ));
-        }
-        batch.push(Effect::Deliver(answered));
-        batch
-    }
-
-    /// The engine has served a request.
-    pub fn called(&mut self, reply: R, result: Result<Called, EngineError>) -> Batch<R> {
-        let called = match result {
-            Ok(called) => called,
-            Err(error) => return vec![Effect::Answer(reply, Err(Refusal::Engine(error)))],
-        };
-        let mut batch = Vec::new();
-        if let (Some(info), true) = (called.info, self.open) {
-            self.stage = Stage::Updating;
-            batch.push(Effect::record(Kind::Info, None, info));
-        }
-        batch.push(Effect::Answer(reply, Ok(Done::Served(called.result))));
-        batch
-    }
-
-    /// The engine is ready, or cannot be.
-    pub fn attached(&mut self, result: AttachResult) -> Batch<R> {
-        self.aborting = false;
-        let Some(attaching) = self.attach.take() else {
-            return Vec::new();
-        };
-        match (attaching, result) {
-            (Attaching::New(reply), Ok(attached)) => {
-                self.stage = Stage::Opening { was_open: false };
-                let mut batch = vec![Effect::Create];
-                let inner = attached.inner;
-                batch.extend(inner.map(|inner| Effect::record(Kind::Inner, None, inner)));
-                batch.push(Effect::Answer(reply, Ok(Done::Created(attached.answer))));
-                batch.push(Effect::SendSnapshots(attached.snapshots));
-                batch.push(Effect::Announce);
-                batch
-            }
-            (Attaching::Import(reply, replay), Ok(attached)) => {
-                self.stage = Stage::Opening { was_open: false };
-                let mut batch = vec![Effect::Create];
-                let inner = attached.inner;
-                batch.extend(inner.map(|inner| Effect::record(Kind::Inner, None, inner)));
-                let blocks = attached.imported.into_iter();
-                batch.extend(blocks.map(|block| Effect::AppendBlock(block.into())));
-                if replay {
-                    self.replay = Some(reply);
-                    self.opened = true;
-                    batch.push(Effect::Replay);
-                } else {
-                    let done = Done::Resumed(attached.answer);
-                    batch.push(Effect::Answer(reply, Ok(done)));
-                }
-                batch
-            }
-            (Attaching::New(reply) | Attaching::Import(reply, _), Err(refusal)) => {
-                self.open = false;
-                vec![
-                    Effect::Release(Parting::Refused),
-                    Effect::Answer(reply, Err(refusal)),
-                ]
-            }
-            (Attaching::Load { .. }, Ok(attached)) => {
-                self.stage = Stage::CatchingUp;
-                let mut batch: Batch<R> = Vec::new();
-                batch.extend(attached.inner.map(Effect::KeepInner));
-                batch.push(Effect::CatchUp(attached.snapshots));
-                batch.push(Effect::Announce);
-                let done = Done::Loaded(attached.answer);
-                batch.extend(self.replay.take().map(|r| Effect::Answer(r, Ok(done))));
-                batch
-            }
-            (Attaching::Load { was_open }, Err(refusal)) => {
-                let reply = self.replay.take();
-                let mut batch: Batch<R> = Vec::new();
-                if was_open {
-                    batch.push(Effect::SendHeld);
-                } else {
-                    self.open = false;
-                    batch.push(Effect::Release(Parting::Closed));
-                }
-                batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
-                batch
-            }
-            (Attaching::Resume(reply, _), Ok(attached)) => {
-                self.stage = Stage::Resuming;
-                let mut batch: Batch<R> = Vec::new();
-                batch.extend(attached.inner.map(Effect::KeepInner));
-                batch.push(Effect::Announce);
-                batch.push(Effect::SendSnapshots(attached.snapshots));
-                batch.push(Effect::Answer(reply, Ok(Done::Resumed(attached.answer))));
-                batch
-            }
-            (Attaching::Resume(reply, was_open), Err(refusal)) => {
-                let mut batch: Batch<R> = Vec::new();
-                if !was_open {
-                    self.open = false;
-                    batch.push(Effect::Release(Parting::Closed));
-                }
-                batch.push(Effect::Answer(reply, Err(refusal)));
-                batch
-            }
         }
     }
 
@@ -386,13 +227,19 @@ impl<R> Machine<R> {
         match result {
             Ok(()) if self.replay.is_some() => {
                 self.attach = Some(Attaching::Load { was_open });
-                vec![Effect::Attach(Attach::Again)]
+                match self.imported.take() {
+                    Some(attached) => self.attached(Ok(attached)),
+                    None => vec![Effect::Attach(Attach::Again)],
+                }
             }
             Ok(()) => Vec::new(),
-            Err(refusal) => match self.replay.take() {
-                Some(reply) => vec![Effect::Answer(reply, Err(refusal)), Effect::SendHeld],
-                None => Vec::new(),
-            },
+            Err(refusal) => {
+                self.imported = None;
+                match self.replay.take() {
+                    Some(reply) => vec![Effect::Answer(reply, Err(refusal)), Effect::SendHeld],
+                    None => Vec::new(),
+                }
+            }
         }
     }
 
@@ -400,37 +247,26 @@ impl<R> Machine<R> {
     pub fn failed(&mut self, refusal: Refusal) -> Batch<R> {
         match std::mem::replace(&mut self.stage, Stage::Nothing) {
             Stage::Nothing => Vec::new(),
-            Stage::Opening { was_open } => {
-                self.open = was_open;
-                let mut batch = Vec::new();
-                if !was_open {
-                    // Whoever is next must not find the lock taken.
-                    batch.push(Effect::Release(Parting::Refused));
-                }
-                let attaching = match self.attach.take() {
-                    Some(
-                        Attaching::New(reply)
-                        | Attaching::Import(reply, _)
-                        | Attaching::Resume(reply, _),
-                    ) => Some(reply),
-                    Some(Attaching::Load { .. }) | None => None,
-                };
-                let reply = self.replay.take().or(attaching);
-                batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
-                batch
+            Stage::Making => {
+                self.imported = None;
+                self.not_opened(refusal, Some(Parting::Refused))
             }
+            Stage::Opening { was_open: true } => self.not_opened(refusal, None),
+            // Whoever is next must not find the lock taken.
+            Stage::Opening { was_open: false } => self.not_opened(refusal, Some(Parting::Closed)),
             Stage::Prompting => {
                 let turn = self.turn.take();
                 turn.map(|turn| Effect::Answer(turn.reply, Err(refusal)))
                     .into_iter()
                     .collect()
             }
-            Stage::Updating => {
-                if let Some(turn) = &mut self.turn {
+            Stage::Updating => match &mut self.turn {
+                Some(turn) => {
                     turn.broken = Some(refusal);
+                    vec![Effect::CancelTurn]
                 }
-                vec![Effect::CancelTurn]
-            }
+                None => vec![Effect::Mend],
+            },
             Stage::Ending => {
                 if let Some((_, result)) = self.held.back_mut() {
                     *result = Err(refusal);
@@ -438,12 +274,32 @@ impl<R> Machine<R> {
                 Vec::new()
             }
             Stage::CatchingUp => vec![Effect::SendHeld],
-            Stage::Resuming => Vec::new(),
             Stage::Trashing { was_open } => {
                 self.open = was_open;
                 Vec::new()
             }
         }
+    }
+
+    /// What could not be opened is let go of, unless it was open before.
+    fn not_opened(&mut self, refusal: Refusal, parting: Option<Parting>) -> Batch<R> {
+        let mut batch = Vec::new();
+        if let Some(parting) = parting {
+            self.open = false;
+            batch.push(Effect::Release(parting));
+        }
+        let attach = self.attach.take();
+        let reply = self
+            .replay
+            .take()
+            .or(attach.and_then(Attaching::into_reply));
+        batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
+        batch
+    }
+
+    /// Why the running turn cannot be logged any more.
+    pub(super) fn broken(&self) -> Option<&Refusal> {
+        self.turn.as_ref()?.broken.as_ref()
     }
 
     fn must_wait(&self, request: &Request<R>) -> bool {
@@ -476,8 +332,8 @@ impl<R> Machine<R> {
                     batch.push(Effect::Replay);
                     batch
                 } else {
+                    // It is not open before its log has been read.
                     self.stage = Stage::Opening { was_open: false };
-                    self.open = true;
                     vec![Effect::OpenAndReplay(wanted)]
                 }
             }
@@ -492,18 +348,11 @@ impl<R> Machine<R> {
                 message_id,
                 params,
             } => self.prompt(reply, message_id, params),
-            Request::Call { reply, .. } if !self.open => {
-                vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))]
-            }
             Request::Call {
                 reply,
                 method,
                 params,
-            } => vec![Effect::Call {
-                reply,
-                method,
-                params,
-            }],
+            } => self.call(reply, method, params),
             Request::Notify { .. } if !self.open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Notify { method, params }],
             Request::Cancel => self.cancel(),
@@ -526,7 +375,7 @@ impl<R> Machine<R> {
     }
 
     fn prepare(&mut self, wanted: Wanted, attach: Attach) -> Batch<R> {
-        self.stage = Stage::Opening { was_open: false };
+        self.stage = Stage::Making;
         self.open = true;
         vec![Effect::Prepare(wanted), Effect::Attach(attach)]
     }
@@ -616,4 +465,4 @@ fn failure(error: &EngineError) -> String {
 
 #[cfg(test)]
 #[path = "machine_tests.rs"]
-mod tests;
+pub(super) mod tests;

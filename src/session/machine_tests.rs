@@ -1,27 +1,60 @@
 //! The effects of what happens to a session, in their order.
 
 use super::*;
+use crate::engine::Secret;
+use crate::record::header::Place;
+use crate::store::Sync;
 
 const CALL: &str = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
 
+/// Asks for something, and performs all that comes of it.
+macro_rules! effects {
+    ($machine:expr, $call:ident($($argument:expr),*)) => {{
+        let batch = $machine.$call($($argument),*);
+        $crate::session::machine::tests::done(&mut $machine, batch)
+    }};
+}
+pub(in crate::session) use effects;
+
 /// A session that is open, with nothing going on.
-fn opened() -> Machine<&'static str> {
+pub(in crate::session) fn opened() -> Machine<&'static str> {
     let mut machine = Machine::default();
-    let effects = told(machine.request(Request::New("new", place())));
-    assert_eq!(effects, "create, answer new: Created, announce");
-    assert!(machine.advance().is_none());
+    let effects = effects!(machine, request(Request::New("new", wanted())));
+    assert_eq!(effects, "prepare, attach New");
+    let made = effects!(machine, attached(Ok(Attached::default())));
+    assert_eq!(
+        made,
+        "create, answer new: Created(None), snapshots [], announce"
+    );
     machine
 }
 
-fn place() -> Place {
-    Place {
-        cwd: "/w".to_owned(),
-        additional_directories: Vec::new(),
-        mcp_servers: Vec::new(),
+pub(in crate::session) fn wanted() -> Wanted {
+    Wanted {
+        name: "sess".to_owned(),
+        place: Place {
+            cwd: "/w".to_owned(),
+            additional_directories: Vec::new(),
+            mcp_servers: Vec::new(),
+        },
+        params: Secret("{}".into()),
     }
 }
 
-fn prompt(reply: &'static str) -> Request<&'static str> {
+pub(in crate::session) fn update(payload: &str) -> Block {
+    Block::of(Kind::Update, payload.to_owned())
+}
+
+/// How a turn ends for this reason.
+fn because(reason: StopReason) -> TurnResult {
+    Ok(Ended::Because(reason))
+}
+
+pub(in crate::session) fn end_turn() -> TurnResult {
+    because(StopReason::EndTurn)
+}
+
+pub(in crate::session) fn prompt(reply: &'static str) -> Request<&'static str> {
     Request::Prompt {
         reply,
         message_id: "m".to_owned(),
@@ -29,13 +62,16 @@ fn prompt(reply: &'static str) -> Request<&'static str> {
     }
 }
 
-fn failed() -> Refusal {
+pub(in crate::session) fn failed() -> Refusal {
     Refusal::Storage("no space".to_owned())
 }
 
 /// Performs a batch, and what the machine makes of it, on paper.
 #[track_caller]
-fn done(machine: &mut Machine<&'static str>, batch: Batch<&'static str>) -> String {
+pub(in crate::session) fn done(
+    machine: &mut Machine<&'static str>,
+    batch: Batch<&'static str>,
+) -> String {
     let mut all = batch;
     while let Some(next) = machine.advance() {
         all.extend(next);
@@ -46,7 +82,8 @@ fn done(machine: &mut Machine<&'static str>, batch: Batch<&'static str>) -> Stri
 /// Effects in words.
 fn told(batch: Batch<&'static str>) -> String {
     let words = batch.into_iter().map(|effect| match effect {
-        Effect::Create(_) => "create".to_owned(),
+        Effect::Prepare(_) => "prepare".to_owned(),
+        Effect::Create => "create".to_owned(),
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
@@ -56,28 +93,35 @@ fn told(batch: Batch<&'static str>) -> String {
             Sync::Buffered => format!("append {}", kind.as_str()),
             Sync::Turn => format!("append {} and sync", kind.as_str()),
         },
-        Effect::Send(_) => "send".to_owned(),
+        Effect::AppendBlock(block) => {
+            let kinds: Vec<_> = block.iter().map(|entry| entry.kind.as_str()).collect();
+            format!("append {}", kinds.join("+"))
+        }
+        Effect::Send(_) | Effect::SendBlock(_) => "send".to_owned(),
+        Effect::SendSnapshots(snapshots) => format!("snapshots {snapshots:?}"),
+        Effect::Attach(how) => format!("attach {how:?}"),
+        Effect::AbortAttach => "abort".to_owned(),
+        Effect::KeepInner(inner) => format!("keep {inner}"),
         Effect::Begin { .. } => "begin".to_owned(),
         Effect::CancelTurn => "cancel".to_owned(),
+        Effect::Ask(asking) => format!("ask {}", asking.id),
+        Effect::Deliver(answered) => format!("deliver {:?}", answered.outcome),
+        Effect::Call { reply, method, .. } => format!("call {method} for {reply}"),
+        Effect::Notify { method, .. } => format!("notify {method}"),
         Effect::Replay => "replay".to_owned(),
         Effect::OpenAndReplay(_) => "open and replay".to_owned(),
-        Effect::CatchUp => "catch up".to_owned(),
+        Effect::CatchUp(snapshots) => format!("catch up {snapshots:?}"),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
+        Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
+            format!("answer {reply}: Stopped({reason:?})")
+        }
         Effect::Answer(reply, Ok(done)) => format!("answer {reply}: {done:?}"),
         Effect::Answer(reply, Err(refusal)) => format!("refuse {reply}: {refusal}"),
-        Effect::Release => "release".to_owned(),
+        Effect::Release(how) => format!("release {how:?}"),
         Effect::Trash => "trash".to_owned(),
     });
     words.collect::<Vec<_>>().join(", ")
-}
-
-/// Asks for something, and performs all that comes of it.
-macro_rules! effects {
-    ($machine:expr, $call:ident($($argument:expr),*)) => {{
-        let batch = $machine.$call($($argument),*);
-        done(&mut $machine, batch)
-    }};
 }
 
 #[test]
@@ -85,14 +129,15 @@ fn a_prompt_is_logged_before_the_engine_sees_it_and_an_update_before_the_client_
     let mut machine = opened();
     let begun = effects!(machine, request(prompt("p")));
     assert_eq!(begun, "claim, reopened, append prompt, begin");
-    assert_eq!(
-        effects!(machine, update("{}".to_owned())),
-        "append update, send"
-    );
-    let ended = effects!(machine, finished(Ok(StopReason::EndTurn)));
+    assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
+    let ended = effects!(machine, finished(end_turn()));
     assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
-    assert_eq!(effects!(machine, update("late".to_owned())), "");
-    assert_eq!(effects!(machine, finished(Ok(StopReason::EndTurn))), "");
+    assert_eq!(
+        effects!(machine, said(update("{}"))),
+        "append update, send",
+        "between two turns, too"
+    );
+    assert_eq!(effects!(machine, finished(end_turn())), "");
 }
 
 #[test]
@@ -104,27 +149,21 @@ fn a_second_prompt_is_refused_and_leaves_the_first_alone() {
         second,
         "refuse q: there is already an active prompt execution"
     );
-    assert_eq!(
-        effects!(machine, update("{}".to_owned())),
-        "append update, send"
-    );
+    assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
 }
 
 #[test]
 fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
-    let failure = TurnError {
-        code: -32603,
-        message: "broken".to_owned(),
-    };
+    let failure = EngineError::internal("broken");
     for (cancelled, result, expected) in [
         (
             false,
-            Ok(StopReason::EndTurn),
+            end_turn(),
             "append end and sync, answer p: Stopped(EndTurn)",
         ),
         (
             true,
-            Ok(StopReason::EndTurn),
+            end_turn(),
             "append update, send, append end and sync, answer p: Stopped(Cancelled)",
         ),
         (
@@ -140,7 +179,7 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        effects!(machine, update(CALL.to_owned()));
+        effects!(machine, said(update(CALL)));
         if cancelled {
             assert_eq!(effects!(machine, request(Request::Cancel)), "cancel");
             assert_eq!(
@@ -157,17 +196,18 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
 fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    let load = effects!(machine, request(Request::Load("l", place())));
+    let load = effects!(machine, request(Request::Load("l", wanted())));
     assert_eq!(load, "open, mend, replay");
     assert_eq!(machine.replaying(), Some(&"l"));
-    assert_eq!(effects!(machine, update("{}".to_owned())), "append update");
-    let ended = effects!(machine, finished(Ok(StopReason::EndTurn)));
+    assert_eq!(effects!(machine, said(update("{}"))), "append update");
+    let ended = effects!(machine, finished(end_turn()));
     assert_eq!(ended, "append end and sync");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
-    let replayed = effects!(machine, replayed(Ok(()), true));
+    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+    let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         replayed,
-        "catch up, announce, answer l: Loaded, answer p: Stopped(EndTurn), \
+        "catch up [], announce, answer l: Loaded(None), answer p: Stopped(EndTurn), \
          claim, reopened, append prompt, begin"
     );
 }
@@ -177,9 +217,9 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
     for early in [true, false] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        effects!(machine, request(Request::Load("l", place())));
-        effects!(machine, update("{}".to_owned()));
-        effects!(machine, finished(Ok(StopReason::EndTurn)));
+        effects!(machine, request(Request::Load("l", wanted())));
+        effects!(machine, said(update("{}")));
+        effects!(machine, finished(end_turn()));
         if early {
             let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
             assert_eq!(
@@ -188,7 +228,8 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
             );
         } else {
             // The actor refuses the load by itself, since its answer was in the batch.
-            machine.replayed(Ok(()), true);
+            effects!(machine, replayed(Ok(()), true));
+            machine.attached(Ok(Attached::default()));
             let broken = effects!(machine, failed(failed()));
             assert_eq!(broken, "send held, answer p: Stopped(EndTurn)");
         }
@@ -208,14 +249,10 @@ fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_served() {
 fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    machine.update("{}".to_owned());
+    machine.said(update("{}"));
     assert_eq!(effects!(machine, failed(failed())), "cancel");
-    assert_eq!(
-        effects!(machine, update("{}".to_owned())),
-        "",
-        "no more of it"
-    );
-    let ended = effects!(machine, finished(Ok(StopReason::Cancelled)));
+    assert_eq!(effects!(machine, said(update("{}"))), "", "no more of it");
+    let ended = effects!(machine, finished(because(StopReason::Cancelled)));
     assert_eq!(ended, "mend, refuse p: no space");
 }
 
@@ -223,28 +260,29 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer
 fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Load("l", place())));
-    machine.finished(Ok(StopReason::EndTurn));
+    effects!(machine, request(Request::Load("l", wanted())));
+    machine.finished(end_turn());
     assert_eq!(effects!(machine, failed(failed())), "");
-    let replayed = effects!(machine, replayed(Ok(()), true));
+    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+    let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         replayed,
-        "catch up, announce, answer l: Loaded, refuse p: no space"
+        "catch up [], announce, answer l: Loaded(None), refuse p: no space"
     );
 }
 
 #[test]
 fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
     let mut machine = Machine::default();
-    machine.request(Request::Load("l", place()));
+    machine.request(Request::Load("l", wanted()));
     assert_eq!(
         effects!(machine, failed(Refusal::NotFound)),
-        "release, refuse l: session not found"
+        "release Closed, refuse l: session not found"
     );
     assert!(machine.is_over());
     // One that was open stays so.
     let mut machine = opened();
-    machine.request(Request::Load("l", place()));
+    machine.request(Request::Load("l", wanted()));
     assert_eq!(effects!(machine, failed(failed())), "refuse l: no space");
     assert!(!machine.is_over());
 }
@@ -252,7 +290,11 @@ fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
 #[test]
 fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
     for (result, open, expected) in [
-        (Ok(()), true, "catch up, announce, answer l: Loaded"),
+        (
+            Ok(()),
+            true,
+            "catch up [], announce, answer l: Loaded(None)",
+        ),
         (
             Err(Refusal::Cancelled),
             true,
@@ -265,10 +307,16 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
         ),
     ] {
         let mut machine = Machine::default();
-        let load = effects!(machine, request(Request::Load("l", place())));
+        let load = effects!(machine, request(Request::Load("l", wanted())));
         assert_eq!(load, "open and replay");
         assert!(!machine.is_over());
-        assert_eq!(effects!(machine, replayed(result, open)), expected);
+        let attaches = result.is_ok();
+        let mut replayed = effects!(machine, replayed(result, open));
+        if attaches {
+            assert_eq!(replayed, "attach Again");
+            replayed = effects!(machine, attached(Ok(Attached::default())));
+        }
+        assert_eq!(replayed, expected);
         assert_eq!(machine.is_over(), !open);
     }
 }
@@ -276,14 +324,14 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
 #[test]
 fn closing_and_deleting_end_a_turn_first() {
     for (request, expected) in [
-        (Request::Close("x"), "release, answer x: Closed"),
+        (Request::Close("x"), "release Closed, answer x: Closed"),
         (Request::Delete("x"), "trash, answer x: Deleted"),
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
         assert_eq!(effects!(machine, request(request)), "cancel");
         assert!(machine.waits());
-        let ended = effects!(machine, finished(Ok(StopReason::Cancelled)));
+        let ended = effects!(machine, finished(because(StopReason::Cancelled)));
         let answered = "append end and sync, answer p: Stopped(Cancelled)";
         assert_eq!(ended, format!("{answered}, {expected}"));
         assert!(machine.is_over());
@@ -293,7 +341,7 @@ fn closing_and_deleting_end_a_turn_first() {
 #[test]
 fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
     let mut machine = opened();
-    effects!(machine, request(Request::Load("l", place())));
+    effects!(machine, request(Request::Load("l", wanted())));
     assert_eq!(
         effects!(machine, request(Request::Cancel)),
         "",
@@ -301,10 +349,11 @@ fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
     );
     effects!(machine, request(prompt("p")));
     assert_eq!(effects!(machine, request(Request::Cancel)), "");
-    let replayed = effects!(machine, replayed(Ok(()), true));
+    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+    let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         replayed,
-        "catch up, announce, answer l: Loaded, claim, reopened, append prompt, begin, cancel"
+        "catch up [], announce, answer l: Loaded(None), claim, reopened, append prompt, begin, cancel"
     );
 }
 
@@ -321,8 +370,10 @@ fn what_is_not_open_takes_no_prompt() {
         effects!(machine, request(Request::Close("d"))),
         "check, answer d: Closed"
     );
-    let resumed = effects!(machine, request(Request::Resume("r", place())));
-    assert_eq!(resumed, "open, mend, announce, answer r: Resumed");
+    let resumed = effects!(machine, request(Request::Resume("r", wanted())));
+    assert_eq!(resumed, "open, mend, attach Again");
+    let resumed = effects!(machine, attached(Ok(Attached::default())));
+    assert_eq!(resumed, "announce, snapshots [], answer r: Resumed(None)");
 }
 
 #[test]

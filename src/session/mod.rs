@@ -11,7 +11,11 @@ pub mod reply;
 pub mod request;
 
 mod actor;
+mod asking;
+mod attached;
+mod attaching;
 mod command;
+mod forget;
 mod open;
 mod pace;
 mod perform;
@@ -85,12 +89,11 @@ pub struct ReplayPolicy {
 }
 
 impl ReplayPolicy {
-    fn for_session(self, prompts: u64, damaged: bool) -> Options {
+    fn for_session(self, prompts: u64) -> Options {
         let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
         Options {
             exact: self.exact,
             skip_turns,
-            damaged,
             ..Options::default()
         }
     }

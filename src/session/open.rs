@@ -10,6 +10,7 @@ use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
 use crate::sys::{SessionId, blocking};
 
 use super::actor::Actor;
+use super::forget::{forget, known_as};
 use super::history::SessionHistory;
 use super::logs::{moved, summary};
 use super::outcome::Refusal;
@@ -197,6 +198,9 @@ impl Actor {
     }
 
     pub(super) fn release(&mut self, how: Parting) {
+        // A replay that has run and was not caught up with is given up.
+        self.replay = None;
+        self.attaching = None;
         let Some(mut seat) = self.seat.take() else {
             return;
         };
@@ -204,6 +208,10 @@ impl Actor {
         seat.said.close();
         seat.conversation.part(how);
         match seat.hold {
+            // It was made, but not whole, and nobody was told of it.
+            Hold::Own(log) if how == Parting::Refused => self.bury(Hold::Own(log)).unwrap_or_else(|error| {
+                tracing::warn!(session = %self.id, %error, "cannot remove a session that was not made whole");
+            }),
             Hold::Own(log) => {
                 // Told while the lock is held, so that it cannot overwrite what the next holder
                 // tells.
@@ -219,28 +227,37 @@ impl Actor {
     }
 
     pub(super) fn trash(&mut self) -> Result<(), Refusal> {
-        let Some(store) = &self.deps.store else {
-            return Err(Refusal::NotFound);
+        // Of an open session its conversation knows that.
+        let names = match (&self.seat, &self.deps.store) {
+            (None, Some(store)) => known_as(&self.deps, store, &self.id),
+            _ => Vec::new(),
         };
         let hold = match &mut self.seat {
             Some(seat) => std::mem::replace(&mut seat.hold, Hold::Shared),
             None => Hold::Shared,
         };
-        let before = self
-            .deps
-            .catalog
-            .as_ref()
-            .map(|catalog| catalog.before_change());
+        self.bury(hold)?;
+        if let Some(mut seat) = self.seat.take() {
+            seat.said.close();
+            seat.conversation.part(Parting::Deleted);
+        }
+        forget(&self.deps, names);
+        Ok(())
+    }
+
+    /// Moves the log to the trash.
+    fn bury(&self, hold: Hold) -> Result<(), Refusal> {
+        let Some(store) = &self.deps.store else {
+            return Err(Refusal::NotFound);
+        };
+        let catalog = self.deps.catalog.as_ref();
+        let before = catalog.map(|catalog| catalog.before_change());
         blocking(|| match hold {
             Hold::Own(log) => log.trash(),
             Hold::Shared | Hold::Memory => store.trash(&self.id).map(drop),
         })
         .map_err(|error| storage(&error))?;
-        if let Some(mut seat) = self.seat.take() {
-            seat.said.close();
-            seat.conversation.part(Parting::Deleted);
-        }
-        if let (Some(catalog), Some(before)) = (&self.deps.catalog, before) {
+        if let (Some(catalog), Some(before)) = (catalog, before) {
             blocking(|| catalog.removed(&self.id, before));
         }
         Ok(())

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::engine::{Attach, Attached, Block, Cancel, EngineError, Prompt};
 use crate::record::Kind;
 use crate::record::title::title;
-use crate::replay::live_record;
+use crate::replay::live_record_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
-use super::actor::{Actor, RunningTurn, Told};
+use super::actor::{Actor, RunningAttach, RunningTurn, Told};
 use super::effect::Effect;
 use super::logs::{note_payload, prompted};
 use super::outcome::{Done, Refusal};
@@ -71,8 +71,8 @@ impl Actor {
                 Ok(())
             }
             Effect::AbortAttach => {
-                if let Some(task) = &self.attaching {
-                    task.abort();
+                if let Some(attach) = &self.attaching {
+                    attach.canceller.cancel();
                 }
                 Ok(())
             }
@@ -241,6 +241,13 @@ impl Actor {
             seat.shown = appended.end;
         }
         seat.summary.scanned = appended.end;
+        if block.iter().any(|entry| entry.kind == Kind::Prompt)
+            && let Some(store) = &self.deps.store
+        {
+            let scan = blocking(|| store.read(&self.id)?.scan());
+            seat.history
+                .reset(&scan.map_err(|error| storage(&error))?.prompts);
+        }
         let mut summarized = false;
         for entry in block.iter() {
             let at = appended.at.to_string();
@@ -255,14 +262,14 @@ impl Actor {
     /// Sends a payload as the client is to see it live.
     pub(super) async fn send_live(&mut self, kind: Kind, payload: &str) {
         self.line.clear();
-        live_record(&self.name, kind, payload, &mut self.line);
+        live_record_line(&self.name, kind, payload, &mut self.line);
         self.put_lines().await;
     }
 
     async fn send_block(&mut self, block: &Block) {
         self.line.clear();
         for entry in block.iter() {
-            live_record(&self.name, entry.kind, entry.payload, &mut self.line);
+            live_record_line(&self.name, entry.kind, entry.payload, &mut self.line);
         }
         self.put_lines().await;
     }
@@ -292,20 +299,25 @@ impl Actor {
     }
 
     fn attach(&mut self, how: Attach) {
-        let Some(seat) = &self.seat else { return };
         // Whoever has the log has the conversation, too.
-        let attaching = (!matches!(seat.hold, Hold::Shared)).then(|| seat.conversation.attach(how));
+        let seat = self.seat.as_ref();
+        let seat = seat.filter(|seat| !matches!(seat.hold, Hold::Shared));
+        let attaching = seat.map(|seat| seat.conversation.attach(how));
         let cancelled = self.machine.attaching().map(Reply::cancelled);
-        self.attaching = Some(tokio::spawn(async move {
+        let (canceller, abort) = Cancel::new();
+        let task = tokio::spawn(async move {
             let Some(attaching) = attaching else {
                 return Ok(Attached::default());
             };
+            // An engine that is ready at once is never told to stop.
             tokio::select! {
                 biased;
                 result = attaching => result,
                 () = until(cancelled) => Err(EngineError::cancelled()),
+                () = abort.cancelled() => Err(EngineError::cancelled()),
             }
-        }));
+        });
+        self.attaching = Some(RunningAttach { canceller, task });
     }
 
     fn ask(&self, asking: Asking) {
@@ -341,7 +353,8 @@ impl Actor {
 
     fn call(&self, reply: Reply, method: &str, params: String) {
         let Some(seat) = &self.seat else { return };
-        let call = seat.conversation.call(method, params);
+        let cancelled = Box::pin(until(Some(reply.cancelled())));
+        let call = seat.conversation.call(method, params, cancelled);
         let tell = self.tell.clone();
         tokio::spawn(async move {
             let result = call.await;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::replay::{Options, Replay};
-use crate::store::{Entry, Reader, Store};
-use crate::sys::SessionId;
+use crate::store::{Entry, Reader};
 use crate::wire::Writer;
 
 use super::outcome::Refusal;
@@ -16,8 +15,6 @@ const BLOCK: usize = 64 * 1024;
 
 /// A replay that can be continued where it stopped.
 pub(super) struct Playback {
-    id: SessionId,
-    store: Store,
     replay: Replay,
     pace: Pace,
     writer: Writer,
@@ -31,16 +28,13 @@ impl Playback {
     /// A replay that has sent nothing yet, of the session that the client knows by this name. It
     /// stops when `cancelled`.
     pub(super) fn new(
-        (id, name): (&SessionId, &str),
-        store: &Store,
+        name: &str,
         options: Options,
         pace: Pace,
         writer: &Writer,
         cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Self {
         Self {
-            id: id.clone(),
-            store: store.clone(),
             replay: Replay::new(name, options),
             pace,
             writer: writer.clone(),
@@ -66,9 +60,6 @@ impl Playback {
 
     /// Replays the next record.
     pub(super) fn record(&mut self, entry: &Entry<'_>) -> Result<(), Refusal> {
-        if entry.after_damage && self.replay.mind_damage() {
-            self.recall(entry.offset)?;
-        }
         self.replay.record(&entry.record, &mut self.lines);
         self.end = entry.end;
         if self.lines.len() >= BLOCK || self.pace.is_limited() {
@@ -80,8 +71,6 @@ impl Playback {
     /// Sends the lines that are ready.
     pub(super) fn put(&mut self) -> Result<(), Refusal> {
         if (self.cancelled)() {
-            // Nothing of the replay may follow the answer.
-            self.writer.bulk_taken().map_err(|_| Refusal::Gone)?;
             return Err(Refusal::Cancelled);
         }
         let limited = self.pace.is_limited();
@@ -95,9 +84,9 @@ impl Playback {
     }
 
     /// Takes updates that say how things are now; they are sent behind all others.
-    pub(super) fn snapshots(&mut self, snapshots: &[String]) {
+    pub(super) fn snapshots(&mut self, at: &str, snapshots: &[String]) {
         for snapshot in snapshots {
-            self.replay.snapshot(snapshot);
+            self.replay.snapshot(at, snapshot);
         }
     }
 
@@ -105,8 +94,8 @@ impl Playback {
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         let put = self.writer.bulk(&mut self.lines);
-        put.and_then(|()| self.writer.bulk_taken())
-            .map_err(|_| Refusal::Gone)?;
+        put.map_err(|_| Refusal::Gone)?;
+        self.settle()?;
         if self.replay.cut() > 0 {
             tracing::warn!(
                 messages = self.replay.cut(),
@@ -116,16 +105,12 @@ impl Playback {
         Ok(())
     }
 
-    /// Reads what was replayed before the damage was met, for its tool calls. To keep them all
-    /// along would take memory for every long session, and hardly any is ever damaged.
-    fn recall(&mut self, end: u64) -> Result<(), Refusal> {
-        let mut reader = self.store.read(&self.id).map_err(|error| storage(&error))?;
-        reader.limit(end);
-        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
-            self.replay.recall(&entry.record);
-        }
-        Ok(())
+    /// Waits until nothing can overtake what was sent: nothing of a replay may follow the answer to
+    /// its request.
+    pub(super) fn settle(&self) -> Result<(), Refusal> {
+        self.writer.bulk_taken().map_err(|_| Refusal::Gone)
     }
+
 }
 
 impl std::fmt::Debug for Playback {

@@ -22,9 +22,10 @@ impl Actor {
         if let Some(end) = seat.log_end() {
             reader.limit(end);
         }
-        let mut playback = self.playback(seat.summary.prompts, !seat.damage.is_empty())?;
+        let mut playback = self.playback(seat.summary.prompts)?;
         self.replay_with(move || {
             let result = playback.play(&mut reader);
+            let result = playback.settle().and(result);
             Played {
                 playback,
                 opened: None,
@@ -46,7 +47,7 @@ impl Actor {
             return Err(Refusal::NotFound);
         };
         let id = self.id.clone();
-        let mut playback = self.playback(0, false)?;
+        let mut playback = self.playback(0)?;
         self.replay_with(move || {
             let mut result = Ok(());
             let opened = lock_or_read(&store, &id, &mut |entry| {
@@ -60,6 +61,7 @@ impl Actor {
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
+            let result = playback.settle().and(result);
             Played {
                 playback,
                 opened,
@@ -69,15 +71,14 @@ impl Actor {
         Ok(())
     }
 
-    fn playback(&self, prompts: u64, damaged: bool) -> Result<Playback, Refusal> {
-        let (Some(store), Some(reply)) = (&self.deps.store, self.machine.replaying()) else {
+    fn playback(&self, prompts: u64) -> Result<Playback, Refusal> {
+        let Some(reply) = self.machine.replaying() else {
             return Err(Refusal::NotOpen);
         };
         let policy = self.deps.replay;
         Ok(Playback::new(
-            (&self.id, &self.name),
-            store,
-            policy.for_session(prompts, damaged),
+            &self.name,
+            policy.for_session(prompts),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             Reply::cancelled(reply),
@@ -98,6 +99,7 @@ impl Actor {
         };
         let end = self.seat.as_ref().and_then(Seat::log_end);
         let (id, store) = (self.id.clone(), self.deps.store.clone());
+        let now = self.deps.sys.clock.now().to_string();
         playback.cannot_be_cancelled();
         let work = move || {
             if let (Some(store), true) = (store, end != Some(playback.end)) {
@@ -109,7 +111,7 @@ impl Actor {
                 }
                 playback.play(&mut reader)?;
             }
-            playback.snapshots(&snapshots);
+            playback.snapshots(&now, &snapshots);
             playback.finish().map(|()| playback.end)
         };
         let played = tokio::task::spawn_blocking(work).await;
@@ -135,8 +137,8 @@ impl Actor {
         self.replay.is_none() && end.is_some_and(|end| shown < end)
     }
 
-    /// Sends the updates that are in the log and that the client was never sent, as they would
-    /// have been sent live.
+    /// Sends what is in the log and what the client was never sent, as it would have been sent
+    /// live.
     pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
         let (true, Some(seat), Some(store)) = (self.has_missed(), &self.seat, &self.deps.store)
         else {

@@ -76,6 +76,13 @@ pub struct Asking {
     pub reply: oneshot::Sender<Outcome>,
 }
 
+impl Asking {
+    /// Whether nobody wants the answer any more.
+    pub(super) fn is_moot(&self) -> bool {
+        self.reply.is_closed() || self.cancel.is_cancelled()
+    }
+}
+
 /// A request of the engine that the client has answered.
 #[derive(Debug)]
 pub struct Answered {

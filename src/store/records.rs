@@ -19,8 +19,6 @@ pub struct Entry<'a> {
     pub end: u64,
     /// What it says.
     pub record: Record<'a>,
-    /// Whether this reading found damage before it.
-    pub after_damage: bool,
 }
 
 /// A reading of a file's records. The file is handed to each call.
@@ -116,7 +114,6 @@ impl Records {
             offset: found.line.offset + found.from as u64,
             end: found.end,
             record,
-            after_damage: !self.damage.is_empty(),
         }))
     }
 

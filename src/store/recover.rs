@@ -78,7 +78,10 @@ fn open_calls(
     let mut calls = OpenCalls::default();
     records.seek(prompt);
     while let Some(entry) = records.next(file)? {
-        if matches!(entry.record.kind, Kind::Update | Kind::UpdateParams) {
+        if matches!(
+            entry.record.kind,
+            Kind::Update | Kind::UpdateParams | Kind::Output
+        ) {
             calls.update(entry.record.payload);
         }
     }

@@ -253,7 +253,7 @@ fn check_id(id: &str) -> Result<String, Invalid> {
 }
 
 /// Finds a top-level `id` in the beginning of an object that cannot be read whole.
-fn id_in(start: &[u8]) -> Option<String> {
+pub fn id_in(start: &[u8]) -> Option<String> {
     let text = match std::str::from_utf8(start) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&start[..error.valid_up_to()]).ok()?,

@@ -54,6 +54,11 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
     output.line(format!("{id}  {}", printable(&header.place.cwd)))?;
     output.line("")?;
     output.line(printable(transcript.text().trim_end()))?;
+    let state = transcript.state_text();
+    if !state.is_empty() {
+        output.line("")?;
+        output.line(printable(&state))?;
+    }
     if let Some(end) = ends.last().filter(|end| end["stopReason"] != "end_turn") {
         output.line("")?;
         output.line(printable(&format!(

@@ -32,6 +32,8 @@ pub(super) fn merge(theirs: &str, ours: Value, persistent: bool, raws: &Raws) ->
             }
         }
     }
+    // A fork is a session that the agent makes by itself, under an id that we do not know.
+    session.remove("fork");
     if persistent {
         capabilities.insert("loadSession".to_owned(), true.into());
         for ours in ["list", "resume", "delete"] {

@@ -51,6 +51,7 @@ fn log(records: &[Written]) -> (Vec<u8>, Vec<Written>) {
     let header = Header {
         format: FORMAT,
         session_id: ID.to_owned(),
+        known_as: None,
         place: Place {
             cwd: "/w".to_owned(),
             additional_directories: Vec::new(),

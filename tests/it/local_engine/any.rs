@@ -22,7 +22,7 @@ proptest! {
     fn any_params_are_answered(params in "(?s).{0,80}", blocks in any_blocks()) {
         for params in [params, json!({ "prompt": blocks }).to_string()] {
             let asked = Prompt { message_id: "msg_user".to_owned(), params };
-            let answer = run(converse(&mut *open(Vec::new()), &asked, |_, _| false));
+            let answer = run(converse(open(Vec::new()), &asked, |_, _| false));
             check(&answer);
             prop_assert_eq!(answer.end, END_TURN);
         }

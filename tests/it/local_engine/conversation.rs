@@ -150,7 +150,7 @@ fn echo_and_recall_return_bytes_and_blocks_as_they_came() {
         params: format!("{{\"prompt\":[{blocks}]}}"),
     };
     let answer = run(converse(
-        &mut *open(Vec::new()),
+        open(Vec::new()),
         &with(&format!("{echo},{blocks}")),
         |_, _| false,
     ));
@@ -185,7 +185,7 @@ fn blocks_that_no_answer_can_hold_are_described() {
                  \"text\":\"a\\nb\"}]}"
             .to_owned(),
     };
-    let answer = run(converse(&mut *open(Vec::new()), &pretty, |_, _| false));
+    let answer = run(converse(open(Vec::new()), &pretty, |_, _| false));
     check(&answer);
     assert_eq!(answer.text(), "a\nb");
     assert!(ask("/echo").text().contains("nothing does"));

@@ -32,8 +32,8 @@ fn cancelling_ends_every_answer_at_any_point() {
             let answer = run(async {
                 let mut cancelled = None;
                 let asked = prompt(&text(asked));
-                let mut conversation = open(vec![Some(text("before"))]);
-                let answer = converse(&mut *conversation, &asked, |count, _| {
+                let conversation = open(vec![Some(text("before"))]);
+                let answer = converse(conversation, &asked, |count, _| {
                     cancelled = cancelled.or((count == at).then(Instant::now));
                     count == at
                 });
@@ -60,7 +60,7 @@ fn nothing_is_sent_after_a_cancel_but_the_end_of_a_tool_call() {
     let answer = run(async {
         let asked = prompt(&text("/tool slow 3600"));
         let begun = |_, line: &str| line.contains("in_progress");
-        converse(&mut *open(Vec::new()), &asked, begun).await
+        converse(open(Vec::new()), &asked, begun).await
     });
     check(&answer);
     assert_eq!(answer.end, Ok(StopReason::Cancelled));
@@ -68,46 +68,43 @@ fn nothing_is_sent_after_a_cancel_but_the_end_of_a_tool_call() {
     assert_eq!(answer.last_status(), "failed");
 
     for asked in ALL {
-        let (out, mut updates) = Outlet::new();
         let (canceller, cancel) = Cancel::new();
         canceller.cancel();
         let asked = prompt(&text(asked));
-        let mut conversation = open(vec![Some(text("before"))]);
-        let end = run(conversation.prompt(&asked, &out, &cancel));
-        assert_eq!(end, Ok(StopReason::Cancelled));
-        assert!(updates.try_recv().is_err());
+        let mut talk = open(vec![Some(text("before"))]);
+        let end = run(talk.conversation.prompt(asked, cancel));
+        assert_eq!(end.map(reason), Ok(StopReason::Cancelled));
+        assert!(talk.said.try_recv().is_err());
     }
 }
 
 #[test]
 fn a_reader_that_stalls_does_not_hold_up_a_cancel() {
     for asked in ["/flood 1000000", "/slow 3600"] {
-        let (out, updates) = Outlet::new();
         let (canceller, cancel) = Cancel::new();
         let asked = prompt(&text(asked));
-        let mut conversation = open(Vec::new());
+        let talk = open(Vec::new());
         let end = run(async {
             let cancelling = async {
                 tokio::time::sleep(Duration::from_mins(1)).await;
                 canceller.cancel();
             };
-            let (end, ()) = tokio::join!(conversation.prompt(&asked, &out, &cancel), cancelling);
+            let (end, ()) = tokio::join!(talk.conversation.prompt(asked, cancel), cancelling);
             end
         });
-        assert_eq!(end, Ok(StopReason::Cancelled));
-        drop(updates);
+        assert_eq!(end.map(reason), Ok(StopReason::Cancelled));
+        drop(talk.said);
     }
 }
 
 #[test]
 fn a_closed_outlet_fails_the_turn() {
     for asked in ALL {
-        let (out, updates) = Outlet::new();
-        drop(updates);
+        let talk = open(vec![Some(text("before"))]);
+        drop(talk.said);
         let (_canceller, cancel) = Cancel::new();
         let asked = prompt(&text(asked));
-        let mut conversation = open(vec![Some(text("before"))]);
-        let end = run(conversation.prompt(&asked, &out, &cancel));
+        let end = run(talk.conversation.prompt(asked, cancel));
         assert_eq!(end.unwrap_err().code, -32603);
     }
 }

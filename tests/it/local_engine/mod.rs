@@ -14,12 +14,14 @@ use std::time::Duration;
 use agent_client_protocol_schema::v1;
 use rejoin::engine::local::LocalEngine;
 use rejoin::engine::{
-    Cancel, Conversation, Engine, History, HistoryError, Opening, Outlet, Prompt, StopReason,
-    TurnError,
+    Cancel, Conversation, Ended, Engine, EngineError, History, HistoryError, Opening, Outlet,
+    Prompt, Said, Secret, StopReason, Wanted,
 };
 use rejoin::record::header::Place;
+use rejoin::record::{Kind, Record};
 use rejoin::sys::{Ids, SessionId};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::support::schema::Schema;
@@ -52,11 +54,21 @@ impl History for Before {
         match &self.0[usize::try_from(index).unwrap()] {
             Some(blocks) => Ok(prompt(blocks)),
             None => Err(HistoryError {
-                index,
+                what: format!("prompt {index}"),
                 reason: "line 7 is damaged".to_owned(),
             }),
         }
     }
+
+    fn walk(&self, _: &mut dyn FnMut(&Record<'_>)) -> Result<(), HistoryError> {
+        panic!("this engine has no need of more than prompts");
+    }
+}
+
+/// An open conversation, and what comes out of it.
+struct Talk {
+    conversation: Arc<dyn Conversation>,
+    said: mpsc::Receiver<Said>,
 }
 
 fn text(text: &str) -> Value {
@@ -70,25 +82,33 @@ fn prompt(blocks: &Value) -> Prompt {
     }
 }
 
-fn open(before: Vec<Option<Value>>) -> Box<dyn Conversation> {
+fn open(before: Vec<Option<Value>>) -> Talk {
     let ids = Counter::default();
-    LocalEngine::new().open(Opening {
-        session: SessionId::from_uuid(ids.uuid()),
-        place: Place {
-            cwd: HOME.to_owned(),
-            additional_directories: Vec::new(),
-            mcp_servers: Vec::new(),
+    let session = SessionId::from_uuid(ids.uuid());
+    let (out, said) = Outlet::new();
+    let conversation = LocalEngine::new().open(Opening {
+        wanted: Wanted {
+            name: session.to_string(),
+            place: Place {
+                cwd: HOME.to_owned(),
+                additional_directories: Vec::new(),
+                mcp_servers: Vec::new(),
+            },
+            params: Secret("{}".into()),
         },
+        session,
         history: Arc::new(Before(before)),
         ids: Arc::new(ids),
-    })
+        out,
+    });
+    Talk { conversation, said }
 }
 
 /// One answered prompt.
 #[derive(Debug, PartialEq)]
 struct Answer {
     lines: Vec<String>,
-    end: Result<StopReason, TurnError>,
+    end: Result<StopReason, EngineError>,
 }
 
 impl Answer {
@@ -142,29 +162,56 @@ impl Answer {
 
 /// Prompts a conversation and cancels it as soon as `until` says so of an update, counted from 0.
 async fn converse(
-    conversation: &mut dyn Conversation,
+    talk: Talk,
     prompt: &Prompt,
     mut until: impl FnMut(usize, &str) -> bool,
 ) -> Answer {
-    let (out, mut updates) = Outlet::new();
+    let Talk {
+        conversation,
+        mut said,
+    } = talk;
     let (canceller, cancel) = Cancel::new();
-    let answering = async {
-        let end = conversation.prompt(prompt, &out, &cancel).await;
-        drop(out);
+    let answering = async move {
+        let end = conversation.prompt(prompt.clone(), cancel).await;
+        // With the conversation goes its outlet, so that the reading ends.
+        drop(conversation);
         end
     };
     let reading = async {
         let mut lines = Vec::new();
-        while let Some(line) = updates.recv().await {
-            if until(lines.len(), &line) {
-                canceller.cancel();
+        while let Some(said) = said.recv().await {
+            for line in updates(&said) {
+                if until(lines.len(), &line) {
+                    canceller.cancel();
+                }
+                lines.push(line);
             }
-            lines.push(line);
         }
         lines
     };
     let (end, lines) = tokio::join!(answering, reading);
+    let end = end.map(reason);
     Answer { lines, end }
+}
+
+/// This engine says nothing but updates.
+fn updates(said: &Said) -> Vec<String> {
+    let Said::Block(block) = said else {
+        panic!("{said:?}");
+    };
+    let lines = block.iter().map(|entry| {
+        assert_eq!((entry.kind, entry.id), (Kind::Update, None));
+        entry.payload.to_owned()
+    });
+    lines.collect()
+}
+
+/// This engine ends its turns for a reason and adds nothing to it.
+fn reason(ended: Ended) -> StopReason {
+    match ended {
+        Ended::Because(reason) => reason,
+        Ended::With(result) => panic!("{result}"),
+    }
 }
 
 /// Prompts in a runtime whose clock stands still but for timers; checks all that holds for any
@@ -172,7 +219,7 @@ async fn converse(
 fn ask_after(before: Vec<Option<Value>>, blocks: &Value) -> Answer {
     run(async {
         let asked = prompt(blocks);
-        let answer = converse(&mut *open(before), &asked, |_, _| false).await;
+        let answer = converse(open(before), &asked, |_, _| false).await;
         check(&answer);
         answer
     })
@@ -265,4 +312,4 @@ fn assert_in_order<'a>(text: &'a str, parts: &[&str]) {
     }
 }
 
-const END_TURN: Result<StopReason, TurnError> = Ok(StopReason::EndTurn);
+const END_TURN: Result<StopReason, EngineError> = Ok(StopReason::EndTurn);

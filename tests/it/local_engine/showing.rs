@@ -148,7 +148,7 @@ fn slow_takes_the_time_it_was_given() {
         let (answer, took) = run(async {
             let start = Instant::now();
             let asked = prompt(&text(asked));
-            let answer = converse(&mut *open(Vec::new()), &asked, |_, _| false).await;
+            let answer = converse(open(Vec::new()), &asked, |_, _| false).await;
             (answer, start.elapsed())
         });
         check(&answer);
@@ -201,7 +201,8 @@ fn a_turn_fails_as_it_is_told() {
 
 #[test]
 fn commands_are_announced_listed_and_in_the_manual() {
-    let announced: Value = serde_json::from_str(&open(Vec::new()).commands().unwrap()).unwrap();
+    let commands = open(Vec::new()).conversation.commands().unwrap();
+    let announced: Value = serde_json::from_str(&commands).unwrap();
     Schema::of::<Vec<v1::AvailableCommand>>().assert_valid(&announced);
     let typed: Vec<v1::AvailableCommand> = serde_json::from_value(announced.clone()).unwrap();
     assert_eq!(serde_json::to_value(&typed).unwrap(), announced);

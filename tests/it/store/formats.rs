@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use rejoin::record::Kind;
+use rejoin::record::transcript::Transcript;
+use rejoin::replay::{Options, Replay};
 use rejoin::store::Store;
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::SimDisk;
@@ -11,7 +13,11 @@ use serde_json::{Value, json};
 use super::support::*;
 
 fn v1() -> (SimDisk, Store, SessionId, Vec<u8>) {
-    let id = SessionId::parse("sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07").unwrap();
+    v1_file("sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07")
+}
+
+fn v1_file(id: &str) -> (SimDisk, Store, SessionId, Vec<u8>) {
+    let id = SessionId::parse(id).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats/v1");
     let content = std::fs::read(folder.join(format!("{id}.jsonl"))).unwrap();
     let disk = SimDisk::new();
@@ -109,6 +115,44 @@ fn version_1_reads_record_by_record() {
     assert!(records[9].payload.contains(r#""rawOutput":null"#));
     assert!(records[5].payload.contains(r"patterns.\u0000"));
     assert!(records[10].payload.contains(r#""_meta":{"rendered":true}"#));
+}
+
+#[test]
+fn version_1_of_a_wrapped_agent_reads_and_folds() {
+    let (_disk, store, id, _content) = v1_file("sess_019aa571-2c40-7e15-8d02-91b7c3f0a6de");
+    let mut reader = store.read(&id).unwrap();
+    let scan = reader.scan().unwrap();
+    assert_eq!((scan.records, scan.torn, scan.damage), (24, None, vec![]));
+    let (mut transcript, mut replay) =
+        (Transcript::default(), Replay::new("s", Options::default()));
+    let mut lines = Vec::new();
+    let mut told = Vec::new();
+    while let Some(entry) = reader.next().unwrap() {
+        transcript.record(&entry.record);
+        replay.record(&entry.record, &mut lines);
+        told.push(entry.record.kind.as_str());
+    }
+    replay.finish(&mut lines);
+    assert_eq!(
+        told.join(" "),
+        "session inner info info prompt transient update update ask answer update info output \
+         update info transient info info end info inner prompt ask end"
+    );
+    assert_eq!(
+        transcript.text(),
+        "user: Run the tests\n\nagent: I run them.\n\ntool: cargo test (completed)\n\
+         test result: ok. 12 passed\n\n\nuser: And now push"
+    );
+    assert_eq!(
+        transcript.state_text(),
+        "commands: /plan\nmode: ask\ntitle: Running the tests\nusage: 1450 of 200000 tokens"
+    );
+    let mut folded = Transcript::default();
+    for line in std::str::from_utf8(&lines).unwrap().lines() {
+        folded.notification(line);
+    }
+    assert_eq!(folded.state, transcript.state);
+    assert_eq!(folded.text(), transcript.text());
 }
 
 /// A record in a few words.

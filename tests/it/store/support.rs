@@ -43,6 +43,7 @@ pub(super) fn header() -> Header {
     Header {
         format: FORMAT,
         session_id: id().to_string(),
+        known_as: None,
         place: Place {
             cwd: "/w".to_owned(),
             additional_directories: Vec::new(),

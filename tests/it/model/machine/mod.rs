@@ -16,6 +16,13 @@ enum Happens {
     Says(Say),
     Ends(bool),
     Replayed(bool),
+    Attaches(bool),
+    /// The engine asks, for the log or not.
+    Inquires(bool),
+    ThinksBetter,
+    Responds(bool),
+    /// Well or not, and whether the log is told.
+    Serves(bool, bool),
     /// One of the next effects fails.
     Fails(usize),
 }
@@ -25,6 +32,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => Just(Ask::Load),
         2 => Just(Ask::Resume),
         6 => Just(Ask::Prompt),
+        2 => Just(Ask::Call),
         2 => Just(Ask::Close),
         1 => Just(Ask::Delete),
     ];
@@ -35,7 +43,21 @@ fn happens() -> impl Strategy<Value = Happens> {
         8 => say.prop_map(Happens::Says),
         3 => prop::bool::weighted(0.8).prop_map(Happens::Ends),
         4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
+        6 => prop::bool::weighted(0.8).prop_map(Happens::Attaches),
+        2 => any::<bool>().prop_map(Happens::Inquires),
+        1 => Just(Happens::ThinksBetter),
+        2 => any::<bool>().prop_map(Happens::Responds),
+        2 => any::<(bool, bool)>().prop_map(|(well, info)| Happens::Serves(well, info)),
         1 => (0usize..6).prop_map(Happens::Fails),
+    ]
+}
+
+/// How the session is made, unless it is there already.
+fn made() -> impl Strategy<Value = Option<Ask>> {
+    prop_oneof![
+        2 => Just(None),
+        2 => Just(Some(Ask::New)),
+        1 => any::<bool>().prop_map(|replay| Some(Ask::Import(replay))),
     ]
 }
 
@@ -44,10 +66,10 @@ proptest! {
 
     #[test]
     fn whatever_happens_everybody_is_answered_and_nothing_is_said_that_is_not_logged(
-        is_new in any::<bool>(),
+        made in made(),
         happenings in prop::collection::vec(happens(), 0..60),
     ) {
-        let mut world = if is_new { World::new() } else { World::with_a_log() };
+        let mut world = made.map_or_else(World::with_a_log, World::new);
         for happening in happenings {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),
@@ -55,6 +77,11 @@ proptest! {
                 Happens::Says(say) => world.says(say),
                 Happens::Ends(well) => world.ends(well),
                 Happens::Replayed(well) => world.replayed(well),
+                Happens::Attaches(well) => world.attaches(well),
+                Happens::Inquires(logged) => world.inquires(logged),
+                Happens::ThinksBetter => world.thinks_better(),
+                Happens::Responds(well) => world.responds(well),
+                Happens::Serves(well, info) => world.serves(well, info),
                 Happens::Fails(effects) => world.fail_in(effects),
             }
         }

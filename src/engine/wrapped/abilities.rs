@@ -1,0 +1,63 @@
+//! What an agent says it can do, as far as we make use of it.
+
+use serde_json::Value;
+
+use crate::record::json;
+
+/// An agent's capabilities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Abilities {
+    /// Its name and version, if it says who it is.
+    pub(super) name: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) load: bool,
+    pub(super) resume: bool,
+    pub(super) list: bool,
+    pub(super) close: bool,
+    pub(super) delete: bool,
+}
+
+impl Abilities {
+    /// Reads the result of `initialize`.
+    pub(super) fn read(result: &str) -> Self {
+        let result = json::tree(result).unwrap_or_default();
+        let capabilities = &result["agentCapabilities"];
+        let session = &capabilities["sessionCapabilities"];
+        // A capability is an object; `null` and `false` mean that there is none.
+        let can = |name: &str| !matches!(session[name], Value::Null | Value::Bool(false));
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            name: text(&result["agentInfo"]["name"]),
+            version: text(&result["agentInfo"]["version"]),
+            load: capabilities["loadSession"] == true,
+            resume: can("resume"),
+            list: can("list"),
+            close: can("close"),
+            delete: can("delete"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_is_declared_and_nothing_else() {
+        let read = Abilities::read(
+            r#"{"agentInfo":{"name":"a","version":"1"},"agentCapabilities":{"loadSession":true,
+                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false}}}"#,
+        );
+        let expected = Abilities {
+            name: Some("a".to_owned()),
+            version: Some("1".to_owned()),
+            load: true,
+            resume: true,
+            close: true,
+            ..Abilities::default()
+        };
+        assert_eq!(read, expected);
+        assert_eq!(Abilities::read("{}"), Abilities::default());
+        assert_eq!(Abilities::read("7"), Abilities::default());
+    }
+}

@@ -1,0 +1,310 @@
+//! Reads what an agent says, on a thread of its own, and takes each message where it belongs.
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::engine::{Block, Question, Said};
+use crate::wire::Outcome;
+
+use super::link::Link;
+use super::route::Route;
+use super::screens;
+use super::shape::{self, Message, Named, Reader, read};
+
+/// How much is read at once, in bytes.
+const BLOCK: usize = 128 * 1024;
+
+/// The longest line that is taken, in bytes. No client takes longer ones.
+const LINE: usize = 64 * 1024 * 1024;
+
+/// How much is handed on at once, in bytes.
+const HANDED: usize = 64 * 1024;
+
+/// How many lines of junk are told of.
+const TOLD: u32 = 10;
+
+/// The thread's state.
+struct Intake {
+    link: Arc<Link>,
+    reader: Reader,
+    /// Updates that are handed on together, and whose they are.
+    block: Block,
+    route: Option<(String, Arc<Route>)>,
+    junk: u32,
+}
+
+/// Reads until the agent's output ends.
+pub(super) fn run(link: Arc<Link>, mut input: impl Read) {
+    let mut intake = Intake {
+        link,
+        reader: Reader::default(),
+        block: Block::default(),
+        route: None,
+        junk: 0,
+    };
+    let mut buffer = vec![0; BLOCK];
+    let mut held = 0;
+    // How much of the line that is being passed over was read.
+    let mut passing = false;
+    loop {
+        if held == buffer.len() {
+            buffer.resize(buffer.len() * 2, 0);
+        }
+        let got = match input.read(&mut buffer[held..]) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        let new = held..held + got;
+        held = new.end;
+        let mut from = 0;
+        let mut searched = new.start;
+        while let Some(at) = memchr::memchr(b'\n', &buffer[searched..held]) {
+            let end = searched + at;
+            if passing {
+                passing = false;
+                intake.junk("a line that is too long");
+            } else {
+                intake.line(&buffer[from..end]);
+            }
+            from = end + 1;
+            searched = from;
+        }
+        intake.hand_on();
+        buffer.copy_within(from..held, 0);
+        held -= from;
+        if held > LINE || passing {
+            // A response that is too long is a response all the same: who waits for it is told.
+            if !passing {
+                intake.too_long(&buffer[..held.min(4096)]);
+            }
+            passing = true;
+            held = 0;
+        }
+        if held == 0 && buffer.len() > 4 * BLOCK {
+            buffer = vec![0; BLOCK];
+        }
+    }
+    if held > 0 && !passing {
+        intake.line(&buffer[..held]);
+    }
+    intake.hand_on();
+    intake.link.finish();
+}
+
+impl Intake {
+    fn line(&mut self, line: &[u8]) {
+        match self.reader.read(line) {
+            Message::Update { session, payload } => {
+                if self.is_of(&session) {
+                    if let Some((_, route)) = &self.route {
+                        route.update(payload, &mut self.block);
+                    }
+                } else {
+                    self.hand_on();
+                    match self.link.route(&session) {
+                        Some(route) => {
+                            self.claim(&session, &route);
+                            route.update(payload, &mut self.block);
+                            self.route = Some((session.into_owned(), route));
+                        }
+                        None if self.link.unclaimed.keep(&session, line) => {}
+                        None => tracing::debug!("an update of a session that is not open"),
+                    }
+                }
+                if self.block.bytes() >= HANDED {
+                    self.hand_on();
+                }
+            }
+            Message::Request {
+                id,
+                method,
+                params,
+                session,
+            } => {
+                self.hand_on();
+                self.request(id, &method, &params, session);
+            }
+            Message::Notification {
+                method,
+                params,
+                session,
+            } => {
+                self.hand_on();
+                self.notification(&method, &params, session);
+            }
+            Message::Response { id, outcome } => {
+                self.hand_on();
+                let outcome: Outcome = match outcome {
+                    shape::Outcome::Result(result) => Ok(result.into_owned()),
+                    shape::Outcome::Error(error) => Err(error.into_owned()),
+                };
+                if !self.link.settle(id, outcome) {
+                    tracing::debug!("a response that nobody waits for");
+                }
+                self.claim_all();
+            }
+            Message::Blank => {}
+            Message::Junk(what) => self.junk(what),
+        }
+    }
+
+    fn is_of(&self, session: &str) -> bool {
+        self.route.as_ref().is_some_and(|(id, _)| id == session)
+    }
+
+    /// Hands on what was said of sessions that have come to be heard.
+    fn claim_all(&mut self) {
+        for session in self.link.unclaimed.sessions() {
+            if let Some(route) = self.link.route(&session) {
+                self.claim(&session, &route);
+                self.route = Some((session, route));
+                self.hand_on();
+            }
+        }
+        self.route = None;
+    }
+
+    /// Takes what was said of a session before anybody heard it.
+    fn claim(&mut self, session: &str, route: &Route) {
+        if self.link.unclaimed.is_empty() {
+            return;
+        }
+        for line in self.link.unclaimed.take(session) {
+            if let Message::Update { payload, .. } = read(&line) {
+                route.update(payload, &mut self.block);
+            }
+        }
+    }
+
+    /// Hands on the updates that were gathered. Waits if log and client are slower than the agent.
+    fn hand_on(&mut self) {
+        let Some((_, route)) = &self.route else {
+            return;
+        };
+        if !self.block.is_empty() {
+            let block = std::mem::take(&mut self.block);
+            // A session that was closed hears nothing.
+            route.out.say_blocking(Said::Block(block)).ok();
+        }
+    }
+
+    /// Hands on a request of the agent, and the answer back to it.
+    fn request(&mut self, id: &str, method: &str, params: &str, session: Option<Named<'_>>) {
+        let link = self.link.clone();
+        let (id, method) = (id.to_owned(), method.to_owned());
+        let cancel = link.begin(&id);
+        let Some(session) = session else {
+            let (params, client) = (params.to_owned(), link.client.clone());
+            self.link.runtime.spawn(async move {
+                let outcome = client.call(&method, &params, cancel.cancelled()).await;
+                link.respond(&id, &outcome.unwrap_or_else(gone));
+            });
+            return;
+        };
+        let Some(route) = link.route(&session.id) else {
+            let error = r#"{"code":-32602,"message":"the session is not open"}"#;
+            return link.respond(&id, &Err(error.to_owned()));
+        };
+        let (params, at) = named(&route, params, session.range);
+        let (reply, answer) = oneshot::channel();
+        let question = Question {
+            logged: matches!(
+                method.as_str(),
+                "session/request_permission" | "elicitation/create"
+            ),
+            method: method.clone(),
+            params: params.clone(),
+            session: at.clone(),
+            cancel,
+            reply,
+        };
+        if screens::is_release(&method) {
+            // What the terminal shows is asked for while it is there.
+            self.link.runtime.spawn(async move {
+                screens::last_look(&route, &params, at).await;
+                if route.out.say(Said::Ask(question)).await.is_ok() {
+                    link.respond(&id, &answer.await.unwrap_or_else(|_| gone()));
+                } else {
+                    link.respond(&id, &gone());
+                }
+            });
+            return;
+        }
+        if route.out.say_blocking(Said::Ask(question)).is_err() {
+            return link.respond(&id, &gone());
+        }
+        self.link.runtime.spawn(async move {
+            let outcome = answer.await.unwrap_or_else(|_| gone());
+            screens::answered(&route, &method, &params, &outcome).await;
+            link.respond(&id, &outcome);
+        });
+    }
+
+    fn notification(&mut self, method: &str, params: &str, session: Option<Named<'_>>) {
+        if method == "$/cancel_request" {
+            if let Some(id) = super::said::member(params, "requestId") {
+                self.link.cancel(id);
+            }
+            return;
+        }
+        match session.map(|session| (self.link.route(&session.id), session.range)) {
+            None => {
+                let notify = self.link.client.notify(method, params);
+                self.link.runtime.block_on(notify);
+            }
+            Some((Some(route), at)) => {
+                let (params, session) = named(&route, params, at);
+                let method = method.to_owned();
+                let said = Said::Notify {
+                    method,
+                    params,
+                    session,
+                };
+                route.out.say_blocking(said).ok();
+            }
+            Some((None, _)) => tracing::debug!("a notification of a session that is not open"),
+        }
+    }
+
+    fn junk(&mut self, what: &str) {
+        self.junk = self.junk.saturating_add(1);
+        if self.junk <= TOLD {
+            tracing::warn!(
+                what,
+                "the agent wrote something to its output that is no message"
+            );
+        }
+    }
+
+    /// The start of a line that is not taken because of its length.
+    fn too_long(&mut self, start: &[u8]) {
+        self.hand_on();
+        let id = crate::wire::message::id_in(start);
+        if let Some(id) = id {
+            let error =
+                r#"{"code":-32603,"message":"the agent's response was too long to be taken"}"#;
+            self.link.settle(&id, Err(error.to_owned()));
+        }
+    }
+}
+
+/// The parameters with tool calls as the client knows them, and where the session's id is then.
+fn named(route: &Route, params: &str, at: Range<usize>) -> (String, Range<usize>) {
+    match route.with_marks(|marks| marks.outward(params)) {
+        Some(params) => {
+            let at = shape::session_of(&params).map_or(at, |session| session.range);
+            (params, at)
+        }
+        None => (params.to_owned(), at),
+    }
+}
+
+/// What an agent is answered whose client cannot answer.
+fn gone() -> Outcome {
+    Err(r#"{"code":-32603,"message":"the client does not answer any more"}"#.to_owned())
+}

@@ -1,0 +1,245 @@
+//! The connection with an agent that runs: requests to it and from it, and who hears its updates.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::engine::outlet::Canceller;
+use crate::engine::relay::Patience;
+use crate::engine::{Cancel, EngineError};
+use crate::wire::calls::{notification_line, request_line, response_line};
+use crate::wire::{Call, Calls, Outcome, Wire, Writer};
+
+use super::abilities::Abilities;
+use super::child::Child;
+use super::route::Route;
+use super::unclaimed::Unclaimed;
+
+/// A connection with an agent.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// The client's end: requests of the agent go there.
+    pub(super) client: Arc<Wire>,
+    pub(super) runtime: Handle,
+    child: Child,
+    /// Where the agent's input is written; `None` once it has ended.
+    out: Mutex<Option<Writer>>,
+    calls: Calls,
+    routes: Mutex<HashMap<String, Arc<Route>>>,
+    /// Requests whose result names a new session, and who is to hear of that session.
+    births: Mutex<HashMap<u64, Arc<Route>>>,
+    /// Updates of sessions that nobody hears yet.
+    pub(super) unclaimed: Unclaimed,
+    /// Requests of the agent that are under way, by their id's JSON text.
+    asked: Mutex<HashMap<String, Canceller>>,
+    /// What the agent can do; known when it has answered `initialize`.
+    abilities: OnceLock<Abilities>,
+    dead: watch::Sender<bool>,
+    leaving: AtomicBool,
+}
+
+/// A request to the agent, under way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    call: Call,
+    link: Arc<Link>,
+}
+
+impl Link {
+    pub(super) fn new(client: Arc<Wire>, child: Child, out: Writer) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            runtime: Handle::current(),
+            child,
+            out: Mutex::new(Some(out)),
+            calls: Calls::default(),
+            routes: Mutex::default(),
+            births: Mutex::default(),
+            unclaimed: Unclaimed::default(),
+            asked: Mutex::default(),
+            abilities: OnceLock::new(),
+            dead: watch::Sender::new(false),
+            leaving: AtomicBool::new(false),
+        })
+    }
+
+    /// What the agent can do. Nothing, as long as it has not said so.
+    pub(super) fn abilities(&self) -> Abilities {
+        self.abilities.get().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn know(&self, abilities: Abilities) {
+        // An agent is greeted once.
+        self.abilities.set(abilities).ok();
+    }
+
+    /// Sends a request. What is sent first comes first. `params` is the JSON text of an object.
+    pub(super) fn request(self: &Arc<Self>, method: &str, params: &str) -> Pending {
+        self.request_for(method, params, None)
+    }
+
+    /// The same for a request that makes a session, whose messages go to `route`.
+    pub(super) fn request_for(
+        self: &Arc<Self>,
+        method: &str,
+        params: &str,
+        route: Option<&Arc<Route>>,
+    ) -> Pending {
+        let call = self.calls.begin();
+        if let Some(route) = route {
+            lock(&self.births).insert(call.id, route.clone());
+        }
+        self.put(&request_line(call.id, method, params));
+        Pending {
+            call,
+            link: self.clone(),
+        }
+    }
+
+    /// Sends a notification.
+    pub(super) fn notify(&self, method: &str, params: &str) {
+        self.put(&notification_line(method, params));
+    }
+
+    /// Answers a request of the agent.
+    pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
+        lock(&self.asked).remove(id);
+        self.put(&response_line(id, outcome));
+    }
+
+    /// Sends a line, even if the agent does not keep up: what a client asks for is bounded
+    /// elsewhere.
+    fn put(&self, line: &str) {
+        let line = line.trim_end_matches('\n');
+        if let Some(out) = &*lock(&self.out) {
+            // An agent that no longer reads is about to end.
+            out.put_line(line.as_bytes()).ok();
+        }
+    }
+
+    /// A response of the agent has come.
+    pub(super) fn settle(&self, id: &str, outcome: Outcome) -> bool {
+        let birth = id
+            .parse()
+            .ok()
+            .and_then(|id| lock(&self.births).remove(&id));
+        if let (Some(route), Ok(result)) = (birth, &outcome) {
+            // Whatever comes behind the response is heard.
+            if let Some(session) = super::shape::session_of(result) {
+                self.hear(&session.id, &route);
+            }
+        }
+        self.calls.resolve(id, outcome)
+    }
+
+    /// From now on, messages about this session go to `route`.
+    pub(super) fn hear(&self, session: &str, route: &Arc<Route>) {
+        lock(&self.routes).insert(session.to_owned(), route.clone());
+    }
+
+    /// Messages about this session are no longer heard.
+    pub(super) fn forget(&self, session: &str) {
+        lock(&self.routes).remove(session);
+    }
+
+    pub(super) fn route(&self, session: &str) -> Option<Arc<Route>> {
+        lock(&self.routes).get(session).cloned()
+    }
+
+    /// A request of the agent begins; the other end is told if the agent takes it back.
+    pub(super) fn begin(&self, id: &str) -> Cancel {
+        let (canceller, cancel) = Cancel::new();
+        lock(&self.asked).insert(id.to_owned(), canceller);
+        cancel
+    }
+
+    /// The agent takes a request back.
+    pub(super) fn cancel(&self, id: &str) {
+        if let Some(canceller) = lock(&self.asked).get(id) {
+            canceller.cancel();
+        }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        *self.dead.borrow()
+    }
+
+    /// The agent says nothing any more: it has ended, or will have to.
+    pub(super) fn finish(&self) {
+        lock(&self.out).take();
+        if !self.leaving.load(Ordering::Acquire) {
+            let ended = self.child.end(Patience::EndOfInput);
+            self.runtime.block_on(ended);
+            self.child.kill();
+        }
+        self.calls.close();
+        lock(&self.asked).clear();
+        self.dead.send_replace(true);
+        if !self.leaving.load(Ordering::Acquire) {
+            tracing::warn!(reason = %self.epitaph(), "the agent has ended");
+        }
+    }
+
+    /// Ends the agent.
+    pub(super) async fn end(&self, patience: Patience) {
+        self.leaving.store(true, Ordering::Release);
+        lock(&self.out).take();
+        self.child.end(patience).await;
+    }
+
+    /// Why the agent is gone, in one line.
+    pub(super) fn epitaph(&self) -> String {
+        let how = self
+            .child
+            .how()
+            .unwrap_or_else(|| "it closed its output".to_owned());
+        match self.child.last_words() {
+            Some(words) => format!("{how}; it said last: {words}"),
+            None => how,
+        }
+    }
+
+    /// The error for what was under way when the agent ended.
+    pub(super) fn gone(&self) -> EngineError {
+        let name = "agent_ended";
+        EngineError {
+            code: EngineError::INTERNAL,
+            message: format!("the agent ended unexpectedly: {}", self.epitaph()),
+            data: Some(format!(r#"{{"error":"{name}"}}"#)),
+        }
+    }
+}
+
+impl Pending {
+    /// Waits for the outcome.
+    pub(super) async fn outcome(self) -> Result<String, EngineError> {
+        match self.call.await {
+            Some(outcome) => outcome.map_err(|error| super::said::error(&error)),
+            None => Err(self.link.gone()),
+        }
+    }
+
+    /// The same; tells the agent when `cancelled` resolves, and goes on waiting.
+    pub(super) async fn outcome_unless(
+        mut self,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<String, EngineError> {
+        tokio::select! {
+            outcome = &mut self.call => return match outcome {
+                Some(outcome) => outcome.map_err(|error| super::said::error(&error)),
+                None => Err(self.link.gone()),
+            },
+            () = cancelled => {}
+        }
+        let params = format!(r#"{{"requestId":{}}}"#, self.call.id);
+        self.link.notify("$/cancel_request", &params);
+        self.outcome().await
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,68 @@
+//! What the log of a session tells of it when it is opened again.
+
+use std::sync::Arc;
+
+use crate::engine::{History, HistoryError};
+use crate::record::{Kind, Record};
+use crate::sys::Ids;
+
+use super::said::{member, string};
+use super::settings::Settings;
+use super::shape::Marks;
+
+/// What is known of a session's past.
+#[derive(Debug)]
+pub(super) struct Past {
+    /// How this agent knew the session last.
+    pub(super) inner: Option<String>,
+    /// The name of the agent that answered last, if it was another one.
+    pub(super) other: Option<String>,
+    pub(super) prompts: u64,
+    pub(super) settings: Settings,
+    pub(super) marks: Marks,
+}
+
+impl Past {
+    /// Reads the past of a session that is to be continued by the agent of this name.
+    pub(super) fn read(
+        history: &dyn History,
+        agent: &str,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, HistoryError> {
+        let mut past = Self {
+            inner: None,
+            other: None,
+            prompts: 0,
+            settings: Settings::default(),
+            marks: Marks::new(ids),
+        };
+        history.walk(&mut |record| past.record(record, agent))?;
+        Ok(past)
+    }
+
+    fn record(&mut self, record: &Record<'_>, agent: &str) {
+        self.marks.recall(record.kind, record.payload);
+        match record.kind {
+            Kind::Prompt => self.prompts += 1,
+            Kind::Session => {
+                let engine = member(record.payload, "engine");
+                let name = engine.and_then(|engine| string(engine, "name"));
+                self.other = name.filter(|name| name != agent);
+            }
+            Kind::Inner => {
+                let party = member(record.payload, "agent");
+                let name = party.and_then(|party| string(party, "name"));
+                if name.as_deref() == Some(agent) {
+                    self.inner = string(record.payload, "id");
+                    self.other = None;
+                } else {
+                    self.other = name;
+                    // What another agent's modes are called means nothing to this one.
+                    self.settings = Settings::default();
+                }
+            }
+            Kind::Info => self.settings.note(record.payload),
+            _ => {}
+        }
+    }
+}

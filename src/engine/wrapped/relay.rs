@@ -1,0 +1,107 @@
+//! What a connection has of the agent besides its sessions.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::engine::relay::{Asked, Foreign, Greeted, Patience};
+use crate::engine::{Doing, EngineError, Relay};
+use crate::record::json;
+use crate::wire::Wire;
+
+use super::agent::Agent;
+use super::said::{member, string};
+
+/// The agent as a connection sees it.
+#[derive(Debug)]
+pub(super) struct Front(Arc<Agent>);
+
+impl Front {
+    pub(super) fn new(agent: Arc<Agent>) -> Self {
+        Self(agent)
+    }
+}
+
+impl Relay for Front {
+    fn connect(&self, client: Arc<Wire>) {
+        self.0.connect(client);
+    }
+
+    fn greet(&self, params: String) -> Doing<'static, Greeted> {
+        let agent = self.0.clone();
+        Box::pin(async move { agent.greet(&params).await })
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        params: &str,
+        cancelled: Doing<'static, ()>,
+    ) -> Doing<'static, Result<String, EngineError>> {
+        let agent = self.0.clone();
+        let (method, params) = (method.to_owned(), params.to_owned());
+        Box::pin(async move { agent.call(&method, &params, cancelled).await })
+    }
+
+    fn notify(&self, method: &str, params: &str) {
+        // An agent that does not run has nobody to be told.
+        if let Some(link) = self.0.current() {
+            link.notify(method, params);
+        }
+    }
+
+    fn sessions(&self, asked: Asked) -> Doing<'static, Result<Foreign, EngineError>> {
+        let agent = self.0.clone();
+        Box::pin(async move {
+            let Some(link) = agent.current().filter(|link| link.abilities().list) else {
+                return Ok(Foreign::default());
+            };
+            let mut params = Map::new();
+            if let Some(cwd) = asked.cwd {
+                params.insert("cwd".to_owned(), cwd.into());
+            }
+            if let Some(cursor) = asked.cursor {
+                params.insert("cursor".to_owned(), cursor.into());
+            }
+            let params = Value::Object(params).to_string();
+            let page = link.request("session/list", &params).outcome().await?;
+            let entries = member(&page, "sessions").unwrap_or("[]");
+            let mut sessions = Vec::new();
+            if let Some(mut parts) = json::elements(entries.as_bytes(), 0) {
+                while let Some(at) = parts.element() {
+                    sessions.extend(entries.get(at).map(str::to_owned));
+                }
+            }
+            Ok(Foreign {
+                source: agent.name.clone(),
+                sessions,
+                next_cursor: string(&page, "nextCursor"),
+            })
+        })
+    }
+
+    fn may_know(&self) -> bool {
+        let abilities = self.0.current().map(|link| link.abilities());
+        abilities.is_some_and(|abilities| abilities.load || abilities.resume)
+    }
+
+    fn delete(&self, id: &str) -> Doing<'static, Result<(), EngineError>> {
+        let agent = self.0.clone();
+        let params = json!({ "sessionId": id }).to_string();
+        Box::pin(async move {
+            match agent.current().filter(|link| link.abilities().delete) {
+                Some(link) => link
+                    .request("session/delete", &params)
+                    .outcome()
+                    .await
+                    .map(drop),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn leave(&self, patience: Patience) -> Doing<'static, ()> {
+        let agent = self.0.clone();
+        Box::pin(async move { agent.leave(patience).await })
+    }
+}

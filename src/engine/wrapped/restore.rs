@@ -1,0 +1,146 @@
+//! Brings an agent to where a session is: its own `session/resume`, its `session/load`, or a new
+//! session of it that is given a transcript.
+//!
+//! What an agent declares is tried, and may fail. What it does not declare is never called.
+
+use std::sync::Arc;
+
+use crate::engine::EngineError;
+
+use super::link::Link;
+use super::route::Route;
+use super::said::{string, with_members};
+use super::settings::Settings;
+
+/// How an agent came to where the session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    New,
+    Resume,
+    Load,
+    /// The agent does not know the conversation.
+    Transcript,
+    Import,
+}
+
+impl How {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Resume => "resume",
+            Self::Load => "load",
+            Self::Transcript => "transcript",
+            Self::Import => "import",
+        }
+    }
+}
+
+/// A session that is open in the agent.
+#[derive(Debug)]
+pub(super) struct Restored {
+    pub(super) how: How,
+    /// The agent's id of it.
+    pub(super) inner: String,
+    /// What the agent answered.
+    pub(super) answer: String,
+    /// Updates that say how things are now.
+    pub(super) snapshots: Vec<String>,
+}
+
+/// Makes a session with the client's own request.
+pub(super) async fn fresh(
+    link: &Arc<Link>,
+    params: &str,
+    route: &Arc<Route>,
+) -> Result<Restored, EngineError> {
+    let params = with_members(params, &["sessionId"], &[]);
+    let pending = link.request_for("session/new", &params, Some(route));
+    let answer = pending.outcome().await?;
+    let Some(inner) = string(&answer, "sessionId") else {
+        let message = "the agent made a session without an id";
+        return Err(EngineError::internal(message));
+    };
+    Ok(Restored {
+        how: How::New,
+        inner,
+        answer,
+        snapshots: Vec::new(),
+    })
+}
+
+/// Continues a session that the agent once knew as `inner`. Answers with `None` if it does not know
+/// it any more; fails if the agent is gone or wants its user to sign in.
+pub(super) async fn again(
+    link: &Arc<Link>,
+    params: &str,
+    route: &Arc<Route>,
+    inner: &str,
+    prompts: u64,
+) -> Result<Option<Restored>, EngineError> {
+    let abilities = link.abilities();
+    let id = serde_json::Value::from(inner).to_string();
+    let params = with_members(params, &[], &[("sessionId", &id)]);
+    for (method, how, declared) in [
+        ("session/resume", How::Resume, abilities.resume),
+        ("session/load", How::Load, abilities.load),
+    ] {
+        if !declared {
+            continue;
+        }
+        // Heard before it is asked for: agents replay before they answer.
+        route.swallow();
+        link.hear(inner, route);
+        match link.request(method, &params).outcome().await {
+            Ok(answer) => {
+                if how == How::Load && route.shown() == 0 && prompts > 0 {
+                    // Some answer first and replay afterwards.
+                    route.quiet().await;
+                }
+                let swallowed = route.go_live();
+                let forgot = how == How::Load && swallowed.history == 0 && prompts > 0;
+                return Ok(Some(Restored {
+                    // An agent that shows nothing of what was said does not know it.
+                    how: if forgot { How::Transcript } else { how },
+                    inner: inner.to_owned(),
+                    answer,
+                    snapshots: swallowed.snapshots(),
+                }));
+            }
+            Err(error) if link.is_dead() || error.code == EngineError::SIGN_IN => {
+                link.forget(inner);
+                return Err(error);
+            }
+            Err(error) => {
+                link.forget(inner);
+                route.go_live();
+                tracing::info!(method, %error, "the agent does not have the session any more");
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Sets again what was set before. Answers with the agent's answer as it is then.
+pub(super) async fn settle(
+    link: &Arc<Link>,
+    inner: &str,
+    answer: &str,
+    before: &Settings,
+) -> (String, Settings) {
+    let mut now = Settings::default();
+    now.opened(answer);
+    for wish in before.wishes(answer) {
+        let mut params = wish.params;
+        params["sessionId"] = inner.into();
+        let params = params.to_string();
+        match link.request(wish.method, &params).outcome().await {
+            Ok(result) => {
+                now.served(wish.method, &params, &result);
+            }
+            Err(error) => {
+                tracing::warn!(method = wish.method, %error, "a setting cannot be restored");
+            }
+        }
+    }
+    (now.apply(answer), now)
+}

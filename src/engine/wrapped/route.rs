@@ -1,0 +1,191 @@
+//! Where the agent's messages about one of its sessions go.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::engine::{Block, Outlet};
+use crate::record::Kind;
+
+use super::import::Import;
+use super::settings::Settings;
+use super::shape::{Marks, Payload, Terminals};
+
+/// How long an agent says nothing before it counts as having replayed all it had.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// One session's way from the agent's pipe to the session's actor.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) out: Outlet,
+    state: Mutex<State>,
+    /// How mode, model and options were set last.
+    settings: Arc<Mutex<Settings>>,
+    /// Counts what came.
+    activity: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct State {
+    mode: Mode,
+    marks: Marks,
+    terminals: Terminals,
+}
+
+/// What is done with updates.
+#[derive(Debug)]
+enum Mode {
+    /// They are the conversation.
+    Live,
+    /// They repeat what is in the log.
+    Swallow(Swallowed),
+    /// They are the history of a session that was made without us.
+    Import(Box<Import>),
+}
+
+/// What came while updates were swallowed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Swallowed {
+    /// How much of it was history.
+    pub(super) history: u64,
+    /// The last of each update that says how things are now, by its name.
+    snapshots: Vec<(String, String)>,
+}
+
+impl Swallowed {
+    fn keep(&mut self, name: String, payload: String) {
+        self.snapshots.retain(|(known, _)| *known != name);
+        self.snapshots.push((name, payload));
+    }
+
+    /// The updates that say how things are now.
+    pub(super) fn snapshots(&self) -> Vec<String> {
+        let payloads = self.snapshots.iter().map(|(_, payload)| payload.clone());
+        payloads.collect()
+    }
+}
+
+impl Route {
+    pub(super) fn new(out: Outlet, marks: Marks, settings: Arc<Mutex<Settings>>) -> Arc<Self> {
+        Arc::new(Self {
+            out,
+            state: Mutex::new(State {
+                mode: Mode::Live,
+                marks,
+                terminals: Terminals::default(),
+            }),
+            settings,
+            activity: watch::Sender::new(0),
+        })
+    }
+
+    /// From now on, history that the agent shows is not heeded.
+    pub(super) fn swallow(&self) {
+        self.lock().mode = Mode::Swallow(Swallowed::default());
+    }
+
+    /// From now on, history that the agent shows is gathered.
+    pub(super) fn import(&self, import: Import) {
+        self.lock().mode = Mode::Import(Box::new(import));
+    }
+
+    /// From now on, all that the agent shows is the conversation. Answers with what was swallowed.
+    pub(super) fn go_live(&self) -> Swallowed {
+        match std::mem::replace(&mut self.lock().mode, Mode::Live) {
+            Mode::Swallow(swallowed) => swallowed,
+            Mode::Live | Mode::Import(_) => Swallowed::default(),
+        }
+    }
+
+    /// The same, with what was gathered.
+    pub(super) fn imported(&self) -> Option<Import> {
+        match std::mem::replace(&mut self.lock().mode, Mode::Live) {
+            Mode::Import(import) => Some(*import),
+            Mode::Live | Mode::Swallow(_) => None,
+        }
+    }
+
+    /// How much history was swallowed or gathered so far.
+    pub(super) fn shown(&self) -> u64 {
+        match &self.lock().mode {
+            Mode::Live => 0,
+            Mode::Swallow(swallowed) => swallowed.history,
+            Mode::Import(import) => import.updates(),
+        }
+    }
+
+    /// Waits until the agent has said nothing for a while.
+    pub(super) async fn quiet(&self) {
+        let mut activity = self.activity.subscribe();
+        while let Ok(Ok(())) = tokio::time::timeout(QUIET, activity.changed()).await {}
+    }
+
+    /// Takes an update; what is to be logged and sent goes into `block`.
+    pub(super) fn update(&self, payload: Payload<'_>, block: &mut Block) {
+        let mut state = self.lock();
+        let State {
+            mode,
+            marks,
+            terminals,
+        } = &mut *state;
+        match mode {
+            Mode::Live => {
+                let shaped = marks.shape(payload);
+                if shaped.is_call {
+                    terminals.update(&shaped);
+                }
+                if shaped.kind == Kind::Info {
+                    self.note(&shaped.payload);
+                }
+                block.push(shaped.kind, &shaped.payload);
+                return;
+            }
+            Mode::Swallow(swallowed) => {
+                let shaped = marks.shape(payload);
+                match shaped.kind {
+                    Kind::Info => {
+                        let payload = shaped.payload.into_owned();
+                        swallowed.keep(name_of(&payload), payload);
+                    }
+                    Kind::Transient => {}
+                    _ => swallowed.history += 1,
+                }
+            }
+            Mode::Import(import) => {
+                let shaped = marks.shape(payload);
+                import.update(shaped.kind, &shaped.payload);
+            }
+        }
+        drop(state);
+        self.activity.send_modify(|count| *count += 1);
+    }
+
+    /// Takes note of a setting that the agent has changed.
+    fn note(&self, payload: &str) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.note(payload);
+    }
+
+    /// The ids of messages and tool calls.
+    pub(super) fn with_marks<T>(&self, work: impl FnOnce(&mut Marks) -> T) -> T {
+        work(&mut self.lock().marks)
+    }
+
+    /// The client's terminals that the agent has shown.
+    pub(super) fn with_terminals<T>(&self, work: impl FnOnce(&mut Terminals) -> T) -> T {
+        work(&mut self.lock().terminals)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn name_of(payload: &str) -> String {
+    let payload = Payload::of_record(Kind::Update, payload)
+        .filter(|payload| payload.name().is_some())
+        .or_else(|| Payload::of_record(Kind::UpdateParams, payload));
+    let name = payload.as_ref().and_then(Payload::name);
+    name.unwrap_or_default().into_owned()
+}

@@ -1,0 +1,72 @@
+//! What the agent says in error objects and results, read as far as we need it.
+
+use crate::engine::EngineError;
+use crate::record::json;
+
+/// An error object of the agent, as the client is to have it.
+pub(super) fn error(object: &str) -> EngineError {
+    let mut error = EngineError::internal("the agent answered with an error that is none");
+    for (name, value) in json::text_members(object) {
+        match name.as_str() {
+            "code" => error.code = value.parse().unwrap_or(EngineError::INTERNAL),
+            "message" => {
+                if let Ok(message) = serde_json::from_str(value) {
+                    error.message = message;
+                }
+            }
+            "data" => error.data = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    error
+}
+
+/// A member of an object, as text.
+pub(super) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let start = json::skip_space(object.as_bytes(), 0);
+    let at = json::member(object.as_bytes(), start, name)?;
+    object.get(at)
+}
+
+/// A member of an object that is a string.
+pub(super) fn string(object: &str, name: &str) -> Option<String> {
+    serde_json::from_str(member(object, name)?).ok()
+}
+
+/// An object without some of its members, with others put behind the rest.
+pub(super) fn with_members(object: &str, without: &[&str], with: &[(&str, &str)]) -> String {
+    let kept = json::text_members(object).into_iter();
+    let kept = kept.filter(|(name, _)| {
+        !without.contains(&name.as_str()) && !with.iter().any(|(new, _)| new == name)
+    });
+    let kept = kept.map(|(name, value)| format!("{}:{value}", serde_json::Value::from(name)));
+    let with = with
+        .iter()
+        .map(|(name, value)| format!("{}:{value}", serde_json::Value::from(*name)));
+    let members: Vec<_> = kept.chain(with).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_replaced_and_the_rest_stays() {
+        let object = r#"{ "a" : 1e400, "b":[1, 2],"a":2,"c":{"a":1}}"#;
+        assert_eq!(
+            with_members(object, &["c"], &[("b", "0"), ("d", "{}")]),
+            r#"{"a":1e400,"a":2,"b":0,"d":{}}"#
+        );
+        assert_eq!(with_members("[]", &[], &[]), "{}");
+    }
+
+    #[test]
+    fn errors_keep_what_they_have() {
+        let read = error(r#"{"code":-32000,"message":"sign \"in\"","data":{"n":1e400}}"#);
+        assert_eq!(read.code, EngineError::SIGN_IN);
+        assert_eq!(read.message, "sign \"in\"");
+        assert_eq!(read.data.as_deref(), Some(r#"{"n":1e400}"#));
+        assert_eq!(error("7").code, EngineError::INTERNAL);
+    }
+}

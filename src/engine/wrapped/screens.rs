@@ -1,0 +1,99 @@
+//! Sees to it that what the client's terminals show is kept: a terminal is gone with its session.
+
+use std::ops::Range;
+
+use tokio::sync::oneshot;
+
+use crate::engine::{Block, Cancel, Question, Said};
+use crate::record::{Kind, json};
+use crate::wire::Outcome;
+
+use super::route::Route;
+use super::said::{member, string};
+use super::shape::{Exit, with_session};
+
+/// Whether a request lets go of a terminal.
+pub(super) fn is_release(method: &str) -> bool {
+    method == "terminal/release"
+}
+
+/// Asks the client what a terminal shows that is about to be released. `params` are those of the
+/// request that releases it; `at` is where the session's id stands in them.
+pub(super) async fn last_look(route: &Route, params: &str, at: Range<usize>) {
+    let Some(terminal) = string(params, "terminalId") else {
+        return;
+    };
+    let Some(session) = params
+        .get(at)
+        .and_then(|id| serde_json::from_str::<String>(id).ok())
+    else {
+        return;
+    };
+    let name = serde_json::Value::from(terminal.as_str());
+    let params = format!(r#"{{"sessionId":"","terminalId":{name}}}"#);
+    let start = r#"{"sessionId":"#.len();
+    let params = with_session(&params, &(start..start + 2), &session);
+    let end = start + serde_json::Value::from(session.as_str()).to_string().len();
+    let (_keep, cancel) = Cancel::new();
+    let (reply, answer) = oneshot::channel();
+    let question = Question {
+        method: "terminal/output".to_owned(),
+        params,
+        session: start..end,
+        logged: false,
+        cancel,
+        reply,
+    };
+    if route.out.say(Said::Ask(question)).await.is_err() {
+        return;
+    }
+    if let Ok(Ok(shown)) = answer.await {
+        keep(route, &terminal, &shown).await;
+    }
+}
+
+/// A request of the agent was answered: if the answer tells what a terminal showed to its end, that
+/// is kept.
+pub(super) async fn answered(route: &Route, method: &str, params: &str, outcome: &Outcome) {
+    if method != "terminal/output" {
+        return;
+    }
+    if let (Some(terminal), Ok(shown)) = (string(params, "terminalId"), outcome)
+        && exit(shown).is_some()
+    {
+        keep(route, &terminal, shown).await;
+    }
+}
+
+async fn keep(route: &Route, terminal: &str, shown: &str) {
+    let output = string(shown, "output").unwrap_or_default();
+    let truncated = member(shown, "truncated") == Some("true");
+    let exit = exit(shown);
+    let updates = route
+        .with_terminals(|terminals| terminals.ended(terminal, &output, truncated, exit.as_ref()));
+    write(route, updates).await;
+}
+
+/// Writes down updates that only replays send.
+pub(super) async fn write(route: &Route, updates: Vec<String>) {
+    let mut block = Block::default();
+    for update in &updates {
+        block.push(Kind::Output, update);
+    }
+    if !block.is_empty() {
+        // A session that was closed needs none.
+        route.out.say(Said::Block(block)).await.ok();
+    }
+}
+
+/// How a terminal's command ended, if it has.
+fn exit(shown: &str) -> Option<Exit> {
+    let status = member(shown, "exitStatus")?;
+    let status = json::tree(status)?;
+    status.is_object().then(|| Exit {
+        code: status["exitCode"]
+            .as_u64()
+            .and_then(|code| u32::try_from(code).ok()),
+        signal: status["signal"].as_str().map(str::to_owned),
+    })
+}

@@ -1,0 +1,75 @@
+//! Hands a conversation to an agent that does not know it, with the user's next prompt.
+
+use serde_json::json;
+
+use crate::engine::{EngineError, History};
+
+use super::fold::Fold;
+use super::said::{member, with_members};
+
+/// Why an agent has to be told what was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Another one was told.
+    Other(String),
+    /// It was, and does not know it any more.
+    Forgot,
+    /// The user wants it so.
+    Adopted,
+}
+
+/// The conversation as text within so many bytes; `None` if nothing was said.
+pub(super) fn of(history: &dyn History, budget: usize) -> Result<Option<String>, EngineError> {
+    let mut fold = Fold::new(budget);
+    history.walk(&mut |record| fold.record(record))?;
+    Ok(fold.finish())
+}
+
+/// What the user is told of it: an update of the agent's message.
+pub(super) fn note(reason: &Reason, agent: &str, message_id: &str) -> String {
+    let text = match reason {
+        Reason::Other(other) => format!(
+            "[rejoin] This conversation was held with {other} so far. {agent} goes on with it from a transcript."
+        ),
+        Reason::Forgot => format!(
+            "[rejoin] {agent} does not have this conversation any more. It goes on from a transcript."
+        ),
+        Reason::Adopted => {
+            format!("[rejoin] {agent} goes on with this conversation from a transcript.")
+        }
+    };
+    json!({
+        "sessionUpdate": "agent_message_chunk",
+        "content": { "type": "text", "text": format!("{text}\n\n") },
+        "messageId": message_id,
+    })
+    .to_string()
+}
+
+/// The parameters of a prompt with the transcript in front of what the user says.
+pub(super) fn before(params: &str, transcript: &str) -> String {
+    let blocks = member(params, "prompt").unwrap_or("[]");
+    let rest = blocks.trim_start().trim_start_matches('[').trim_start();
+    let first = json!({ "type": "text", "text": transcript });
+    let comma = if rest.starts_with(']') { "" } else { "," };
+    let blocks = format!("[{first}{comma}{rest}");
+    with_members(params, &[], &[("prompt", &blocks)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_blocks_stay_as_they_are_behind_it() {
+        let params = r#"{"prompt":[ {"type":"text","text":"x","n":1e400}],"_meta":{}}"#;
+        assert_eq!(
+            before(params, "T"),
+            r#"{"_meta":{},"prompt":[{"text":"T","type":"text"},{"type":"text","text":"x","n":1e400}]}"#
+        );
+        assert_eq!(
+            before(r#"{"prompt":[ ]}"#, "T"),
+            r#"{"prompt":[{"text":"T","type":"text"}]}"#
+        );
+    }
+}

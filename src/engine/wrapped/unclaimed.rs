@@ -1,0 +1,48 @@
+//! Updates of sessions that nobody hears yet: an agent may speak of a new session before it has
+//! answered the request that makes it.
+
+use std::sync::{Mutex, PoisonError};
+
+/// How much is kept of all such sessions together, in bytes.
+const KEPT: usize = 1024 * 1024;
+
+/// Lines that wait for somebody to hear them.
+#[derive(Debug, Default)]
+pub(super) struct Unclaimed(Mutex<Vec<(String, Vec<u8>)>>);
+
+impl Unclaimed {
+    /// Keeps the line of an update of this session; false if there is no room for it.
+    pub(super) fn keep(&self, session: &str, line: &[u8]) -> bool {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept: usize = lines.iter().map(|(_, line)| line.len()).sum();
+        let room = kept + line.len() <= KEPT;
+        if room {
+            lines.push((session.to_owned(), line.to_vec()));
+        }
+        room
+    }
+
+    /// Whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.is_empty()
+    }
+
+    /// The sessions of which something is kept.
+    pub(super) fn sessions(&self) -> Vec<String> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions: Vec<_> = lines.iter().map(|(session, _)| session.clone()).collect();
+        sessions.dedup();
+        sessions
+    }
+
+    /// The lines of this session, in order.
+    pub(super) fn take(&self, session: &str) -> Vec<Vec<u8>> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (taken, left) = std::mem::take(&mut *lines)
+            .into_iter()
+            .partition(|(name, _)| name == session);
+        *lines = left;
+        taken.into_iter().map(|(_, line)| line).collect()
+    }
+}

@@ -1,0 +1,84 @@
+//! The notification of a record as its client was sent it live.
+
+use crate::record::{Kind, json};
+
+use super::envelope::{live_line, live_params_line};
+
+/// Appends the line that the client is sent live for a record: nothing for a kind of record that
+/// is not sent, or is sent only by replays.
+pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut Vec<u8>) {
+    match kind {
+        Kind::Update | Kind::Transient => live_line(session_id, payload, out),
+        Kind::UpdateParams => live_params_line(session_id, payload, out),
+        Kind::Info => match Snapshot::of(payload.as_bytes()) {
+            Some(Snapshot::Update) => live_line(session_id, payload, out),
+            Some(Snapshot::Params) => live_params_line(session_id, payload, out),
+            None => {}
+        },
+        _ => {}
+    }
+}
+
+/// How an `info` record holds a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Snapshot {
+    /// As an update object.
+    Update,
+    /// As the parameters of a notification.
+    Params,
+}
+
+impl Snapshot {
+    /// `None` for what is our own and never sent.
+    pub(super) fn of(payload: &[u8]) -> Option<Self> {
+        if json::member(payload, 0, "sessionUpdate").is_some() {
+            return Some(Self::Update);
+        }
+        let update = json::member(payload, 0, "update")?;
+        json::member(payload, update.start, "sessionUpdate").map(|_| Self::Params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(kind: Kind, payload: &str) -> String {
+        let mut out = Vec::new();
+        live_record_line("s", kind, payload, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_was_sent_is_sent_and_nothing_else() {
+        let update = r#"{"sessionUpdate":"usage_update","used":1.0}"#;
+        let params = format!(r#"{{"update":{update},"_meta":{{}}}}"#);
+        let head = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","#;
+        let plain = format!("{head}\"update\":{update}}}}}\n");
+        let whole = format!("{head}\"update\":{update},\"_meta\":{{}}}}}}\n");
+        for kind in [Kind::Update, Kind::Transient, Kind::Info] {
+            assert_eq!(line(kind, update), plain);
+        }
+        for kind in [Kind::UpdateParams, Kind::Info] {
+            assert_eq!(line(kind, &params), whole);
+        }
+        for kind in [
+            Kind::Output,
+            Kind::Prompt,
+            Kind::Ask,
+            Kind::End,
+            Kind::Unknown,
+        ] {
+            assert_eq!(line(kind, update), "");
+        }
+        for own in [
+            "{}",
+            r#"{"update":{}}"#,
+            r#"{"update":7}"#,
+            "7",
+            r#"{"title":"t"}"#,
+        ] {
+            assert_eq!(line(Kind::Info, own), "");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a session does with requests that go through it: those of its engine to the client, and
+//! those of the client that only the engine knows.
+
+use crate::engine::{Called, EngineError};
+use crate::record::Kind;
+
+use super::effect::{Batch, Effect};
+use super::machine::{Machine, Stage};
+use super::outcome::{Done, Refusal};
+use super::request::{Answered, Asking};
+
+impl<R> Machine<R> {
+    /// The engine asks the client for something. A question that is dropped is thereby answered:
+    /// the engine learns that nothing will come.
+    pub fn ask(&mut self, asking: Asking) -> Batch<R> {
+        if !self.open || self.broken().is_some() || asking.is_moot() {
+            return Vec::new();
+        }
+        if self.replay.is_some() {
+            // The client does not know yet what it is about.
+            self.asked.push_back(asking);
+            return Vec::new();
+        }
+        let mut batch = Vec::new();
+        if asking.logged {
+            self.stage = Stage::Updating;
+            let method = serde_json::Value::from(asking.method.as_str());
+            let payload = format!(r#"{{"method":{method},"params":{}}}"#, asking.params);
+            batch.push(Effect::record(Kind::Ask, Some(asking.id.clone()), payload));
+        }
+        batch.push(Effect::Ask(asking));
+        batch
+    }
+
+    /// The client has answered what the engine asked it for.
+    pub fn answered(&mut self, answered: Answered) -> Batch<R> {
+        let mut batch = Vec::new();
+        if answered.logged && self.open {
+            if self.broken().is_some() {
+                // Nothing is to be done that is not in the log.
+                return Vec::new();
+            }
+            self.stage = Stage::Updating;
+            let payload = match &answered.outcome {
+                Ok(result) => format!(r#"{{"result":{result}}}"#),
+                Err(error) => format!(r#"{{"error":{error}}}"#),
+            };
+            let id = Some(answered.id.clone());
+            batch.push(Effect::record(Kind::Answer, id, payload));
+        }
+        batch.push(Effect::Deliver(answered));
+        batch
+    }
+
+    /// Has the engine serve a request.
+    pub(super) fn call(&mut self, reply: R, method: String, params: String) -> Batch<R> {
+        if !self.open {
+            return vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))];
+        }
+        self.calls += 1;
+        vec![Effect::Call {
+            reply,
+            method,
+            params,
+        }]
+    }
+
+    /// The engine has served a request.
+    pub fn called(&mut self, reply: R, result: Result<Called, EngineError>) -> Batch<R> {
+        self.calls = self.calls.saturating_sub(1);
+        let called = match result {
+            Ok(called) => called,
+            Err(error) => return vec![Effect::Answer(reply, Err(Refusal::Engine(error)))],
+        };
+        let mut batch = Vec::new();
+        if let (Some(info), true) = (called.info, self.open) {
+            if let Some(refusal) = self.broken() {
+                return vec![Effect::Answer(reply, Err(refusal.clone()))];
+            }
+            self.stage = Stage::Updating;
+            batch.push(Effect::record(Kind::Info, None, info));
+        }
+        batch.push(Effect::Answer(reply, Ok(Done::Served(called.result))));
+        batch
+    }
+}
+
+#[cfg(test)]
+#[path = "asking_tests.rs"]
+mod tests;

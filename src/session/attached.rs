@@ -1,0 +1,123 @@
+//! What a session does when its engine is ready, or cannot be.
+
+use crate::engine::{Attached, Parting};
+use crate::record::Kind;
+
+use super::attaching::Attaching;
+use super::effect::{Batch, Effect};
+use super::machine::{Machine, Stage};
+use super::outcome::{Done, Refusal};
+use super::request::AttachResult;
+
+impl<R> Machine<R> {
+    /// The request that waits for the engine to be ready.
+    pub fn attaching(&self) -> Option<&R> {
+        match self.attach.as_ref()? {
+            Attaching::New(reply) | Attaching::Import(reply, _) | Attaching::Resume(reply, _) => {
+                Some(reply)
+            }
+            Attaching::Load { .. } => self.replay.as_ref(),
+        }
+    }
+
+    /// Whether what the engine says must wait for the session to exist.
+    pub fn is_unborn(&self) -> bool {
+        matches!(self.attach, Some(Attaching::New(_) | Attaching::Import(..)))
+    }
+
+    /// The engine is ready, or cannot be.
+    pub fn attached(&mut self, result: AttachResult) -> Batch<R> {
+        self.aborting = false;
+        match (self.attach.take(), result) {
+            (None, _) => Vec::new(),
+            (Some(attaching), Ok(attached)) => self.ready(attaching, attached),
+            (Some(attaching), Err(refusal)) => self.unready(attaching, refusal),
+        }
+    }
+
+    fn ready(&mut self, attaching: Attaching<R>, mut attached: Attached) -> Batch<R> {
+        match attaching {
+            Attaching::New(reply) => {
+                let mut batch = self.make(&mut attached);
+                batch.push(Effect::Answer(reply, Ok(Done::Created(attached.answer))));
+                batch.push(Effect::SendSnapshots(attached.snapshots));
+                batch.push(Effect::Announce);
+                batch
+            }
+            Attaching::Import(reply, replay) => {
+                let mut batch = self.make(&mut attached);
+                let blocks = std::mem::take(&mut attached.imported).into_iter();
+                batch.extend(blocks.map(|block| Effect::AppendBlock(block.into())));
+                if replay {
+                    self.replay = Some(reply);
+                    self.opened = true;
+                    self.imported = Some(attached);
+                    batch.push(Effect::Replay);
+                } else {
+                    batch.extend(going_on(reply, attached));
+                }
+                batch
+            }
+            Attaching::Load { .. } => {
+                self.stage = Stage::CatchingUp;
+                let mut batch: Batch<R> = Vec::new();
+                batch.extend(attached.inner.map(Effect::KeepInner));
+                batch.push(Effect::CatchUp(attached.snapshots));
+                batch.push(Effect::Announce);
+                let done = Done::Loaded(attached.answer);
+                let reply = self.replay.take();
+                batch.extend(reply.map(|reply| Effect::Answer(reply, Ok(done))));
+                batch
+            }
+            Attaching::Resume(reply, _) => {
+                let mut batch: Batch<R> = Vec::new();
+                batch.extend(attached.inner.take().map(Effect::KeepInner));
+                batch.extend(going_on(reply, attached));
+                batch
+            }
+        }
+    }
+
+    fn unready(&mut self, attaching: Attaching<R>, refusal: Refusal) -> Batch<R> {
+        let (first, reply) = match attaching {
+            Attaching::New(reply) | Attaching::Import(reply, _) => {
+                (Some(Effect::Release(Parting::Refused)), Some(reply))
+            }
+            Attaching::Load { was_open: true } => (Some(Effect::SendHeld), self.replay.take()),
+            Attaching::Load { was_open: false } => {
+                (Some(Effect::Release(Parting::Closed)), self.replay.take())
+            }
+            Attaching::Resume(reply, true) => (None, Some(reply)),
+            Attaching::Resume(reply, false) => {
+                (Some(Effect::Release(Parting::Closed)), Some(reply))
+            }
+        };
+        if let Some(Effect::Release(_)) = first {
+            self.open = false;
+        }
+        let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
+        first.into_iter().chain(answer).collect()
+    }
+
+    /// The log of a session that is to be, with how the engine knows it.
+    fn make(&mut self, attached: &mut Attached) -> Batch<R> {
+        self.stage = Stage::Making;
+        let mut batch = vec![Effect::Create];
+        let inner = attached.inner.take();
+        batch.extend(inner.map(|inner| Effect::record(Kind::Inner, None, inner)));
+        batch
+    }
+}
+
+/// How a session goes on that is not replayed.
+fn going_on<R>(reply: R, attached: Attached) -> [Effect<R>; 3] {
+    [
+        Effect::Announce,
+        Effect::SendSnapshots(attached.snapshots),
+        Effect::Answer(reply, Ok(Done::Resumed(attached.answer))),
+    ]
+}
+
+#[cfg(test)]
+#[path = "attached_tests.rs"]
+mod tests;

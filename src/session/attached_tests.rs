@@ -1,0 +1,255 @@
+//! What follows when an engine is ready, or cannot be.
+
+use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
+use super::*;
+use crate::engine::{Block, EngineError};
+use crate::session::Request;
+
+/// An engine that is ready and has something to say of each kind.
+fn attached() -> AttachResult {
+    Ok(Attached {
+        answer: Some("{}".to_owned()),
+        inner: Some("i".to_owned()),
+        snapshots: vec!["s".to_owned()],
+        imported: Vec::new(),
+    })
+}
+
+fn imported() -> AttachResult {
+    let mut first = Block::of(Kind::Prompt, "{}".to_owned());
+    first.push(Kind::Update, "{}");
+    Ok(Attached {
+        imported: vec![first, update("{}")],
+        ..attached()?
+    })
+}
+
+fn refused() -> AttachResult {
+    Err(Refusal::Engine(EngineError::internal("no")))
+}
+
+fn import(reply: &'static str, replay: bool) -> Request<&'static str> {
+    Request::Import {
+        reply,
+        wanted: wanted(),
+        replay,
+    }
+}
+
+#[test]
+fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
+    for (result, expected, over) in [
+        (
+            attached(),
+            "create, append inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], announce",
+            false,
+        ),
+        (refused(), "release Refused, refuse n: no", true),
+    ] {
+        let mut machine = Machine::default();
+        let begun = effects!(machine, request(Request::New("n", wanted())));
+        assert_eq!(begun, "prepare, attach New");
+        assert!(machine.is_unborn() && !machine.is_over());
+        assert_eq!(machine.attaching(), Some(&"n"));
+        assert_eq!(effects!(machine, attached(result)), expected);
+        assert!(!machine.is_unborn());
+        assert_eq!(machine.is_over(), over);
+    }
+}
+
+#[test]
+fn what_cannot_be_made_whole_is_not_kept() {
+    for request in [
+        Request::New("x", wanted()),
+        import("x", false),
+        import("x", true),
+    ] {
+        let replays = matches!(request, Request::Import { replay: true, .. });
+        let mut machine = Machine::default();
+        effects!(machine, request(request));
+        let batch = machine.attached(imported());
+        let answered = batch
+            .iter()
+            .any(|e| matches!(e, Effect::Answer("x", Ok(_))));
+        assert_eq!(answered, !replays, "the actor refuses what is in the batch");
+        let expected = if replays {
+            "release Refused, refuse x: no space"
+        } else {
+            "release Refused"
+        };
+        assert_eq!(effects!(machine, failed(failed())), expected);
+        assert!(machine.is_over());
+        // Of what was imported nothing is left over for the next load.
+        effects!(machine, request(Request::Load("l", wanted())));
+        assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+    }
+}
+
+#[test]
+fn an_imported_session_is_written_whole_before_anything_is_shown() {
+    let mut machine = Machine::default();
+    let begun = effects!(machine, request(import("i", false)));
+    assert_eq!(begun, "prepare, attach Import");
+    assert!(machine.is_unborn());
+    assert_eq!(
+        effects!(machine, attached(imported())),
+        "create, append inner, append prompt+update, append update, announce, snapshots [\"s\"], \
+         answer i: Resumed(Some(\"{}\"))"
+    );
+
+    let mut machine = Machine::default();
+    effects!(machine, request(import("i", true)));
+    assert_eq!(machine.attaching(), Some(&"i"));
+    assert_eq!(
+        effects!(machine, attached(imported())),
+        "create, append inner, append prompt+update, append update, replay"
+    );
+    assert_eq!(
+        (machine.replaying(), machine.is_unborn()),
+        (Some(&"i"), false)
+    );
+    assert_eq!(
+        effects!(machine, replayed(Ok(()), true)),
+        "catch up [\"s\"], announce, answer i: Loaded(Some(\"{}\"))",
+        "the engine was ready once"
+    );
+}
+
+#[test]
+fn an_import_whose_replay_breaks_off_is_a_session_all_the_same() {
+    let mut machine = Machine::default();
+    effects!(machine, request(import("i", true)));
+    effects!(machine, attached(imported()));
+    let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
+    assert_eq!(broken, "refuse i: the request was cancelled, send held");
+    assert!(!machine.is_over());
+    effects!(machine, request(Request::Load("l", wanted())));
+    let replayed = effects!(machine, replayed(Ok(()), true));
+    assert_eq!(replayed, "attach Again", "how things are may have changed");
+}
+
+#[test]
+fn a_session_is_only_opened_if_the_engine_takes_it() {
+    let mut machine = Machine::default();
+    effects!(machine, request(Request::Load("l", wanted())));
+    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+    assert_eq!(machine.attaching(), Some(&"l"));
+    let refusal = effects!(machine, attached(refused()));
+    assert_eq!(refusal, "release Closed, refuse l: no");
+    assert!(machine.is_over());
+
+    effects!(machine, request(Request::Resume("r", wanted())));
+    assert_eq!(machine.attaching(), Some(&"r"));
+    let refusal = effects!(machine, attached(refused()));
+    assert_eq!(refusal, "release Closed, refuse r: no");
+    assert!(machine.is_over());
+}
+
+#[test]
+fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, replayed(Ok(()), true));
+    let said = effects!(machine, said(update("{}")));
+    assert_eq!(said, "append update", "the catching up comes to it");
+    effects!(machine, finished(end_turn()));
+    let refusal = effects!(machine, attached(refused()));
+    assert_eq!(
+        refusal,
+        "send held, refuse l: no, answer p: Stopped(EndTurn)"
+    );
+    effects!(machine, request(Request::Resume("r", wanted())));
+    assert_eq!(effects!(machine, attached(refused())), "refuse r: no");
+    assert!(!machine.is_over());
+}
+
+#[test]
+fn what_an_opened_session_is_told_comes_from_the_engine() {
+    let mut machine = opened();
+    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, replayed(Ok(()), true));
+    assert_eq!(
+        effects!(machine, attached(attached())),
+        "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\"))"
+    );
+    effects!(machine, request(Request::Resume("r", wanted())));
+    assert_eq!(
+        effects!(machine, attached(attached())),
+        "keep i, announce, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
+    );
+    assert_eq!(effects!(machine, attached(attached())), "", "nobody asked");
+}
+
+#[test]
+fn whoever_ends_a_session_does_not_wait_for_its_engine() {
+    for (request, opening, expected) in [
+        (
+            import("o", true),
+            "prepare, attach Import",
+            "release Refused, refuse o: the request was cancelled, check, answer c: Closed",
+        ),
+        (
+            Request::Resume("o", wanted()),
+            "open, mend, attach Again",
+            "release Closed, refuse o: the request was cancelled, check, answer c: Closed",
+        ),
+    ] {
+        let mut machine = Machine::default();
+        assert_eq!(effects!(machine, request(request)), opening);
+        assert_eq!(effects!(machine, request(Request::Close("c"))), "abort");
+        assert_eq!(
+            effects!(machine, request(Request::Delete("d"))),
+            "",
+            "once is enough"
+        );
+        assert!(machine.waits());
+        let ended = effects!(machine, attached(Err(Refusal::Cancelled)));
+        assert_eq!(ended, format!("{expected}, trash, answer d: Deleted"));
+        assert!(machine.is_over());
+    }
+}
+
+#[test]
+fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    effects!(machine, request(Request::Load("l", wanted())));
+    assert_eq!(effects!(machine, request(Request::Delete("d"))), "");
+    assert_eq!(
+        effects!(machine, replayed(Ok(()), true)),
+        "attach Again, abort"
+    );
+    assert_eq!(
+        effects!(machine, attached(attached())),
+        "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\")), cancel"
+    );
+    assert_eq!(
+        effects!(machine, finished(end_turn())),
+        "append end and sync, answer p: Stopped(Cancelled), trash, answer d: Deleted"
+    );
+}
+
+#[test]
+fn requests_wait_for_the_engine() {
+    let mut machine = opened();
+    effects!(machine, request(Request::Resume("r", wanted())));
+    for request in [
+        prompt("p"),
+        Request::Call {
+            reply: "c",
+            method: "m".to_owned(),
+            params: "{}".to_owned(),
+        },
+        Request::Notify {
+            method: "n".to_owned(),
+            params: "{}".to_owned(),
+        },
+    ] {
+        assert_eq!(effects!(machine, request(request)), "");
+    }
+    assert_eq!(
+        effects!(machine, attached(refused())),
+        "refuse r: no, claim, reopened, append prompt, begin, call m for c, notify n"
+    );
+}
