@@ -83,7 +83,7 @@ impl Actor {
                 Ok(())
             }
             Effect::Ask(asking) => {
-                self.ask(asking);
+                self.ask(asking).await;
                 Ok(())
             }
             Effect::Deliver(answered) => {
@@ -320,24 +320,28 @@ impl Actor {
         self.attaching = Some(RunningAttach { canceller, task });
     }
 
-    fn ask(&self, asking: Asking) {
+    async fn ask(&mut self, asking: Asking) {
         let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
+        let Asking {
+            id,
+            method,
+            params,
+            logged,
+            cancel,
+            mut reply,
+        } = asking;
+        // Sent here, so that nothing that is said later overtakes it.
+        let Some(call) = wire.ask(&method, &params).await else {
+            return;
+        };
         tokio::spawn(async move {
-            let Asking {
-                id,
-                method,
-                params,
-                logged,
-                cancel,
-                mut reply,
-            } = asking;
             let unwanted = async {
                 tokio::select! {
                     () = cancel.cancelled() => {}
                     () = reply.closed() => {}
                 }
             };
-            let outcome = wire.call(&method, &params, unwanted).await;
+            let outcome = wire.answer_to(call, unwanted).await;
             // A client that is gone answers nothing, and neither do we in its place.
             if let Some(outcome) = outcome {
                 let answered = Answered {
