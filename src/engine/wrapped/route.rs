@@ -1,5 +1,6 @@
 //! Where the agent's messages about one of its sessions go.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ struct State {
     mode: Mode,
     marks: Marks,
     terminals: Terminals,
+    /// Terminals whose command has ended, so that what they show is known for good.
+    ended: HashSet<String>,
 }
 
 /// What is done with updates.
@@ -80,6 +83,7 @@ impl Route {
                 mode: Mode::Live,
                 marks,
                 terminals: Terminals::default(),
+                ended: HashSet::new(),
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -157,6 +161,7 @@ impl Route {
             mode,
             marks,
             terminals,
+            ..
         } = &mut *state;
         match mode {
             Mode::Live => {
@@ -216,6 +221,16 @@ impl Route {
     /// The client's terminals that the agent has shown.
     pub(super) fn with_terminals<T>(&self, work: impl FnOnce(&mut Terminals) -> T) -> T {
         work(&mut self.lock().terminals)
+    }
+
+    /// Notes that a terminal's command has ended; false if that was known.
+    pub(super) fn terminal_ends(&self, terminal: &str) -> bool {
+        self.lock().ended.insert(terminal.to_owned())
+    }
+
+    /// Forgets a terminal that is released. Answers whether its command had ended before.
+    pub(super) fn terminal_goes(&self, terminal: &str) -> bool {
+        self.lock().ended.remove(terminal)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
