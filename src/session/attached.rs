@@ -62,7 +62,7 @@ impl<R> Machine<R> {
                 self.stage = Stage::CatchingUp;
                 let mut batch: Batch<R> = Vec::new();
                 batch.extend(attached.inner.map(Effect::KeepInner));
-                batch.push(Effect::CatchUp(attached.snapshots));
+                batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
                 batch.push(Effect::Announce);
                 let done = Done::Loaded(attached.answer);
                 let reply = self.replay.take();

@@ -88,8 +88,9 @@ pub enum Effect<R> {
     Replay,
     /// Open the session, which is not, and replay its log as it is read.
     OpenAndReplay(Wanted),
-    /// Replay what was logged since then, waiting for it, and then how things are now.
-    CatchUp(Vec<String>),
+    /// Replay what was logged since then, waiting for it, and then how things are now. What held
+    /// no longer does, by the names of its updates, is left out.
+    CatchUp(Vec<String>, Vec<&'static str>),
     /// Send what was logged while a replay ran that failed, as it would have been sent live.
     SendHeld,
     /// Send the available commands.

@@ -105,7 +105,7 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Notify { method, .. } => format!("notify {method}"),
         Effect::Replay => "replay".to_owned(),
         Effect::OpenAndReplay(_) => "open and replay".to_owned(),
-        Effect::CatchUp(snapshots) => format!("catch up {snapshots:?}"),
+        Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {

@@ -126,7 +126,7 @@ impl Actor {
             }
             Effect::Replay => self.start_replay(),
             Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
-            Effect::CatchUp(snapshots) => self.catch_up(snapshots).await,
+            Effect::CatchUp(snapshots, gone) => self.catch_up(snapshots, gone).await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
                 self.announce().await;

@@ -270,8 +270,11 @@ impl Shared {
         let (answer, settings) =
             restore::settle(&link, &restored.inner, &restored.answer, &past.settings).await;
         let new = past.inner.as_deref() != Some(&restored.inner);
-        let restored = Restored { answer, ..restored };
+        let (news, gone) = settings.since(&past.settings);
+        let mut restored = Restored { answer, ..restored };
+        restored.snapshots.extend(news);
         let mut attached = self.attached(link, route, restored, settings, key, fold);
+        attached.gone = gone;
         if !new {
             attached.inner = None;
         }
@@ -361,6 +364,7 @@ impl Shared {
             answer: Some(restored.answer),
             inner: Some(inner.to_string()),
             snapshots: restored.snapshots,
+            gone: Vec::new(),
             imported: Vec::new(),
         }
     }

@@ -162,7 +162,7 @@ impl World {
                     done: false,
                 });
             }
-            Effect::CatchUp(snapshots) => {
+            Effect::CatchUp(snapshots, _) => {
                 let replaying = self.replay.take();
                 assert!(replaying.is_some_and(|replaying| replaying.done));
                 self.may_fail()?;
