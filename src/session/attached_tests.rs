@@ -11,6 +11,7 @@ fn attached() -> Attached {
         answer: Some("{}".to_owned()),
         inner: Some("i".to_owned()),
         snapshots: vec!["s".to_owned()],
+        gone: Vec::new(),
         imported: Vec::new(),
     }
 }
