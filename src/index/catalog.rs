@@ -182,10 +182,13 @@ impl Catalog {
             let complete = filter.search.is_none() || self.refresh().words(READ_AT_ONCE)?;
             loop {
                 let found = self.database.read(|tx| {
-                    let Some(page) = rows::page(tx, filter, window)? else {
+                    let search = filter.search.as_ref();
+                    let found = search.map(|search| texts::found(tx, search)).transpose()?;
+                    let found = found.as_ref();
+                    let Some(page) = rows::page(tx, filter, found, window)? else {
                         return Ok(None);
                     };
-                    Ok(Some((page, rows::count_listed(tx, filter)?)))
+                    Ok(Some((page, rows::count_listed(tx, filter, found)?)))
                 })?;
                 let Some((found, total)) = found else {
                     return Ok(None);

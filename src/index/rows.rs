@@ -16,6 +16,9 @@ const ABSORB_FOR: i64 = 10 * 60 * 1000;
 /// milliseconds: the coarsest file system in use counts in steps of two seconds.
 const SETTLED_AFTER: i64 = 2000;
 
+/// More rows than this are looked for in the order of the list.
+const MANY: usize = 1000;
+
 /// What the catalog knows of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
@@ -112,12 +115,13 @@ pub(super) struct Window<'a> {
 pub(super) fn page(
     tx: &Transaction<'_>,
     filter: &Filter,
+    found: Option<&Found>,
     window: Window<'_>,
 ) -> Result<Option<Vec<Row>>> {
     if names(tx)?.stamp.is_none() {
         return Ok(None);
     }
-    let (mut conditions, mut values) = conditions(filter);
+    let (mut conditions, mut values) = conditions(filter, found);
     let after_id = window.after.map(|after| after.id.as_str());
     if let (Some(after), Some(after_id)) = (window.after, &after_id) {
         conditions += " AND (updated_at, id) < (?, ?)";
@@ -136,19 +140,23 @@ pub(super) fn page(
 }
 
 /// How many entries a list has.
-pub(super) fn count_listed(tx: &Transaction<'_>, filter: &Filter) -> Result<u64> {
+pub(super) fn count_listed(
+    tx: &Transaction<'_>,
+    filter: &Filter,
+    found: Option<&Found>,
+) -> Result<u64> {
     if *filter == Filter::default() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
         return statement.query_row([], |columns| count(columns, 0));
     }
-    let (conditions, values) = conditions(filter);
+    let (conditions, values) = conditions(filter, found);
     let sql = format!("SELECT count(*) FROM sessions WHERE {conditions}");
     let mut statement = tx.prepare_cached(&sql)?;
     statement.query_row(&*values, |columns| count(columns, 0))
 }
 
 /// What a row must fulfil to be in a list, and the values for it.
-fn conditions(filter: &Filter) -> (String, Vec<&dyn ToSql>) {
+fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
     let mut conditions = String::from("updated_at IS NOT NULL");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     if let Some(cwd) = &filter.cwd {
@@ -159,17 +167,27 @@ fn conditions(filter: &Filter) -> (String, Vec<&dyn ToSql>) {
         conditions += " AND updated_at >= ?";
         values.push(since);
     }
-    if let Some(search) = &filter.search {
-        if search.terms().is_empty() {
-            conditions += " AND 0";
-        }
-        for term in search.terms() {
-            conditions += " AND id IN (SELECT session FROM pieces WHERE id IN
-                            (SELECT rowid FROM words WHERE words MATCH ?))";
-            values.push(term);
-        }
+    if let Some(found) = found {
+        // Many are met soon in the order of the list, so that what was found need not be fetched
+        // and sorted: the plus keeps the database from that.
+        let plus = if found.count > MANY { "+" } else { "" };
+        conditions.extend([
+            " AND ",
+            plus,
+            "sessions.rowid IN (SELECT value FROM json_each(?))",
+        ]);
+        values.push(&found.rows);
     }
     (conditions, values)
+}
+
+/// The rows in which something was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// How many.
+    pub(super) count: usize,
+    /// Their numbers, as a JSON array.
+    pub(super) rows: String,
 }
 
 /// The row of one session.

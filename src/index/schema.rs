@@ -14,8 +14,9 @@ pub(super) const VERSION: i64 = 2000 + FORMAT as i64;
 /// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
 /// said that it may write to the log, in milliseconds; 0 if none does.
 ///
-/// The `text_` columns say how far the words of a log were read, see `texts::State`. `pieces` says
-/// which session each row of `words` is about; the text itself is not kept.
+/// The `text_` columns say how far the words of a log were read, see `texts::State`. A row of
+/// `words` is about the session whose row has the number that `texts` finds in its own; the text
+/// itself is not kept.
 ///
 /// `names` has one row. `epoch` differs each time that the tables are made, `listed` is how many
 /// sessions are listed, which triggers keep count of. For the rest see `rows::Names`.
@@ -35,7 +36,7 @@ const TABLES: &str = "
         source TEXT NOT NULL DEFAULT '',
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
-        text_open INTEGER
+        text_pieces INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE INDEX listed ON sessions (updated_at DESC, id DESC) WHERE updated_at IS NOT NULL;
     CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
@@ -58,8 +59,6 @@ const TABLES: &str = "
     CREATE TRIGGER one_changed AFTER UPDATE OF updated_at ON sessions
         WHEN (old.updated_at IS NULL) <> (new.updated_at IS NULL)
         BEGIN UPDATE names SET listed = listed + iif(new.updated_at IS NULL, -1, 1); END;
-    CREATE TABLE pieces (id INTEGER PRIMARY KEY, session TEXT NOT NULL) STRICT;
-    CREATE INDEX pieces_of ON pieces (session);
     CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1,
         tokenize='unicode61 remove_diacritics 2');
 ";
@@ -95,8 +94,8 @@ pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<()> {
 
 fn is_current(connection: &Connection) -> Result<bool> {
     let complete = connection.query_row(
-        "SELECT count(*) = 4 FROM sqlite_schema
-         WHERE type = 'table' AND name IN ('sessions', 'names', 'pieces', 'words')",
+        "SELECT count(*) = 3 FROM sqlite_schema
+         WHERE type = 'table' AND name IN ('sessions', 'names', 'words')",
         [],
         |row| row.get::<_, bool>(0),
     )?;

@@ -303,8 +303,10 @@ impl Shared {
                 return Err(error);
             }
         };
-        let late = abilities.load && route.late().await;
-        let Some(import) = route.imported(late) else {
+        if abilities.load {
+            route.late().await;
+        }
+        let Some(import) = route.imported(abilities.load) else {
             return Err(EngineError::internal("the agent's session was not heard"));
         };
         let Some(block) = import.finish() else {

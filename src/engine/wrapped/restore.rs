@@ -92,10 +92,12 @@ pub(super) async fn again(
         link.hear(inner, route);
         match link.request(method, &params).outcome().await {
             Ok(answer) => {
-                // Some answer first and replay afterwards.
-                let late = how == How::Load && prompts > 0 && route.late().await;
-                let swallowed = route.go_live(late);
-                let forgot = how == How::Load && swallowed.history == 0 && prompts > 0;
+                let replays = how == How::Load && prompts > 0;
+                if replays {
+                    route.late().await;
+                }
+                let swallowed = route.go_live(replays);
+                let forgot = replays && swallowed.history == 0;
                 return Ok(Some(Restored {
                     // An agent that shows nothing of what was said does not know it.
                     how: if forgot { How::Transcript } else { how },

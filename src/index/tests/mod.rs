@@ -5,6 +5,7 @@ mod freshness;
 mod model;
 mod paging;
 mod processes;
+mod searching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -28,6 +29,7 @@ enum Entry {
     Header { cwd: String },
     Prompt { at: i64 },
     Update,
+    Said { words: &'static str },
     Reopen { cwd: String },
 }
 
@@ -94,11 +96,28 @@ impl Logs for MemoryLogs {
         Ok(summary)
     }
 
-    fn texts(&self, _: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+    /// What comes before the last prompt is done; no more than two entries are read at once.
+    fn texts(&self, id: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+        let folder = self.accessible().map_err(|error| error.to_string())?;
+        if folder.damaged.contains(id) {
+            return Err("it is damaged".into());
+        }
+        let log = folder.logs.get(id).ok_or("there is no such log")?;
+        let from = usize::try_from(from / ENTRY).unwrap();
+        let last = log.iter().rposition(|e| matches!(e, Entry::Prompt { .. }));
+        let end = last.unwrap_or(0).max(from).min(from + 2);
+        let text = |entries: &[Entry]| {
+            let said = entries.iter().filter_map(|entry| match entry {
+                Entry::Said { words } => Some(*words),
+                _ => None,
+            });
+            said.collect::<Vec<_>>().join(" ")
+        };
+        let whole = end >= last.unwrap_or(0);
         Ok(Texts {
-            open: Some(String::new()),
-            from,
-            ..Texts::default()
+            done: vec![text(&log[from..end])],
+            open: whole.then(|| text(&log[end..])),
+            from: end as u64 * ENTRY,
         })
     }
 }
@@ -116,7 +135,7 @@ fn fold(summary: &mut Summary, entry: &Entry) {
             summary.updated_at = summary.updated_at.take().max(Some(at));
             summary.prompts += 1;
         }
-        Entry::Update => {}
+        Entry::Update | Entry::Said { .. } => {}
     }
 }
 

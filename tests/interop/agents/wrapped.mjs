@@ -90,7 +90,15 @@ await step("it ends with its input and leaves nothing running", async () => {
   assert.equal(await session.end(), 0);
 });
 
-console.log(JSON.stringify({ agent: session.hello.agentInfo, took: session.took }));
+/** How the agent came to know the conversation, each time that it got an id of its own. */
+function inner() {
+  const log = readFileSync(`${folder}/store/sessions/${session.id}.jsonl`, "utf8").trim().split("\n");
+  const records = log.map(JSON.parse).filter(({ kind }) => kind === "inner");
+  return records.map(({ payload }) => payload.how);
+}
+
+const { version } = session.hello.agentInfo;
+console.log(JSON.stringify({ version, inner: inner(), took: session.took }));
 await killAll(marker);
 await model.stop();
 finish();

@@ -1,0 +1,68 @@
+//! A value inside a payload, read without building a tree of the payload.
+
+use crate::record::json;
+
+use super::clip::{Clip, floor, one_line};
+
+/// A JSON value in a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node<'a> {
+    text: &'a str,
+}
+
+impl<'a> Node<'a> {
+    /// The value that a text begins with.
+    pub(super) fn root(text: &'a str) -> Self {
+        Self { text: text.trim() }
+    }
+
+    /// The member of this name, if this is an object that has it.
+    pub(super) fn get(self, key: &str) -> Option<Self> {
+        let range = json::member(self.text.as_bytes(), 0, key)?;
+        let text = self.text.get(range)?;
+        Some(Self { text })
+    }
+
+    /// The elements, if this is an array.
+    pub(super) fn elements(self) -> impl Iterator<Item = Self> {
+        let mut parts = json::elements(self.text.as_bytes(), 0);
+        std::iter::from_fn(move || {
+            let range = parts.as_mut()?.element()?;
+            let text = self.text.get(range)?;
+            Some(Self { text })
+        })
+    }
+
+    /// The JSON itself.
+    pub(super) fn raw(self) -> &'a str {
+        self.text
+    }
+
+    /// What stands between the quotes, still escaped, if this is a string.
+    pub(super) fn body(self) -> Option<&'a str> {
+        let whole = 0..self.text.len();
+        let body = json::string_body(self.text.as_bytes(), &whole)?;
+        self.text.get(body)
+    }
+
+    /// Whether this is the string `text`.
+    pub(super) fn is(self, text: &str) -> bool {
+        self.body() == Some(text)
+    }
+
+    /// The string on one line, of at most so many characters; `None` if that is nothing.
+    pub(super) fn short(self, chars: usize) -> Option<String> {
+        let body = self.body()?;
+        // No character takes more than two escapes of six bytes.
+        let end = floor(body, chars.saturating_mul(12).saturating_add(64));
+        let line = one_line(&json::unescape(&body[..end]), chars);
+        (!line.is_empty()).then_some(line)
+    }
+
+    /// Puts the string to the end of a text.
+    pub(super) fn add_to(self, clip: &mut Clip) {
+        if let Some(body) = self.body() {
+            clip.push_escaped(body);
+        }
+    }
+}
