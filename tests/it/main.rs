@@ -7,6 +7,8 @@ mod support;
 mod transcripts;
 #[cfg(test)]
 mod pipe;
+#[cfg(all(test, unix))]
+mod wrap;
 #[cfg(test)]
 mod sdk_client;
 #[cfg(test)]
