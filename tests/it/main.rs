@@ -20,6 +20,8 @@ mod store;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod scripted;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod crash;
