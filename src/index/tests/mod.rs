@@ -2,6 +2,7 @@
 
 mod damage;
 mod freshness;
+mod inners;
 mod model;
 mod paging;
 mod processes;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::record::Inner;
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
 use super::{Catalog, Filter, Listed, Logs, Summary, Texts};
@@ -29,12 +31,14 @@ enum Entry {
     Prompt { at: i64 },
     Update,
     Reopen { cwd: String },
+    Inner { id: &'static str },
 }
 
 #[derive(Default)]
 struct Folder {
     logs: BTreeMap<SessionId, Vec<Entry>>,
     damaged: BTreeSet<SessionId>,
+    trash: Vec<(SessionId, Vec<Inner>)>,
     changed: i64,
     missing: bool,
     forbidden: bool,
@@ -94,6 +98,10 @@ impl Logs for MemoryLogs {
         Ok(summary)
     }
 
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        Ok(self.accessible()?.trash.clone())
+    }
+
     fn texts(&self, _: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
         Ok(Texts {
             open: Some(String::new()),
@@ -116,7 +124,16 @@ fn fold(summary: &mut Summary, entry: &Entry) {
             summary.updated_at = summary.updated_at.take().max(Some(at));
             summary.prompts += 1;
         }
+        Entry::Inner { id } => summary.inners.push(inner(id)),
         Entry::Update => {}
+    }
+}
+
+/// A session of the one agent of these tests.
+fn inner(id: &str) -> Inner {
+    Inner {
+        agent: "agent".to_owned(),
+        id: id.to_owned(),
     }
 }
 
