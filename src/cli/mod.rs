@@ -4,9 +4,11 @@ mod count;
 pub mod demo;
 pub mod exit;
 mod global;
+mod handing;
 pub mod logging;
 pub mod output;
 pub mod printable;
+pub mod proxy;
 pub mod serve;
 pub mod sessions;
 pub mod store;
@@ -46,6 +48,8 @@ enum Command {
     Serve(serve::Args),
     /// Serve an ACP client with another ACP agent, whose conversations are kept from then on.
     Wrap(wrap::Args),
+    /// Be a component of an ACP proxy chain: keep the conversations with the agent behind it.
+    Proxy(proxy::Args),
     /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
     Demo(demo::Args),
     /// List, show, delete, restore and check the sessions that are kept.
@@ -76,6 +80,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
+        Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
         None if is_piped() => serve::run(&cli.global, &cli.serve),

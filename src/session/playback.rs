@@ -110,7 +110,6 @@ impl Playback {
     pub(super) fn settle(&self) -> Result<(), Refusal> {
         self.writer.bulk_taken().map_err(|_| Refusal::Gone)
     }
-
 }
 
 impl std::fmt::Debug for Playback {
