@@ -4,6 +4,7 @@ mod count;
 pub mod demo;
 pub mod exit;
 mod global;
+pub mod guard;
 mod handing;
 pub mod logging;
 pub mod output;
@@ -50,9 +51,12 @@ enum Command {
     Wrap(wrap::Args),
     /// Be a component of an ACP proxy chain: keep the conversations with the agent behind it.
     Proxy(proxy::Args),
+    /// End a wrapped agent whose `rejoin wrap` was killed.
+    #[command(hide = true)]
+    Guard(guard::Args),
     /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
     Demo(demo::Args),
-    /// List, show, delete, restore and check the sessions that are kept.
+    /// List, search, show, delete, restore and check the sessions that are kept.
     Sessions(sessions::Args),
 }
 
@@ -81,6 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
         Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
+        Some(Command::Guard(args)) => guard::run(&args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
         None if is_piped() => serve::run(&cli.global, &cli.serve),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::local::LocalEngine;
+use crate::record::line::{AROUND, LONGEST};
 use crate::server::{self, Options};
 use crate::session::ReplayPolicy;
 use crate::store::Durability;
@@ -18,6 +19,10 @@ use super::store;
 
 /// The smallest limit of a line; every request of the protocol's own fits.
 const LEAST_LINE: u64 = 4096;
+/// What is longer could not be written down.
+const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
+
+const DAY: Duration = Duration::from_hours(24);
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -39,9 +44,13 @@ pub(super) struct Args {
     /// Replay no more than N lines a second, for clients that cannot take more at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_rate: Option<u64>,
+    /// Let sessions expire that were not prompted for so many days: they are not found any more,
+    /// and go to the trash in the background. By default they never do.
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
+    expire_after: Option<u32>,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
-          value_parser = clap::value_parser!(u64).range(LEAST_LINE..))]
+          value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
     max_line: u64,
 }
 
@@ -59,6 +68,7 @@ impl Default for Args {
             replay: Replay::Merged,
             replay_tail: None,
             replay_rate: None,
+            expire_after: None,
             max_line: crate::wire::LINE_LIMIT as u64,
         }
     }
@@ -101,6 +111,7 @@ pub(super) fn on(
             rate: args.replay_rate,
         },
         line_limit: args.line_limit(),
+        expire_after: args.expire_after.map(|days| DAY * days),
     };
     let cannot_start = |error| Failure::new(format!("cannot start: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()

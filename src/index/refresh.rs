@@ -12,6 +12,7 @@ use crate::sys::{Clock, SessionId};
 
 use super::database::{Database, DatabaseError};
 use super::rows::{self, Row};
+use super::texts;
 use super::{Logs, Summary};
 
 /// How many logs are read between two writes: a crash loses that much of a rebuild, and another
@@ -83,7 +84,7 @@ impl Refresh<'_> {
                 return Ok(());
             }
             for id in &gone {
-                rows::delete(tx, id)?;
+                texts::delete(tx, id)?;
             }
             rows::set_compared(tx, stamp, now)
         })?;
@@ -124,6 +125,19 @@ impl Refresh<'_> {
         Ok(found.last().map(|row| row.id.clone()))
     }
 
+    /// What is known of one session, brought up to its log.
+    pub(super) fn one(self, id: &SessionId) -> Result<Option<Summary>, RefreshError> {
+        let known = self.database.read(|tx| rows::one(tx, id))?;
+        // A row without a length was never read; it has no time, either.
+        let row = match known.filter(|row| row.len >= 0) {
+            Some(row) if !self.stale([&row], false)? => Some(row),
+            Some(_) => self.database.read(|tx| rows::one(tx, id))?,
+            None => self.read_log(id, None),
+        };
+        let readable = row.filter(|row| row.unreadable.is_none());
+        Ok(readable.map(|row| row.summary))
+    }
+
     /// Reads the logs of these rows whose length is another, or all. Returns whether any row was
     /// behind its log.
     pub(super) fn stale<'r>(
@@ -146,7 +160,7 @@ impl Refresh<'_> {
                 for (old, new) in batch.iter().zip(&read) {
                     match new {
                         Some(new) => rows::refresh(tx, old, new)?,
-                        None => rows::delete(tx, &old.id)?,
+                        None => texts::delete(tx, &old.id)?,
                     }
                 }
                 Ok(())
@@ -204,7 +218,7 @@ impl Refresh<'_> {
 }
 
 /// Applies `read` to each of `jobs`, on several threads if there are many.
-fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
+pub(super) fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = jobs.len().div_ceil(threads.min(MAX_READERS)).max(16);
     if jobs.len() <= share {

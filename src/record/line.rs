@@ -18,6 +18,10 @@ const CRC_LEN: usize = 8;
 /// Where the checksummed part of a line begins.
 pub const BODY: usize = OPEN.len() + CRC_LEN + 2;
 const AT_LEN: usize = 24;
+/// The longest line that is a record, in bytes, without its newline. A longer one is damage.
+pub const LONGEST: usize = 256 * 1024 * 1024;
+/// All that a record's line has beside its payload and its id takes less than this, in bytes.
+pub const AROUND: usize = 1024;
 
 /// One record, borrowed from its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

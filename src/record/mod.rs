@@ -6,6 +6,7 @@ pub mod line;
 pub mod open_calls;
 pub mod transcript;
 pub mod render;
+pub mod spoken;
 pub mod title;
 pub mod json;
 

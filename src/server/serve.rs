@@ -38,6 +38,8 @@ pub struct Options {
     pub durability: Durability,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
+    /// After how long without a prompt sessions expire; `None` if they never do.
+    pub expire_after: Option<Duration>,
     /// The longest line that is accepted, in bytes.
     pub line_limit: usize,
 }
@@ -48,6 +50,7 @@ impl Default for Options {
             store: None,
             durability: Durability::Turn,
             replay: ReplayPolicy::default(),
+            expire_after: None,
             line_limit: LINE_LIMIT,
         }
     }
@@ -94,6 +97,7 @@ pub async fn serve(
         engine,
         wire: wire.clone(),
         replay: options.replay,
+        expire_after: options.expire_after,
         client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));

@@ -2,12 +2,17 @@
 
 use std::io;
 
-use crate::index::{Logs, Summary};
-use crate::record::header::Place;
+use crate::index::{Logs, Summary, Texts};
+use crate::record::header::{Party, Place};
+use crate::record::spoken::Spoken;
 use crate::record::title::title;
 use crate::record::{Kind, Record};
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, Timestamp};
+
+/// Text of whole turns is indexed for good when there is this much of it, in bytes: what is shorter
+/// is read again when the log has grown.
+const PIECE: usize = 32 * 1024;
 
 /// Reads summaries from the logs of a store.
 #[derive(Debug)]
@@ -42,6 +47,46 @@ impl Logs for StoreLogs {
         };
         read().map_err(|error| error.to_string())
     }
+
+    fn texts(&self, id: &SessionId, from: u64, budget: usize) -> Result<Texts, String> {
+        let read = || -> Result<Texts, StoreError> {
+            let mut reader = self.0.read(id)?;
+            reader.seek(from);
+            let mut spoken = Spoken::default();
+            let mut texts = Texts {
+                from,
+                ..Texts::default()
+            };
+            while let Some(entry) = reader.next()? {
+                spoken.record(&entry.record);
+                let read = entry.end - from;
+                let turn_ended = entry.record.kind == Kind::End && spoken.len() >= PIECE;
+                // A turn may be longer than what is to be read at once. A word that is parted
+                // there is lost only if one message goes on and on.
+                let long = read >= budget as u64
+                    && (!spoken.within_message() || read >= 4 * budget as u64);
+                if turn_ended || long {
+                    texts.done.push(spoken.take());
+                    texts.from = entry.end;
+                }
+                if texts.from > from && read >= budget as u64 {
+                    return Ok(texts);
+                }
+            }
+            texts.open = Some(spoken.take());
+            Ok(texts)
+        };
+        read().map_err(|error| error.to_string())
+    }
+}
+
+/// What the list says of an engine: the name of what answers, which for the built-in one is that
+/// of the program.
+pub(super) fn source(engine: &Party) -> String {
+    match engine.name.as_str() {
+        "local" => env!("CARGO_PKG_NAME").to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 /// What the catalog shows of a log that was read whole.
@@ -49,6 +94,7 @@ pub(super) fn summary(scan: &Scan) -> Summary {
     Summary {
         cwd: scan.place.cwd.clone(),
         additional_directories: scan.place.additional_directories.clone(),
+        source: source(&scan.header.engine),
         title: scan.first_prompt.as_deref().and_then(title),
         created_at: scan.created_at.clone(),
         updated_at: scan.last_prompt_at.clone(),

@@ -27,10 +27,10 @@ const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call
 const FAILED: &str = "Interrupted: the turn failed before this tool call ended.";
 
 #[derive(Debug)]
-struct Turn<R> {
+pub(super) struct Turn<R> {
     reply: R,
     cancelled: bool,
-    calls: OpenCalls,
+    pub(super) calls: OpenCalls,
     /// Why one of its records could not be kept; the answer of the turn.
     broken: Option<Refusal>,
 }
@@ -52,7 +52,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub struct Machine<R> {
     pub(super) open: bool,
-    turn: Option<Turn<R>>,
+    pub(super) turn: Option<Turn<R>>,
     /// The load that is under way: its replay, and what follows that until it is answered.
     pub(super) replay: Option<R>,
     /// Whether that load has opened the session.

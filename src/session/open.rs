@@ -12,7 +12,7 @@ use crate::sys::{SessionId, blocking};
 use super::actor::Actor;
 use super::forget::{forget, known_as};
 use super::history::SessionHistory;
-use super::logs::{moved, summary};
+use super::logs::{moved, source, summary};
 use super::outcome::Refusal;
 use super::refusal::storage;
 use super::seat::{Furniture, Hold, Seat};
@@ -24,6 +24,7 @@ impl Actor {
         let summary = Summary {
             cwd: place.cwd.clone(),
             additional_directories: place.additional_directories.clone(),
+            source: source(&self.deps.engine.identity()),
             title: None,
             created_at: self.deps.sys.clock.now().to_string(),
             updated_at: None,
@@ -62,6 +63,10 @@ impl Actor {
         let catalog = self.deps.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
         let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
+        if let Some(at) = log.last_at() {
+            // As whoever reads the log has it.
+            seat.summary.created_at = at.to_string();
+        }
         seat.summary.scanned = log.end();
         seat.shown = log.end();
         seat.hold = Hold::Own(log);
@@ -79,6 +84,9 @@ impl Actor {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
+        if self.deps.has_expired(&self.id) {
+            return Err(Refusal::NotFound);
+        }
         let (hold, scan) = blocking(|| lock_or_read(store, &self.id, &mut |_| {}))?;
         self.sit_down(hold, scan, wanted);
         Ok(())
@@ -108,7 +116,7 @@ impl Actor {
     /// Makes sure that there is such a session.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let known = match &self.deps.store {
-            Some(store) => blocking(|| store.exists(&self.id)),
+            Some(store) => blocking(|| store.exists(&self.id)) && !self.deps.has_expired(&self.id),
             // What was closed cannot be opened again, but it was known.
             None => self.deps.closed_in_memory(&self.id),
         };

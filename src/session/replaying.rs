@@ -46,6 +46,9 @@ impl Actor {
         let Some(store) = self.deps.store.clone() else {
             return Err(Refusal::NotFound);
         };
+        if self.deps.has_expired(&self.id) {
+            return Err(Refusal::NotFound);
+        }
         let id = self.id.clone();
         let mut playback = self.playback(0)?;
         self.replay_with(move || {

@@ -64,6 +64,15 @@ pub enum StoreError {
         /// Which.
         id: SessionId,
     },
+    /// A payload was to be appended that is longer than readers take. Nothing was written.
+    #[error(
+        "a record of session {id} would be longer than {} bytes",
+        crate::record::line::LONGEST
+    )]
+    TooLong {
+        /// Which.
+        id: SessionId,
+    },
     /// A sync failed before: the system may have dropped what it was to write, so that no later
     /// sync of this log could be believed. Opening the session anew reads what is really there.
     #[error("an earlier sync of session {id} failed, it must be opened again")]

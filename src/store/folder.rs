@@ -171,8 +171,17 @@ impl Store {
     /// Moves a session to the trash; false if there is none. Refused while it is open for writing,
     /// where [`Log::trash`] does it.
     pub fn trash(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.trash_if(id, || true)
+    }
+
+    /// The same, if `wanted` still says so when the session is locked.
+    pub fn trash_if(
+        &self,
+        id: &SessionId,
+        wanted: impl FnOnce() -> bool,
+    ) -> Result<bool, StoreError> {
         match Lock::take(&self.base, id) {
-            Ok(lock) => trash::bury(&self.base, id, &lock),
+            Ok(lock) => Ok(wanted() && trash::bury(&self.base, id, &lock)?),
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -1,14 +1,22 @@
 //! The lines of a file with their places in it, read in large blocks.
+//!
+//! A line that can be a record is given out whole. One that cannot, since it begins like none, has
+//! NUL bytes in it or is longer than any, may be as long as the file: of such a line the middle is
+//! left out. What is kept of its two ends is where whole records can still be found.
 
 use std::fmt;
 use std::io;
 
+use crate::record::line::{LONGEST, OPEN};
 use crate::sys::DiskFile;
 
 /// How much is read at once.
 const BLOCK: usize = 256 * 1024;
 /// How much is read first: headers and short sessions need no more.
 const FIRST: usize = 16 * 1024;
+/// How much is kept, at least, of each end of a line whose middle is left out. No shorter line
+/// loses anything.
+pub(super) const KEPT: usize = 1024 * 1024;
 
 /// A place in a file, with the bytes around it. The file is handed to each call, so that a log's
 /// own file can be read while its lock stays where it is.
@@ -27,17 +35,42 @@ pub(super) struct Lines {
     owed: bool,
     /// The last read filled the buffer, so there is more to come.
     filled: bool,
+    /// What is left out of the line that is being read.
+    gap: Option<Gap>,
+}
+
+/// The middle of a line, which is not in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// How much of the line stands before it.
+    at: usize,
+    len: u64,
 }
 
 /// A line in the buffer, good until the next one is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     start: usize,
+    /// How many bytes of it are there.
     pub(super) len: usize,
     /// Where it lies in the file.
     pub(super) offset: u64,
     /// Whether a line break follows it. Only the last line can lack one.
     pub(super) ended: bool,
+    gap: Option<Gap>,
+}
+
+impl Line {
+    /// Where its byte `at` lies in the file.
+    pub(super) fn offset_of(&self, at: usize) -> u64 {
+        let left_out = self.gap.filter(|gap| at > gap.at);
+        self.offset + at as u64 + left_out.map_or(0, |gap| gap.len)
+    }
+
+    /// Whether nothing is left out between its bytes `from` and `to`.
+    pub(super) fn is_whole(&self, from: usize, to: usize) -> bool {
+        self.gap.is_none_or(|gap| to <= gap.at || from > gap.at)
+    }
 }
 
 impl Lines {
@@ -51,6 +84,7 @@ impl Lines {
             number: Some(1),
             owed: false,
             filled: false,
+            gap: None,
         }
     }
 
@@ -61,12 +95,13 @@ impl Lines {
         self.end = 0;
         self.offset = offset;
         self.owed = false;
+        self.gap = None;
     }
 
     /// Reads the rest of the line that was given out last again from the file, from its byte `at`.
     pub(super) fn again(&mut self, line: &Line, at: usize) {
         let number = self.number;
-        self.seek(line.offset + at as u64);
+        self.seek(line.offset_of(at));
         self.number = number.map(|next| next - u64::from(line.ended));
     }
 
@@ -89,6 +124,7 @@ impl Lines {
     /// The next line; nothing at the end of the file, where it may be asked again later.
     pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
         let mut searched = 0;
+        let mut checked = 0;
         loop {
             if self.owed && self.start < self.end {
                 self.owed = false;
@@ -102,6 +138,7 @@ impl Lines {
             if let Some(found) = memchr::memchr(b'\n', unsearched) {
                 return Ok(Some(self.take(searched + found, true)));
             }
+            self.leave_out(&mut checked);
             searched = self.end - self.start;
             if !self.fill(file)? {
                 break;
@@ -143,17 +180,57 @@ impl Lines {
             len,
             offset: self.offset,
             ended,
+            gap: self.gap.take().filter(|gap| gap.len > 0),
         };
         let whole = len + usize::from(ended);
         self.start += whole;
-        self.offset += whole as u64;
+        self.offset = line.offset_of(len) + u64::from(ended);
         self.number = self.number.map(|number| number + u64::from(ended));
         line
     }
 
+    /// Lets go of what need not be kept of a long line that is no record. The first `checked`
+    /// bytes have no NUL behind the gap.
+    fn leave_out(&mut self, checked: &mut usize) {
+        let held = &self.buffer[self.start..self.end];
+        if held.len() <= KEPT {
+            return;
+        }
+        let nul = memchr::memrchr(0, &held[*checked..]).map(|found| found + *checked);
+        let gap = match self.gap {
+            Some(gap) => gap,
+            None if nul.is_none() && begins_as_record(held) && held.len() <= LONGEST => {
+                *checked = held.len();
+                return;
+            }
+            None => Gap {
+                // A record that lost its line break may stand before the NUL bytes.
+                at: memchr::memchr(0, held).map_or(floor(held, KEPT), |found| found + 1),
+                len: 0,
+            },
+        };
+        // And one may stand behind them.
+        let mut from = nul.unwrap_or(gap.at).max(gap.at);
+        let tail = &held[from..];
+        let may_be_record = begins_as_record(tail.strip_prefix(b"\0").unwrap_or(tail));
+        let is_long = tail.len() > if may_be_record { LONGEST } else { 2 * KEPT };
+        if is_long {
+            from = floor(held, held.len() - KEPT);
+        }
+        if from > gap.at {
+            let at = self.start + gap.at;
+            self.buffer.copy_within(self.start + from..self.end, at);
+            self.end -= from - gap.at;
+        }
+        let len = gap.len + (from - gap.at) as u64;
+        self.gap = Some(Gap { at: gap.at, len });
+        *checked = self.end - self.start;
+    }
+
     /// Reads more behind what is there; false at the end.
     fn fill(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
-        let at = self.offset + (self.end - self.start) as u64;
+        let left_out = self.gap.map_or(0, |gap| gap.len);
+        let at = self.offset + (self.end - self.start) as u64 + left_out;
         let left = usize::try_from(self.limit.saturating_sub(at)).unwrap_or(usize::MAX);
         if left == 0 {
             return Ok(false);
@@ -188,6 +265,17 @@ impl Lines {
     }
 }
 
+fn begins_as_record(bytes: &[u8]) -> bool {
+    bytes.starts_with(OPEN)
+}
+
+/// The last place at or before `at` that is not inside a character.
+fn floor(bytes: &[u8], at: usize) -> usize {
+    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let mut places = (at.saturating_sub(3)..=at).rev();
+    places.find(|place| !inside(place)).unwrap_or(at)
+}
+
 impl fmt::Debug for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lines")
@@ -196,3 +284,7 @@ impl fmt::Debug for Lines {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;

@@ -36,8 +36,8 @@ pub(super) struct Pieces<'a> {
     due: Option<u64>,
     /// In the order in which they stand.
     pub(super) list: VecDeque<Piece>,
-    /// Torn bytes behind them.
-    pub(super) torn: Option<Torn>,
+    /// Torn bytes behind them, and where in the line they begin.
+    pub(super) torn: Option<(Torn, usize)>,
     /// It is more than a record in odd clothes.
     pub(super) damaged: bool,
 }
@@ -59,7 +59,7 @@ impl<'a> Pieces<'a> {
             due,
             list: VecDeque::new(),
             torn: None,
-            damaged: line::decode(&bytes[from..to]).is_err(),
+            damaged: !line.is_whole(0, line.len) || line::decode(&bytes[from..to]).is_err(),
         };
         if from > 0 {
             pieces.damage(0, from, Reason::ByteOrderMark);
@@ -76,7 +76,9 @@ impl<'a> Pieces<'a> {
         let ended = self.line.ended;
         let text = &self.bytes[from..to];
         let records = if self.damaged {
-            resync::parts(text, ended, self.due)
+            let mut parts = resync::parts(text, ended, self.due);
+            parts.retain(|part| self.line.is_whole(from + part.start, from + part.end));
+            parts
         } else {
             let (start, end) = (0, text.len());
             vec![resync::Part { start, end }]
@@ -114,10 +116,12 @@ impl<'a> Pieces<'a> {
     /// The rest of a line without an end.
     fn torn(&mut self, at: usize, to: usize, behind_record: bool) {
         let bytes = &self.bytes[at..to];
-        self.torn = Some(Torn {
-            offset: self.line.offset + at as u64,
-            len: (to - at) as u64,
-        });
+        let offset = self.line.offset_of(at);
+        let torn = Torn {
+            offset,
+            len: self.line.offset_of(to) - offset,
+        };
+        self.torn = Some((torn, at));
         let begun = line::looks_like_record(bytes) || line::OPEN.starts_with(bytes);
         if behind_record && bytes.len() == 1 {
             self.damage(at, to, Reason::LineBreak);
@@ -133,10 +137,11 @@ impl<'a> Pieces<'a> {
     }
 
     fn damage(&mut self, from: usize, to: usize, reason: Reason) {
+        let offset = self.line.offset_of(from);
         self.list.push_back(Piece::Damage(DamageReport {
             line: self.number,
-            offset: self.line.offset + from as u64,
-            len: (to - from) as u64,
+            offset,
+            len: self.line.offset_of(to) - offset,
             lines: 1,
             reason,
         }));
@@ -151,7 +156,7 @@ impl<'a> Pieces<'a> {
             line: self.line,
             from,
             to,
-            end: self.line.offset + next as u64,
+            end: self.line.offset_of(next),
             layout,
         }));
     }

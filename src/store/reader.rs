@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::header;
 pub use super::records::Entry;
 use super::records::Records;
-use super::scan::{self, Scan};
+use super::scan::{self, Payloads, Scan};
 
 /// A place in a session's file, at first its start.
 ///
@@ -61,8 +61,22 @@ impl Reader {
 
     /// The same, and each record is shown to `visit` as it is read.
     pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
+        self.scan_all(Payloads::Believed, visit)
+    }
+
+    /// The same as [`scan`](Self::scan), and reports payloads that are no JSON, too. Nothing that
+    /// only fails by itself writes such a record, so nothing else looks for them.
+    pub fn verify(&mut self) -> Result<Scan, StoreError> {
+        self.scan_all(Payloads::Parsed, &mut |_| {})
+    }
+
+    fn scan_all(
+        &mut self,
+        payloads: Payloads,
+        visit: &mut dyn FnMut(&Entry<'_>),
+    ) -> Result<Scan, StoreError> {
         let (file, path) = (&*self.file, &self.path);
-        let scan = scan::scan(&mut self.records, file, &self.id, path, visit);
+        let scan = scan::scan(&mut self.records, file, &self.id, path, payloads, visit);
         self.records.restart();
         scan
     }

@@ -111,7 +111,7 @@ impl Records {
         let record = found.layout.record(bytes);
         let record = record.expect("find has read the layout from these very bytes");
         Ok(Some(Entry {
-            offset: found.line.offset + found.from as u64,
+            offset: found.line.offset_of(found.from),
             end: found.end,
             record,
         }))
@@ -146,8 +146,11 @@ impl Records {
             let Some(line) = self.lines.next(file)? else {
                 return Ok(None);
             };
-            match Layout::of(self.lines.bytes(&line)) {
-                Ok(layout) => {
+            let layout = line
+                .is_whole(0, line.len)
+                .then(|| Layout::of(self.lines.bytes(&line)));
+            match layout {
+                Some(Ok(layout)) => {
                     let found = Found {
                         line,
                         from: 0,
@@ -157,7 +160,7 @@ impl Records {
                     };
                     return self.in_order(found, file).map(Some);
                 }
-                Err(_) => self.take_apart(line, file)?,
+                Some(Err(_)) | None => self.take_apart(line, file)?,
             }
         }
     }
@@ -201,10 +204,8 @@ impl Records {
             self.lines.again(&line, 0);
             return Ok(());
         }
-        self.torn = pieces.torn;
-        self.unfinished = pieces
-            .torn
-            .map(|torn| (line, (torn.offset - line.offset) as usize));
+        self.torn = pieces.torn.map(|(torn, _)| torn);
+        self.unfinished = pieces.torn.map(|(_, at)| (line, at));
         self.ready = pieces.list;
         Ok(())
     }
@@ -219,7 +220,7 @@ impl Records {
     ) -> io::Result<DamageReport> {
         Ok(DamageReport {
             line: self.lines.number(line, file)?,
-            offset: line.offset + at as u64,
+            offset: line.offset_of(at),
             len,
             lines: 1,
             reason,

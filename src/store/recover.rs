@@ -14,7 +14,7 @@ use super::error::StoreError;
 use super::lock::Lock;
 use super::log::Log;
 use super::records::{Entry, Records};
-use super::scan::{self, Scan};
+use super::scan::{self, Payloads, Scan};
 
 /// What a tool call says that was running when the process died.
 const CALL_INTERRUPTED: &str = "Interrupted: the agent process ended before this tool call did.";
@@ -42,7 +42,14 @@ pub(super) fn recover(
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Recovered, StoreError> {
     let mut records = Records::new();
-    let mut scan = scan::scan(&mut records, &*lock.file, id, &lock.path, visit)?;
+    let mut scan = scan::scan(
+        &mut records,
+        &*lock.file,
+        id,
+        &lock.path,
+        Payloads::Believed,
+        visit,
+    )?;
     let calls = match scan.prompts.last() {
         Some(prompt) if scan.turn_open => {
             let calls = open_calls(&mut records, *prompt, &*lock.file);

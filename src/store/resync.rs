@@ -58,7 +58,13 @@ fn follows(before: usize, start: usize, first: bool) -> bool {
 
 /// Where the record at `start` ends: the first place at which its checksum fits.
 fn record_end(line: &[u8], start: usize, opens: &[usize], spare: bool) -> Option<usize> {
-    let before_others = opens.iter().flat_map(|&open| [open - 1, open]);
+    // No record has a NUL byte in it, so one that lost its line break to them ends before them.
+    let nul = memchr::memchr(0, &line[start..]).map(|nul| start + nul);
+    let (line, spare) = nul.map_or((line, spare), |nul| (&line[..nul], false));
+    let before_others = opens
+        .iter()
+        .flat_map(|&open| [open - 1, open])
+        .take_while(|end| *end <= line.len());
     let last = spare
         .then(|| line.len() - 1)
         .into_iter()

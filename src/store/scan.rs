@@ -46,12 +46,22 @@ pub struct Scan {
     pub first_prompt: Option<String>,
 }
 
+/// Whether a scan believes a checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payloads {
+    /// A payload whose checksum fits is what was written.
+    Believed,
+    /// Each is parsed: what was written may have been no JSON.
+    Parsed,
+}
+
 /// Reads all records, from the start of the file to its end, and shows them to `visit`.
 pub(super) fn scan(
     records: &mut Records,
     file: &dyn DiskFile,
     id: &SessionId,
     path: &Path,
+    payloads: Payloads,
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id, path)?;
@@ -73,7 +83,8 @@ pub(super) fn scan(
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
         visit(&entry);
-        if !scan.note(entry.offset, &entry.record) {
+        let is_good = scan.note(entry.offset, &entry.record);
+        if !is_good || payloads == Payloads::Parsed && !is_json(entry.record.payload) {
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", path))?;
         }
@@ -83,6 +94,10 @@ pub(super) fn scan(
     scan.torn = records.torn();
     scan.damage = records.take_damage();
     Ok(scan)
+}
+
+fn is_json(payload: &str) -> bool {
+    serde_json::from_str::<&serde_json::value::RawValue>(payload).is_ok()
 }
 
 impl Scan {

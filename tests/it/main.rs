@@ -25,3 +25,4 @@ mod crash;
 mod fuzz;
 #[cfg(test)]
 mod cli;
+mod cli_history;

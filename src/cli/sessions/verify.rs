@@ -50,7 +50,7 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
     let mut reports = Vec::new();
     let mut unsound = 0;
     for id in &ids {
-        let scan = store.read(id).and_then(|mut reader| reader.scan());
+        let scan = store.read(id).and_then(|mut reader| reader.verify());
         if !is_sound(&scan) {
             unsound += 1;
         }

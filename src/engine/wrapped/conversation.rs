@@ -17,13 +17,14 @@ use super::agent::Agent;
 use super::import::Import;
 use super::link::{Link, Pending};
 use super::past::Past;
+use super::policy::Policy;
 use super::restore::{self, How, Restored};
 use super::route::Route;
 use super::said::{member, with_members};
+use super::screens;
 use super::settings::Settings;
 use super::shape::{Marks, session_of, with_session};
 use super::transcript::{self, Reason};
-use super::{Policy, screens};
 
 /// How long an agent may take to end a turn that was cancelled.
 const CANCELS: Duration = Duration::from_secs(10);

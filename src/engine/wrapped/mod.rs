@@ -12,10 +12,12 @@ mod child;
 mod conversation;
 mod far_end;
 mod fold;
+mod guard;
 mod import;
 mod intake;
 mod link;
 mod past;
+mod policy;
 mod relay;
 mod restore;
 mod route;
@@ -23,12 +25,15 @@ mod said;
 mod screens;
 mod settings;
 pub mod shape;
+mod signal;
 mod transcript;
 mod unclaimed;
 
 use std::sync::Arc;
 
 pub use child::Program;
+pub use guard::guard;
+pub use policy::Policy;
 
 use crate::engine::successor::Port;
 use crate::engine::{Conversation, Engine, Opening, Relay};
@@ -38,15 +43,6 @@ use agent::Agent;
 use conversation::Talk;
 use far_end::Source;
 use relay::Front;
-
-/// How conversations are handed to an agent.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy {
-    /// The most bytes of a transcript.
-    pub context_budget: usize,
-    /// Whether the agent is always given a transcript, even if it may know the conversation.
-    pub adopt: bool,
-}
 
 /// The engine that is another agent.
 #[derive(Debug)]

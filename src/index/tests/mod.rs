@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
-use super::{Catalog, Filter, Listed, Logs, Summary};
+use super::{Catalog, Filter, Listed, Logs, Summary, Texts};
 
 /// The bytes of one entry of a log.
 const ENTRY: u64 = 10;
@@ -92,6 +92,14 @@ impl Logs for MemoryLogs {
             meanwhile();
         }
         Ok(summary)
+    }
+
+    fn texts(&self, _: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+        Ok(Texts {
+            open: Some(String::new()),
+            from,
+            ..Texts::default()
+        })
     }
 }
 
@@ -294,6 +302,7 @@ impl World {
 fn all(catalog: &Catalog, cwd: Option<&str>, limit: usize) -> Vec<Listed> {
     let filter = Filter {
         cwd: cwd.map(str::to_owned),
+        ..Filter::default()
     };
     let mut sessions = Vec::new();
     let mut cursors = BTreeSet::new();

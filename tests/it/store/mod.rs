@@ -8,6 +8,7 @@ mod flip;
 mod folder;
 mod formats;
 mod header;
+mod long;
 mod reading;
 mod recovery;
 mod support;

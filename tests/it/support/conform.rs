@@ -99,6 +99,7 @@ impl Watch {
             "session/load" => of::<v1::LoadSessionResponse>("load", result),
             "session/resume" => of::<v1::ResumeSessionResponse>("resume", result),
             "session/list" => of::<v1::ListSessionsResponse>("list", result),
+            "session/get" => turns(result),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
@@ -145,6 +146,29 @@ fn members(object: &Value, known: &[&str]) -> Result<(), String> {
         Some(name) => Err(format!("an unknown member `{name}`")),
         None => Ok(()),
     }
+}
+
+/// The result of `session/get`, which the protocol does not have: what is in it has the
+/// protocol's form.
+fn turns(result: &Value) -> Result<(), String> {
+    let turns = result["turns"].as_array().ok_or("no turns")?;
+    for turn in turns {
+        let role = turn["role"].as_str().unwrap_or_default();
+        if !matches!(role, "user" | "assistant") || !turn["timestamp"].is_string() {
+            return Err(format!("not a turn: {turn}"));
+        }
+        let content = turn["content"].as_array().ok_or("a turn without content")?;
+        for block in content
+            .iter()
+            .chain(turn["thoughts"].as_array().into_iter().flatten())
+        {
+            of::<v1::ContentBlock>("content", block)?;
+        }
+        for call in turn["toolCalls"].as_array().into_iter().flatten() {
+            of::<v1::ToolCall>("tool call", call)?;
+        }
+    }
+    Ok(())
 }
 
 /// Holds a value against the schema of a type, which is made once.
