@@ -96,7 +96,8 @@ pub enum Effect<R> {
     Announce,
     /// Answer a request.
     Answer(R, Result<Done, Refusal>),
-    /// Let go of log and engine.
+    /// Let go of log and engine, and of a replay that was not caught up with. The log of a session
+    /// that never came to be goes to the trash.
     Release(Parting),
     /// Move the log to the trash, then let go of everything.
     Trash,

@@ -217,9 +217,11 @@ impl Actor {
         seat.conversation.part(how);
         match seat.hold {
             // It was made, but not whole, and nobody was told of it.
-            Hold::Own(log) if how == Parting::Refused => self.bury(Hold::Own(log)).unwrap_or_else(|error| {
-                tracing::warn!(session = %self.id, %error, "cannot remove a session that was not made whole");
-            }),
+            Hold::Own(log) if how == Parting::Refused => {
+                if let Err(error) = self.bury(Hold::Own(log)) {
+                    tracing::warn!(session = %self.id, %error, "half a session stays");
+                }
+            }
             Hold::Own(log) => {
                 // Told while the lock is held, so that it cannot overwrite what the next holder
                 // tells.

@@ -7,6 +7,8 @@ mod support;
 mod transcripts;
 #[cfg(test)]
 mod pipe;
+#[cfg(all(test, unix))]
+mod wrap;
 #[cfg(test)]
 mod sdk_client;
 #[cfg(test)]
@@ -17,6 +19,8 @@ mod local_engine;
 mod store;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod scripted;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]

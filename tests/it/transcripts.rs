@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::support::{memory, runner};
+use crate::support::{env, memory, runner};
 
 /// Makes a test of each transcript with the function of this path.
 macro_rules! for_each_transcript {
     ($run:path) => {
-        transcripts_as_tests! { $run =>
+        transcripts_as_tests! { $run, "fixtures/transcripts" =>
             session: [
                 a_folder_that_is_gone_is_no_obstacle,
                 a_new_folder_is_written_with_the_next_prompt,
@@ -179,7 +179,7 @@ macro_rules! for_each_transcript {
 }
 
 macro_rules! transcripts_as_tests {
-    ($run:path => $($folder:ident: [$($name:ident),* $(,)?],)*) => {
+    ($run:path, $root:literal => $($folder:ident: [$($name:ident),* $(,)?],)*) => {
         $(mod $folder {
             $(#[test]
             fn $name() {
@@ -190,7 +190,7 @@ macro_rules! transcripts_as_tests {
         #[test]
         fn no_transcript_is_forgotten() {
             let listed = [$($(concat!(stringify!($folder), "/", stringify!($name)),)*)*];
-            crate::transcripts::compare_with_folder(&listed);
+            crate::transcripts::compare_with_folder($root, &listed);
         }
     };
 }
@@ -199,29 +199,24 @@ for_each_transcript!(crate::transcripts::in_memory);
 
 /// Acts out one transcript. With `UPDATE_FIXTURES=1`, what is expected becomes what came.
 pub(crate) fn in_memory(name: &str) {
-    let rewrite = std::env::var_os("UPDATE_FIXTURES").is_some_and(|value| value == "1");
-    runner::run(&path_of(name), memory::start, rewrite);
+    runner::run(&path_of(name), memory::start, env::update_fixtures());
 }
 
 pub(crate) fn path_of(name: &str) -> PathBuf {
-    folder().join(format!("{name}.acp"))
-}
-
-fn folder() -> &'static Path {
-    Path::new("fixtures/transcripts")
+    Path::new("fixtures/transcripts").join(format!("{name}.acp"))
 }
 
 /// The list above must have every file there is.
-pub(crate) fn compare_with_folder(listed: &[&str]) {
+pub(crate) fn compare_with_folder(folder: &str, listed: &[&str]) {
     let mut found = BTreeSet::new();
-    for topic in std::fs::read_dir(folder()).unwrap() {
+    for topic in std::fs::read_dir(folder).unwrap() {
         let topic = topic.unwrap().path();
         if !topic.is_dir() {
             continue;
         }
         for file in std::fs::read_dir(&topic).unwrap() {
             let file = file.unwrap().path();
-            let name = file.strip_prefix(folder()).unwrap().with_extension("");
+            let name = file.strip_prefix(folder).unwrap().with_extension("");
             found.insert(name.to_str().unwrap().to_owned());
         }
     }

@@ -110,15 +110,14 @@ impl Agent {
     /// Hands on a request that is about no session.
     pub(super) async fn call(
         &self,
+        id: &str,
         method: &str,
         params: &str,
         cancelled: Doing<'static, ()>,
     ) -> Result<String, EngineError> {
         let link = self.link().await?;
-        let result = link
-            .request(method, params)
-            .outcome_unless(cancelled)
-            .await?;
+        let pending = link.request_of(id, method, params);
+        let result = pending.outcome_unless(cancelled).await?;
         match method {
             "authenticate" => self.state.lock().await.signed_in = Some(params.to_owned()),
             "logout" => self.state.lock().await.signed_in = None,

@@ -303,10 +303,8 @@ impl Shared {
                 return Err(error);
             }
         };
-        if abilities.load && route.shown() == 0 {
-            route.quiet().await;
-        }
-        let Some(import) = route.imported() else {
+        let late = abilities.load && route.late().await;
+        let Some(import) = route.imported(late) else {
             return Err(EngineError::internal("the agent's session was not heard"));
         };
         let Some(block) = import.finish() else {
@@ -420,7 +418,7 @@ impl Live {
     /// Sends a prompt. `own` is what the user sent, which the agent may repeat.
     fn prompt(&self, own: &str, params: &str) -> Pending {
         self.busy.store(true, Ordering::Release);
-        self.route.with_marks(|marks| marks.turn_begins(own));
+        self.route.turn_begins(own);
         let id = serde_json::Value::from(self.inner.as_str()).to_string();
         let params = with_members(params, &[], &[("sessionId", &id)]);
         self.link.request("session/prompt", &params)

@@ -92,11 +92,9 @@ pub(super) async fn again(
         link.hear(inner, route);
         match link.request(method, &params).outcome().await {
             Ok(answer) => {
-                if how == How::Load && route.shown() == 0 && prompts > 0 {
-                    // Some answer first and replay afterwards.
-                    route.quiet().await;
-                }
-                let swallowed = route.go_live();
+                // Some answer first and replay afterwards.
+                let late = how == How::Load && prompts > 0 && route.late().await;
+                let swallowed = route.go_live(late);
                 let forgot = how == How::Load && swallowed.history == 0 && prompts > 0;
                 return Ok(Some(Restored {
                     // An agent that shows nothing of what was said does not know it.
@@ -112,7 +110,7 @@ pub(super) async fn again(
             }
             Err(error) => {
                 link.forget(inner);
-                route.go_live();
+                route.go_live(false);
                 tracing::info!(method, %error, "the agent does not have the session any more");
             }
         }

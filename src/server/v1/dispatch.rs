@@ -53,9 +53,12 @@ pub fn notification(context: &Context, message: &UntypedMessage) {
     match message.method() {
         "session/cancel" => cancel::session(context, &params),
         "$/cancel_request" => cancel::request(context, &params),
-        method => match context.relay() {
-            Some(relay) => forward::notification(context, relay, method, &params),
-            None => tracing::debug!(method, "unknown notification"),
-        },
+        method => {
+            if let Some(relay) = context.relay() {
+                forward::notification(context, relay, method, &params);
+            } else {
+                tracing::debug!(method, "unknown notification");
+            }
+        }
     }
 }
