@@ -177,6 +177,12 @@ impl Seat {
         self.port.put(&response_line(id, outcome));
     }
 
+    /// The number of the request of ours that has this id, given as JSON text.
+    pub fn number(&self, id: &str) -> Option<u64> {
+        let (number, id) = own_id(id)?;
+        (number == self.number).then_some(id)
+    }
+
     /// Nothing that comes is heard any more.
     pub fn close(&self) {
         self.lane.end();

@@ -98,6 +98,14 @@ impl FarEnd {
         }
     }
 
+    /// The number of the request of ours that the agent knows by this id, given as JSON text.
+    pub(super) fn number(&self, id: &str) -> Option<u64> {
+        match self {
+            Self::Process(..) => id.parse().ok(),
+            Self::Successor(seat) => seat.number(id),
+        }
+    }
+
     /// Ends a process of ours; the successor is the conductor's, and only not heard any more.
     pub(super) async fn end(&self, patience: Patience) {
         match self {

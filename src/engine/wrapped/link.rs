@@ -107,7 +107,7 @@ impl Link {
     ) -> Pending {
         let call = self.calls.begin();
         lock(&self.origins).insert(call.id, origin.to_owned());
-        self.put(&request_line(call.id, method, params));
+        self.far_end.request(call.id, method, params);
         Pending {
             call,
             link: self.clone(),
@@ -116,7 +116,7 @@ impl Link {
 
     /// The client's id of a request that was handed on under `id`.
     pub(super) fn origin(&self, id: &str) -> Option<String> {
-        let id = id.parse().ok()?;
+        let id = self.far_end.number(id)?;
         lock(&self.origins).get(&id).cloned()
     }
 
