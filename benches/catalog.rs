@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use rejoin::index::{Catalog, Filter, Logs, Summary};
+use rejoin::index::{Catalog, Filter, Logs, Summary, Texts};
 use rejoin::record::title::title;
-use rejoin::record::{Kind, line};
+use rejoin::record::{Inner, Kind, line};
 use rejoin::sys::{SessionId, Sys, Timestamp};
 
 struct Folder(PathBuf);
@@ -64,6 +64,18 @@ impl Logs for Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        Ok(Vec::new())
+    }
+
+    fn texts(&self, _: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+        // Nothing is searched here.
+        Ok(Texts {
+            from,
+            ..Texts::default()
+        })
     }
 
     fn summarize(&self, id: &SessionId, _: Option<&Summary>) -> Result<Summary, String> {
@@ -124,6 +136,7 @@ fn measure(count: u64) -> Duration {
     let page = |catalog: &Catalog, cwd: Option<&str>, cursor: Option<&str>| {
         let filter = Filter {
             cwd: cwd.map(str::to_owned),
+            ..Filter::default()
         };
         let page = catalog.list(&filter, cursor, 50).expect("a page");
         assert_eq!(page.sessions.len(), 50);

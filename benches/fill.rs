@@ -36,6 +36,14 @@ impl Filled {
         self.folder.path().join(name)
     }
 
+    /// Removes all sessions that are in it, so that the next ones find the disk as the first did.
+    pub(crate) fn empty(&self) -> Result<()> {
+        for entry in std::fs::read_dir(self.path().join("sessions"))? {
+            std::fs::remove_file(entry?.path())?;
+        }
+        Ok(())
+    }
+
     /// Where a session's log lies.
     pub(crate) fn log_path(&self, id: &SessionId) -> PathBuf {
         self.path().join("sessions").join(format!("{id}.jsonl"))

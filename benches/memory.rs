@@ -8,7 +8,7 @@ use rejoin::sys::SessionId;
 
 use crate::client::Client;
 use crate::fill::Filled;
-use crate::report::Report;
+use crate::report::{Report, mb};
 use crate::{Result, Settings};
 
 /// The text of a chunk, in bytes.
@@ -79,8 +79,4 @@ fn slowly(filled: &Filled, id: &SessionId, options: &[&str], log: u64) -> Result
             sleep(due.saturating_sub(start.elapsed()));
         }
     }
-}
-
-fn mb(bytes: u64) -> String {
-    format!("{:.2} MB", bytes as f64 / 1e6)
 }

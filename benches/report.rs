@@ -147,3 +147,8 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 pub(crate) fn ms(seconds: f64) -> String {
     format!("{:.2} ms", seconds * 1e3)
 }
+
+/// A number of bytes in millions, for people.
+pub(crate) fn mb(bytes: u64) -> String {
+    format!("{:.2} MB", bytes as f64 / 1e6)
+}

@@ -10,6 +10,7 @@
 //! - [`session`] runs conversations: a pure state machine inside an actor.
 //! - [`engine`] answers prompts.
 //! - [`replay`] turns records back into the updates that the client saw.
+//! - [`history`] finds sessions and reads them turn by turn, without loading them.
 //! - [`index`] is the catalog, a cache that may be deleted.
 //! - [`store`] keeps the logs: appending, reading, locking, recovering, the trash.
 //! - [`record`] says what one line of a log means, and what a whole log folds to.
@@ -21,6 +22,7 @@ pub mod server;
 pub mod session;
 pub mod engine;
 pub mod replay;
+pub mod history;
 pub mod index;
 pub mod store;
 pub mod record;

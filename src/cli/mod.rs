@@ -4,6 +4,7 @@ mod count;
 pub mod demo;
 pub mod exit;
 mod global;
+pub mod guard;
 pub mod logging;
 pub mod output;
 pub mod printable;
@@ -46,9 +47,12 @@ enum Command {
     Serve(serve::Args),
     /// Serve an ACP client with another ACP agent, whose conversations are kept from then on.
     Wrap(wrap::Args),
+    /// End a wrapped agent whose `rejoin wrap` was killed.
+    #[command(hide = true)]
+    Guard(guard::Args),
     /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
     Demo(demo::Args),
-    /// List, show, delete, restore and check the sessions that are kept.
+    /// List, search, show, delete, restore and check the sessions that are kept.
     Sessions(sessions::Args),
 }
 
@@ -76,6 +80,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
+        Some(Command::Guard(args)) => guard::run(&args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
         None if is_piped() => serve::run(&cli.global, &cli.serve),

@@ -21,6 +21,8 @@ const LEAST_LINE: u64 = 4096;
 /// What is longer could not be written down.
 const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
 
+const DAY: Duration = Duration::from_hours(24);
+
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(super) struct Args {
@@ -41,6 +43,10 @@ pub(super) struct Args {
     /// Replay no more than N lines a second, for clients that cannot take more at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_rate: Option<u64>,
+    /// Let sessions expire that were not prompted for so many days: they are not found any more,
+    /// and go to the trash in the background. By default they never do.
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
+    expire_after: Option<u32>,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
@@ -61,6 +67,7 @@ impl Default for Args {
             replay: Replay::Merged,
             replay_tail: None,
             replay_rate: None,
+            expire_after: None,
             max_line: crate::wire::LINE_LIMIT as u64,
         }
     }
@@ -84,6 +91,7 @@ pub(super) fn with(global: &Global, args: &Args, engine: Arc<dyn Engine>) -> Res
             tail: args.replay_tail,
             rate: args.replay_rate,
         },
+        expire_after: args.expire_after.map(|days| DAY * days),
         line_limit: usize::try_from(args.max_line).unwrap_or(usize::MAX),
     };
     let cannot_start = |error| Failure::new(format!("cannot start: {error}"));

@@ -42,6 +42,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let name = args.name.clone().unwrap_or_else(|| name_of(&args.command));
     let program = Program {
         command: args.command.clone(),
+        guard: std::env::current_exe().ok(),
     };
     let policy = Policy {
         context_budget: args.context_budget,
@@ -97,7 +98,7 @@ mod tests {
             ),
             ("npx @google/gemini-cli --acp", "gemini-cli"),
             ("node --no-warnings /opt/agent/index.mjs", "index"),
-            ("uvx --from x hermes-acp", "x"),
+            ("uvx hermes-acp", "hermes-acp"),
             ("env A=b opencode acp", "opencode"),
             ("codex-acp.exe", "codex-acp"),
             ("npx", "npx"),

@@ -16,9 +16,12 @@ pub trait Relay: Send + Sync + fmt::Debug {
     /// Hands on `initialize`. `params` is what the client sent.
     fn greet(&self, params: String) -> Doing<'static, Greeted>;
 
-    /// Hands on a request that is about no session. When `cancelled` resolves, the agent is told.
+    /// Hands on a request that is about no session. `id` is the client's id of it, as JSON text, in
+    /// whose terms the agent's own requests may name it. When `cancelled` resolves, the agent is
+    /// told.
     fn call(
         &self,
+        id: &str,
         method: &str,
         params: &str,
         cancelled: Doing<'static, ()>,

@@ -6,12 +6,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::record::Inner;
 use crate::sys::{SessionId, Sys};
 
 use super::cursor::{self, Position};
 use super::database::{Database, DatabaseError};
+use super::filter::Filter;
+use super::inners;
 use super::refresh::{Refresh, RefreshError};
-use super::rows::{self, Row};
+use super::rows::{self, Row, Window};
+use super::texts;
 use super::{Logs, Summary};
 
 /// How often a list is begun anew because the catalog was emptied under it or stayed locked,
@@ -21,6 +25,13 @@ const ATTEMPTS: usize = 3;
 /// How long to leave unreadable logs alone, in milliseconds. Their length tells of new content,
 /// but not of a permission that was given.
 const RETRY_AFTER: u64 = 60 * 1000;
+
+/// How much of logs a search may read before it answers, in bytes: enough for what was said since
+/// the last one, and no more than a moment's work where nothing was ever searched.
+const READ_AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// How many sessions are looked at in one step by their ids.
+const BY_ID: i64 = 1000;
 
 /// The catalog of a store.
 pub struct Catalog {
@@ -35,13 +46,6 @@ pub struct Catalog {
     untold: Mutex<BTreeSet<SessionId>>,
 }
 
-/// Which sessions a list is about.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Filter {
-    /// Only those whose working directory is this one, to the letter.
-    pub cwd: Option<String>,
-}
-
 /// Part of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -49,6 +53,10 @@ pub struct Page {
     pub sessions: Vec<Listed>,
     /// Where the next page begins; none if this is the last one.
     pub next_cursor: Option<String>,
+    /// How many sessions all pages have together.
+    pub total: u64,
+    /// Whether every word of every log could be searched; if not, there may be more to be found.
+    pub complete: bool,
 }
 
 /// An entry of a list.
@@ -143,27 +151,53 @@ impl Catalog {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page, ListError> {
-        let cwd = filter.cwd.as_deref();
         let after = match cursor {
-            Some(cursor) => Some(cursor::decode(cursor, cwd).ok_or(ListError::Cursor)?),
+            Some(cursor) => Some(cursor::decode(cursor, filter).ok_or(ListError::Cursor)?),
             None => None,
         };
+        self.page(filter, after.as_ref(), 0, limit)
+    }
+
+    /// The part of the list that begins with the entry number `offset`, counted from 0.
+    pub fn list_at(&self, filter: &Filter, offset: u64, limit: usize) -> Result<Page, ListError> {
+        self.page(filter, None, offset, limit)
+    }
+
+    fn page(
+        &self,
+        filter: &Filter,
+        after: Option<&Position>,
+        offset: u64,
+        limit: usize,
+    ) -> Result<Page, ListError> {
         let limit = limit.max(1);
+        let window = Window {
+            after,
+            offset,
+            // One more than the page tells whether there is a next one.
+            limit: limit.saturating_add(1),
+        };
         // Those that were looked at need no second look, so this ends.
         let mut checked = BTreeSet::new();
-        let mut rows = self.with_retries(|| {
+        let (mut rows, total, complete) = self.with_retries(|| {
             self.bring_up()?;
+            let complete = filter.search.is_none() || self.refresh().words(READ_AT_ONCE)?;
             loop {
-                // One more than the page tells whether there is a next one.
-                let found = self
-                    .database
-                    .read(|tx| rows::page(tx, cwd, after.as_ref(), limit.saturating_add(1)))?;
-                let Some(found) = found else {
+                let found = self.database.read(|tx| {
+                    let search = filter.search.as_ref();
+                    let found = search.map(|search| texts::found(tx, search)).transpose()?;
+                    let found = found.as_ref();
+                    let Some(page) = rows::page(tx, filter, found, window)? else {
+                        return Ok(None);
+                    };
+                    Ok(Some((page, rows::count_listed(tx, filter, found)?)))
+                })?;
+                let Some((found, total)) = found else {
                     return Ok(None);
                 };
                 let unchecked = found.iter().filter(|row| !checked.contains(&row.id));
                 if !self.refresh().stale(unchecked, false)? {
-                    return Ok(Some(found));
+                    return Ok(Some((found, total, complete)));
                 }
                 checked.extend(found.into_iter().map(|row| row.id));
             }
@@ -174,15 +208,88 @@ impl Catalog {
         let next_cursor = last.map(|row| {
             let updated_at = row.summary.updated_at.clone().unwrap_or_default();
             let id = row.id.clone();
-            cursor::encode(&Position { updated_at, id }, cwd)
+            cursor::encode(&Position { updated_at, id }, filter)
         });
-        let listed = |row: Row| Listed {
-            id: row.id,
-            summary: row.summary,
-        };
         Ok(Page {
             sessions: rows.into_iter().map(listed).collect(),
             next_cursor,
+            total,
+            complete,
+        })
+    }
+
+    /// Which of these ids of an agent are of sessions that are ours: the agent's entries of them
+    /// would tell twice of one session, or of one that was deleted.
+    ///
+    /// A session without a prompt is in no list of ours. If it was the agent's in the beginning, it
+    /// is left to the agent to list.
+    pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            Ok(self.database.read(|tx| inners::ours(tx, agent, ids))?)
+        })
+    }
+
+    /// The session that an agent knows by this id; the one prompted last, if there are several.
+    pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            Ok(self.database.read(|tx| inners::session(tx, agent, id))?)
+        })
+    }
+
+    /// An agent knows a session by an id that is not in its log yet.
+    pub fn knows(&self, id: &SessionId, inner: &Inner) {
+        let inner = std::slice::from_ref(inner);
+        let done = self.database.write(|tx| inners::add(tx, id, inner));
+        self.note_if_failed(id, done);
+    }
+
+    /// What is known of one session, listed or not, brought up to its log; none if the log is not
+    /// there or cannot be read.
+    pub fn find(&self, id: &SessionId) -> Option<Summary> {
+        let known = self.refresh().one(id);
+        known.unwrap_or_else(|error| {
+            tracing::warn!(
+                session = %id,
+                error = &error as &dyn std::error::Error,
+                "cannot look a session up in the catalog"
+            );
+            self.logs.summarize(id, None).ok()
+        })
+    }
+
+    /// A thousand sessions in the order of their ids, beginning after `after`, listed or not; none
+    /// at the end. Those whose logs cannot be read are left out, so there may be fewer.
+    pub fn every(&self, after: Option<&SessionId>) -> Result<Vec<Listed>, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            let mut after = after.cloned();
+            loop {
+                // Twice: what was behind its log is read in between.
+                self.refresh().by_id(after.as_ref())?;
+                let rows = self
+                    .database
+                    .read(|tx| rows::by_id(tx, after.as_ref(), BY_ID))?;
+                let Some(last) = rows.last().map(|row| row.id.clone()) else {
+                    return Ok(Some(Vec::new()));
+                };
+                let readable = rows.into_iter().filter(|row| row.unreadable.is_none());
+                let readable: Vec<_> = readable.map(listed).collect();
+                if !readable.is_empty() {
+                    return Ok(Some(readable));
+                }
+                after = Some(last);
+            }
+        })
+    }
+
+    /// Reads words that were not read yet, of about `budget` bytes of logs; returns whether that
+    /// was all. Searching does it too, but only for a moment.
+    pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            Ok(Some(self.refresh().words(budget)?))
         })
     }
 
@@ -206,17 +313,17 @@ impl Catalog {
 
     /// Runs `list` until the catalog is complete from its beginning to its end. Nothing another
     /// process does to the file makes a list fail: memory is there when all else fails.
-    fn with_retries(
+    fn with_retries<T>(
         &self,
-        mut list: impl FnMut() -> Result<Option<Vec<Row>>, RefreshError>,
-    ) -> Result<Vec<Row>, ListError> {
+        mut list: impl FnMut() -> Result<Option<T>, RefreshError>,
+    ) -> Result<T, ListError> {
         for attempt in 0..2 * ATTEMPTS {
             if attempt == ATTEMPTS {
                 tracing::warn!("others keep the catalog locked or empty it: keeping it in memory");
                 self.database.abandon_file().map_err(ListError::Storage)?;
             }
             match list() {
-                Ok(Some(rows)) => return Ok(rows),
+                Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
                 Err(RefreshError::Folder(error)) => return Err(ListError::Folder(error)),
                 Err(RefreshError::Database(error)) if error.is_busy() => {}
@@ -265,7 +372,7 @@ impl Catalog {
         let done = self.database.write(|tx| {
             match &row {
                 Some(row) => rows::put(tx, row)?,
-                None => rows::delete(tx, id)?,
+                None => texts::delete(tx, id)?,
             }
             match (before.0, after) {
                 (Some(before), Some(after)) => rows::absorb(tx, before, after, now),
@@ -325,6 +432,13 @@ impl Catalog {
     /// The time for a mark, which is never 0.
     fn now(&self) -> i64 {
         self.sys.clock.now().as_millis().max(1)
+    }
+}
+
+fn listed(row: Row) -> Listed {
+    Listed {
+        id: row.id,
+        summary: row.summary,
     }
 }
 

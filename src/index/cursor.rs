@@ -6,6 +6,8 @@
 
 use crate::sys::SessionId;
 
+use super::filter::Filter;
+
 /// Longer than any cursor: what is longer is refused unread.
 const MAX_LEN: usize = 512;
 
@@ -19,20 +21,20 @@ pub(super) struct Position {
 }
 
 /// The cursor for what follows `position` in the list that has this filter.
-pub(super) fn encode(position: &Position, cwd: Option<&str>) -> String {
+pub(super) fn encode(position: &Position, filter: &Filter) -> String {
     let text = format!("{} {}", position.id, position.updated_at);
-    let sum = checksum(&text, cwd);
+    let sum = checksum(&text, filter);
     hex(format!("{sum:08x}{text}").as_bytes())
 }
 
 /// Reads a cursor that [`encode`] made for this filter.
-pub(super) fn decode(cursor: &str, cwd: Option<&str>) -> Option<Position> {
+pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
     if cursor.len() > MAX_LEN {
         return None;
     }
     let text = String::from_utf8(unhex(cursor)?).ok()?;
     let (sum, text) = text.split_at_checked(8)?;
-    if sum != format!("{:08x}", checksum(text, cwd)) {
+    if sum != format!("{:08x}", checksum(text, filter)) {
         return None;
     }
     let (id, updated_at) = text.split_once(' ')?;
@@ -42,14 +44,22 @@ pub(super) fn decode(cursor: &str, cwd: Option<&str>) -> Option<Position> {
     })
 }
 
-fn checksum(text: &str, cwd: Option<&str>) -> u32 {
+fn checksum(text: &str, filter: &Filter) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     // The first byte is the version of this form, the second tells no filter from an empty one.
-    hasher.update(&[1, u8::from(cwd.is_some())]);
+    hasher.update(&[1, u8::from(filter.cwd.is_some())]);
     hasher.update(text.as_bytes());
     // No cursor holds a NUL, so the parts cannot run into one another.
     hasher.update(&[0]);
-    hasher.update(cwd.unwrap_or_default().as_bytes());
+    hasher.update(filter.cwd.as_deref().unwrap_or_default().as_bytes());
+    // `since` moves on with the clock while somebody turns the pages, and is no part of this.
+    if let Some(search) = &filter.search {
+        hasher.update(&[0]);
+        for term in search.terms() {
+            hasher.update(term.as_bytes());
+            hasher.update(&[0]);
+        }
+    }
     hasher.finalize()
 }
 
@@ -81,6 +91,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::Search;
     use crate::sys::Ids;
     use crate::sys::ids::RandomIds;
 
@@ -90,11 +101,21 @@ mod tests {
             updated_at: "2026-11-21T08:30:00.123Z".into(),
             id: RandomIds.session(),
         };
-        let filters = [None, Some(""), Some("/a"), Some("/a/b")];
-        for made in filters {
+        let cwds = [None, Some(""), Some("/a"), Some("/a/b")];
+        let searches = [None, Some("?"), Some("a"), Some("a b"), Some("ab")];
+        let filters: Vec<_> = cwds
+            .into_iter()
+            .flat_map(|cwd| searches.map(|search| (cwd, search)))
+            .map(|(cwd, search)| Filter {
+                cwd: cwd.map(str::to_owned),
+                search: search.and_then(Search::parse),
+                since: None,
+            })
+            .collect();
+        for made in &filters {
             let cursor = encode(&position, made);
             assert!(cursor.len() <= MAX_LEN);
-            for used in filters {
+            for used in &filters {
                 let expected = (made == used).then(|| position.clone());
                 assert_eq!(decode(&cursor, used), expected, "{made:?} {used:?}");
             }
@@ -107,12 +128,15 @@ mod tests {
             updated_at: "2026-11-21T08:30:00.123Z".into(),
             id: RandomIds.session(),
         };
-        let good = encode(&position, None);
+        let good = encode(&position, &Filter::default());
         for at in 0..good.len() {
             let mut bad = good.clone().into_bytes();
             bad[at] = if bad[at] == b'7' { b'8' } else { b'7' };
-            assert_eq!(decode(&String::from_utf8(bad).unwrap(), None), None);
-            assert_eq!(decode(&good[..at], None), None, "cut at {at}");
+            assert_eq!(
+                decode(&String::from_utf8(bad).unwrap(), &Filter::default()),
+                None
+            );
+            assert_eq!(decode(&good[..at], &Filter::default()), None, "cut at {at}");
         }
         let long = "0".repeat(10_000);
         for bad in [
@@ -128,7 +152,7 @@ mod tests {
             &format!("{good}00"),
             &hex(&[0xff; 40]),
         ] {
-            assert_eq!(decode(bad, None), None, "{bad:?}");
+            assert_eq!(decode(bad, &Filter::default()), None, "{bad:?}");
         }
     }
 }

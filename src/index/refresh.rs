@@ -11,7 +11,9 @@ use std::thread;
 use crate::sys::{Clock, SessionId};
 
 use super::database::{Database, DatabaseError};
+use super::inners;
 use super::rows::{self, Row};
+use super::texts;
 use super::{Logs, Summary};
 
 /// How many logs are read between two writes: a crash loses that much of a rebuild, and another
@@ -59,9 +61,13 @@ impl Refresh<'_> {
     /// that a log made in between is not taken for gone; the folder's time is read before the
     /// names, so that a name that comes too late for them changes the time.
     pub(super) fn names(self) -> Result<(), RefreshError> {
-        let (epoch, known) = self
+        let (names, known) = self
             .database
-            .read(|tx| Ok((rows::names(tx)?.epoch, rows::ids(tx)?)))?;
+            .read(|tx| Ok((rows::names(tx)?, rows::ids(tx)?)))?;
+        let epoch = names.epoch;
+        if names.stamp.is_none() {
+            self.trashed()?;
+        }
         let now = self.now();
         let stamp = self.folder_changed()?;
         let mut found = or_if_missing(self.logs.ids(), Vec::new())?;
@@ -83,9 +89,26 @@ impl Refresh<'_> {
                 return Ok(());
             }
             for id in &gone {
-                rows::delete(tx, id)?;
+                texts::delete(tx, id)?;
             }
             rows::set_compared(tx, stamp, now)
+        })?;
+        Ok(())
+    }
+
+    /// Reads in the trash how agents know the sessions there. What goes to the trash later is known
+    /// already.
+    fn trashed(self) -> Result<(), RefreshError> {
+        let trashed = match self.logs.trashed() {
+            Ok(trashed) => trashed,
+            Err(error) => {
+                tracing::debug!(%error, "cannot look into the trash");
+                return Ok(());
+            }
+        };
+        self.database.write(|tx| {
+            let mut trashed = trashed.iter();
+            trashed.try_for_each(|(id, known)| inners::add(tx, id, known))
         })?;
         Ok(())
     }
@@ -124,6 +147,19 @@ impl Refresh<'_> {
         Ok(found.last().map(|row| row.id.clone()))
     }
 
+    /// What is known of one session, brought up to its log.
+    pub(super) fn one(self, id: &SessionId) -> Result<Option<Summary>, RefreshError> {
+        let known = self.database.read(|tx| rows::one(tx, id))?;
+        // A row without a length was never read; it has no time, either.
+        let row = match known.filter(|row| row.len >= 0) {
+            Some(row) if !self.stale([&row], false)? => Some(row),
+            Some(_) => self.database.read(|tx| rows::one(tx, id))?,
+            None => self.read_log(id, None),
+        };
+        let readable = row.filter(|row| row.unreadable.is_none());
+        Ok(readable.map(|row| row.summary))
+    }
+
     /// Reads the logs of these rows whose length is another, or all. Returns whether any row was
     /// behind its log.
     pub(super) fn stale<'r>(
@@ -146,7 +182,7 @@ impl Refresh<'_> {
                 for (old, new) in batch.iter().zip(&read) {
                     match new {
                         Some(new) => rows::refresh(tx, old, new)?,
-                        None => rows::delete(tx, &old.id)?,
+                        None => texts::delete(tx, &old.id)?,
                     }
                 }
                 Ok(())
@@ -204,7 +240,7 @@ impl Refresh<'_> {
 }
 
 /// Applies `read` to each of `jobs`, on several threads if there are many.
-fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
+pub(super) fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = jobs.len().div_ceil(threads.min(MAX_READERS)).max(16);
     if jobs.len() <= share {

@@ -7,6 +7,8 @@ use crate::sys::SessionId;
 
 use super::Summary;
 use super::cursor::Position;
+use super::filter::Filter;
+use super::inners;
 
 /// How long changes made by this program may stand for a comparison of names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;
@@ -14,6 +16,9 @@ const ABSORB_FOR: i64 = 10 * 60 * 1000;
 /// How old a folder's time must be for a change after it to be sure to get another time, in
 /// milliseconds: the coarsest file system in use counts in steps of two seconds.
 const SETTLED_AFTER: i64 = 2000;
+
+/// More rows than this are looked for in the order of the list.
+const MANY: usize = 1000;
 
 /// What the catalog knows of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +58,9 @@ impl Names {
     }
 }
 
-const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
-                       unreadable";
+/// The columns that [`row`] reads, in its order.
+pub(super) const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
+                       unreadable, source, known_as";
 
 /// What is known of the folder's names.
 pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
@@ -94,37 +100,100 @@ pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
     statement.query_map([], id)?.collect()
 }
 
-/// The entries of a list that follow `after`, at most `limit`; none if the rows don't have every
-/// name, so that the list would not be complete.
+/// Which entries of a list are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window<'a> {
+    /// Those that follow this place.
+    pub(super) after: Option<&'a Position>,
+    /// How many more to pass over.
+    pub(super) offset: u64,
+    /// At most so many.
+    pub(super) limit: usize,
+}
+
+/// The entries of a list that stand in `window`; none if the rows don't have every name, so that
+/// the list would not be complete.
 pub(super) fn page(
     tx: &Transaction<'_>,
-    cwd: Option<&str>,
-    after: Option<&Position>,
-    limit: usize,
+    filter: &Filter,
+    found: Option<&Found>,
+    window: Window<'_>,
 ) -> Result<Option<Vec<Row>>> {
     if names(tx)?.stamp.is_none() {
         return Ok(None);
     }
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut conditions = String::from("updated_at IS NOT NULL");
-    let mut values: Vec<&dyn ToSql> = Vec::new();
-    if let Some(cwd) = &cwd {
-        conditions += " AND cwd = ?";
-        values.push(cwd);
-    }
-    let after_id = after.map(|after| after.id.as_str());
-    if let (Some(after), Some(after_id)) = (after, &after_id) {
+    let (mut conditions, mut values) = conditions(filter, found);
+    let after_id = window.after.map(|after| after.id.as_str());
+    if let (Some(after), Some(after_id)) = (window.after, &after_id) {
         conditions += " AND (updated_at, id) < (?, ?)";
         values.extend([&after.updated_at as &dyn ToSql, after_id]);
     }
-    values.push(&limit);
+    let limit = i64::try_from(window.limit).unwrap_or(i64::MAX);
+    let offset = int(window.offset);
+    values.extend([&limit as &dyn ToSql, &offset]);
     let sql = format!(
         "SELECT {COLUMNS} FROM sessions WHERE {conditions}
-         ORDER BY updated_at DESC, id DESC LIMIT ?"
+         ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?"
     );
     let mut statement = tx.prepare_cached(&sql)?;
     let rows = statement.query_map(&*values, row)?;
     rows.collect::<Result<_>>().map(Some)
+}
+
+/// How many entries a list has.
+pub(super) fn count_listed(
+    tx: &Transaction<'_>,
+    filter: &Filter,
+    found: Option<&Found>,
+) -> Result<u64> {
+    if *filter == Filter::default() {
+        let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
+        return statement.query_row([], |columns| count(columns, 0));
+    }
+    let (conditions, values) = conditions(filter, found);
+    let sql = format!("SELECT count(*) FROM sessions WHERE {conditions}");
+    let mut statement = tx.prepare_cached(&sql)?;
+    statement.query_row(&*values, |columns| count(columns, 0))
+}
+
+/// What a row must fulfil to be in a list, and the values for it.
+fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
+    let mut conditions = String::from("updated_at IS NOT NULL");
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    if let Some(cwd) = &filter.cwd {
+        conditions += " AND cwd = ?";
+        values.push(cwd);
+    }
+    if let Some(since) = &filter.since {
+        conditions += " AND updated_at >= ?";
+        values.push(since);
+    }
+    if let Some(found) = found {
+        // Many are met soon in the order of the list, so that what was found need not be fetched
+        // and sorted: the plus keeps the database from that.
+        let plus = if found.count > MANY { "+" } else { "" };
+        conditions.extend([
+            " AND ",
+            plus,
+            "sessions.rowid IN (SELECT value FROM json_each(?))",
+        ]);
+        values.push(&found.rows);
+    }
+    (conditions, values)
+}
+
+/// The rows in which something was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// How many.
+    pub(super) count: usize,
+    /// Their numbers, as a JSON array.
+    pub(super) rows: String,
+}
+
+/// The row of one session.
+pub(super) fn one(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<Row>> {
+    Ok(select(tx, "WHERE id = ?", &[&id.as_str()])?.pop())
 }
 
 /// The rows whose logs may be ahead of them.
@@ -154,18 +223,24 @@ fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec
 
 /// Writes a row whatever was there: the caller is the log's writer.
 pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
-    insert(tx, row, "OR REPLACE")
+    let replace = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs, title = excluded.title,
+        created_at = excluded.created_at, updated_at = excluded.updated_at,
+        prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
+        dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
+        known_as = excluded.known_as";
+    insert(tx, row, replace)
 }
 
 /// Writes a row unless there is one: it was written by somebody who knows better.
 pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
-    insert(tx, row, "OR IGNORE")
+    insert(tx, row, "DO NOTHING")
 }
 
 fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
-        "INSERT {conflict} INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
         row.id.as_str(),
@@ -179,8 +254,10 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         row.len,
         row.dirty,
         row.unreadable,
+        summary.source,
+        summary.known_as,
     ])?;
-    Ok(())
+    inners::add(tx, &row.id, &summary.inners)
 }
 
 /// Replaces what is known of a log, if the row is still the one that was found behind it.
@@ -188,7 +265,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
     let summary = &new.summary;
     tx.prepare_cached(
         "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
-             prompts = ?, scanned = ?, len = ?, unreadable = ?
+             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?
          WHERE id = ? AND len = ? AND scanned = ?",
     )?
     .execute(params![
@@ -201,11 +278,13 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
         int(summary.scanned),
         new.len,
         new.unreadable,
+        summary.source,
+        summary.known_as,
         old.id.as_str(),
         old.len,
         int(old.summary.scanned),
     ])?;
-    Ok(())
+    inners::add(tx, &new.id, &summary.inners)
 }
 
 /// Notes that a log may get ahead of its row. There need be no row yet.
@@ -226,7 +305,7 @@ pub(super) fn mark_clean(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Removes a row, if there is one.
+/// Removes a row, if there is one, but not the words of its log.
 pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     tx.prepare_cached("DELETE FROM sessions WHERE id = ?")?
         .execute([id.as_str()])?;
@@ -241,7 +320,8 @@ fn listed_at(summary: &Summary) -> Option<&str> {
         .filter(|_| summary.prompts > 0)
 }
 
-fn row(columns: &Columns<'_>) -> Result<Row> {
+/// Reads a row of [`COLUMNS`].
+pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
     Ok(Row {
         id: id(columns)?,
         summary: Summary {
@@ -252,6 +332,9 @@ fn row(columns: &Columns<'_>) -> Result<Row> {
             updated_at: columns.get(5)?,
             prompts: count(columns, 6)?,
             scanned: count(columns, 7)?,
+            source: columns.get(11)?,
+            known_as: columns.get(12)?,
+            inners: Vec::new(),
         },
         len: columns.get(8)?,
         dirty: columns.get(9)?,

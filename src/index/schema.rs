@@ -8,14 +8,20 @@ use crate::sys::Sys;
 
 /// The version of the tables below and of the format whose logs they describe. A program that
 /// reads a newer format of logs reads those again that an older program could not.
-pub(super) const VERSION: i64 = 1000 + FORMAT as i64;
+pub(super) const VERSION: i64 = 3000 + FORMAT as i64;
 
 /// `updated_at` is null in the rows that are not listed: never prompted, or unreadable.
 /// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
 /// said that it may write to the log, in milliseconds; 0 if none does.
 ///
-/// `names` has one row. `epoch` differs each time that the tables are made. For the rest see
-/// `rows::Names`.
+/// The `text_` columns say how far the words of a log were read, see `texts::State`. A row of
+/// `words` is about the session whose row has the number that `texts` finds in its own; the text
+/// itself is not kept.
+///
+/// `inners` says by which ids agents know sessions, see `inners`.
+///
+/// `names` has one row. `epoch` differs each time that the tables are made, `listed` is how many
+/// sessions are listed, which triggers keep count of. For the rest see `rows::Names`.
 const TABLES: &str = "
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY NOT NULL,
@@ -28,19 +34,42 @@ const TABLES: &str = "
         scanned INTEGER NOT NULL,
         len INTEGER NOT NULL,
         dirty INTEGER NOT NULL,
-        unreadable TEXT
+        unreadable TEXT,
+        source TEXT NOT NULL DEFAULT '',
+        known_as TEXT,
+        text_len INTEGER NOT NULL DEFAULT -1,
+        text_from INTEGER NOT NULL DEFAULT 0,
+        text_pieces INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE INDEX listed ON sessions (updated_at DESC, id DESC) WHERE updated_at IS NOT NULL;
     CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL;
     CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0;
     CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL;
+    CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
+        WHERE updated_at IS NOT NULL AND text_len <> len;
+    CREATE TABLE inners (
+        agent TEXT NOT NULL,
+        id TEXT NOT NULL,
+        session TEXT NOT NULL,
+        PRIMARY KEY (agent, id, session)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE names (
         epoch TEXT NOT NULL,
         stamp INTEGER,
         settled INTEGER NOT NULL,
-        absorbed_at INTEGER
+        absorbed_at INTEGER,
+        listed INTEGER NOT NULL
     ) STRICT;
+    CREATE TRIGGER one_more AFTER INSERT ON sessions WHEN new.updated_at IS NOT NULL
+        BEGIN UPDATE names SET listed = listed + 1; END;
+    CREATE TRIGGER one_less AFTER DELETE ON sessions WHEN old.updated_at IS NOT NULL
+        BEGIN UPDATE names SET listed = listed - 1; END;
+    CREATE TRIGGER one_changed AFTER UPDATE OF updated_at ON sessions
+        WHEN (old.updated_at IS NULL) <> (new.updated_at IS NULL)
+        BEGIN UPDATE names SET listed = listed + iif(new.updated_at IS NULL, -1, 1); END;
+    CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1,
+        tokenize='unicode61 remove_diacritics 2');
 ";
 
 /// The version that a database says it has; 0 for an empty one.
@@ -65,7 +94,7 @@ pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<()> {
     }
     tx.execute_batch(TABLES)?;
     tx.execute(
-        "INSERT INTO names VALUES (?, NULL, 0, NULL)",
+        "INSERT INTO names VALUES (?, NULL, 0, NULL, 0)",
         [sys.ids.uuid().to_string()],
     )?;
     tx.execute_batch(&format!("PRAGMA user_version = {VERSION}"))?;
@@ -74,8 +103,8 @@ pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<()> {
 
 fn is_current(connection: &Connection) -> Result<bool> {
     let complete = connection.query_row(
-        "SELECT count(*) = 2 FROM sqlite_schema
-         WHERE type = 'table' AND name IN ('sessions', 'names')",
+        "SELECT count(*) = 4 FROM sqlite_schema
+         WHERE type = 'table' AND name IN ('sessions', 'names', 'words', 'inners')",
         [],
         |row| row.get::<_, bool>(0),
     )?;

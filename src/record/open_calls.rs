@@ -65,6 +65,11 @@ impl OpenCalls {
         }
     }
 
+    /// Whether a call was met, open or not.
+    pub fn knows(&self, id: &str) -> bool {
+        self.calls.contains_key(id)
+    }
+
     /// Whether no call is open.
     pub fn is_empty(&self) -> bool {
         self.open == 0

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::history::MAX_RESULTS;
+
 /// Name and version of the agent.
 pub fn agent_info() -> Value {
     json!({
@@ -21,10 +23,14 @@ pub fn v1(persistent: bool) -> Value {
     } else {
         json!({ "close": {}, "additionalDirectories": {} })
     };
-    json!({
+    let mut capabilities = json!({
         "loadSession": persistent,
         "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
         "mcpCapabilities": { "http": false, "sse": false },
         "sessionCapabilities": session,
-    })
+    });
+    if persistent {
+        capabilities["sessionHistory"] = json!({ "supported": true, "maxResults": MAX_RESULTS });
+    }
+    capabilities
 }

@@ -38,6 +38,8 @@ pub struct Options {
     pub durability: Durability,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
+    /// After how long without a prompt sessions expire; `None` if they never do.
+    pub expire_after: Option<Duration>,
     /// The longest line that is accepted, in bytes.
     pub line_limit: usize,
 }
@@ -48,6 +50,7 @@ impl Default for Options {
             store: None,
             durability: Durability::Turn,
             replay: ReplayPolicy::default(),
+            expire_after: None,
             line_limit: LINE_LIMIT,
         }
     }
@@ -94,6 +97,7 @@ pub async fn serve(
         engine,
         wire: wire.clone(),
         replay: options.replay,
+        expire_after: options.expire_after,
         client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
@@ -181,6 +185,18 @@ async fn end(registry: &Registry, patience: wind_down::Patience) {
     registry.end();
     let (requests, turns, replays) = (registry.requests(), registry.turns(), registry.replays());
     wind_down(requests, turns, replays, || registry.cancel_all(), patience).await;
+    if let Some(relay) = registry.deps().engine.relay()
+        && !(requests.is_idle() && turns.is_idle())
+    {
+        // An agent that does not answer ends first, so that whoever waits for it can be told.
+        relay.leave(Patience::Hurry).await;
+        tokio::time::timeout(LAST_WORDS, async {
+            requests.idle().await;
+            turns.idle().await;
+        })
+        .await
+        .ok();
+    }
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there

@@ -42,7 +42,7 @@ pub(super) struct Actor {
     /// What tasks of this session have to tell it.
     pub(super) tell: mpsc::UnboundedSender<Told>,
     told: mpsc::UnboundedReceiver<Told>,
-    /// Told when no request waits.
+    /// Told when what was asked for before has been begun.
     barriers: Vec<oneshot::Sender<()>>,
     mailbox: Mailbox,
 }
@@ -173,7 +173,10 @@ impl Actor {
                 Event::Replayed(result) => self.replayed(*result),
             };
             self.perform(batch).await;
-            if !self.machine.waits() {
+            // An agent may take its time; the sessions that it makes are in no list before they are
+            // prompted.
+            let making = self.attaching.is_some() && self.deps.engine.relay().is_none();
+            if !self.machine.waits() && !making {
                 for tell in self.barriers.drain(..) {
                     tell.send(()).ok();
                 }

@@ -4,6 +4,7 @@
 use crate::engine::{Called, EngineError};
 use crate::record::Kind;
 
+use super::asked;
 use super::effect::{Batch, Effect};
 use super::machine::{Machine, Stage};
 use super::outcome::{Done, Refusal};
@@ -24,6 +25,14 @@ impl<R> Machine<R> {
         let mut batch = Vec::new();
         if asking.logged {
             self.stage = Stage::Updating;
+            if asking.method == "session/request_permission"
+                && let Some(turn) = &mut self.turn
+                && let Some((id, update)) = asked::call(&asking.params)
+                && !turn.calls.knows(&id)
+            {
+                turn.calls.update(&update);
+                batch.push(Effect::record(Kind::Output, None, update));
+            }
             let method = serde_json::Value::from(asking.method.as_str());
             let payload = format!(r#"{{"method":{method},"params":{}}}"#, asking.params);
             batch.push(Effect::record(Kind::Ask, Some(asking.id.clone()), payload));

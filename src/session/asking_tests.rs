@@ -44,8 +44,8 @@ fn answered(asking: Asking, outcome: Outcome) -> Answered {
     }
 }
 
-fn yes() -> Outcome {
-    Ok("yes".to_owned())
+fn yes() -> String {
+    "yes".to_owned()
 }
 
 fn call(reply: &'static str) -> Request<&'static str> {
@@ -56,11 +56,11 @@ fn call(reply: &'static str) -> Request<&'static str> {
     }
 }
 
-fn served(info: Option<&str>) -> Result<Called, EngineError> {
-    Ok(Called {
+fn served(info: Option<&str>) -> Called {
+    Called {
         result: "{}".to_owned(),
         info: info.map(str::to_owned),
-    })
+    }
 }
 
 /// What a batch appends.
@@ -109,7 +109,7 @@ fn what_is_no_part_of_the_conversation_is_not_logged() {
     let mut machine = opened();
     let asked = asking("q", false);
     assert_eq!(effects!(machine, ask(asked.asking)), "ask q");
-    let answered = answered(asking("q", false).asking, yes());
+    let answered = answered(asking("q", false).asking, Ok(yes()));
     assert_eq!(effects!(machine, answered(answered)), "deliver Ok(\"yes\")");
 }
 
@@ -146,7 +146,7 @@ fn questions_of_an_engine_that_was_let_go_of_are_dropped() {
     assert_eq!(refused, "release Closed, refuse l: no space");
     assert_eq!(asked.outcome.try_recv(), Err(TryRecvError::Closed));
     // An answer that comes late is still delivered, to whoever may want it.
-    let late = answered(asking("r", true).asking, yes());
+    let late = answered(asking("r", true).asking, Ok(yes()));
     assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
 }
 
@@ -157,7 +157,7 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
         effects!(machine, request(prompt("p")));
         let asked = asking("q", true);
         if is_answer {
-            machine.answered(answered(asked.asking, yes()));
+            machine.answered(answered(asked.asking, Ok(yes())));
         } else {
             machine.ask(asked.asking);
         }
@@ -168,10 +168,10 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
             assert_eq!(effects!(machine, ask(asked.asking)), "");
             assert_eq!(asked.outcome.try_recv(), Err(TryRecvError::Closed));
         }
-        let more = answered(asking("r", true).asking, yes());
+        let more = answered(asking("r", true).asking, Ok(yes()));
         assert_eq!(effects!(machine, answered(more)), "");
         assert_eq!(effects!(machine, said(update("{}"))), "");
-        let ended = effects!(machine, finished(end_turn()));
+        let ended = effects!(machine, finished(Ok(end_turn())));
         assert_eq!(ended, "mend, refuse p: no space");
         let kept = asking("s", true);
         assert_eq!(effects!(machine, ask(kept.asking)), "append ask, ask s");
@@ -190,8 +190,11 @@ fn what_cannot_be_logged_between_two_turns_is_mended_at_once() {
 fn a_call_is_served_and_what_it_changed_is_logged_first() {
     let mut machine = opened();
     for (result, expected) in [
-        (served(None), "answer c: Served(\"{}\")"),
-        (served(Some("{}")), "append info, answer c: Served(\"{}\")"),
+        (Ok(served(None)), "answer c: Served(\"{}\")"),
+        (
+            Ok(served(Some("{}"))),
+            "append info, answer c: Served(\"{}\")",
+        ),
         (Err(EngineError::internal("no")), "refuse c: no"),
     ] {
         assert_eq!(effects!(machine, request(call("c"))), "call m for c");
@@ -204,14 +207,14 @@ fn a_call_that_changed_what_cannot_be_logged_has_failed() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(call("c")));
-    machine.called("c", served(Some("{}")));
+    machine.called("c", Ok(served(Some("{}"))));
     // The actor refuses the call by itself, since its answer was in the batch.
     assert_eq!(effects!(machine, failed(failed())), "cancel");
     effects!(machine, request(call("d")));
-    let refused = effects!(machine, called("d", served(Some("{}"))));
+    let refused = effects!(machine, called("d", Ok(served(Some("{}")))));
     assert_eq!(refused, "refuse d: no space");
     effects!(machine, request(call("e")));
-    let answered = effects!(machine, called("e", served(None)));
+    let answered = effects!(machine, called("e", Ok(served(None))));
     assert_eq!(answered, "answer e: Served(\"{}\")");
 }
 
@@ -223,7 +226,7 @@ fn a_session_that_is_closed_is_not_over_before_its_calls_are_answered() {
     assert_eq!(closed, "release Closed, answer x: Closed");
     assert!(!machine.is_over());
     // What it changed is for the log of a session that is open.
-    let answered = effects!(machine, called("c", served(Some("{}"))));
+    let answered = effects!(machine, called("c", Ok(served(Some("{}")))));
     assert_eq!(answered, "answer c: Served(\"{}\")");
     assert!(machine.is_over());
 }
@@ -253,8 +256,8 @@ fn a_session_that_is_being_read_takes_no_records() {
     effects!(machine, request(call("c")));
     effects!(machine, request(Request::Close("x")));
     effects!(machine, request(Request::Load("l", wanted())));
-    let late = answered(asking("q", true).asking, yes());
+    let late = answered(asking("q", true).asking, Ok(yes()));
     assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
-    let called = effects!(machine, called("c", served(Some("{}"))));
+    let called = effects!(machine, called("c", Ok(served(Some("{}")))));
     assert_eq!(called, "answer c: Served(\"{}\")");
 }

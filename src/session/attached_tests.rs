@@ -2,30 +2,32 @@
 
 use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
 use super::*;
-use crate::engine::{Block, EngineError};
+use crate::engine::Block;
+use crate::record::Kind;
 use crate::session::Request;
 
 /// An engine that is ready and has something to say of each kind.
-fn attached() -> AttachResult {
-    Ok(Attached {
+fn attached() -> Attached {
+    Attached {
         answer: Some("{}".to_owned()),
         inner: Some("i".to_owned()),
         snapshots: vec!["s".to_owned()],
+        gone: Vec::new(),
         imported: Vec::new(),
-    })
+    }
 }
 
-fn imported() -> AttachResult {
+fn imported() -> Attached {
     let mut first = Block::of(Kind::Prompt, "{}".to_owned());
     first.push(Kind::Update, "{}");
-    Ok(Attached {
+    Attached {
         imported: vec![first, update("{}")],
-        ..attached()?
-    })
+        ..attached()
+    }
 }
 
-fn refused() -> AttachResult {
-    Err(Refusal::Engine(EngineError::internal("no")))
+fn refused() -> Refusal {
+    Refusal::Engine(EngineError::internal("no"))
 }
 
 fn import(reply: &'static str, replay: bool) -> Request<&'static str> {
@@ -40,11 +42,11 @@ fn import(reply: &'static str, replay: bool) -> Request<&'static str> {
 fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
     for (result, expected, over) in [
         (
-            attached(),
-            "create, append inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], announce",
+            Ok(attached()),
+            "create inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], announce",
             false,
         ),
-        (refused(), "release Refused, refuse n: no", true),
+        (Err(refused()), "release Refused, refuse n: no", true),
     ] {
         let mut machine = Machine::default();
         let begun = effects!(machine, request(Request::New("n", wanted())));
@@ -67,7 +69,7 @@ fn what_cannot_be_made_whole_is_not_kept() {
         let replays = matches!(request, Request::Import { replay: true, .. });
         let mut machine = Machine::default();
         effects!(machine, request(request));
-        let batch = machine.attached(imported());
+        let batch = machine.attached(Ok(imported()));
         let answered = batch
             .iter()
             .any(|e| matches!(e, Effect::Answer("x", Ok(_))));
@@ -92,8 +94,8 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert_eq!(begun, "prepare, attach Import");
     assert!(machine.is_unborn());
     assert_eq!(
-        effects!(machine, attached(imported())),
-        "create, append inner, append prompt+update, append update, announce, snapshots [\"s\"], \
+        effects!(machine, attached(Ok(imported()))),
+        "create inner prompt update update, announce, snapshots [\"s\"], \
          answer i: Resumed(Some(\"{}\"))"
     );
 
@@ -101,8 +103,8 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     effects!(machine, request(import("i", true)));
     assert_eq!(machine.attaching(), Some(&"i"));
     assert_eq!(
-        effects!(machine, attached(imported())),
-        "create, append inner, append prompt+update, append update, replay"
+        effects!(machine, attached(Ok(imported()))),
+        "create inner prompt update update, replay"
     );
     assert_eq!(
         (machine.replaying(), machine.is_unborn()),
@@ -119,7 +121,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
 fn an_import_whose_replay_breaks_off_is_a_session_all_the_same() {
     let mut machine = Machine::default();
     effects!(machine, request(import("i", true)));
-    effects!(machine, attached(imported()));
+    effects!(machine, attached(Ok(imported())));
     let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
     assert_eq!(broken, "refuse i: the request was cancelled, send held");
     assert!(!machine.is_over());
@@ -134,13 +136,13 @@ fn a_session_is_only_opened_if_the_engine_takes_it() {
     effects!(machine, request(Request::Load("l", wanted())));
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     assert_eq!(machine.attaching(), Some(&"l"));
-    let refusal = effects!(machine, attached(refused()));
+    let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse l: no");
     assert!(machine.is_over());
 
     effects!(machine, request(Request::Resume("r", wanted())));
     assert_eq!(machine.attaching(), Some(&"r"));
-    let refusal = effects!(machine, attached(refused()));
+    let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse r: no");
     assert!(machine.is_over());
 }
@@ -153,14 +155,14 @@ fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
     effects!(machine, replayed(Ok(()), true));
     let said = effects!(machine, said(update("{}")));
     assert_eq!(said, "append update", "the catching up comes to it");
-    effects!(machine, finished(end_turn()));
-    let refusal = effects!(machine, attached(refused()));
+    effects!(machine, finished(Ok(end_turn())));
+    let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(
         refusal,
         "send held, refuse l: no, answer p: Stopped(EndTurn)"
     );
     effects!(machine, request(Request::Resume("r", wanted())));
-    assert_eq!(effects!(machine, attached(refused())), "refuse r: no");
+    assert_eq!(effects!(machine, attached(Err(refused()))), "refuse r: no");
     assert!(!machine.is_over());
 }
 
@@ -170,15 +172,19 @@ fn what_an_opened_session_is_told_comes_from_the_engine() {
     effects!(machine, request(Request::Load("l", wanted())));
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
-        effects!(machine, attached(attached())),
+        effects!(machine, attached(Ok(attached()))),
         "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\"))"
     );
     effects!(machine, request(Request::Resume("r", wanted())));
     assert_eq!(
-        effects!(machine, attached(attached())),
+        effects!(machine, attached(Ok(attached()))),
         "keep i, announce, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
     );
-    assert_eq!(effects!(machine, attached(attached())), "", "nobody asked");
+    assert_eq!(
+        effects!(machine, attached(Ok(attached()))),
+        "",
+        "nobody asked"
+    );
 }
 
 #[test]
@@ -221,11 +227,11 @@ fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
         "attach Again, abort"
     );
     assert_eq!(
-        effects!(machine, attached(attached())),
+        effects!(machine, attached(Ok(attached()))),
         "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\")), cancel"
     );
     assert_eq!(
-        effects!(machine, finished(end_turn())),
+        effects!(machine, finished(Ok(end_turn()))),
         "append end and sync, answer p: Stopped(Cancelled), trash, answer d: Deleted"
     );
 }
@@ -249,7 +255,52 @@ fn requests_wait_for_the_engine() {
         assert_eq!(effects!(machine, request(request)), "");
     }
     assert_eq!(
-        effects!(machine, attached(refused())),
+        effects!(machine, attached(Err(refused()))),
         "refuse r: no, claim, reopened, append prompt, begin, call m for c, notify n"
+    );
+}
+
+#[test]
+fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
+    for replay in [true, false] {
+        let mut machine = Machine::default();
+        effects!(machine, request(import("a", false)));
+        assert_eq!(effects!(machine, request(import("b", replay))), "");
+        let expected = if replay {
+            "open, mend, replay"
+        } else {
+            "open, mend, attach Again"
+        };
+        let served = effects!(machine, attached(Ok(imported())));
+        assert!(served.ends_with(&format!("answer a: Resumed(Some(\"{{}}\")), {expected}")));
+    }
+    // It is not imported again when it is closed, but it is when it could not be imported before,
+    // or is deleted.
+    let mut machine = Machine::default();
+    effects!(machine, request(import("a", false)));
+    effects!(machine, request(Request::Close("c")));
+    effects!(machine, request(import("b", true)));
+    let served = effects!(machine, attached(Ok(imported())));
+    assert!(
+        served.ends_with("answer c: Closed, open and replay"),
+        "{served}"
+    );
+
+    let mut machine = Machine::default();
+    effects!(machine, request(import("a", false)));
+    effects!(machine, request(import("b", true)));
+    let unknown = Refusal::Engine(EngineError::unknown_session());
+    assert_eq!(
+        effects!(machine, attached(Err(unknown))),
+        "release Refused, refuse a: session not found, prepare, attach Import"
+    );
+    effects!(machine, request(Request::Delete("d")));
+    effects!(machine, request(import("e", true)));
+    let served = effects!(machine, attached(Ok(imported())));
+    assert_eq!(served, "create inner prompt update update, replay");
+    let served = effects!(machine, replayed(Ok(()), true));
+    assert!(
+        served.ends_with("trash, answer d: Deleted, prepare, attach Import"),
+        "{served}"
     );
 }

@@ -2,12 +2,17 @@
 
 use std::io;
 
-use crate::index::{Logs, Summary};
-use crate::record::header::Place;
+use crate::index::{Logs, Summary, Texts};
+use crate::record::header::{Party, Place};
+use crate::record::spoken::Spoken;
 use crate::record::title::title;
-use crate::record::{Kind, Record};
+use crate::record::{Inner, Kind, Record};
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, Timestamp};
+
+/// Text of whole turns is indexed for good when there is this much of it, in bytes: what is shorter
+/// is read again when the log has grown.
+const PIECE: usize = 32 * 1024;
 
 /// Reads summaries from the logs of a store.
 #[derive(Debug)]
@@ -42,6 +47,58 @@ impl Logs for StoreLogs {
         };
         read().map_err(|error| error.to_string())
     }
+
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        let mut known = Vec::new();
+        for trashed in self.0.trashed().map_err(io::Error::other)? {
+            let scan = self.0.read_trashed(&trashed).and_then(|mut log| log.scan());
+            match scan {
+                Ok(scan) => known.push((trashed.id, summary(&scan).inners)),
+                Err(error) => tracing::debug!(%error, "cannot read a log in the trash"),
+            }
+        }
+        Ok(known)
+    }
+
+    fn texts(&self, id: &SessionId, from: u64, budget: usize) -> Result<Texts, String> {
+        let read = || -> Result<Texts, StoreError> {
+            let mut reader = self.0.read(id)?;
+            reader.seek(from);
+            let mut spoken = Spoken::default();
+            let mut texts = Texts {
+                from,
+                ..Texts::default()
+            };
+            while let Some(entry) = reader.next()? {
+                spoken.record(&entry.record);
+                let read = entry.end - from;
+                let turn_ended = entry.record.kind == Kind::End && spoken.len() >= PIECE;
+                // A turn may be longer than what is to be read at once. A word that is parted
+                // there is lost only if one message goes on and on.
+                let long = read >= budget as u64
+                    && (!spoken.within_message() || read >= 4 * budget as u64);
+                if turn_ended || long {
+                    texts.done.push(spoken.take());
+                    texts.from = entry.end;
+                }
+                if texts.from > from && read >= budget as u64 {
+                    return Ok(texts);
+                }
+            }
+            texts.open = Some(spoken.take());
+            Ok(texts)
+        };
+        read().map_err(|error| error.to_string())
+    }
+}
+
+/// What the list says of an engine: the name of what answers, which for the built-in one is that
+/// of the program.
+pub(super) fn source(engine: &Party) -> String {
+    match engine.name.as_str() {
+        "local" => env!("CARGO_PKG_NAME").to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 /// What the catalog shows of a log that was read whole.
@@ -49,12 +106,27 @@ pub(super) fn summary(scan: &Scan) -> Summary {
     Summary {
         cwd: scan.place.cwd.clone(),
         additional_directories: scan.place.additional_directories.clone(),
+        source: source(&scan.header.engine),
+        known_as: scan.header.known_as.clone(),
+        inners: inners(scan),
         title: scan.first_prompt.as_deref().and_then(title),
         created_at: scan.created_at.clone(),
         updated_at: scan.last_prompt_at.clone(),
         prompts: scan.prompts.len() as u64,
         scanned: scan.end,
     }
+}
+
+/// How agents know the session. The id that it had before it was ours is one, whatever else the
+/// log says.
+fn inners(scan: &Scan) -> Vec<Inner> {
+    let first = scan.header.known_as.as_ref().map(|id| Inner {
+        agent: scan.header.engine.name.clone(),
+        id: id.clone(),
+    });
+    let mut inners = scan.inners.clone();
+    inners.extend(first.filter(|first| !scan.inners.contains(first)));
+    inners
 }
 
 /// Brings a summary forward by one record.
@@ -79,6 +151,13 @@ pub(super) fn note_payload(summary: &mut Summary, kind: Kind, at: &str, payload:
                 true
             }
             Err(_) => false,
+        },
+        Kind::Inner => match Inner::read(payload) {
+            Some(inner) if !summary.inners.contains(&inner) => {
+                summary.inners.push(inner);
+                true
+            }
+            _ => false,
         },
         _ => false,
     }

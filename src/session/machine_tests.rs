@@ -45,13 +45,8 @@ pub(in crate::session) fn update(payload: &str) -> Block {
     Block::of(Kind::Update, payload.to_owned())
 }
 
-/// How a turn ends for this reason.
-fn because(reason: StopReason) -> TurnResult {
-    Ok(Ended::Because(reason))
-}
-
-pub(in crate::session) fn end_turn() -> TurnResult {
-    because(StopReason::EndTurn)
+pub(in crate::session) fn end_turn() -> Ended {
+    Ended::Because(StopReason::EndTurn)
 }
 
 pub(in crate::session) fn prompt(reply: &'static str) -> Request<&'static str> {
@@ -83,7 +78,13 @@ pub(in crate::session) fn done(
 fn told(batch: Batch<&'static str>) -> String {
     let words = batch.into_iter().map(|effect| match effect {
         Effect::Prepare(_) => "prepare".to_owned(),
-        Effect::Create => "create".to_owned(),
+        Effect::Create { inner, imported } => {
+            let inner = inner.map(|_| " inner".to_owned());
+            let imported = imported.iter().flat_map(Block::iter);
+            let imported = imported.map(|entry| format!(" {}", entry.kind.as_str()));
+            let all: Vec<_> = inner.into_iter().chain(imported).collect();
+            format!("create{}", all.concat())
+        }
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
@@ -110,7 +111,7 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Notify { method, .. } => format!("notify {method}"),
         Effect::Replay => "replay".to_owned(),
         Effect::OpenAndReplay(_) => "open and replay".to_owned(),
-        Effect::CatchUp(snapshots) => format!("catch up {snapshots:?}"),
+        Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
@@ -130,14 +131,14 @@ fn a_prompt_is_logged_before_the_engine_sees_it_and_an_update_before_the_client_
     let begun = effects!(machine, request(prompt("p")));
     assert_eq!(begun, "claim, reopened, append prompt, begin");
     assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
-    let ended = effects!(machine, finished(end_turn()));
+    let ended = effects!(machine, finished(Ok(end_turn())));
     assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
     assert_eq!(
         effects!(machine, said(update("{}"))),
         "append update, send",
         "between two turns, too"
     );
-    assert_eq!(effects!(machine, finished(end_turn())), "");
+    assert_eq!(effects!(machine, finished(Ok(end_turn()))), "");
 }
 
 #[test]
@@ -158,12 +159,12 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
     for (cancelled, result, expected) in [
         (
             false,
-            end_turn(),
+            Ok(end_turn()),
             "append end and sync, answer p: Stopped(EndTurn)",
         ),
         (
             true,
-            end_turn(),
+            Ok(end_turn()),
             "append update, send, append end and sync, answer p: Stopped(Cancelled)",
         ),
         (
@@ -200,7 +201,7 @@ fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it(
     assert_eq!(load, "open, mend, replay");
     assert_eq!(machine.replaying(), Some(&"l"));
     assert_eq!(effects!(machine, said(update("{}"))), "append update");
-    let ended = effects!(machine, finished(end_turn()));
+    let ended = effects!(machine, finished(Ok(end_turn())));
     assert_eq!(ended, "append end and sync");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
@@ -219,7 +220,7 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
         effects!(machine, request(prompt("p")));
         effects!(machine, request(Request::Load("l", wanted())));
         effects!(machine, said(update("{}")));
-        effects!(machine, finished(end_turn()));
+        effects!(machine, finished(Ok(end_turn())));
         if early {
             let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
             assert_eq!(
@@ -252,7 +253,7 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer
     machine.said(update("{}"));
     assert_eq!(effects!(machine, failed(failed())), "cancel");
     assert_eq!(effects!(machine, said(update("{}"))), "", "no more of it");
-    let ended = effects!(machine, finished(because(StopReason::Cancelled)));
+    let ended = effects!(machine, finished(Ok(Ended::Because(StopReason::Cancelled))));
     assert_eq!(ended, "mend, refuse p: no space");
 }
 
@@ -261,7 +262,7 @@ fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", wanted())));
-    machine.finished(end_turn());
+    machine.finished(Ok(end_turn()));
     assert_eq!(effects!(machine, failed(failed())), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     let replayed = effects!(machine, attached(Ok(Attached::default())));
@@ -331,7 +332,7 @@ fn closing_and_deleting_end_a_turn_first() {
         effects!(machine, request(prompt("p")));
         assert_eq!(effects!(machine, request(request)), "cancel");
         assert!(machine.waits());
-        let ended = effects!(machine, finished(because(StopReason::Cancelled)));
+        let ended = effects!(machine, finished(Ok(Ended::Because(StopReason::Cancelled))));
         let answered = "append end and sync, answer p: Stopped(Cancelled)";
         assert_eq!(ended, format!("{answered}, {expected}"));
         assert!(machine.is_over());

@@ -11,21 +11,24 @@ pub mod reply;
 pub mod request;
 
 mod actor;
+mod asked;
 mod asking;
 mod attached;
 mod attaching;
 mod command;
+mod expiry;
 mod forget;
 mod open;
 mod pace;
 mod perform;
 mod playback;
 mod replaying;
-mod refusal;
+pub mod refusal;
 mod seat;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
@@ -55,6 +58,8 @@ pub struct Deps {
     pub wire: Arc<Wire>,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
+    /// After how long without a prompt sessions expire; `None` if they never do.
+    pub expire_after: Option<Duration>,
     /// Who the client says it is, once it has.
     pub client: OnceLock<Party>,
     /// Sessions without a log that were closed, so that closing them again is no error.

@@ -6,7 +6,7 @@ use crate::sys::with_causes;
 use super::outcome::Refusal;
 
 /// The refusal for a failure of the store.
-pub(super) fn storage(error: &StoreError) -> Refusal {
+pub fn storage(error: &StoreError) -> Refusal {
     match error {
         StoreError::NotFound { .. } => Refusal::NotFound,
         StoreError::InUse { holder, .. } => Refusal::InUse {

@@ -46,6 +46,9 @@ impl Actor {
         let Some(store) = self.deps.store.clone() else {
             return Err(Refusal::NotFound);
         };
+        if self.deps.has_expired(&self.id) {
+            return Err(Refusal::NotFound);
+        }
         let id = self.id.clone();
         let mut playback = self.playback(0)?;
         self.replay_with(move || {
@@ -93,7 +96,11 @@ impl Actor {
         });
     }
 
-    pub(super) async fn catch_up(&mut self, snapshots: Vec<String>) -> Result<(), Refusal> {
+    pub(super) async fn catch_up(
+        &mut self,
+        snapshots: Vec<String>,
+        gone: Vec<&'static str>,
+    ) -> Result<(), Refusal> {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
@@ -111,7 +118,7 @@ impl Actor {
                 }
                 playback.play(&mut reader)?;
             }
-            playback.snapshots(&now, &snapshots);
+            playback.snapshots(&now, &snapshots, &gone);
             playback.finish().map(|()| playback.end)
         };
         let played = tokio::task::spawn_blocking(work).await;

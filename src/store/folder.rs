@@ -78,6 +78,17 @@ impl Store {
     /// Makes a new session. Its header is record 0, and is synced together with the file's name
     /// unless the durability is [`Durability::Os`].
     pub fn create(&self, id: &SessionId, header: &Header) -> Result<Log, StoreError> {
+        self.create_with(id, header, std::iter::empty())
+    }
+
+    /// The same, with records behind the header: all of them are in the session when it comes to
+    /// be, or it does not.
+    pub fn create_with<'a>(
+        &self,
+        id: &SessionId,
+        header: &Header,
+        records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
+    ) -> Result<Log, StoreError> {
         header::fits(header, id)?;
         self.prepare()?;
         let base = &self.base;
@@ -94,7 +105,9 @@ impl Store {
         let file = file.map_err(StoreError::disk("create", &begun))?;
         let made = Lock::of_file(base, id, file).and_then(|lock| {
             let mut log = Log::new(base, id, lock);
-            log.append(Kind::Session, None, &payload, Sync::Buffered)?;
+            let first = std::iter::once((Kind::Session, None, payload.as_str()));
+            let records = records.map(|(kind, id, payload)| (kind, id, payload));
+            log.append_all(first.chain(records), Sync::Buffered)?;
             log.publish(&begun)?;
             Ok(log)
         });
@@ -171,8 +184,17 @@ impl Store {
     /// Moves a session to the trash; false if there is none. Refused while it is open for writing,
     /// where [`Log::trash`] does it.
     pub fn trash(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.trash_if(id, || true)
+    }
+
+    /// The same, if `wanted` still says so when the session is locked.
+    pub fn trash_if(
+        &self,
+        id: &SessionId,
+        wanted: impl FnOnce() -> bool,
+    ) -> Result<bool, StoreError> {
         match Lock::take(&self.base, id) {
-            Ok(lock) => trash::bury(&self.base, id, &lock),
+            Ok(lock) => Ok(wanted() && trash::bury(&self.base, id, &lock)?),
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
@@ -193,6 +215,11 @@ impl Store {
     /// The sessions in the trash, by id and then by time.
     pub fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
         trash::list(&self.base)
+    }
+
+    /// Opens a session in the trash for reading.
+    pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
+        Reader::open_trashed(&self.base, trashed)
     }
 
     /// Removes for good what came into the trash more than `older_than` milliseconds ago: deleted

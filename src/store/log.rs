@@ -44,6 +44,8 @@ pub struct Log {
     /// The file's name in its folder was synced.
     name_synced: bool,
     synced: Synced,
+    /// The time of the record that was appended last, if any was.
+    last_at: Option<Timestamp>,
     buffer: Vec<u8>,
 }
 
@@ -82,6 +84,7 @@ impl Log {
             name_synced: false,
             // Whoever wrote what is there may have died before it was synced.
             synced: Synced::NotYet,
+            last_at: None,
             buffer: Vec::new(),
         }
     }
@@ -152,6 +155,7 @@ impl Log {
             return Err(error);
         }
         self.next_seq = next_seq;
+        self.last_at = Some(at);
         Ok(Appended {
             seq: next_seq.saturating_sub(1),
             offset,
@@ -211,6 +215,11 @@ impl Log {
     /// Whether appending a record that is so precious waits for the disk.
     pub fn waits(&self, sync: Sync) -> bool {
         self.base.durability.syncs(sync)
+    }
+
+    /// The time of the record that was appended last, if any was.
+    pub fn last_at(&self) -> Option<Timestamp> {
+        self.last_at
     }
 
     /// How long the file is; where the next record goes.

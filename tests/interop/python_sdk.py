@@ -1,7 +1,10 @@
 """The Python SDK: a conversation is killed in mid-answer and goes on in a new process."""
 
 import asyncio
+import glob
 import os
+import pathlib
+import signal
 import sys
 import traceback
 
@@ -10,6 +13,10 @@ from acp.schema import AgentMessageChunk, UserMessageChunk
 
 BINARY = sys.argv[1]
 CWD = os.getcwd()
+# As in support/command.mjs.
+WRAP = []
+if "INTEROP_WRAPPED" in os.environ:
+    WRAP = ["wrap", "--", BINARY, "--store", os.path.join(os.environ["INTEROP_DIR"], "inner")]
 # The SDK's own limit for agents is the same; spawning has a smaller one.
 LINE_LIMIT = 50 * 1024 * 1024
 
@@ -48,8 +55,16 @@ def rejoin(client):
     # Without arguments: stdin is no terminal, so it serves. The SDK trims the environment unless
     # it is given one.
     return acp.spawn_agent_process(
-        client, BINARY, env=dict(os.environ), transport_kwargs={"limit": LINE_LIMIT, "stderr": None}
+        client, BINARY, *WRAP, env=dict(os.environ), transport_kwargs={"limit": LINE_LIMIT, "stderr": None}
     )
+
+
+def kill(process):
+    """Kills the agent with the one that it is wrapped around: its children."""
+    lists = glob.glob(f"/proc/{process.pid}/task/*/children")
+    children = [int(pid) for name in lists for pid in pathlib.Path(name).read_text().split()]
+    for pid in [process.pid, *children]:
+        os.kill(pid, signal.SIGKILL)
 
 
 async def say(agent, session_id, words):
@@ -82,7 +97,7 @@ async def talk_and_kill():
         before = len(client.updates)
         slow = asyncio.create_task(say(agent, session.session_id, "/slow 30"))
         await client.wait_for(2, AgentMessageChunk, before)
-        process.kill()
+        kill(process)
         await process.wait()
         await asyncio.wait([slow], timeout=10)
         assert slow.done() and slow.exception() is not None, "the prompt should have failed"

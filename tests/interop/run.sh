@@ -3,7 +3,8 @@
 #
 # Installs the clients beside this file, as the lock files name them. Each test is one file; it runs
 # in a folder of its own with an empty home and an empty store, and whatever it leaves running is
-# ended. A failed test's output is shown.
+# ended. A failed test's output is shown. A test named `wrapped:TEST` is the same with a rejoin that
+# is wrapped around another one.
 set -euo pipefail
 exec </dev/null
 
@@ -60,14 +61,15 @@ end_leftovers() {
 }
 
 run() {
-    local file=$1 folder=$2
+    local file=$1 folder=$2 environment=()
     mkdir -p "$folder/home" "$folder/cwd"
     local interpreter=("$node")
+    if [[ $3 == wrapped:* ]]; then environment=(INTEROP_WRAPPED=1); fi
     if [[ $file == *.py ]]; then interpreter=("$here/.venv/bin/python" -B); fi
     (
         cd "$folder/cwd"
         env -u XDG_DATA_HOME -u XDG_CONFIG_HOME -u XDG_STATE_HOME -u XDG_CACHE_HOME \
-            INTEROP_DIR="$folder" HOME="$folder/home" REJOIN_STORE="$folder/store" \
+            "${environment[@]}" INTEROP_DIR="$folder" HOME="$folder/home" REJOIN_STORE="$folder/store" \
             timeout --kill-after=5 "$seconds_for_a_test" \
             "${interpreter[@]}" "$here/$file" "$binary"
     ) >"$folder/output" 2>&1
@@ -75,19 +77,22 @@ run() {
 
 install
 node=$(find_node)
-if (($# == 0)); then set -- harness checklist sdk_restart sdk_sessions recorded python_sdk acpx; fi
+if (($# == 0)); then
+    set -- harness checklist sdk_restart sdk_sessions recorded python_sdk acpx \
+        wrapped:checklist wrapped:sdk_restart wrapped:sdk_sessions wrapped:recorded wrapped:python_sdk wrapped:acpx
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 passed=0
 failed=0
 for name in "$@"; do
-    file=$name.mjs
-    if [[ -e $name.py ]]; then file=$name.py; fi
+    file=${name#wrapped:}.mjs
+    if [[ -e ${file%.mjs}.py ]]; then file=${file%.mjs}.py; fi
     folder=$(realpath "$scratch")/$name
     start=${EPOCHREALTIME/[.,]/}
     code=0
-    run "$file" "$folder" || code=$?
+    run "$file" "$folder" "$name" || code=$?
     end_leftovers "$folder"
     took=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
     checks=$(grep -c '^ok - ' "$folder/output" || true)

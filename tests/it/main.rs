@@ -7,6 +7,8 @@ mod support;
 mod transcripts;
 #[cfg(test)]
 mod pipe;
+#[cfg(all(test, unix))]
+mod wrap;
 #[cfg(test)]
 mod sdk_client;
 #[cfg(test)]
@@ -18,6 +20,8 @@ mod store;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod scripted;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod crash;
@@ -25,3 +29,4 @@ mod crash;
 mod fuzz;
 #[cfg(test)]
 mod cli;
+mod cli_history;

@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::support::{memory, runner};
+use crate::support::{env, memory, runner};
 
 /// Makes a test of each transcript with the function of this path.
 macro_rules! for_each_transcript {
     ($run:path) => {
-        transcripts_as_tests! { $run =>
+        transcripts_as_tests! { $run, "fixtures/transcripts" =>
             session: [
                 a_folder_that_is_gone_is_no_obstacle,
                 a_new_folder_is_written_with_the_next_prompt,
                 a_new_session_is_durable_before_it_is_answered,
                 additional_directories_are_those_of_the_last_request,
                 close_releases_and_may_be_repeated,
+                an_expired_session_is_gone,
                 delete_is_final_and_may_be_repeated,
                 initialize_tells_what_works,
                 nobody_else_may_read_it,
@@ -68,13 +69,32 @@ macro_rules! for_each_transcript {
                 what_is_unknown_comes_back_to_the_byte,
                 while_a_turn_runs,
             ],
+            history: [
+                a_crash_leaves_an_interrupted_turn,
+                a_failed_turn_has_its_error,
+                a_long_session_comes_in_pages,
+                a_running_turn_is_read_as_far_as_it_is,
+                a_session_in_use_elsewhere_can_be_read,
+                an_unknown_session_is_not_found,
+                content_comes_back_to_the_byte,
+                damage_is_told_and_the_rest_is_read,
+                is_declared,
+                pages_are_bounded,
+                turns_have_roles_times_and_tool_calls,
+            ],
             list: [
                 can_be_filtered_by_folder,
                 foreign_cursors_are_refused,
                 has_pages,
+                has_pages_by_number,
                 is_newest_first,
                 of_nothing_is_empty,
                 one_bad_session_hides_no_other,
+                search_finds_any_script,
+                search_finds_words,
+                search_forgets_what_is_deleted,
+                search_has_no_operators,
+                search_outlives_its_index,
                 shows_what_was_asked_for_before,
                 titles_are_one_line,
                 updated_at_is_the_last_prompt,
@@ -159,7 +179,7 @@ macro_rules! for_each_transcript {
 }
 
 macro_rules! transcripts_as_tests {
-    ($run:path => $($folder:ident: [$($name:ident),* $(,)?],)*) => {
+    ($run:path, $root:literal => $($folder:ident: [$($name:ident),* $(,)?],)*) => {
         $(mod $folder {
             $(#[test]
             fn $name() {
@@ -170,7 +190,7 @@ macro_rules! transcripts_as_tests {
         #[test]
         fn no_transcript_is_forgotten() {
             let listed = [$($(concat!(stringify!($folder), "/", stringify!($name)),)*)*];
-            crate::transcripts::compare_with_folder(&listed);
+            crate::transcripts::compare_with_folder($root, &listed);
         }
     };
 }
@@ -179,29 +199,24 @@ for_each_transcript!(crate::transcripts::in_memory);
 
 /// Acts out one transcript. With `UPDATE_FIXTURES=1`, what is expected becomes what came.
 pub(crate) fn in_memory(name: &str) {
-    let rewrite = std::env::var_os("UPDATE_FIXTURES").is_some_and(|value| value == "1");
-    runner::run(&path_of(name), memory::start, rewrite);
+    runner::run(&path_of(name), memory::start, env::update_fixtures());
 }
 
 pub(crate) fn path_of(name: &str) -> PathBuf {
-    folder().join(format!("{name}.acp"))
-}
-
-fn folder() -> &'static Path {
-    Path::new("fixtures/transcripts")
+    Path::new("fixtures/transcripts").join(format!("{name}.acp"))
 }
 
 /// The list above must have every file there is.
-pub(crate) fn compare_with_folder(listed: &[&str]) {
+pub(crate) fn compare_with_folder(folder: &str, listed: &[&str]) {
     let mut found = BTreeSet::new();
-    for topic in std::fs::read_dir(folder()).unwrap() {
+    for topic in std::fs::read_dir(folder).unwrap() {
         let topic = topic.unwrap().path();
         if !topic.is_dir() {
             continue;
         }
         for file in std::fs::read_dir(&topic).unwrap() {
             let file = file.unwrap().path();
-            let name = file.strip_prefix(folder()).unwrap().with_extension("");
+            let name = file.strip_prefix(folder).unwrap().with_extension("");
             found.insert(name.to_str().unwrap().to_owned());
         }
     }

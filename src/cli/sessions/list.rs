@@ -6,7 +6,8 @@ use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
-use crate::index::{Catalog, Filter, Listed};
+use crate::history::last_used;
+use crate::index::{Catalog, Filter, Listed, Search};
 use crate::sys::path;
 
 /// How many sessions are asked for at once.
@@ -35,6 +36,16 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
 }
 
 pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    show(catalog, args, None, output)
+}
+
+/// Lists the sessions, or those in which something was said.
+pub(super) fn show(
+    catalog: &Catalog,
+    args: &Args,
+    search: Option<Search>,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let cwd = args
         .cwd
         .as_ref()
@@ -47,6 +58,8 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
         })?;
     let filter = Filter {
         cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
+        search,
+        since: None,
     };
     let limit = args.limit.unwrap_or(usize::MAX);
     let mut listed = Vec::new();
@@ -65,27 +78,28 @@ pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result
         return output.json(&listed.iter().map(as_json).collect());
     }
     for session in &listed {
-        let summary = &session.summary;
-        // Minutes are enough to tell one's sessions apart; JSON has the rest.
-        let when = summary
-            .updated_at
-            .as_deref()
-            .and_then(|at| at.get(..16))
-            .unwrap_or_default();
-        let title = summary.title.as_deref().unwrap_or("(no text)");
-        let prompts = count(summary.prompts as usize, "prompt");
-        output.line(format!(
-            "{}  {}  {prompts:>12}  {}  {}",
-            session.id,
-            when.replace('T', " "),
-            one_line(&summary.cwd),
-            one_line(title)
-        ))?;
+        output.line(line(session))?;
         if output.closed() {
             break;
         }
     }
     Ok(())
+}
+
+/// A session on one line.
+pub(super) fn line(session: &Listed) -> String {
+    let summary = &session.summary;
+    // Minutes are enough to tell one's sessions apart; JSON has the rest.
+    let when = last_used(summary).get(..16).unwrap_or_default();
+    let title = summary.title.as_deref().unwrap_or("(no text)");
+    let prompts = count(summary.prompts as usize, "prompt");
+    format!(
+        "{}  {}  {prompts:>12}  {}  {}",
+        session.id,
+        when.replace('T', " "),
+        one_line(&summary.cwd),
+        one_line(title)
+    )
 }
 
 fn one_line(text: &str) -> String {
@@ -101,6 +115,7 @@ fn as_json(session: &Listed) -> Value {
         "additionalDirectories": summary.additional_directories,
         "createdAt": summary.created_at,
         "updatedAt": summary.updated_at,
+        "source": summary.source,
         "prompts": summary.prompts,
         "bytes": summary.scanned,
     })

@@ -1,9 +1,12 @@
 //! `rejoin sessions`: what is kept, seen without a client.
 
+mod age;
 mod delete;
 mod id;
 mod list;
+mod prune;
 mod restore;
+mod search;
 mod show;
 mod verify;
 
@@ -32,10 +35,14 @@ pub(super) struct Args {
 enum Command {
     /// List the sessions that were prompted, newest first.
     List(list::Args),
+    /// Find the sessions in which something was said, newest first.
+    Search(search::Args),
     /// Show a conversation.
     Show(show::Args),
     /// Move sessions to the trash.
     Delete(delete::Args),
+    /// Move sessions to the trash that were not prompted for long.
+    Prune(prune::Args),
     /// Bring a session back from the trash; without an id, list what is there.
     Restore(restore::Args),
     /// Check that logs can be read whole. Changes nothing.
@@ -49,6 +56,8 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     if !Store::is_at(&root, &sys)? {
         return match &args.command {
             Command::List(args) => list::empty(args, output),
+            Command::Search(args) => list::empty(&args.list, output),
+            Command::Prune(args) => prune::empty(args, output),
             Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
             Command::Restore(args) if args.is_for_all() => restore::empty(args, output),
             _ => Err(
@@ -62,6 +71,8 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let store = Store::open(&root, sys.clone(), Durability::Turn)?;
     match &args.command {
         Command::List(args) => list::run(&catalog(&store, &sys), args, output),
+        Command::Search(args) => search::run(&catalog(&store, &sys), args, output),
+        Command::Prune(args) => prune::run(&store, &catalog(&store, &sys), &sys, args, output),
         Command::Show(args) => show::run(&store, args, output),
         Command::Delete(args) => delete::run(&store, &catalog(&store, &sys), args, output),
         Command::Restore(args) => restore::run(&store, args, output),

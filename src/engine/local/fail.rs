@@ -4,8 +4,6 @@ use super::describe::quote;
 use super::turn::{Done, Stop, Turn, Voice};
 use crate::engine::{EngineError, StopReason};
 
-/// The JSON-RPC code of an internal error.
-
 /// How a turn can be told to end.
 const WAYS: [(&str, Option<StopReason>); 4] = [
     ("error", None),

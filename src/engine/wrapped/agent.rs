@@ -1,5 +1,6 @@
 //! Keeps the agent running: starts it when it is needed, greets it, signs in again, ends it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub(super) struct Agent {
     client: OnceLock<Arc<Wire>>,
     /// The connection with the process that runs, for those who cannot wait.
     current: Mutex<Option<Arc<Link>>>,
+    /// The connection with a process that has not answered `initialize` yet.
+    starting: Mutex<Option<Arc<Link>>>,
+    /// Whether no process is to be started any more.
+    left: AtomicBool,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -57,6 +62,8 @@ impl Agent {
             name,
             client: OnceLock::new(),
             current: Mutex::default(),
+            starting: Mutex::default(),
+            left: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
         }
     }
@@ -96,15 +103,14 @@ impl Agent {
     /// Hands on a request that is about no session.
     pub(super) async fn call(
         &self,
+        id: &str,
         method: &str,
         params: &str,
         cancelled: Doing<'static, ()>,
     ) -> Result<String, EngineError> {
         let link = self.link().await?;
-        let result = link
-            .request(method, params)
-            .outcome_unless(cancelled)
-            .await?;
+        let pending = link.request_of(id, method, params);
+        let result = pending.outcome_unless(cancelled).await?;
         match method {
             "authenticate" => self.state.lock().await.signed_in = Some(params.to_owned()),
             "logout" => self.state.lock().await.signed_in = None,
@@ -114,8 +120,9 @@ impl Agent {
     }
 
     pub(super) async fn leave(&self, patience: Patience) {
-        let link = self.lock().take();
-        if let Some(link) = link {
+        self.left.store(true, Ordering::Release);
+        let links = [self.lock().take(), locked(&self.starting).take()];
+        for link in links.into_iter().flatten() {
             link.end(patience).await;
         }
     }
@@ -133,6 +140,7 @@ impl Agent {
         }
         state.greeting = Some(greeting);
         *self.lock() = Some(link.clone());
+        locked(&self.starting).take();
         Ok(link)
     }
 
@@ -144,6 +152,10 @@ impl Agent {
         let (child, (input, output)) = blocking(|| Child::start(&self.program)).map_err(failed)?;
         let writer = Writer::start(input).map_err(failed)?;
         let link = Link::new(client.clone(), child, writer);
+        *locked(&self.starting) = Some(link.clone());
+        if self.left.load(Ordering::Acquire) {
+            link.end(Patience::Hurry).await;
+        }
         let reader = link.clone();
         thread::Builder::new()
             .name("rejoin-agent-reader".to_owned())
@@ -193,6 +205,10 @@ impl Agent {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.current)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -10,6 +11,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::engine::relay::Patience;
+
+use super::guard::Guard;
+use super::signal::{Signal, signal};
 
 /// How long an agent may take to end by itself when its input has ended.
 const LEAVES: Duration = Duration::from_millis(500);
@@ -28,6 +32,8 @@ const SAID_LAST: usize = 5;
 pub struct Program {
     /// The command, then its arguments.
     pub command: Vec<OsString>,
+    /// The program that [guards](super::guard) it, if one is to.
+    pub guard: Option<PathBuf>,
 }
 
 /// An agent's process. Dropping it kills the process.
@@ -67,6 +73,11 @@ impl Child {
         let errors = process.stderr.take().ok_or_else(missing)?;
         let said = Arc::new(Said::default());
         let id = process.id();
+        let guard = program.guard.as_deref().and_then(|program| {
+            let started = Guard::start(program, id);
+            let told = |error: &io::Error| tracing::warn!(%error, "the agent has no guard");
+            started.inspect_err(told).ok()
+        });
         let (tell, ended) = watch::channel(None);
         let child = Self {
             id,
@@ -83,6 +94,7 @@ impl Child {
                 // What it has started must not outlive it, nor hold its pipes open.
                 signal(id, Signal::Kill);
                 wait_briefly(&listener);
+                drop(guard);
                 tell.send_replace(Some(in_words(status, &mut process)));
             })?;
         Ok((child, (Box::new(input), Box::new(output))))
@@ -142,41 +154,6 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Signal {
-    Ask,
-    Kill,
-}
-
-/// Sends a signal to the process group of this process.
-#[cfg(unix)]
-fn signal(id: u32, signal: Signal) {
-    use rustix::process::{Pid, Signal as Number, kill_process_group};
-    let number = match signal {
-        Signal::Ask => Number::TERM,
-        Signal::Kill => Number::KILL,
-    };
-    let group = i32::try_from(id).ok().and_then(Pid::from_raw);
-    if let Some(group) = group {
-        // A group that is gone needs no signal.
-        kill_process_group(group, number).ok();
-    }
-}
-
-/// Ends the process.
-#[cfg(not(unix))]
-fn signal(id: u32, _: Signal) {
-    let ended = Command::new("taskkill")
-        .args(["/F", "/T", "/PID", &id.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if let Err(error) = ended {
-        tracing::warn!(%error, "cannot end the agent");
     }
 }
 

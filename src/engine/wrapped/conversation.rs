@@ -14,16 +14,16 @@ use crate::engine::{
 use crate::record::Kind;
 
 use super::agent::Agent;
-use super::import::Import;
 use super::link::{Link, Pending};
 use super::past::Past;
+use super::policy::Policy;
 use super::restore::{self, How, Restored};
 use super::route::Route;
 use super::said::{member, with_members};
+use super::screens;
 use super::settings::Settings;
 use super::shape::{Marks, session_of, with_session};
 use super::transcript::{self, Reason};
-use super::{Policy, screens};
 
 /// How long an agent may take to end a turn that was cancelled.
 const CANCELS: Duration = Duration::from_secs(10);
@@ -269,8 +269,11 @@ impl Shared {
         let (answer, settings) =
             restore::settle(&link, &restored.inner, &restored.answer, &past.settings).await;
         let new = past.inner.as_deref() != Some(&restored.inner);
-        let restored = Restored { answer, ..restored };
+        let (news, gone) = settings.since(&past.settings);
+        let mut restored = Restored { answer, ..restored };
+        restored.snapshots.extend(news);
         let mut attached = self.attached(link, route, restored, settings, key, fold);
+        attached.gone = gone;
         if !new {
             attached.inner = None;
         }
@@ -283,42 +286,9 @@ impl Shared {
         wanted: &Wanted,
         key: String,
     ) -> Result<Attached, EngineError> {
-        let abilities = link.abilities();
         let ids = self.opening.ids.clone();
         let route = self.route(Marks::new(ids.clone()));
-        route.import(Import::new(ids));
-        link.hear(&wanted.name, &route);
-        let method = if abilities.load {
-            "session/load"
-        } else {
-            "session/resume"
-        };
-        let id = serde_json::Value::from(wanted.name.as_str()).to_string();
-        let params = with_members(&wanted.params.0, &[], &[("sessionId", &id)]);
-        let answer = match link.request(method, &params).outcome().await {
-            Ok(answer) => answer,
-            Err(error) => {
-                link.forget(&wanted.name);
-                return Err(error);
-            }
-        };
-        if abilities.load && route.shown() == 0 {
-            route.quiet().await;
-        }
-        let Some(import) = route.imported() else {
-            return Err(EngineError::internal("the agent's session was not heard"));
-        };
-        let Some(block) = import.finish() else {
-            link.forget(&wanted.name);
-            let message = "the agent's session is too long to be taken over";
-            return Err(EngineError::internal(message));
-        };
-        let restored = Restored {
-            how: How::Import,
-            inner: wanted.name.clone(),
-            answer,
-            snapshots: Vec::new(),
-        };
+        let (restored, block) = restore::import(&link, wanted, &route, ids).await?;
         let mut settings = Settings::default();
         settings.opened(&restored.answer);
         let mut attached = self.attached(link, route, restored, settings, key, None);
@@ -360,6 +330,7 @@ impl Shared {
             answer: Some(restored.answer),
             inner: Some(inner.to_string()),
             snapshots: restored.snapshots,
+            gone: Vec::new(),
             imported: Vec::new(),
         }
     }
@@ -419,7 +390,7 @@ impl Live {
     /// Sends a prompt. `own` is what the user sent, which the agent may repeat.
     fn prompt(&self, own: &str, params: &str) -> Pending {
         self.busy.store(true, Ordering::Release);
-        self.route.with_marks(|marks| marks.turn_begins(own));
+        self.route.turn_begins(own);
         let id = serde_json::Value::from(self.inner.as_str()).to_string();
         let params = with_members(params, &[], &[("sessionId", &id)]);
         self.link.request("session/prompt", &params)

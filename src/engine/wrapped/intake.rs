@@ -199,9 +199,14 @@ impl Intake {
         let (id, method) = (id.to_owned(), method.to_owned());
         let cancel = link.begin(&id);
         let Some(session) = session else {
-            let (params, client) = (params.to_owned(), link.client.clone());
+            let (params, client) = (self.in_terms_of_the_client(params), link.client.clone());
+            // In the order in which the agent asks.
+            let call = self.link.runtime.block_on(client.ask(&method, &params));
             self.link.runtime.spawn(async move {
-                let outcome = client.call(&method, &params, cancel.cancelled()).await;
+                let outcome = match call {
+                    Some(call) => client.answer_to(call, cancel.cancelled()).await,
+                    None => None,
+                };
                 link.respond(&id, &outcome.unwrap_or_else(gone));
             });
             return;
@@ -243,6 +248,15 @@ impl Intake {
             screens::answered(&route, &method, &params, &outcome).await;
             link.respond(&id, &outcome);
         });
+    }
+
+    /// Parameters that may name a request of the client by the id under which it was handed on.
+    fn in_terms_of_the_client(&self, params: &str) -> String {
+        let id = super::said::member(params, "requestId");
+        match id.and_then(|id| self.link.origin(id)) {
+            Some(origin) => super::said::with_members(params, &[], &[("requestId", &origin)]),
+            None => params.to_owned(),
+        }
     }
 
     fn notification(&mut self, method: &str, params: &str, session: Option<Named<'_>>) {

@@ -33,6 +33,8 @@ pub(super) struct Link {
     births: Mutex<HashMap<u64, Arc<Route>>>,
     /// Updates of sessions that nobody hears yet.
     pub(super) unclaimed: Unclaimed,
+    /// The client's ids of its requests that were handed on, as JSON text, by ours.
+    origins: Mutex<HashMap<u64, String>>,
     /// Requests of the agent that are under way, by their id's JSON text.
     asked: Mutex<HashMap<String, Canceller>>,
     /// What the agent can do; known when it has answered `initialize`.
@@ -59,6 +61,7 @@ impl Link {
             routes: Mutex::default(),
             births: Mutex::default(),
             unclaimed: Unclaimed::default(),
+            origins: Mutex::default(),
             asked: Mutex::default(),
             abilities: OnceLock::new(),
             dead: watch::Sender::new(false),
@@ -97,6 +100,28 @@ impl Link {
             call,
             link: self.clone(),
         }
+    }
+
+    /// The same for a request that the client has made under the id `origin`.
+    pub(super) fn request_of(
+        self: &Arc<Self>,
+        origin: &str,
+        method: &str,
+        params: &str,
+    ) -> Pending {
+        let call = self.calls.begin();
+        lock(&self.origins).insert(call.id, origin.to_owned());
+        self.put(&request_line(call.id, method, params));
+        Pending {
+            call,
+            link: self.clone(),
+        }
+    }
+
+    /// The client's id of a request that was handed on under `id`.
+    pub(super) fn origin(&self, id: &str) -> Option<String> {
+        let id = id.parse().ok()?;
+        lock(&self.origins).get(&id).cloned()
     }
 
     /// Sends a notification.
@@ -175,9 +200,10 @@ impl Link {
             self.runtime.block_on(ended);
             self.child.kill();
         }
+        // Whoever learns that nothing is answered any more shall find the reason.
+        self.dead.send_replace(true);
         self.calls.close();
         lock(&self.asked).clear();
-        self.dead.send_replace(true);
         if !self.leaving.load(Ordering::Acquire) {
             tracing::warn!(reason = %self.epitaph(), "the agent has ended");
         }
@@ -213,10 +239,16 @@ impl Link {
     }
 }
 
+impl Drop for Pending {
+    fn drop(&mut self) {
+        lock(&self.link.origins).remove(&self.call.id);
+    }
+}
+
 impl Pending {
     /// Waits for the outcome.
-    pub(super) async fn outcome(self) -> Result<String, EngineError> {
-        match self.call.await {
+    pub(super) async fn outcome(mut self) -> Result<String, EngineError> {
+        match (&mut self.call).await {
             Some(outcome) => outcome.map_err(|error| super::said::error(&error)),
             None => Err(self.link.gone()),
         }

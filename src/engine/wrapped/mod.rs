@@ -10,10 +10,12 @@ mod agent;
 mod child;
 mod conversation;
 mod fold;
+mod guard;
 mod import;
 mod intake;
 mod link;
 mod past;
+mod policy;
 mod relay;
 mod restore;
 mod route;
@@ -21,12 +23,15 @@ mod said;
 mod screens;
 mod settings;
 pub mod shape;
+mod signal;
 mod transcript;
 mod unclaimed;
 
 use std::sync::Arc;
 
 pub use child::Program;
+pub use guard::guard;
+pub use policy::Policy;
 
 use crate::engine::{Conversation, Engine, Opening, Relay};
 use crate::record::header::Party;
@@ -34,15 +39,6 @@ use crate::record::header::Party;
 use agent::Agent;
 use conversation::Talk;
 use relay::Front;
-
-/// How conversations are handed to an agent.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy {
-    /// The most bytes of a transcript.
-    pub context_budget: usize,
-    /// Whether the agent is always given a transcript, even if it may know the conversation.
-    pub adopt: bool,
-}
 
 /// The engine that is another agent.
 #[derive(Debug)]

@@ -34,13 +34,14 @@ impl Relay for Front {
 
     fn call(
         &self,
+        id: &str,
         method: &str,
         params: &str,
         cancelled: Doing<'static, ()>,
     ) -> Doing<'static, Result<String, EngineError>> {
         let agent = self.0.clone();
-        let (method, params) = (method.to_owned(), params.to_owned());
-        Box::pin(async move { agent.call(&method, &params, cancelled).await })
+        let (id, method, params) = (id.to_owned(), method.to_owned(), params.to_owned());
+        Box::pin(async move { agent.call(&id, &method, &params, cancelled).await })
     }
 
     fn notify(&self, method: &str, params: &str) {

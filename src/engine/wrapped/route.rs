@@ -1,5 +1,6 @@
 //! Where the agent's messages about one of its sessions go.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ use super::shape::{Marks, Payload, Terminals};
 
 /// How long an agent says nothing before it counts as having replayed all it had.
 const QUIET: Duration = Duration::from_millis(250);
+
+/// How long an agent that has answered a load may take to begin its replay. One that takes longer
+/// counts as having forgotten the session.
+const BEGINS: Duration = Duration::from_secs(3);
 
 /// One session's way from the agent's pipe to the session's actor.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ struct State {
     mode: Mode,
     marks: Marks,
     terminals: Terminals,
+    /// Terminals whose command has ended, so that what they show is known for good.
+    ended: HashSet<String>,
 }
 
 /// What is done with updates.
@@ -38,6 +45,8 @@ struct State {
 enum Mode {
     /// They are the conversation.
     Live,
+    /// Until the next turn begins, they tell how things are or repeat what is in the log.
+    Late,
     /// They repeat what is in the log.
     Swallow(Swallowed),
     /// They are the history of a session that was made without us.
@@ -74,6 +83,7 @@ impl Route {
                 mode: Mode::Live,
                 marks,
                 terminals: Terminals::default(),
+                ended: HashSet::new(),
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -90,35 +100,54 @@ impl Route {
         self.lock().mode = Mode::Import(Box::new(import));
     }
 
-    /// From now on, all that the agent shows is the conversation. Answers with what was swallowed.
-    pub(super) fn go_live(&self) -> Swallowed {
-        match std::mem::replace(&mut self.lock().mode, Mode::Live) {
+    /// From now on, all that the agent shows is the conversation; after a replay, which may come
+    /// `late`, only from the next turn on. Answers with what was swallowed.
+    pub(super) fn go_live(&self, late: bool) -> Swallowed {
+        match self.change(late) {
             Mode::Swallow(swallowed) => swallowed,
-            Mode::Live | Mode::Import(_) => Swallowed::default(),
+            Mode::Live | Mode::Late | Mode::Import(_) => Swallowed::default(),
         }
     }
 
     /// The same, with what was gathered.
-    pub(super) fn imported(&self) -> Option<Import> {
-        match std::mem::replace(&mut self.lock().mode, Mode::Live) {
+    pub(super) fn imported(&self, late: bool) -> Option<Import> {
+        match self.change(late) {
             Mode::Import(import) => Some(*import),
-            Mode::Live | Mode::Swallow(_) => None,
+            Mode::Live | Mode::Late | Mode::Swallow(_) => None,
+        }
+    }
+
+    fn change(&self, late: bool) -> Mode {
+        let mode = if late { Mode::Late } else { Mode::Live };
+        std::mem::replace(&mut self.lock().mode, mode)
+    }
+
+    /// A turn begins, with these parameters of `session/prompt`.
+    pub(super) fn turn_begins(&self, prompt: &str) {
+        let mut state = self.lock();
+        state.marks.turn_begins(prompt);
+        if matches!(state.mode, Mode::Late) {
+            state.mode = Mode::Live;
         }
     }
 
     /// How much history was swallowed or gathered so far.
     pub(super) fn shown(&self) -> u64 {
         match &self.lock().mode {
-            Mode::Live => 0,
+            Mode::Live | Mode::Late => 0,
             Mode::Swallow(swallowed) => swallowed.history,
             Mode::Import(import) => import.updates(),
         }
     }
 
-    /// Waits until the agent has said nothing for a while.
-    pub(super) async fn quiet(&self) {
+    /// Waits for the rest of the replay of an agent that has answered a load: some answer before
+    /// it, and some in its midst. Waits until it has begun, and then until nothing more comes.
+    pub(super) async fn late(&self) {
         let mut activity = self.activity.subscribe();
-        while let Ok(Ok(())) = tokio::time::timeout(QUIET, activity.changed()).await {}
+        let begun = async { while self.shown() == 0 && activity.changed().await.is_ok() {} };
+        if tokio::time::timeout(BEGINS, begun).await.is_ok() {
+            while let Ok(Ok(())) = tokio::time::timeout(QUIET, activity.changed()).await {}
+        }
     }
 
     /// Takes an update; what is to be logged and sent goes into `block`.
@@ -128,6 +157,7 @@ impl Route {
             mode,
             marks,
             terminals,
+            ..
         } = &mut *state;
         match mode {
             Mode::Live => {
@@ -139,6 +169,18 @@ impl Route {
                     self.note(&shaped.payload);
                 }
                 block.push(shaped.kind, &shaped.payload);
+                return;
+            }
+            Mode::Late => {
+                let shaped = marks.shape(payload);
+                match shaped.kind {
+                    Kind::Info => {
+                        self.note(&shaped.payload);
+                        block.push(shaped.kind, &shaped.payload);
+                    }
+                    Kind::Transient => block.push(shaped.kind, &shaped.payload),
+                    _ => tracing::debug!("the agent repeats what is known"),
+                }
                 return;
             }
             Mode::Swallow(swallowed) => {
@@ -177,6 +219,16 @@ impl Route {
         work(&mut self.lock().terminals)
     }
 
+    /// Notes that a terminal's command has ended; false if that was known.
+    pub(super) fn terminal_ends(&self, terminal: &str) -> bool {
+        self.lock().ended.insert(terminal.to_owned())
+    }
+
+    /// Forgets a terminal that is released. Answers whether its command had ended before.
+    pub(super) fn terminal_goes(&self, terminal: &str) -> bool {
+        self.lock().ended.remove(terminal)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -188,4 +240,85 @@ fn name_of(payload: &str) -> String {
         .or_else(|| Payload::of_record(Kind::UpdateParams, payload));
     let name = payload.as_ref().and_then(Payload::name);
     name.unwrap_or_default().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+    use crate::sys::ids::RandomIds;
+
+    const SAID: &str = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"},"messageId":"m"}"#;
+    const MODE: &str = r#"{"sessionUpdate":"current_mode_update","currentModeId":"ask"}"#;
+
+    fn route() -> Arc<Route> {
+        let ids = Arc::new(RandomIds);
+        Route::new(Outlet::new().0, Marks::new(ids), Arc::default())
+    }
+
+    /// What becomes of an update.
+    fn take(route: &Route, update: &str) -> Vec<Kind> {
+        let mut block = Block::default();
+        route.update(
+            Payload::of_record(Kind::Update, update).unwrap(),
+            &mut block,
+        );
+        block.iter().map(|entry| entry.kind).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replay_that_begins_after_the_answer_is_waited_for() {
+        let route = route();
+        route.swallow();
+        let agent = async {
+            sleep(BEGINS / 2).await;
+            // This is not the replay yet.
+            take(&route, MODE);
+            sleep(BEGINS / 3).await;
+            for _ in 0..3 {
+                take(&route, SAID);
+                sleep(QUIET * 4 / 5).await;
+            }
+        };
+        tokio::join!(route.late(), agent);
+        let swallowed = route.go_live(true);
+        assert_eq!((swallowed.history, swallowed.snapshots().len()), (3, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_has_forgotten_is_not_waited_for_long() {
+        let route = route();
+        route.swallow();
+        let start = Instant::now();
+        route.late().await;
+        assert_eq!(start.elapsed(), BEGINS);
+        assert_eq!(route.go_live(true).history, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_answers_in_the_midst_of_its_replay_is_waited_for() {
+        let route = route();
+        route.swallow();
+        take(&route, SAID);
+        let start = Instant::now();
+        let agent = async {
+            sleep(QUIET / 2).await;
+            take(&route, SAID);
+        };
+        tokio::join!(route.late(), agent);
+        assert_eq!(start.elapsed(), QUIET / 2 + QUIET);
+        assert_eq!(route.go_live(true).history, 2);
+    }
+
+    #[test]
+    fn what_comes_even_later_is_no_news_before_the_next_turn() {
+        let route = route();
+        route.swallow();
+        route.go_live(true);
+        assert_eq!(take(&route, SAID), []);
+        assert_eq!(take(&route, MODE), [Kind::Info]);
+        route.turn_begins("{}");
+        assert_eq!(take(&route, SAID), [Kind::Update]);
+    }
 }

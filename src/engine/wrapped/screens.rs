@@ -23,6 +23,9 @@ pub(super) async fn last_look(route: &Route, params: &str, at: Range<usize>) {
     let Some(terminal) = string(params, "terminalId") else {
         return;
     };
+    if route.terminal_goes(&terminal) {
+        return;
+    }
     let Some(session) = params
         .get(at)
         .and_then(|id| serde_json::from_str::<String>(id).ok())
@@ -60,6 +63,7 @@ pub(super) async fn answered(route: &Route, method: &str, params: &str, outcome:
     }
     if let (Some(terminal), Ok(shown)) = (string(params, "terminalId"), outcome)
         && exit(shown).is_some()
+        && route.terminal_ends(&terminal)
     {
         keep(route, &terminal, shown).await;
     }

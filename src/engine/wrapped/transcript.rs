@@ -50,7 +50,8 @@ pub(super) fn note(reason: &Reason, agent: &str, message_id: &str) -> String {
 pub(super) fn before(params: &str, transcript: &str) -> String {
     let blocks = member(params, "prompt").unwrap_or("[]");
     let rest = blocks.trim_start().trim_start_matches('[').trim_start();
-    let first = json!({ "type": "text", "text": transcript });
+    let text = json!(transcript);
+    let first = format!(r#"{{"type":"text","text":{text}}}"#);
     let comma = if rest.starts_with(']') { "" } else { "," };
     let blocks = format!("[{first}{comma}{rest}");
     with_members(params, &[], &[("prompt", &blocks)])
@@ -65,11 +66,11 @@ mod tests {
         let params = r#"{"prompt":[ {"type":"text","text":"x","n":1e400}],"_meta":{}}"#;
         assert_eq!(
             before(params, "T"),
-            r#"{"_meta":{},"prompt":[{"text":"T","type":"text"},{"type":"text","text":"x","n":1e400}]}"#
+            r#"{"_meta":{},"prompt":[{"type":"text","text":"T"},{"type":"text","text":"x","n":1e400}]}"#
         );
         assert_eq!(
             before(r#"{"prompt":[ ]}"#, "T"),
-            r#"{"prompt":[{"text":"T","type":"text"}]}"#
+            r#"{"prompt":[{"type":"text","text":"T"}]}"#
         );
     }
 }

@@ -2,9 +2,11 @@
 
 mod damage;
 mod freshness;
+mod inners;
 mod model;
 mod paging;
 mod processes;
+mod searching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -15,9 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::record::Inner;
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
-use super::{Catalog, Filter, Listed, Logs, Summary};
+use super::{Catalog, Filter, Listed, Logs, Summary, Texts};
 
 /// The bytes of one entry of a log.
 const ENTRY: u64 = 10;
@@ -28,13 +31,16 @@ enum Entry {
     Header { cwd: String },
     Prompt { at: i64 },
     Update,
+    Said { words: &'static str },
     Reopen { cwd: String },
+    Inner { id: &'static str },
 }
 
 #[derive(Default)]
 struct Folder {
     logs: BTreeMap<SessionId, Vec<Entry>>,
     damaged: BTreeSet<SessionId>,
+    trash: Vec<(SessionId, Vec<Inner>)>,
     changed: i64,
     missing: bool,
     forbidden: bool,
@@ -93,6 +99,35 @@ impl Logs for MemoryLogs {
         }
         Ok(summary)
     }
+
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        Ok(self.accessible()?.trash.clone())
+    }
+
+    /// What comes before the last prompt is done; no more than two entries are read at once.
+    fn texts(&self, id: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+        let folder = self.accessible().map_err(|error| error.to_string())?;
+        if folder.damaged.contains(id) {
+            return Err("it is damaged".into());
+        }
+        let log = folder.logs.get(id).ok_or("there is no such log")?;
+        let from = usize::try_from(from / ENTRY).unwrap();
+        let last = log.iter().rposition(|e| matches!(e, Entry::Prompt { .. }));
+        let end = last.unwrap_or(0).max(from).min(from + 2);
+        let text = |entries: &[Entry]| {
+            let said = entries.iter().filter_map(|entry| match entry {
+                Entry::Said { words } => Some(*words),
+                _ => None,
+            });
+            said.collect::<Vec<_>>().join(" ")
+        };
+        let whole = end >= last.unwrap_or(0);
+        Ok(Texts {
+            done: vec![text(&log[from..end])],
+            open: whole.then(|| text(&log[end..])),
+            from: end as u64 * ENTRY,
+        })
+    }
 }
 
 fn fold(summary: &mut Summary, entry: &Entry) {
@@ -108,7 +143,16 @@ fn fold(summary: &mut Summary, entry: &Entry) {
             summary.updated_at = summary.updated_at.take().max(Some(at));
             summary.prompts += 1;
         }
-        Entry::Update => {}
+        Entry::Inner { id } => summary.inners.push(inner(id)),
+        Entry::Update | Entry::Said { .. } => {}
+    }
+}
+
+/// A session of the one agent of these tests.
+fn inner(id: &str) -> Inner {
+    Inner {
+        agent: "agent".to_owned(),
+        id: id.to_owned(),
     }
 }
 
@@ -294,6 +338,7 @@ impl World {
 fn all(catalog: &Catalog, cwd: Option<&str>, limit: usize) -> Vec<Listed> {
     let filter = Filter {
         cwd: cwd.map(str::to_owned),
+        ..Filter::default()
     };
     let mut sessions = Vec::new();
     let mut cursors = BTreeSet::new();

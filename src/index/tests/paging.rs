@@ -98,6 +98,7 @@ fn the_filter_comes_before_the_pages() {
     let catalog = in_memory(&world);
     let filter = Filter {
         cwd: Some("/rare".into()),
+        ..Filter::default()
     };
     let page = catalog.list(&filter, None, 3).unwrap();
     assert_eq!(page.sessions, world.expected(Some("/rare")));
@@ -124,6 +125,7 @@ fn cursors_that_are_refused() {
     let cursor = cursor.next_cursor.unwrap();
     let filter = Filter {
         cwd: Some("/work".into()),
+        ..Filter::default()
     };
     let long = "a".repeat(10_000);
     let cut = &cursor[1..];

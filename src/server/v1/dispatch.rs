@@ -5,7 +5,9 @@ use agent_client_protocol::UntypedMessage;
 use crate::server::error;
 
 use super::context::{Context, Responds};
-use super::{cancel, close, delete, forward, initialize, list, load, new, prompt, reply, resume};
+use super::{
+    cancel, close, delete, forward, get, initialize, list, load, new, prompt, reply, resume,
+};
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
 /// itself.
@@ -24,6 +26,7 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         "session/resume" if persistent => resume::serve(context, &params, responder),
         "session/list" if persistent => list::serve(context, &params, responder),
         "session/delete" if persistent => delete::serve(context, &params, responder),
+        "session/get" if persistent => get::serve(context, &params, responder),
         "session/load" => {
             reply::answer(
                 responder,
@@ -33,6 +36,9 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         method @ ("session/resume" | "session/list" | "session/delete") => {
             let capability = method.replace("session/", "sessionCapabilities.");
             reply::answer(responder, Err(error::undeclared(method, &capability)));
+        }
+        method @ "session/get" => {
+            reply::answer(responder, Err(error::undeclared(method, "sessionHistory")));
         }
         method => match context.relay() {
             Some(relay) => forward::request(context, relay, method, &params, responder),
@@ -47,9 +53,12 @@ pub fn notification(context: &Context, message: &UntypedMessage) {
     match message.method() {
         "session/cancel" => cancel::session(context, &params),
         "$/cancel_request" => cancel::request(context, &params),
-        method => match context.relay() {
-            Some(relay) => forward::notification(context, relay, method, &params),
-            None => tracing::debug!(method, "unknown notification"),
-        },
+        method => {
+            if let Some(relay) = context.relay() {
+                forward::notification(context, relay, method, &params);
+            } else {
+                tracing::debug!(method, "unknown notification");
+            }
+        }
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn request(
     }
     let cancellation = responder.cancellation();
     let cancelled = Box::pin(async move { cancellation.cancelled().await });
-    let call = relay.call(method, params, cancelled);
+    // The id of a request always has a JSON form.
+    let id = serde_json::to_string(responder.raw_id()).unwrap_or_default();
+    let call = relay.call(&id, method, params, cancelled);
     let registry = context.registry().clone();
     let busy = registry.requests().begin();
     tokio::spawn(async move {
@@ -48,7 +50,9 @@ pub(super) fn request(
         let raws = &registry.deps().wire.raws;
         answer(
             responder,
-            result.map(|text| raws.put(text)).map_err(error::engine),
+            result
+                .map(|text| raws.put(text))
+                .map_err(|error| error::engine(error, raws)),
         );
         drop(busy);
     });
@@ -91,7 +95,7 @@ pub(super) fn initialize(
         let persistent = registry.deps().store.is_some();
         let answered = match result {
             Greeted::Answered(Ok(theirs)) => Ok(merge(&theirs, ours, persistent, raws)),
-            Greeted::Answered(Err(refused)) => Err(error::engine(refused)),
+            Greeted::Answered(Err(refused)) => Err(error::engine(refused, raws)),
             Greeted::Unavailable(failed) => Ok(without(&failed, ours)),
         };
         answer(responder, answered);

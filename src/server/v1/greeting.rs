@@ -46,6 +46,10 @@ pub(super) fn merge(theirs: &str, ours: Value, persistent: bool, raws: &Raws) ->
             session.remove(theirs);
         }
     }
+    let history = &ours["agentCapabilities"]["sessionHistory"];
+    if !history.is_null() {
+        capabilities.insert("sessionHistory".to_owned(), history.clone());
+    }
     session.entry("close").or_insert_with(|| json!({}));
     capabilities.insert("sessionCapabilities".to_owned(), session.into());
     result.insert(

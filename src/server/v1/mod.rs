@@ -8,6 +8,7 @@ mod delete;
 mod dispatch;
 mod forward;
 mod greeting;
+mod get;
 mod initialize;
 mod list;
 mod load;

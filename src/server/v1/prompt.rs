@@ -75,7 +75,9 @@ fn decode_prompt(params: &str, lenient: bool) -> Result<(String, String), Error>
         others.sort_unstable_by_key(|(name, _)| *name);
         for (name, value) in others {
             let name = serde_json::Value::from(name.as_ref());
-            rest.push_str(&format!(",{name}:{}", value.get()));
+            for part in [",", &name.to_string(), ":", value.get()] {
+                rest.push_str(part);
+            }
         }
     } else if let Some(meta) = members
         .get("_meta")

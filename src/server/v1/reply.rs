@@ -7,6 +7,7 @@ use crate::record::json;
 use crate::server::error;
 use crate::session::busy::Busy;
 use crate::session::{Answer, Done, Reply};
+use crate::store::DamageReport;
 use crate::wire::Raws;
 
 use super::context::{Context, Responds};
@@ -33,7 +34,7 @@ pub(super) fn reply(
             let passed = wire.answers.expect(&request);
             done();
             let result = answer.map(|answer| encode(&id, answer, &wire.raws));
-            let result = result.map_err(|refusal| error::refused(&id, refusal));
+            let result = result.map_err(|refusal| error::refused(&id, refusal, &wire.raws));
             if let Err(error) = responder.respond_with_result(result) {
                 tracing::debug!(%error, "the connection ended before an answer");
             }
@@ -53,18 +54,8 @@ pub(super) fn answer(responder: Responds, result: Result<Value, Error>) {
 
 fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
     match answer.done {
-        Done::Created(extra) => opened(id, extra, Vec::new(), raws),
-        Done::Loaded(extra) | Done::Resumed(extra) => {
-            let damage = answer.damage.iter().map(|damage| {
-                json!({
-                    "line": damage.line,
-                    "byte": damage.offset,
-                    "length": damage.len,
-                    "reason": damage.reason.to_string(),
-                })
-            });
-            opened(id, extra, damage.collect(), raws)
-        }
+        Done::Created(extra) => opened(id, extra, &[], raws),
+        Done::Loaded(extra) | Done::Resumed(extra) => opened(id, extra, &answer.damage, raws),
         Done::Stopped(ended) => raws.put(ended.result()),
         Done::Served(result) => raws.put(result),
         Done::Closed | Done::Deleted => json!({}),
@@ -72,12 +63,12 @@ fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
 }
 
 /// The session's id, the engine's own members beside it, and what is to be known of the log.
-fn opened(id: &str, extra: Option<String>, damage: Vec<Value>, raws: &Raws) -> Value {
+fn opened(id: &str, extra: Option<String>, report: &[DamageReport], raws: &Raws) -> Value {
     let mut result = Map::new();
     result.insert("sessionId".to_owned(), id.into());
     let mut notes = Map::new();
-    if !damage.is_empty() {
-        notes.insert("damage".to_owned(), damage.into());
+    if !report.is_empty() {
+        notes.insert("damage".to_owned(), damage(report));
     }
     let mut meta = Map::new();
     for (name, value) in extra.iter().flat_map(|extra| json::text_members(extra)) {
@@ -105,4 +96,17 @@ fn opened(id: &str, extra: Option<String>, damage: Vec<Value>, raws: &Raws) -> V
         result.insert("_meta".to_owned(), meta.into());
     }
     result.into()
+}
+
+/// What is wrong with a log, as clients are told.
+pub(super) fn damage(damage: &[DamageReport]) -> Value {
+    let each = damage.iter().map(|damage| {
+        json!({
+            "line": damage.line,
+            "byte": damage.offset,
+            "length": damage.len,
+            "reason": damage.reason.to_string(),
+        })
+    });
+    each.collect()
 }

@@ -1,8 +1,9 @@
 // Starts rejoin, writes down both directions of its pipes and speaks to it line by line.
 
 import { spawn } from "node:child_process";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, readFileSync, readdirSync } from "node:fs";
 import { within } from "./checks.mjs";
+import { command, wrapped } from "./command.mjs";
 import { Validator } from "./schema.mjs";
 
 const NEWLINE = 10;
@@ -24,7 +25,8 @@ export class Agent {
   /** `record` names a file that gets every line, with the side that sent it. */
   constructor(binary, { args = ["serve"], env = {}, record } = {}) {
     this.#record = record;
-    this.child = spawn(binary, args, {
+    const [program, ...rest] = command(binary, args);
+    this.child = spawn(program, rest, {
       env: { ...process.env, ...env },
       stdio: ["pipe", "pipe", "inherit"],
     });
@@ -134,9 +136,12 @@ export class Agent {
     return this.request("session/prompt", { sessionId, prompt: [{ type: "text", text }] });
   }
 
-  /** Ends the agent as a crash does. */
+  /** Ends the agent as a crash does, with the agent that it is wrapped around. */
   async kill() {
+    const { pid } = this.child;
+    const children = wrapped ? childrenOf(pid) : [];
     this.child.kill("SIGKILL");
+    for (const child of children) process.kill(child, "SIGKILL");
     await within(5, "the killed agent's end", this.exited);
   }
 
@@ -189,6 +194,13 @@ export class Agent {
   #write(from, line) {
     if (this.#record) appendFileSync(this.#record, `${from} ${line}\n`);
   }
+}
+
+/** The processes that a process has started, by whichever of its threads. */
+function childrenOf(pid) {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const lists = threads.map((thread) => readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8"));
+  return lists.join(" ").split(" ").filter(Boolean).map(Number);
 }
 
 /** Agrees to whatever is asked, as a person who is in a hurry does. */

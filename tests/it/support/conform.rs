@@ -20,9 +20,21 @@ pub(crate) struct Watch {
     open: Vec<(String, String)>,
     /// Whether something was sent whose id cannot be read.
     unreadable: bool,
+    /// Whether another agent speaks through this one: requests, and methods of its own.
+    wraps: bool,
+    /// Requests of the agent that were not answered yet: the ids' JSON texts.
+    asked: Vec<String>,
 }
 
 impl Watch {
+    /// Watches an agent, which may wrap another one.
+    pub(crate) fn new(wraps: bool) -> Self {
+        Self {
+            wraps,
+            ..Self::default()
+        }
+    }
+
     /// Takes note of one line that was sent.
     pub(crate) fn sent(&mut self, line: &[u8]) {
         let text = std::str::from_utf8(line).unwrap_or_default();
@@ -39,7 +51,10 @@ impl Watch {
             }
             // Nothing that is answered.
             (None, Some(_)) => {}
-            (Some(_), None) if is_answer => {}
+            (Some(id), None) if is_answer => {
+                let id = id.to_string();
+                self.asked.retain(|asked| *asked != id);
+            }
             _ => self.unreadable = true,
         }
     }
@@ -55,10 +70,21 @@ impl Watch {
         match (plain.get("method"), plain.get("id")) {
             (Some(method), None) => {
                 members(&plain, &["jsonrpc", "method", "params"])?;
+                if self.wraps {
+                    return Ok(message);
+                }
                 if *method != "session/update" {
                     return Err(format!("an unknown notification: {method}"));
                 }
                 of::<v1::SessionNotification>("notification", &plain["params"])?;
+            }
+            (Some(_), Some(_)) if self.wraps => {
+                members(&plain, &["jsonrpc", "id", "method", "params"])?;
+                let id = message.get("id").map(Json::to_string).unwrap_or_default();
+                if self.asked.contains(&id) {
+                    return Err("a request with the id of another".to_owned());
+                }
+                self.asked.push(id);
             }
             (Some(method), Some(_)) => return Err(format!("an unexpected request: {method}")),
             (None, _) => self.response(&message, &plain)?,
@@ -87,7 +113,7 @@ impl Watch {
         }
         members(plain, &["jsonrpc", "id", "result"])?;
         let result = plain.get("result").ok_or("neither a result nor an error")?;
-        if !result.is_object() {
+        if !result.is_object() && !self.wraps {
             return Err("a result that is no object".to_owned());
         }
         match method
@@ -99,9 +125,11 @@ impl Watch {
             "session/load" => of::<v1::LoadSessionResponse>("load", result),
             "session/resume" => of::<v1::ResumeSessionResponse>("resume", result),
             "session/list" => of::<v1::ListSessionsResponse>("list", result),
+            "session/get" => turns(result),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
+            _ if self.wraps => Ok(()),
             method => Err(format!("a result for {method:?}, which is no method")),
         }
     }
@@ -145,6 +173,29 @@ fn members(object: &Value, known: &[&str]) -> Result<(), String> {
         Some(name) => Err(format!("an unknown member `{name}`")),
         None => Ok(()),
     }
+}
+
+/// The result of `session/get`, which the protocol does not have: what is in it has the
+/// protocol's form.
+fn turns(result: &Value) -> Result<(), String> {
+    let turns = result["turns"].as_array().ok_or("no turns")?;
+    for turn in turns {
+        let role = turn["role"].as_str().unwrap_or_default();
+        if !matches!(role, "user" | "assistant") || !turn["timestamp"].is_string() {
+            return Err(format!("not a turn: {turn}"));
+        }
+        let content = turn["content"].as_array().ok_or("a turn without content")?;
+        for block in content
+            .iter()
+            .chain(turn["thoughts"].as_array().into_iter().flatten())
+        {
+            of::<v1::ContentBlock>("content", block)?;
+        }
+        for call in turn["toolCalls"].as_array().into_iter().flatten() {
+            of::<v1::ToolCall>("tool call", call)?;
+        }
+    }
+    Ok(())
 }
 
 /// Holds a value against the schema of a type, which is made once.

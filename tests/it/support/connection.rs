@@ -24,11 +24,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new((agent, output): (Box<dyn Agent>, Box<dyn Read + Send>)) -> Self {
+    /// Talks to an agent, which may wrap another one.
+    pub(super) fn new(
+        (agent, output): (Box<dyn Agent>, Box<dyn Read + Send>),
+        wraps: bool,
+    ) -> Self {
         Self {
             agent,
             inbox: Inbox::new(output),
-            watch: Watch::default(),
+            watch: Watch::new(wraps),
             part: Vec::new(),
             ahead: None,
             ending: false,

@@ -129,6 +129,7 @@ impl<'a> Files<'a> {
                     Err(format!("there are {found}"))
                 }
             }
+            Check::Agent(_) => Err("no agent is wrapped".to_owned()),
             Check::Private => private(self.store),
             Check::Nowhere(text) => {
                 let text = names.fill(text)?;
@@ -181,7 +182,7 @@ impl<'a> Files<'a> {
 }
 
 /// A record is held against the members that are given.
-fn partial(record: &Json) -> Json {
+pub(super) fn partial(record: &Json) -> Json {
     match record {
         Json::Object(members) => {
             let rest = ("...".to_owned(), Json::String("...".to_owned()));

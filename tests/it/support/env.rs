@@ -5,6 +5,11 @@ pub(crate) fn slow() -> bool {
     variable("RUN_SLOW_TESTS").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+/// Whether what fixtures expect shall become what came.
+pub(crate) fn update_fixtures() -> bool {
+    variable("UPDATE_FIXTURES").is_some_and(|value| value == "1")
+}
+
 /// A number given in the environment.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let value = variable(name)?;

@@ -34,6 +34,8 @@ pub(crate) enum Action {
     Record,
     /// The options of what is started from now on.
     Args(Vec<String>),
+    /// What is started from now on wraps an agent with these flags.
+    Agent(Vec<String>),
     /// Something happens to the connection.
     Happens(Event),
     /// Something happens to a session's file.
@@ -76,6 +78,7 @@ pub(crate) enum Event {
     HangUp,
     Pause,
     Go,
+    KillAgent,
 }
 
 #[derive(Debug, PartialEq)]
@@ -117,6 +120,20 @@ pub(crate) enum Check {
     Private,
     /// No file of the store has this text in it.
     Nowhere(String),
+    /// Something must be so with the wrapped agent.
+    Agent(Saw),
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Saw {
+    /// It received these lines, in this order, perhaps among others.
+    Lines(Vec<Json>),
+    /// It received this method so often.
+    Calls(String, usize),
+    /// It was started so often.
+    Starts(usize),
+    /// Nothing of it is left.
+    Gone,
 }
 
 impl Script {
@@ -134,7 +151,12 @@ impl Script {
             if line.starts_with('{') {
                 let last = steps.last_mut().map(|step| &mut step.action);
                 match (last, Json::parse(line)) {
-                    (Some(Action::Check(Check::Log { records, .. })), Ok(record)) => {
+                    (
+                        Some(Action::Check(
+                            Check::Log { records, .. } | Check::Agent(Saw::Lines(records)),
+                        )),
+                        Ok(record),
+                    ) => {
                         records.push(record);
                     }
                     (Some(Action::Damage { damage, .. }), Ok(_)) => match damage {
@@ -142,7 +164,10 @@ impl Script {
                         _ => wrong("this damage takes no records".to_owned()),
                     },
                     (_, Err(error)) => wrong(error.to_string()),
-                    _ => wrong("records stand under `== store`, `== log` or `!log`".to_owned()),
+                    _ => wrong(
+                        "records stand under `== store`, `== log`, `== agent saw` or `!log`"
+                            .to_owned(),
+                    ),
                 }
                 continue;
             }

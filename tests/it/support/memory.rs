@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 use rejoin::engine::local::LocalEngine;
 use rejoin::server::{Options, serve};
@@ -106,6 +107,9 @@ fn options(store: &Path, args: &[String]) -> Options {
             ("--replay", "exact") => options.replay.exact = true,
             ("--replay", "merged") => options.replay.exact = false,
             ("--replay-tail", _) => options.replay.tail = Some(number()),
+            ("--expire-after", _) => {
+                options.expire_after = Some(Duration::from_hours(24 * number()));
+            }
             ("--max-line", _) => options.line_limit = value.parse().expect("a number"),
             ("--durability", _) => options.durability = value.parse().expect("a durability"),
             _ => panic!("{name} {value} is no argument that is known here"),

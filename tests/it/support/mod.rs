@@ -16,3 +16,4 @@ pub(crate) mod env;
 pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod verbs;
+pub(crate) mod wrapped;

@@ -26,10 +26,11 @@ impl std::fmt::Display for Mismatch {
 
 /// The kinds of names whose values have a form, and what that is: `#` is a hexadecimal digit, `9`
 /// a decimal one.
-const FORMS: [(&str, &str); 4] = [
+const FORMS: [(&str, &str); 5] = [
     ("session", "sess_########-####-####-####-############"),
     ("msg", "msg_################################"),
     ("call", "call_################################"),
+    ("inner", "inner_################################"),
     ("time", "9999-99-99T99:99:99.999Z"),
 ];
 

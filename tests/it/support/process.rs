@@ -17,12 +17,14 @@ struct Process {
     log: tempfile::NamedTempFile,
 }
 
-/// Starts `rejoin serve` on a store.
+/// Starts `rejoin serve` on a store, or `rejoin wrap` if the arguments name a command behind `--`.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
     let log = tempfile::NamedTempFile::new().expect("files can be made");
     let stderr: File = log.reopen().expect("it was just made");
+    let wraps = args.iter().any(|argument| argument == "--");
+    let command = if wraps { "wrap" } else { "serve" };
     let mut child = Command::new(env!("CARGO_BIN_EXE_rejoin"))
-        .arg("serve")
+        .arg(command)
         .arg("--store")
         .arg(store)
         .args(args)

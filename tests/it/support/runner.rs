@@ -9,10 +9,11 @@ use super::agent::{GUARD, Start};
 use super::connection::{Came, Connection};
 use super::damage::Files;
 use super::expect::{differs, fit};
-use super::fixture::{Action, Event, Order, Pattern, Script, Step};
+use super::fixture::{Action, Check, Event, Order, Pattern, Script, Step};
 use super::json::Json;
 use super::pattern::Names;
 use super::rewrite::Rewrite;
+use super::wrapped::Wrapped;
 
 /// How long to wait for a line that a fixture being written may have too many of.
 const REWRITING: Duration = Duration::from_secs(5);
@@ -26,6 +27,8 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let mut stage = Stage {
         start,
         args: Vec::new(),
+        agent: None,
+        folder: folder.path(),
         names: Names::default(),
         files: Files::new(&store),
         connections: BTreeMap::new(),
@@ -66,6 +69,9 @@ fn neighbours(steps: &[Step]) -> usize {
 struct Stage<'a> {
     start: Start,
     args: Vec<String>,
+    /// What is wrapped, if something is.
+    agent: Option<Wrapped>,
+    folder: &'a Path,
     names: Names,
     files: Files<'a>,
     connections: BTreeMap<usize, Connection>,
@@ -95,12 +101,20 @@ impl Stage<'_> {
                 self.args.clone_from(args);
                 Ok(())
             }
+            Action::Agent(flags) => {
+                self.agent = Some(Wrapped::new(self.folder, flags));
+                Ok(())
+            }
             Action::Happens(event) => self.happens(number, *event),
             Action::Damage { session, damage } => {
                 let session = self.names.fill(session)?;
                 self.files.damage(&session, damage)
             }
             Action::Unindex => self.files.unindex(),
+            Action::Check(Check::Agent(saw)) => match &self.agent {
+                Some(agent) => agent.check(saw, &mut self.names),
+                None => Err("no agent is wrapped".to_owned()),
+            },
             Action::Check(check) => self.files.check(check, &mut self.names),
         }
     }
@@ -108,7 +122,10 @@ impl Stage<'_> {
     /// The connection of this number, which is made when it is needed.
     fn connection(&mut self, number: usize) -> &mut Connection {
         self.connections.entry(number).or_insert_with(|| {
-            let connection = Connection::new((self.start)(self.files.store, &self.args));
+            let wrapped = self.agent.as_ref().map(Wrapped::arguments);
+            let wraps = wrapped.is_some();
+            let args = [&self.args[..], &wrapped.unwrap_or_default()].concat();
+            let connection = Connection::new((self.start)(self.files.store, &args), wraps);
             let process = connection.agent.process().to_string();
             self.names.set(&format!("pid:{number}"), process);
             connection
@@ -178,7 +195,13 @@ impl Stage<'_> {
         let last = last.ok_or("nothing is to be answered")?;
         let mut came = Vec::new();
         while self.connection(step.connection).watch.waits(&last) {
-            came.push(self.take(step.connection)?);
+            let next = self.take(step.connection)?;
+            let asks = next.1.get("id").is_some() && next.1.get("method").is_some();
+            came.push(next);
+            // Only whoever writes the fixture can say what is answered.
+            if asks {
+                break;
+            }
         }
         if let Some(rewrite) = &mut self.rewrite {
             rewrite.line(step, &mut self.names, &came);
@@ -225,6 +248,10 @@ impl Stage<'_> {
                 self.connection(number).inbox.pause();
                 Ok(())
             }
+            Event::KillAgent => match &self.agent {
+                Some(agent) => agent.kill(),
+                None => Err("no agent is wrapped".to_owned()),
+            },
             Event::Go => {
                 self.connection(number).inbox.go_on();
                 Ok(())
@@ -246,6 +273,11 @@ impl Stage<'_> {
             .send(format!("{line}\n").as_bytes())?;
         let free = (0..100).find(|n| self.names.get(&format!("session:{n}")).is_none());
         let session = format!("<session:{}>", free.unwrap_or_default());
+        if self.agent.is_some() {
+            // It may have more to say of a session, and has nothing to announce.
+            let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);
+            return self.comes(number, &format!(r#"{{"id":"new","result":{result}}}"#));
+        }
         self.comes(
             number,
             &format!(r#"{{"id":"new","result":{{"sessionId":"{session}"}}}}"#),
@@ -271,7 +303,10 @@ impl Stage<'_> {
             let ended = connection.end();
             ended.map_err(|wrong| format!("at the end of connection {number}: {wrong}"))?;
         }
-        Ok(())
+        match &self.agent {
+            Some(agent) => agent.gone(),
+            None => Ok(()),
+        }
     }
 
     fn fail(&mut self, path: &Path, line: usize, wrong: &str) -> ! {

@@ -1,6 +1,6 @@
 //! Reads the lines of a transcript, verb by verb.
 
-use super::fixture::{Action, Check, Damage, Event, Order, Pattern};
+use super::fixture::{Action, Check, Damage, Event, Order, Pattern, Saw};
 use super::json::Json;
 
 /// Reads one line.
@@ -9,7 +9,8 @@ pub(super) fn action(line: &str) -> Result<Action, String> {
     Ok(match word {
         "->" => {
             let rest = rest.trim_start();
-            Json::parse(rest).map_err(|error| format!("not JSON: {error}"))?;
+            let filled = with_numbers(rest);
+            Json::parse(&filled).map_err(|error| format!("not JSON: {error}"))?;
             let bytes = [with_version(rest).as_bytes(), b"\n"].concat();
             Action::Send { bytes, times: 1 }
         }
@@ -46,6 +47,19 @@ fn expect(order: Order, json: &str) -> Result<Action, String> {
     Ok(Action::Expect { order, pattern })
 }
 
+/// A message with a number in the place of each name that stands for one: `"id":<ask:0>`.
+fn with_numbers(json: &str) -> String {
+    let mut parts = json.split(":<");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('>') {
+            Some((name, rest)) if name.contains(':') => filled.extend([":0", rest]),
+            _ => filled.extend([":<", part]),
+        }
+    }
+    filled
+}
+
 /// A message with the member that each one has to have.
 fn with_version(json: &str) -> String {
     let comma = if json == "{}" { "" } else { "," };
@@ -63,18 +77,20 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "hang-up" => Event::HangUp,
         "pause" => Event::Pause,
         "go" => Event::Go,
+        "kill-agent" => Event::KillAgent,
         "unindex" => return Ok(Action::Unindex),
-        "args" => {
-            return Ok(Action::Args(
-                rest.split_whitespace().map(str::to_owned).collect(),
-            ));
-        }
+        "args" => return Ok(Action::Args(words(rest))),
+        "agent" => return Ok(Action::Agent(words(rest))),
         _ => return damage(verb, rest),
     };
     match rest {
         "" => Ok(Action::Happens(event)),
         _ => Err(format!("`!{verb}` takes nothing")),
     }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 fn damage(verb: &str, rest: &str) -> Result<Action, String> {
@@ -126,6 +142,17 @@ fn check(rest: &str) -> Result<Check, String> {
         }
         "private" => Check::Private,
         "nowhere" => Check::Nowhere(rest.to_owned()),
+        "agent" => Check::Agent(match rest.split_once(' ').unwrap_or((rest, "")) {
+            ("saw", "") => Saw::Lines(Vec::new()),
+            ("never", method) if !method.is_empty() => Saw::Calls(method.to_owned(), 0),
+            ("calls", rest) => {
+                let (count, method) = rest.split_once(' ').ok_or("a number and a method")?;
+                Saw::Calls(method.to_owned(), number(count)?)
+            }
+            ("starts", count) => Saw::Starts(number(count)?),
+            ("gone", "") => Saw::Gone,
+            _ => return Err(format!("`== agent {rest}` is no check")),
+        }),
         _ => return Err(format!("`== {what}` is no check")),
     })
 }
@@ -184,6 +211,7 @@ mod tests {
             action(r#"-> {"id":1.0}"#),
             send(b"{\"jsonrpc\":\"2.0\",\"id\":1.0}\n", 1)
         );
+        assert!(action(r#"-> {"id":<ask:0>,"n":":<"}"#).is_ok());
         assert_eq!(action("->*3 {}"), send(b"{\"jsonrpc\":\"2.0\"}\n", 3));
         assert_eq!(action(r"->raw a\xff\n"), send(b"a\xff\\n\n", 1));
         assert_eq!(action("->part {"), send(b"{", 1));
@@ -201,6 +229,10 @@ mod tests {
             "!dance",
             "!crash now",
             "== so",
+            "== agent",
+            "== agent saw it",
+            "== agent never",
+            "== agent starts often",
             "hello",
             "->*x {}",
             r"->raw \x1",

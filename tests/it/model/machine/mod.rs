@@ -1,6 +1,8 @@
 //! The pure machine, driven by a tiny actor over a log in memory: whatever happens in whatever
 //! order, everybody is answered once, and nothing is said that is not in the log.
 
+mod effects;
+mod events;
 mod world;
 
 use proptest::prelude::*;

@@ -1,0 +1,21 @@
+//! `rejoin guard`: ends a wrapped agent whose `rejoin wrap` was killed. Started by that, not by
+//! people.
+
+use crate::engine::wrapped::guard;
+use crate::wire::stdio;
+
+use super::exit::Failure;
+
+/// What to guard.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The agent's process group.
+    #[arg(value_parser = clap::value_parser!(u32).range(2..))]
+    group: u32,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    guard(input, args.group);
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Signals to the agent's process group: the agent with all that it has started.
+
+/// What a process group is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Signal {
+    /// To end.
+    Ask,
+    /// Nothing: it is ended.
+    Kill,
+}
+
+/// Sends a signal to the process group of this process.
+#[cfg(unix)]
+pub(super) fn signal(group: u32, signal: Signal) {
+    use rustix::process::{Signal as Number, kill_process_group};
+    let number = match signal {
+        Signal::Ask => Number::TERM,
+        Signal::Kill => Number::KILL,
+    };
+    if let Some(group) = id(group) {
+        // A group that is gone needs no signal.
+        kill_process_group(group, number).ok();
+    }
+}
+
+/// Whether there is such a process group.
+#[cfg(unix)]
+pub(super) fn is_there(group: u32) -> bool {
+    id(group).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+}
+
+#[cfg(unix)]
+fn id(group: u32) -> Option<rustix::process::Pid> {
+    i32::try_from(group)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+}
+
+/// Ends the process with all that it has started.
+#[cfg(not(unix))]
+pub(super) fn signal(id: u32, _: Signal) {
+    use std::process::{Command, Stdio};
+    let ended = Command::new("taskkill")
+        .args(["/F", "/T", "/PID", &id.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if let Err(error) = ended {
+        tracing::warn!(%error, "cannot end the agent");
+    }
+}
+
+/// Whether there is such a process. Not known here, so it counts as gone.
+#[cfg(not(unix))]
+pub(super) fn is_there(_: u32) -> bool {
+    false
+}

@@ -1,0 +1,130 @@
+//! Content blocks as text: kept as they came, with the text of adjacent chunks joined.
+
+use std::ops::Range;
+
+use crate::record::json;
+
+/// The content of a message.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    blocks: Vec<String>,
+    /// If the last block is nothing but text: where its text ends, and the message it is of.
+    open: Option<(usize, String)>,
+}
+
+impl Blocks {
+    /// Adds a block of the message with this id, as JSON text of one object; `budget` is how many
+    /// bytes more there may be, and is lowered. False if it is too long.
+    pub(super) fn add(&mut self, block: &str, message: &str, budget: &mut usize) -> bool {
+        let text = plain_text(block);
+        if let (Some(text), Some((end, of)), Some(last)) =
+            (&text, &mut self.open, self.blocks.last_mut())
+            && of == message
+            && !parts_a_pair(&last[..*end], &block[text.clone()])
+        {
+            let more = &block[text.clone()];
+            if more.len() > *budget {
+                return false;
+            }
+            *budget -= more.len();
+            last.insert_str(*end, more);
+            *end += more.len();
+            return true;
+        }
+        if block.len() > *budget {
+            return false;
+        }
+        *budget -= block.len();
+        self.open = text.map(|text| (text.end, message.to_owned()));
+        self.blocks.push(block.to_owned());
+        true
+    }
+
+    /// What is added from now on stands by itself.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The JSON array.
+    pub(super) fn array(&self) -> String {
+        format!("[{}]", self.blocks.join(","))
+    }
+}
+
+/// The text of a block that has nothing but its text, between the quotes.
+fn plain_text(block: &str) -> Option<Range<usize>> {
+    let bytes = block.as_bytes();
+    let mut parts = json::members(bytes, 0)?;
+    let (one, other) = (parts.member()?, parts.member()?);
+    let (kind, text) = if &bytes[one.key.clone()] == b"type" {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let plain = parts.member().is_none()
+        && parts.end().is_some()
+        && &bytes[kind.key] == b"type"
+        && &bytes[kind.value] == b"\"text\""
+        && &bytes[text.key] == b"text";
+    plain.then(|| json::string_body(bytes, &text.value))?
+}
+
+/// Whether one half of a character beyond the first 65,536 ends a text and the other half begins
+/// the next: apart they are two broken characters, together one that nobody sent.
+fn parts_a_pair(before: &str, after: &str) -> bool {
+    let unit = |text: &[u8], third: &[u8]| {
+        let [b'\\', b'u', b'd' | b'D', digit, ..] = text else {
+            return false;
+        };
+        third.contains(&digit.to_ascii_lowercase())
+    };
+    let before = before.as_bytes();
+    let last = before.len().saturating_sub(6);
+    unit(&before[last..], b"89ab") && unit(after.as_bytes(), b"cdef")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_one_message_is_joined_and_nothing_else() {
+        let mut blocks = Blocks::default();
+        for (block, message) in [
+            (r#"{"type":"text","text":"a\u00e9"}"#, "1"),
+            (r#"{ "text" : "b" , "type":"text"}"#, "1"),
+            (r#"{"type":"text","text":"c"}"#, "2"),
+            (r#"{"type":"text","text":"d","_meta":{"n":1.50}}"#, "2"),
+            (r#"{"type":"text","text":"e"}"#, "2"),
+            (r#"{"type":"text","text":"\ud83d"}"#, "2"),
+            (r#"{"type":"text","text":"\ude00"}"#, "2"),
+            (r#"{"type":"image","data":"","mimeType":"x"}"#, "2"),
+        ] {
+            assert!(blocks.add(block, message, &mut 1000));
+        }
+        let expected = [
+            r#"{"type":"text","text":"a\u00e9b"}"#,
+            r#"{"type":"text","text":"c"}"#,
+            r#"{"type":"text","text":"d","_meta":{"n":1.50}}"#,
+            r#"{"type":"text","text":"e\ud83d"}"#,
+            r#"{"type":"text","text":"\ude00"}"#,
+            r#"{"type":"image","data":"","mimeType":"x"}"#,
+        ];
+        assert_eq!(blocks.array(), format!("[{}]", expected.join(",")));
+    }
+
+    #[test]
+    fn what_is_beyond_the_budget_is_left_out() {
+        let block = r#"{"type":"text","text":"abc"}"#;
+        let mut blocks = Blocks::default();
+        let mut budget = block.len() + 2;
+        assert!(blocks.add(block, "", &mut budget));
+        assert_eq!(budget, 2);
+        assert!(!blocks.add(block, "", &mut budget));
+        assert_eq!(blocks.array(), format!("[{block}]"));
+    }
+}

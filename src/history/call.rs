@@ -1,0 +1,121 @@
+//! Tool calls as text: all updates of a call applied to it, each field as it came.
+
+use crate::record::json;
+
+/// The tool calls of a turn, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Call>);
+
+#[derive(Debug)]
+struct Call {
+    /// The JSON text of its id.
+    id: String,
+    /// Names, still escaped, and values.
+    fields: Vec<(String, String)>,
+}
+
+impl Calls {
+    /// Applies a `tool_call` or `tool_call_update` as the protocol has it: a field that is given
+    /// replaces the one before. `null` leaves a field alone, except for raw input and output, of
+    /// which it is a value. `budget` is how many bytes more there may be, and is lowered. False if
+    /// something of it was too long.
+    pub(super) fn apply(&mut self, update: &str, budget: &mut usize) -> bool {
+        let bytes = update.as_bytes();
+        let id = json::member(bytes, 0, "toolCallId");
+        let (Some(id), Some(mut members)) = (id, json::members(bytes, 0)) else {
+            return true;
+        };
+        let id = &update[id];
+        let at = self.0.iter().position(|call| call.id == id);
+        let at = at.unwrap_or_else(|| {
+            let fields = Vec::new();
+            self.0.push(Call {
+                id: id.to_owned(),
+                fields,
+            });
+            self.0.len() - 1
+        });
+        let Some(call) = self.0.get_mut(at) else {
+            return true;
+        };
+        let mut whole = true;
+        while let Some(member) = members.member() {
+            let (name, value) = (&update[member.key], &update[member.value]);
+            let raw = matches!(name, "rawInput" | "rawOutput");
+            if name != "sessionUpdate" && (raw || value != "null") {
+                whole &= call.set(name, value, budget);
+            }
+        }
+        whole
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The JSON array.
+    pub(super) fn array(&self) -> String {
+        let calls = self.0.iter().map(|call| {
+            let fields = call.fields.iter();
+            let fields: Vec<_> = fields
+                .map(|(name, value)| format!("\"{name}\":{value}"))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        });
+        format!("[{}]", calls.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl Call {
+    fn set(&mut self, name: &str, value: &str, budget: &mut usize) -> bool {
+        let known = self.fields.iter_mut().find(|(known, _)| known == name);
+        let before = known.as_ref().map_or(0, |(_, value)| value.len());
+        let Some(left) = (*budget + before).checked_sub(value.len()) else {
+            return false;
+        };
+        *budget = left;
+        match known {
+            Some((_, known)) => value.clone_into(known),
+            None => self.fields.push((name.to_owned(), value.to_owned())),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_are_applied_to_their_call() {
+        let mut calls = Calls::default();
+        let mut budget = 1000;
+        for update in [
+            r#"{"sessionUpdate":"tool_call","toolCallId":"a","title":"A","rawInput":{"n":1.50,"n":-0},"content":[1]}"#,
+            r#"{"sessionUpdate":"tool_call_update","toolCallId":"b","status":"failed"}"#,
+            r#"{"sessionUpdate":"tool_call_update","status":"completed","toolCallId":"a","content":[2,3],"title":null,"rawInput":null}"#,
+            r#"{"sessionUpdate":"tool_call_update"}"#,
+        ] {
+            assert!(calls.apply(update, &mut budget));
+        }
+        assert_eq!(
+            calls.array(),
+            r#"[{"toolCallId":"a","title":"A","rawInput":null,"content":[2,3],"status":"completed"},{"toolCallId":"b","status":"failed"}]"#
+        );
+    }
+
+    #[test]
+    fn a_field_beyond_the_budget_stays_as_it_was() {
+        let mut calls = Calls::default();
+        let mut budget = 20;
+        assert!(calls.apply(r#"{"toolCallId":"a","x":"12345678"}"#, &mut budget));
+        assert_eq!(budget, 7);
+        assert!(!calls.apply(
+            r#"{"toolCallId":"a","x":"12345678901234567890"}"#,
+            &mut budget
+        ));
+        assert!(calls.apply(r#"{"toolCallId":"a","x":1}"#, &mut budget));
+        assert_eq!(budget, 16);
+        assert_eq!(calls.array(), r#"[{"toolCallId":"a","x":1}]"#);
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading the words of logs into the full-text index, a little at a time.
+//!
+//! It is done when somebody searches and, in the background, before; never while a session
+//! records something. As with all of the catalog, the database is locked for short writes only.
+
+use std::collections::BTreeSet;
+
+use crate::sys::SessionId;
+
+use super::refresh::{Refresh, RefreshError, read_all};
+use super::rows::{self, Row};
+use super::texts::{self, Read, State};
+
+/// How many logs are read between two looks at which there are.
+const LOGS: usize = 64;
+
+/// How much of one log is read at once, in bytes.
+const OF_A_LOG: usize = 256 * 1024;
+
+/// How much text is written at once, in bytes: some milliseconds, for which others wait.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
+
+/// What reading a log for its words came to.
+enum Outcome {
+    /// It was read, perhaps not to its end.
+    Read(Read),
+    /// Nothing was added since it was read.
+    Same,
+    /// It cannot be read.
+    Unreadable,
+}
+
+impl Refresh<'_> {
+    /// Reads words that were not read yet, the newest sessions first, until it has read about
+    /// `budget` bytes of logs. Returns whether that was all.
+    pub(super) fn words(self, budget: usize) -> Result<bool, RefreshError> {
+        let mut left = budget;
+        // A log that is being written to is behind again at once: once is enough.
+        let mut done: BTreeSet<SessionId> = BTreeSet::new();
+        loop {
+            let limit = done.len() + LOGS;
+            let mut found = self.database.read(|tx| texts::unread(tx, limit))?;
+            found.retain(|(row, _)| !done.contains(&row.id));
+            if found.is_empty() {
+                return Ok(true);
+            }
+            if left == 0 {
+                return Ok(false);
+            }
+            self.stale(found.iter().map(|(row, _)| row), false)?;
+            // Of many logs, no more than the budget allows even if each is long.
+            found.truncate((left / OF_A_LOG).clamp(1, LOGS));
+            let outcomes = read_all(&found, |(row, state)| self.read_words(row, state));
+            let mut batch: Vec<(&Row, &State, Outcome)> = Vec::new();
+            let mut size = 0;
+            for ((row, state), outcome) in found.iter().zip(outcomes) {
+                let (bytes, ended) = cost(state, &outcome);
+                left = left.saturating_sub(bytes.max(1024));
+                size += bytes;
+                if ended {
+                    done.insert(row.id.clone());
+                }
+                batch.push((row, state, outcome));
+                if size >= WRITTEN_AT_ONCE {
+                    self.write_words(&std::mem::take(&mut batch))?;
+                    size = 0;
+                }
+            }
+            self.write_words(&batch)?;
+        }
+    }
+
+    fn read_words(self, row: &Row, state: &State) -> Outcome {
+        let Ok(Some(len)) = self.logs.len(&row.id) else {
+            return Outcome::Unreadable;
+        };
+        if rows::int(len) == state.len {
+            return Outcome::Same;
+        }
+        let known = u64::try_from(state.from).unwrap_or(0);
+        // A log that shrank is another one.
+        let anew = len < known;
+        let from = if anew { 0 } else { known };
+        match self.logs.texts(&row.id, from, OF_A_LOG) {
+            Ok(texts) => Outcome::Read(Read {
+                len: if texts.open.is_some() {
+                    rows::int(len)
+                } else {
+                    -1
+                },
+                anew,
+                texts,
+            }),
+            Err(reason) => {
+                tracing::debug!(session = %row.id, reason, "cannot read the words of a log");
+                Outcome::Unreadable
+            }
+        }
+    }
+
+    fn write_words(self, batch: &[(&Row, &State, Outcome)]) -> Result<(), RefreshError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.database.write(|tx| {
+            for (row, state, outcome) in batch {
+                match outcome {
+                    Outcome::Read(read) => texts::add(tx, &row.id, state, read)?,
+                    Outcome::Same => {}
+                    Outcome::Unreadable => texts::pass_over(tx, &row.id)?,
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+/// How many bytes of a log were read, and whether to its end.
+fn cost(state: &State, outcome: &Outcome) -> (usize, bool) {
+    let Outcome::Read(read) = outcome else {
+        return (0, true);
+    };
+    let from = if read.anew { 0 } else { state.from };
+    let to = read.len.max(rows::int(read.texts.from));
+    let bytes = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+    (bytes, read.texts.open.is_some())
+}

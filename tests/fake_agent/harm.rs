@@ -1,0 +1,86 @@
+//! What an agent should not do: junk on stdout, ends at the wrong time, deafness to signals.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::link::Link;
+use crate::record::Record;
+
+/// Sends a line that is no message.
+pub(crate) fn junk(link: &Link, what: &str) {
+    let (what, size) = what.split_once(' ').unwrap_or((what, ""));
+    match what {
+        "utf8" => link.bytes(b"\xff\xfe{\"jsonrpc\"\n"),
+        "nul" => link.bytes(b"\0\0\0\n"),
+        "blank" => link.bytes(b"\n \n\r\n"),
+        "json" => link.line(r#"{"jsonrpc":"2.0","method":"#),
+        "array" => link.line("[]"),
+        "number" => link.line("17"),
+        "answer" => link.line(r#"{"jsonrpc":"2.0","id":"nobody asked","result":{}}"#),
+        "nobody" => link.line(
+            r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"nobody","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hello?"}}}}"#,
+        ),
+        "long" => {
+            let size = size.parse().unwrap_or(1 << 20);
+            link.line(&"x".repeat(size));
+        }
+        _ => link.line("this is no JSON"),
+    }
+}
+
+/// Writes so many bytes to stderr, in lines.
+pub(crate) fn stderr_flood(bytes: usize) {
+    let line = [&[b'e'; 99][..], b"\n"].concat();
+    let mut out = std::io::stderr().lock();
+    for _ in 0..bytes.div_ceil(line.len()) {
+        out.write_all(&line).ok();
+    }
+}
+
+/// Starts a process that has our pipes and would stay long.
+pub(crate) fn grandchild(record: &Record) {
+    let child = Command::new("sleep")
+        .arg("300")
+        .stdin(Stdio::null())
+        .spawn();
+    if let Ok(child) = child {
+        record.note("grandchild", &child.id().to_string());
+    }
+}
+
+/// Becomes a program that reads what it is sent and has no stdout.
+#[cfg(unix)]
+pub(crate) fn close_stdout() {
+    use std::os::unix::process::CommandExt as _;
+    let error = Command::new("cat").stdout(Stdio::null()).exec();
+    eprintln!("cannot become another program: {error}");
+}
+
+/// From now on, a request of the system to end does nothing.
+#[cfg(unix)]
+pub(crate) fn ignore_term() {
+    let (tell, ready) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("runtimes can be made");
+        runtime.block_on(async {
+            let kind = tokio::signal::unix::SignalKind::terminate();
+            let mut signals = tokio::signal::unix::signal(kind).expect("signals can be caught");
+            tell.send(()).ok();
+            while signals.recv().await.is_some() {}
+        });
+    });
+    ready.recv().ok();
+}
+
+/// There is no such thing here.
+#[cfg(not(unix))]
+pub(crate) fn close_stdout() {
+    eprintln!("cannot close stdout on this system");
+}
+
+/// There is no such thing here.
+#[cfg(not(unix))]
+pub(crate) fn ignore_term() {}

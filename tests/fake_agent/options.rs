@@ -1,0 +1,131 @@
+//! What the agent declares, remembers and does wrong.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// An agent for tests that does what its prompts tell it to.
+#[derive(Clone, Debug, Parser)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own, and tests combine them freely"
+)]
+pub(crate) struct Options {
+    /// Declares `session/load`.
+    #[arg(long)]
+    pub(crate) load: bool,
+    /// Declares `session/resume`.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Declares `session/list`.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Declares `session/close`.
+    #[arg(long)]
+    pub(crate) close: bool,
+    /// Declares `session/delete`.
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Declares `session/fork`.
+    #[arg(long)]
+    pub(crate) fork: bool,
+    /// Answers `session/load` with -32601, whatever is declared.
+    #[arg(long)]
+    pub(crate) load_lies: bool,
+    /// Answers `session/resume` with -32601, whatever is declared.
+    #[arg(long)]
+    pub(crate) resume_lies: bool,
+    /// Loads any session as one without a history.
+    #[arg(long)]
+    pub(crate) load_empty: bool,
+    /// Answers `session/load` before the replay.
+    #[arg(long)]
+    pub(crate) load_after: bool,
+    /// Declares that it takes images.
+    #[arg(long)]
+    pub(crate) image: bool,
+    /// Declares that it takes audio.
+    #[arg(long)]
+    pub(crate) audio: bool,
+    /// Declares that it takes embedded resources.
+    #[arg(long)]
+    pub(crate) embedded: bool,
+    /// Declares MCP over HTTP.
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Declares this way to sign in.
+    #[arg(long, value_name = "ID")]
+    pub(crate) auth: Vec<String>,
+    /// Answers -32000 until somebody has signed in.
+    #[arg(long)]
+    pub(crate) needs_auth: bool,
+    /// Has the modes `ask` and `code`.
+    #[arg(long)]
+    pub(crate) modes: bool,
+    /// Has the configuration options `model` and `effort`.
+    #[arg(long)]
+    pub(crate) config: bool,
+    /// Remembers the mode and the configuration of a session over a restart.
+    #[arg(long)]
+    pub(crate) keep_settings: bool,
+    /// Announces its commands behind the answer that opens a session.
+    #[arg(long)]
+    pub(crate) announce: bool,
+    /// Gives its messages ids.
+    #[arg(long)]
+    pub(crate) message_ids: bool,
+    /// Shows the user's prompt as live updates, too.
+    #[arg(long)]
+    pub(crate) echo_user: bool,
+    /// Gives its requests ids that are strings.
+    #[arg(long)]
+    pub(crate) string_ids: bool,
+    /// How it calls itself.
+    #[arg(long, default_value = "fake-agent")]
+    pub(crate) tag: String,
+    /// The result of `initialize`, in place of all that is declared.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) initialize_result: Option<String>,
+    /// Members that are added to the answer to `session/new`.
+    #[arg(long, value_name = "MEMBERS")]
+    pub(crate) new_members: Option<String>,
+    /// The error code for a session it does not know.
+    #[arg(long, default_value_t = -32002, allow_negative_numbers = true)]
+    pub(crate) unknown_code: i64,
+    /// How many sessions there are from the beginning.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) foreign: usize,
+    /// How many sessions it lists at once.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) page: usize,
+    /// Keeps its sessions in this file.
+    #[arg(long)]
+    pub(crate) state: Option<PathBuf>,
+    /// Keeps nothing, whatever `--state` says.
+    #[arg(long)]
+    pub(crate) forgetful: bool,
+    /// Writes all that it receives to this file.
+    #[arg(long)]
+    pub(crate) record: Option<PathBuf>,
+    /// Ends with an error before it answers anything.
+    #[arg(long)]
+    pub(crate) fail_start: bool,
+    /// Never answers `initialize`.
+    #[arg(long)]
+    pub(crate) mute: bool,
+    /// Waits so many milliseconds before it begins.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) slow_start: u64,
+    /// Stays when its input ends.
+    #[arg(long)]
+    pub(crate) ignore_eof: bool,
+    /// Stays when it is asked to end.
+    #[arg(long)]
+    pub(crate) ignore_term: bool,
+    /// Writes so many bytes to stderr before it begins.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) stderr_flood: usize,
+    /// Starts a process that holds the pipes open and would stay long.
+    #[arg(long)]
+    pub(crate) spawn_grandchild: bool,
+}

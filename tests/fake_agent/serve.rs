@@ -1,0 +1,399 @@
+//! Answers the client's requests; turns run on threads of their own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::describe;
+use crate::harm;
+use crate::link::{Link, Refusal};
+use crate::memory::{Memory, Session};
+use crate::message::{Message, Params, quoted};
+use crate::options::Options;
+use crate::record::Record;
+use crate::turn::Turn;
+
+/// The whole agent.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) options: Options,
+    pub(crate) record: Record,
+    pub(crate) link: Link,
+    memory: Mutex<Memory>,
+    live: Mutex<Live>,
+}
+
+/// What is not kept over a restart.
+#[derive(Debug, Default)]
+struct Live {
+    signed_in: bool,
+    /// The sessions that were opened in this life, and how their turns are cancelled.
+    open: HashMap<String, Arc<Cancel>>,
+    /// The prompts under way, by the JSON text of their requests' ids.
+    prompts: HashMap<String, Arc<Cancel>>,
+    /// Requests that are answered only if they are cancelled.
+    held: Vec<String>,
+}
+
+/// Whether a turn is to end.
+#[derive(Debug, Default)]
+pub(crate) struct Cancel {
+    asked: Mutex<Option<By>>,
+    changed: Condvar,
+}
+
+/// How a turn was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Session,
+    Request,
+}
+
+impl Cancel {
+    /// How it was asked for, if it was.
+    pub(crate) fn asked(&self) -> Option<By> {
+        *self.asked.lock().expect("nobody panics with it")
+    }
+
+    /// Waits for somebody to ask.
+    pub(crate) fn wait(&self) {
+        let asked = self.asked.lock().expect("nobody panics with it");
+        let asked = self.changed.wait_while(asked, |asked| asked.is_none());
+        drop(asked.expect("nobody panics with it"));
+    }
+
+    fn set(&self, by: Option<By>) {
+        *self.asked.lock().expect("nobody panics with it") = by;
+        self.changed.notify_all();
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(options: Options) -> Arc<Self> {
+        let file = options.state.as_deref().filter(|_| !options.forgetful);
+        Arc::new(Self {
+            record: Record::new(options.record.as_deref()),
+            link: Link::new(options.string_ids),
+            memory: Mutex::new(Memory::open(file, options.foreign)),
+            live: Mutex::default(),
+            options,
+        })
+    }
+
+    /// What happens before anything is read.
+    pub(crate) fn start(&self) {
+        self.record.note("started", &std::process::id().to_string());
+        let options = &self.options;
+        if options.ignore_term {
+            harm::ignore_term();
+        }
+        if options.spawn_grandchild {
+            harm::grandchild(&self.record);
+        }
+        harm::stderr_flood(options.stderr_flood);
+        std::thread::sleep(Duration::from_millis(options.slow_start));
+        let mut memory = self.memory();
+        if options.fail_start || memory.fail_starts > 0 {
+            memory.fail_starts = memory.fail_starts.saturating_sub(1);
+            memory.save();
+            eprintln!("fake-agent: the flux capacitor is missing");
+            std::process::exit(3);
+        }
+    }
+
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("nobody panics with it")
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().expect("nobody panics with it")
+    }
+
+    /// Takes one line of input.
+    pub(crate) fn line(self: &Arc<Self>, line: &[u8]) {
+        self.record.line(line);
+        let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else {
+            return self
+                .link
+                .refuse("null", &Refusal::new(-32700, "Parse error"));
+        };
+        let params = message.params.map_or("{}", |params| params.get());
+        match (&message.id, &message.method) {
+            (Some(id), Some(method)) => self.request(id.get(), method, params),
+            (None, Some(method)) => self.notification(method, params),
+            (Some(id), None) => {
+                let answer = match (message.result, message.error) {
+                    (Some(result), _) => result.get().to_owned(),
+                    (_, error) => {
+                        format!(
+                            r#"{{"error":{}}}"#,
+                            error.map_or("null", |error| error.get())
+                        )
+                    }
+                };
+                self.link.answered(id.get(), answer);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn notification(&self, method: &str, text: &str) {
+        let params = Params::read(text);
+        match method {
+            "session/cancel" => {
+                if let Some(cancel) = self.live().open.get(&params.session_id) {
+                    cancel.set(Some(By::Session));
+                }
+            }
+            "$/cancel_request" => {
+                let id = params.request_id.map(|id| id.get().to_owned());
+                let id = id.unwrap_or_default();
+                let mut live = self.live();
+                if let Some(cancel) = live.prompts.get(&id) {
+                    cancel.set(Some(By::Request));
+                }
+                if let Some(at) = live.held.iter().position(|held| *held == id) {
+                    live.held.remove(at);
+                    self.link
+                        .refuse(&id, &Refusal::new(-32800, "Request cancelled"));
+                }
+            }
+            "_ping" => self.link.notify("_pong", text),
+            _ => {}
+        }
+    }
+
+    fn request(self: &Arc<Self>, id: &str, method: &str, text: &str) {
+        let params = Params::read(text);
+        if self.options.mute {
+            return;
+        }
+        let needs_session = [
+            "session/new",
+            "session/load",
+            "session/resume",
+            "session/prompt",
+        ];
+        if self.options.needs_auth && !self.live().signed_in && needs_session.contains(&method) {
+            let refusal = Refusal::new(-32000, "Authentication required");
+            return self.link.refuse(id, &refusal);
+        }
+        let done = match method {
+            "session/load" => return self.load(id, &params),
+            "session/prompt" => return self.prompt(id, &params),
+            "_hold" => return self.live().held.push(id.to_owned()),
+            "session/new" => {
+                let session = self.memory().add(Session::new(&params.cwd));
+                self.open(&session);
+                let mut members = self.opened(&session);
+                members.insert(0, format!(r#""sessionId":"{session}""#));
+                members.extend(self.options.new_members.clone());
+                self.link.answer(id, &format!("{{{}}}", members.join(",")));
+                return self.announce(&session);
+            }
+            "session/resume" => match self.restore(&params, self.options.resume_lies, method) {
+                Ok(()) => {
+                    let members = self.opened(&params.session_id).join(",");
+                    self.link.answer(id, &format!("{{{members}}}"));
+                    return self.announce(&params.session_id);
+                }
+                Err(refusal) => Err(refusal),
+            },
+            _ => self.small(method, text, &params),
+        };
+        match done {
+            Ok(result) => self.link.answer(id, &result),
+            Err(refusal) => self.link.refuse(id, &refusal),
+        }
+    }
+
+    /// Requests that are answered at once and are no more than that.
+    fn small(&self, method: &str, text: &str, params: &Params) -> Result<String, Refusal> {
+        let id = &params.session_id;
+        match method {
+            "initialize" => return Ok(describe::initialize(&self.options)),
+            "authenticate" | "logout" => self.live().signed_in = method == "authenticate",
+            "session/list" => return Ok(self.list(params)),
+            "session/close" => {
+                if let Some(cancel) = self.live().open.remove(id) {
+                    cancel.set(Some(By::Session));
+                }
+            }
+            "session/delete" => {
+                self.live().open.remove(id);
+                let mut memory = self.memory();
+                memory.sessions.remove(id);
+                memory.save();
+            }
+            "session/fork" => {
+                let session = self.memory().sessions.get(id).cloned();
+                let session = session.ok_or_else(|| self.unknown(id))?;
+                let fork = self.memory().add(session);
+                self.open(&fork);
+                return Ok(format!(r#"{{"sessionId":"{fork}"}}"#));
+            }
+            "session/set_mode" => {
+                if !["ask", "code"].contains(&&*params.mode_id) {
+                    return Err(Refusal::new(-32602, "there is no such mode"));
+                }
+                self.set(id, |session| session.mode = Some(params.mode_id.clone()))?;
+            }
+            "session/set_config_option" => {
+                let value = params.value.as_str().unwrap_or_default().to_owned();
+                let name = params.config_id.clone();
+                let session = self.set(id, |session| drop(session.config.insert(name, value)))?;
+                let options = describe::config(&session);
+                return Ok(format!(r#"{{"configOptions":{options}}}"#));
+            }
+            "_echo" => return Ok(text.to_owned()),
+            "_fail" => {
+                return Err(Refusal {
+                    data: Some(text.to_owned()),
+                    ..Refusal::new(-32042, "it was told to fail")
+                });
+            }
+            "_exit" => std::process::exit(5),
+            _ => return Err(Refusal::new(-32601, "Method not found")),
+        }
+        Ok("{}".to_owned())
+    }
+
+    fn load(&self, id: &str, params: &Params) {
+        let session = &params.session_id;
+        if let Err(refusal) = self.restore(params, self.options.load_lies, "session/load") {
+            return self.link.refuse(id, &refusal);
+        }
+        let answer = format!("{{{}}}", self.opened(session).join(","));
+        if self.options.load_after {
+            self.link.answer(id, &answer);
+        }
+        let updates = match self.memory().sessions.get(session) {
+            Some(kept) if !self.options.load_empty => kept.updates.clone(),
+            _ => Vec::new(),
+        };
+        for update in updates {
+            self.link.update(session, &update);
+        }
+        if !self.options.load_after {
+            self.link.answer(id, &answer);
+        }
+        self.announce(session);
+    }
+
+    /// Opens a session that was there before.
+    fn restore(&self, params: &Params, lies: bool, method: &str) -> Result<(), Refusal> {
+        let declared = match method {
+            "session/load" => self.options.load,
+            _ => self.options.resume,
+        };
+        if lies || !declared {
+            return Err(Refusal::new(-32601, "Method not found"));
+        }
+        let id = &params.session_id;
+        let known = self.memory().sessions.contains_key(id);
+        if !known {
+            if !(self.options.load_empty && method == "session/load") {
+                return Err(self.unknown(id));
+            }
+            let session = Session::new(&params.cwd);
+            self.memory().sessions.insert(id.clone(), session);
+        }
+        if !self.options.keep_settings && !self.live().open.contains_key(id) {
+            self.set(id, |session| {
+                session.mode = None;
+                session.config.clear();
+            })?;
+        }
+        self.open(id);
+        Ok(())
+    }
+
+    fn list(&self, params: &Params) -> String {
+        let memory = self.memory();
+        let sessions = memory.sessions.iter();
+        let sessions = sessions.filter(|(_, s)| params.cwd.is_empty() || s.cwd == params.cwd);
+        let from = params.cursor.as_deref().and_then(|at| at.parse().ok());
+        let from: usize = from.unwrap_or_default();
+        let to = from + self.options.page;
+        let more = memory.sessions.len() > to;
+        let page: Vec<_> = sessions
+            .skip(from)
+            .take(self.options.page)
+            .map(|(id, session)| {
+                let title = session.title.as_deref().map(quoted);
+                let title = title.map(|title| format!(r#","title":{title}"#));
+                format!(
+                    r#"{{"sessionId":"{id}","cwd":{},"updatedAt":"{}"{}}}"#,
+                    quoted(&session.cwd),
+                    session.updated_at,
+                    title.unwrap_or_default()
+                )
+            })
+            .collect();
+        let next = if more {
+            format!(r#","nextCursor":"{to}""#)
+        } else {
+            String::new()
+        };
+        format!(r#"{{"sessions":[{}]{next}}}"#, page.join(","))
+    }
+
+    fn prompt(self: &Arc<Self>, id: &str, params: &Params) {
+        let session = params.session_id.clone();
+        let mut live = self.live();
+        let Some(cancel) = live.open.get(&session).cloned() else {
+            drop(live);
+            return self.link.refuse(id, &self.unknown(&session));
+        };
+        cancel.set(None);
+        live.prompts.insert(id.to_owned(), cancel.clone());
+        drop(live);
+        let prompt = params.prompt.as_ref().map_or("[]", |prompt| prompt.get());
+        let (agent, id, prompt) = (self.clone(), id.to_owned(), prompt.to_owned());
+        std::thread::spawn(move || {
+            Turn::new(&agent, &session, &cancel).run(&id, &prompt);
+            agent.live().prompts.remove(&id);
+        });
+    }
+
+    fn open(&self, session: &str) {
+        let mut live = self.live();
+        live.open.entry(session.to_owned()).or_default();
+    }
+
+    /// Modes and configuration of a session, as members.
+    fn opened(&self, session: &str) -> Vec<String> {
+        match self.memory().sessions.get(session) {
+            Some(session) => describe::settings(&self.options, session),
+            None => Vec::new(),
+        }
+    }
+
+    fn announce(&self, session: &str) {
+        if self.options.announce {
+            self.link.update(session, &describe::commands());
+        }
+    }
+
+    /// Changes a session and writes it down.
+    pub(crate) fn set(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut Session),
+    ) -> Result<Session, Refusal> {
+        let mut memory = self.memory();
+        let session = memory.sessions.get_mut(id);
+        let session = session.ok_or_else(|| self.unknown(id))?;
+        change(session);
+        let session = session.clone();
+        memory.save();
+        Ok(session)
+    }
+
+    fn unknown(&self, id: &str) -> Refusal {
+        Refusal {
+            data: Some(format!(r#"{{"uri":{}}}"#, quoted(id))),
+            ..Refusal::new(self.options.unknown_code, "Resource not found")
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! One turn: does the steps of a prompt one after the other, and answers it.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::flood;
+use crate::harm;
+use crate::link::{Begun, Refusal};
+use crate::message::{blocks, chunk, quoted, text_block};
+use crate::script::{Step, steps};
+use crate::serve::{Agent, By, Cancel};
+
+/// A turn under way.
+pub(crate) struct Turn<'a> {
+    agent: &'a Agent,
+    session: &'a str,
+    cancel: &'a Cancel,
+    prompt: String,
+    /// The message that text belongs to, if messages have ids.
+    message: Option<String>,
+    /// The tool calls that were shown.
+    calls: HashSet<String>,
+    begun: Option<Begun>,
+    /// Updates for after the end.
+    after: Vec<String>,
+    /// All updates, for a later load.
+    shown: Vec<String>,
+}
+
+/// How a turn ends.
+enum Ending {
+    Result(String),
+    Error(Refusal),
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(agent: &'a Agent, session: &'a str, cancel: &'a Cancel) -> Self {
+        let mut turn = Self {
+            agent,
+            session,
+            cancel,
+            prompt: String::new(),
+            message: None,
+            calls: HashSet::new(),
+            begun: None,
+            after: Vec::new(),
+            shown: Vec::new(),
+        };
+        turn.next_message();
+        turn
+    }
+
+    /// Answers a prompt, given as its request's id and its array of blocks.
+    pub(crate) fn run(mut self, id: &str, prompt: &str) {
+        prompt.clone_into(&mut self.prompt);
+        self.hear();
+        let steps = steps(prompt);
+        let ending = steps.iter().find_map(|step| self.step(step));
+        let ending = ending.unwrap_or_else(|| match self.cancel.asked() {
+            None => Ending::Result(r#"{"stopReason":"end_turn"}"#.to_owned()),
+            Some(By::Session) => Ending::Result(r#"{"stopReason":"cancelled"}"#.to_owned()),
+            Some(By::Request) => Ending::Error(Refusal::new(-32800, "Request cancelled")),
+        });
+        self.keep();
+        match ending {
+            Ending::Result(result) => self.agent.link.answer(id, &result),
+            Ending::Error(refusal) => self.agent.link.refuse(id, &refusal),
+        }
+        for update in &self.after {
+            self.agent.link.update(self.session, update);
+        }
+    }
+
+    /// Takes note of what the user said, and shows it if the agent is of those that do.
+    fn hear(&mut self) {
+        let prompt = self.prompt.clone();
+        let message = self.message.clone();
+        for (block, _) in blocks(&prompt) {
+            let update = chunk("user_message_chunk", message.as_deref(), block);
+            if self.agent.options.echo_user {
+                self.agent.link.update(self.session, &update);
+            }
+            self.shown.push(update);
+        }
+        self.keep();
+        self.agent
+            .set(self.session, |session| session.prompts += 1)
+            .ok();
+        self.next_message();
+    }
+
+    /// Adds to the session what was shown since the last time.
+    fn keep(&mut self) {
+        let shown = std::mem::take(&mut self.shown);
+        self.agent
+            .set(self.session, |session| session.updates.extend(shown))
+            .ok();
+    }
+
+    fn next_message(&mut self) {
+        let ids = self.agent.options.message_ids;
+        self.message = ids.then(|| format!("m-{}", Uuid::now_v7().simple()));
+    }
+
+    /// Sends an `update` object.
+    fn show(&mut self, update: &str) {
+        self.agent.link.update(self.session, update);
+        self.shown.push(update.to_owned());
+    }
+
+    fn say(&mut self, text: &str) {
+        let update = chunk(
+            "agent_message_chunk",
+            self.message.as_deref(),
+            &text_block(text),
+        );
+        self.show(&update);
+    }
+
+    /// Does one step.
+    fn step(&mut self, step: &Step) -> Option<Ending> {
+        let (agent, session) = (self.agent, self.session);
+        let link = &agent.link;
+        let rest = step.rest.replace("$S", session);
+        let rest = rest.as_str();
+        let (word, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+        match step.verb.as_str() {
+            "say" => self.say(rest),
+            "think" => {
+                let message = self.message.as_deref();
+                let update = chunk("agent_thought_chunk", message, &text_block(rest));
+                self.show(&update);
+            }
+            "update" => self.show(rest),
+            "params" => link.notify("session/update", &format!(r#"{{"sessionId":"{session}",{rest}}}"#)),
+            "line" => link.line(rest),
+            "tool" => self.tool(rest),
+            "ask" => self.ask(rest),
+            "read" => {
+                let params = format!(r#"{{"sessionId":"{session}","path":{}}}"#, quoted(rest));
+                let answer = link.ask("fs/read_text_file", &params);
+                self.say(&format!("read: {answer}"));
+            }
+            "write" => {
+                let (path, text) = (quoted(word), quoted(behind));
+                let params = format!(r#"{{"sessionId":"{session}","path":{path},"content":{text}}}"#);
+                let answer = link.ask("fs/write_text_file", &params);
+                self.say(&format!("write: {answer}"));
+            }
+            "terminal" => self.terminal(rest),
+            "request" => {
+                let answer = link.ask(word, or_object(behind));
+                self.say(&format!("{word}: {answer}"));
+            }
+            "begin" => self.begun = Some(link.begin(word, or_object(behind))),
+            "cancel-begun" => {
+                if let Some(begun) = &self.begun {
+                    link.notify("$/cancel_request", &format!(r#"{{"requestId":{}}}"#, begun.id));
+                }
+            }
+            "end-begun" => {
+                let answer = self.begun.take().map(Begun::wait);
+                self.say(&format!("begun: {}", answer.unwrap_or_default()));
+            }
+            "notify" => link.notify(word, or_object(behind)),
+            "junk" => harm::junk(link, rest),
+            "flood" => {
+                let size = behind.parse().unwrap_or(64);
+                let message = self.message.as_deref();
+                flood::flood(link, session, message, number(word), size);
+            }
+            "ticks" => {
+                let rest = Duration::from_micros(number(behind) as u64);
+                flood::ticks(link, session, number(word), rest);
+            }
+            "usage" => self.show(&format!(
+                r#"{{"sessionUpdate":"usage_update","used":{},"size":1000}}"#,
+                number(rest)
+            )),
+            "commands" => self.show(&crate::describe::commands()),
+            "mode" => self.show(&format!(
+                r#"{{"sessionUpdate":"current_mode_update","currentModeId":{}}}"#,
+                quoted(rest)
+            )),
+            "set-mode" => {
+                agent.set(session, |session| session.mode = Some(rest.to_owned())).ok();
+            }
+            "set-config" => {
+                let (name, value) = (word.to_owned(), behind.to_owned());
+                agent.set(session, |session| drop(session.config.insert(name, value))).ok();
+            }
+            "config" => {
+                let options = agent.set(session, |_| {});
+                if let Ok(options) = options.map(|session| crate::describe::config(&session)) {
+                    self.show(&format!(
+                        r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#
+                    ));
+                }
+            }
+            "title" => self.show(&format!(
+                r#"{{"sessionUpdate":"session_info_update","title":{}}}"#,
+                quoted(rest)
+            )),
+            "notice" => self.show(&format!(
+                r#"{{"sessionUpdate":"notice","severity":"info","title":{}}}"#,
+                quoted(rest)
+            )),
+            "plan" => self.show(&format!(
+                r#"{{"sessionUpdate":"plan","entries":[{{"content":{},"priority":"medium","status":"pending"}}]}}"#,
+                quoted(rest)
+            )),
+            "stop" => return Some(Ending::Result(format!(r#"{{"stopReason":{}}}"#, quoted(rest)))),
+            "result" => return Some(Ending::Result(rest.to_owned())),
+            "fail" => return Some(Ending::Error(failure(word, behind))),
+            "hang" => self.cancel.wait(),
+            "hang-hard" => loop {
+                std::thread::park();
+            },
+            "exit" => std::process::exit(i32::try_from(number(rest)).unwrap_or(1)),
+            "kill" => std::process::abort(),
+            "close-stdout" => harm::close_stdout(),
+            "stderr" => eprintln!("{rest}"),
+            "stderr-flood" => harm::stderr_flood(number(rest)),
+            "sleep" => std::thread::sleep(Duration::from_millis(number(rest) as u64)),
+            "after" => {
+                let message = self.message.as_deref();
+                self.after.push(chunk("agent_message_chunk", message, &text_block(rest)));
+            }
+            "after-update" => self.after.push(rest.to_owned()),
+            "context" => self.say(&self.prompt.clone()),
+            "history" => {
+                let count = agent.set(session, |_| {}).map_or(0, |session| session.prompts);
+                self.say(&format!("{count} prompts with this one"));
+            }
+            "fail-starts" => {
+                let mut memory = agent.memory();
+                memory.fail_starts = number(rest);
+                memory.save();
+            }
+            other => self.say(&format!("{other} is no step")),
+        }
+        None
+    }
+
+    /// A tool call's id, status and perhaps further members, as an object.
+    fn tool(&mut self, rest: &str) {
+        let mut words = rest.splitn(3, ' ');
+        let mut word = || words.next().unwrap_or_default().to_owned();
+        let (id, status, more) = (word(), word(), word());
+        let first = self.calls.insert(id.clone());
+        let kind = if first {
+            "tool_call"
+        } else {
+            "tool_call_update"
+        };
+        let title = if first {
+            format!(r#""title":{},"#, quoted(&format!("Tool {id}")))
+        } else {
+            String::new()
+        };
+        let more = more.trim();
+        let more = more
+            .strip_prefix('{')
+            .and_then(|more| more.strip_suffix('}'))
+            .unwrap_or(more);
+        let comma = if more.is_empty() { "" } else { "," };
+        self.show(&format!(
+            r#"{{"sessionUpdate":"{kind}","toolCallId":{},{title}"status":{}{comma}{more}}}"#,
+            quoted(&id),
+            quoted(&status)
+        ));
+    }
+
+    /// Asks for permission, and says what was answered.
+    fn ask(&mut self, call: &str) {
+        let call = match call {
+            "" => r#"{"toolCallId":"asked","title":"Shall I?"}"#,
+            call => call,
+        };
+        let options = concat!(
+            r#"[{"optionId":"yes","name":"Yes","kind":"allow_once"},"#,
+            r#"{"optionId":"no","name":"No","kind":"reject_once"}]"#
+        );
+        let session = self.session;
+        let params =
+            format!(r#"{{"sessionId":"{session}","toolCall":{call},"options":{options}}}"#);
+        let answer = self.agent.link.ask("session/request_permission", &params);
+        self.say(&format!("permission: {answer}"));
+    }
+
+    /// Runs a command in a terminal of the client, shown in a tool call.
+    fn terminal(&mut self, command: &str) {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        let session = self.session;
+        let link = &self.agent.link;
+        let params = format!(
+            r#"{{"sessionId":"{session}","command":"sh","args":["-c",{}]}}"#,
+            quoted(command)
+        );
+        let created = link.ask("terminal/create", &params);
+        let created: Value = serde_json::from_str(&created).unwrap_or_default();
+        let Some(terminal) = created["terminalId"].as_str() else {
+            return self.say(&format!("terminal: {created}"));
+        };
+        let terminal = quoted(terminal);
+        let call = format!("run-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        self.show(&format!(
+            r#"{{"sessionUpdate":"tool_call","toolCallId":"{call}","title":{},"kind":"execute","status":"in_progress","content":[{{"type":"terminal","terminalId":{terminal}}}]}}"#,
+            quoted(command)
+        ));
+        let params = format!(r#"{{"sessionId":"{session}","terminalId":{terminal}}}"#);
+        link.ask("terminal/wait_for_exit", &params);
+        let output = link.ask("terminal/output", &params);
+        self.show(&format!(
+            r#"{{"sessionUpdate":"tool_call_update","toolCallId":"{call}","status":"completed"}}"#
+        ));
+        link.ask("terminal/release", &params);
+        self.say(&format!("output: {output}"));
+    }
+}
+
+/// The error of `fail CODE MESSAGE {data}`.
+fn failure(code: &str, rest: &str) -> Refusal {
+    let (message, data) = match rest.find(" {") {
+        Some(at) => (&rest[..at], Some(rest[at + 1..].to_owned())),
+        None => (rest, None),
+    };
+    Refusal {
+        data,
+        ..Refusal::new(code.parse().unwrap_or(-32603), message)
+    }
+}
+
+fn or_object(text: &str) -> &str {
+    if text.is_empty() { "{}" } else { text }
+}
+
+fn number(text: &str) -> usize {
+    text.parse().unwrap_or_default()
+}

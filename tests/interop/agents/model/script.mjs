@@ -1,0 +1,64 @@
+// Decides what the model says: the same for the same question, whoever asks in whatever dialect.
+
+import { asked } from "./conversation.mjs";
+
+/** The names by which agents know a tool that writes a file, and one that runs a command. */
+const WRITERS = ["Write", "write", "write_file"];
+const SHELLS = ["Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"];
+
+/**
+ * The pieces of an answer, in order: { think }, { text }, { tool, input, id } or { wait: true },
+ * which stands for ever.
+ */
+export function answer(request, folder) {
+  const turn = asked(request);
+  if (!turn) return [{ text: request.wantsJson ? "{}" : "An aside" }];
+  const { what, name, results } = turn;
+  if (what === "THINK") {
+    return [{ think: `Pondering ${name}. ` }, { think: "First this,\nthen that." }, ...words(name)];
+  }
+  if (what === "TOOL" && results === 0) {
+    return [{ text: `Writing for ${name}.` }, write(request.tools, name, folder)];
+  }
+  if (what === "RUN" && results === 0) {
+    return [{ text: `Running for ${name}.` }, call(request.tools, SHELLS, name, {
+      command: `echo "output of ${name}"`,
+      description: "Says something",
+    })];
+  }
+  if (what === "SLOW") {
+    const begun = [1, 2, 3, 4].map((n) => ({ text: `${name} chunk ${n}. ` }));
+    return [...begun, { wait: true }];
+  }
+  return words(name);
+}
+
+/** A plain answer in chunks that are cut anywhere, with characters that are easily broken. */
+function words(name) {
+  return [
+    { text: `Answer to ${name}: ` },
+    { text: "tabs\tand \"quotes\", " },
+    { text: "back\\slashes, caf\u00e9 \u{1f980}" },
+    { text: " and\ntwo lines" },
+    { text: `. End of ${name}.` },
+  ];
+}
+
+/** A call that creates a file: with the tool for that, or with a patch that a command applies. */
+function write(tools, name, folder) {
+  const path = `${folder}/${name}.txt`;
+  const content = `one line for ${name}\nand \u00e9 second\n`;
+  const lines = content.trimEnd().replaceAll("\n", "\n+");
+  const patch = `*** Begin Patch\n*** Add File: ${path}\n+${lines}\n*** End Patch\n`;
+  const command = `apply_patch <<'EOF'\n${patch}EOF`;
+  return call(tools, [...WRITERS, ...SHELLS], name, { path, content, command });
+}
+
+/** A call of the first of the `wanted` tools that is offered, with what it takes of the values. */
+function call(tools, wanted, name, { path, command, ...others }) {
+  const values = { path, file_path: path, filePath: path, command, cmd: command, ...others };
+  const found = wanted.map((one) => tools.find((tool) => tool.name === one)).find((tool) => tool);
+  if (!found) return { text: `There is no tool for ${name}: ${tools.map((tool) => tool.name).join(" ")}` };
+  const taken = found.takes.filter((key) => values[key] !== undefined).map((key) => [key, values[key]]);
+  return { tool: found.name, input: Object.fromEntries(taken), id: `call_${name.replace(/\W/g, "")}` };
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Drives other people's agents inside of rejoin: tests/interop/agents/run.sh BINARY [AGENT...]
+#
+# Installs the agents beside this file, as the lock file names them. Each one runs in a folder of its
+# own with an empty home and a model server on loopback, and whatever it leaves running is ended.
+# With `alone` for BINARY it is measured what the agents bring back without rejoin; with LATER in the
+# environment, more than a minute passes between two lives of an agent.
+set -euo pipefail
+exec </dev/null
+
+if (($# == 0)); then
+    echo "usage: $0 BINARY|alone [AGENT...]" >&2
+    exit 2
+fi
+if [[ $1 == alone ]]; then
+    test=(bare.mjs)
+    binary=()
+else
+    test=(wrapped.mjs)
+    binary=("$(realpath "$1")")
+fi
+shift
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here"
+seconds_for_an_agent=300
+
+# Installed once for each content of the lock file.
+install() {
+    local stamp
+    stamp=$(cksum <package-lock.json)
+    if [[ $(cat node_modules/.installed 2>/dev/null) == "$stamp" ]]; then return; fi
+    echo "installing the agents"
+    npm ci --no-fund --no-audit --loglevel=error
+    echo "$stamp" >node_modules/.installed
+}
+
+# Ends every process that has this run's folder in its environment, even those that left our group.
+end_leftovers() {
+    local environ pid
+    for environ in /proc/[0-9]*/environ; do
+        pid=${environ#/proc/}
+        pid=${pid%/environ}
+        if { tr '\0' '\n' <"$environ" | grep -qxE "(INTEROP_DIR|REJOIN_AGENT_RUN)=$1"; } 2>/dev/null; then
+            kill -KILL "$pid" 2>/dev/null || true
+        fi
+    done
+}
+
+start=$SECONDS
+install
+echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
+node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
+"$node" harness.mjs
+if (($# == 0)); then set -- claude gemini codex-zed opencode codex qwen kimi; fi
+scratch=$(realpath "$(mktemp -d)")
+trap 'rm -rf "$scratch"' EXIT
+
+passed=0
+failed=0
+for name in "$@"; do
+    folder=$scratch/$name
+    mkdir "$folder"
+    start=${EPOCHREALTIME/[.,]/}
+    code=0
+    INTEROP_DIR=$folder timeout --kill-after=5 "$seconds_for_an_agent" \
+        "$node" "${test[@]}" "$name" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
+    end_leftovers "$folder"
+    took=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
+    checks=$(grep -c '^ok - ' "$folder/output" || true)
+    if ((code == 0 && checks > 0)); then
+        passed=$((passed + 1))
+        echo "ok    $name: $checks checks, $took ms"
+        grep -v '^ok - ' "$folder/output" | sed 's/^/      /' || true
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $name: exit code $code, $took ms"
+        sed 's/^/      /' "$folder/output"
+        tail -n 20 "$folder"/life-*.stderr 2>/dev/null | sed 's/^/      /'
+    fi
+done
+echo "$passed passed, $failed failed"
+((failed == 0))

@@ -1,0 +1,164 @@
+//! `rejoin sessions search` and `prune`, as people and scripts meet them: the real binary, its
+//! output and its exit codes.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "writes real files for the real binary"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rejoin::record::{Kind, line};
+use rejoin::sys::{Sys, Timestamp};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+fn run(store: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    for name in ["REJOIN_STORE", "REJOIN_LOG", "REJOIN_LOG_FILE", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command.arg("--store").arg(store).arg("sessions");
+    command.args(arguments).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn runs(store: &Path, arguments: &[&str]) -> String {
+    let output = run(store, arguments);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn is_refused(store: &Path, arguments: &[&str], why: &str) {
+    let output = run(store, arguments);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+    assert!(told.contains(why), "{arguments:?}: {told}");
+}
+
+/// A session that was made so many days ago and prompted with these words, a minute apart.
+fn session(store: &Path, days: i64, prompts: &[&str]) -> String {
+    let sys = Sys::real();
+    let id = sys.ids.session().to_string();
+    let mut millis = sys.clock.now().as_millis() - days * DAY;
+    let mut log = Vec::new();
+    let mut seq = 0;
+    let mut record = |kind, id: Option<&str>, payload: Value| {
+        let at = Timestamp::from_millis(millis);
+        line::encode(&mut log, seq, at, kind, id, &payload.to_string());
+        millis += 60_000;
+        seq += 1;
+    };
+    let header = json!({ "format": 1, "sessionId": id, "cwd": "/w", "engine": { "name": "local" },
+        "protocolVersion": 1 });
+    record(Kind::Session, None, header);
+    for words in prompts {
+        let prompt = json!({ "prompt": [{ "type": "text", "text": words }] });
+        record(Kind::Prompt, Some("msg_1"), prompt);
+        record(Kind::End, None, json!({ "stopReason": "end_turn" }));
+    }
+    fs::create_dir_all(store.join("sessions")).unwrap();
+    fs::write(path(store, &id), log).unwrap();
+    id
+}
+
+fn path(store: &Path, id: &str) -> std::path::PathBuf {
+    store.join("sessions").join(format!("{id}.jsonl"))
+}
+
+/// The ids at the beginnings of lines.
+fn ids(shown: &str) -> Vec<&str> {
+    let lines = shown.lines().filter(|line| line.starts_with("sess_"));
+    lines.filter_map(|line| line.split(' ').next()).collect()
+}
+
+#[test]
+fn search_shows_what_list_would() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let redis = session(store, 2, &["Fix Redis", "thank you"]);
+    let both = session(store, 1, &["what is Redis?", "thanks"]);
+    session(store, 0, &["something else"]);
+    let shown = runs(store, &["search", "redis"]);
+    assert_eq!(ids(&shown), [&both, &redis], "{shown}");
+    assert_eq!(ids(&runs(store, &["search", "thank", "FIX"])), [&redis]);
+    assert_eq!(ids(&runs(store, &["search", "thank fix"])), [&redis]);
+    assert_eq!(ids(&runs(store, &["search", "redis", "-n", "1"])), [&both]);
+    assert_eq!(runs(store, &["search", "redis", "--cwd", "/elsewhere"]), "");
+    assert_eq!(runs(store, &["search", "\"OR"]), "");
+    let listed = runs(store, &["list"]);
+    assert!(shown.lines().all(|line| listed.contains(line)), "{listed}");
+    let json: Value = serde_json::from_str(&runs(store, &["search", "fix", "--json"])).unwrap();
+    assert_eq!(json[0]["sessionId"], *redis);
+    assert_eq!(json[0]["source"], "rejoin");
+    assert_eq!(json.as_array().unwrap().len(), 1);
+    is_refused(store, &["search", " "], "blank");
+    is_refused(store, &["search"], "<TEXT>");
+}
+
+#[test]
+fn prune_moves_what_is_old_to_the_trash() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let ancient = session(store, 100, &["a"]);
+    let old = session(store, 31, &["b"]);
+    let recent = session(store, 29, &["c"]);
+    let unprompted = session(store, 40, &[]);
+    let logs = || fs::read_dir(store.join("sessions")).unwrap().count();
+
+    let older = ["prune", "--older-than", "30d"];
+    let shown = runs(store, &[&older[..], &["--dry-run"]].concat());
+    assert_eq!(ids(&shown), [&ancient, &unprompted, &old]);
+    assert!(
+        shown.ends_with("3 sessions would go to the trash\n"),
+        "{shown}"
+    );
+    assert_eq!(logs(), 4);
+
+    let shown = runs(store, &[&older[..], &["--keep", "2", "--dry-run"]].concat());
+    assert_eq!(ids(&shown), [&ancient, &unprompted]);
+
+    let holder = fs::OpenOptions::new().append(true).open(path(store, &old));
+    let holder = holder.unwrap();
+    holder.lock().unwrap();
+    let shown = runs(store, &older);
+    assert_eq!(ids(&shown), [&ancient, &unprompted, &old]);
+    assert!(
+        shown.contains(&format!("{old} is in use and stays")),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n2 sessions moved to the trash; "),
+        "{shown}"
+    );
+    drop(holder);
+
+    assert_eq!(logs(), 2);
+    assert_eq!(ids(&runs(store, &["list"])), [&recent, &old]);
+    assert_eq!(ids(&runs(store, &["restore"])).len(), 2);
+    runs(store, &["restore", &ancient]);
+    assert_eq!(ids(&runs(store, &["list"])), [&recent, &old, &ancient]);
+    assert_eq!(
+        ids(&runs(store, &["prune", "--keep", "1"])),
+        [&ancient, &old]
+    );
+    assert_eq!(runs(store, &older), "0 sessions moved to the trash\n");
+}
+
+#[test]
+fn prune_wants_to_be_told_what() {
+    let root = TempDir::new().unwrap();
+    is_refused(root.path(), &["prune"], "--older-than");
+    is_refused(root.path(), &["prune", "--dry-run"], "--older-than");
+    is_refused(root.path(), &["prune", "--older-than", "30"], "such as 90d");
+    is_refused(root.path(), &["prune", "--older-than", "-1d"], "unexpected");
+    let nothing = runs(root.path(), &["prune", "--keep", "0"]);
+    assert_eq!(nothing, "0 sessions moved to the trash\n");
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}

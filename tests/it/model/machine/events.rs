@@ -1,0 +1,292 @@
+//! What can happen to a session: what its client asks, and what its engine does.
+
+use rejoin::engine::outlet::Cancel;
+use rejoin::engine::{
+    Attach, Attached, Block, Called, Ended, EngineError, Secret, StopReason, Wanted,
+};
+use rejoin::record::Kind;
+use rejoin::record::header::Place;
+use rejoin::session::request::{Answered, Asking};
+use rejoin::session::{Refusal, Request};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::world::{Ask, Say, World};
+
+impl World {
+    /// A session that is being made.
+    pub(super) fn new(ask: Ask) -> Self {
+        let mut world = Self::default();
+        world.ask(ask);
+        world
+    }
+
+    /// A session of a former process, which is there and not open.
+    pub(super) fn with_a_log() -> Self {
+        Self {
+            log: vec![(Kind::Session, "{}".to_owned())],
+            shown: 1,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn ask(&mut self, ask: Ask) {
+        let number = self.asked.len();
+        self.asked.push((ask, 0));
+        let request = match ask {
+            Ask::New => Request::New(number, wanted()),
+            Ask::Load => Request::Load(number, wanted()),
+            Ask::Resume => Request::Resume(number, wanted()),
+            Ask::Import(replay) => Request::Import {
+                reply: number,
+                wanted: wanted(),
+                replay,
+            },
+            Ask::Call => Request::Call {
+                reply: number,
+                method: number.to_string(),
+                params: "{}".to_owned(),
+            },
+            Ask::Close => Request::Close(number),
+            Ask::Delete => Request::Delete(number),
+            Ask::Prompt => Request::Prompt {
+                reply: number,
+                message_id: number.to_string(),
+                params: number.to_string(),
+            },
+        };
+        let batch = self.machine.request(request);
+        self.perform(batch);
+    }
+
+    pub(super) fn cancel(&mut self) {
+        let batch = self.machine.request(Request::Cancel);
+        self.perform(batch);
+    }
+
+    pub(super) fn says(&mut self, say: Say) {
+        if !self.is_heard() {
+            return;
+        }
+        self.said += 1;
+        let update = match say {
+            Say::Text => format!(r#"{{"sessionUpdate":"x","n":{}}}"#, self.said),
+            Say::Begin => {
+                self.calls += 1;
+                call("tool_call", self.calls, "pending")
+            }
+            Say::Done => call("tool_call_update", self.calls, "completed"),
+        };
+        let mut block = Block::of(Kind::Update, update);
+        if self.said.is_multiple_of(3) {
+            block.push(Kind::Info, r#"{"sessionUpdate":"y"}"#);
+        }
+        let batch = self.machine.said(block);
+        self.perform(batch);
+    }
+
+    /// The engine asks the client for something.
+    pub(super) fn inquires(&mut self, logged: bool) {
+        if !self.is_heard() {
+            return;
+        }
+        let (reply, outcome) = oneshot::channel();
+        let (canceller, cancel) = Cancel::new();
+        let asking = Asking {
+            id: self.waiting.len().to_string(),
+            method: "m".to_owned(),
+            params: "{}".to_owned(),
+            logged,
+            cancel,
+            reply,
+        };
+        self.waiting.push((outcome, canceller));
+        let batch = self.machine.ask(asking);
+        self.perform(batch);
+    }
+
+    /// The engine no longer wants the answer that it waits for last.
+    pub(super) fn thinks_better(&mut self) {
+        if let Some((_, canceller)) = self.waiting.last() {
+            canceller.cancel();
+        }
+    }
+
+    /// The client answers the oldest question.
+    pub(super) fn responds(&mut self, well: bool) {
+        let Some(asking) = self.questions.pop_front() else {
+            return;
+        };
+        let json = "{}".to_owned();
+        let answered = Answered {
+            id: asking.id,
+            logged: asking.logged,
+            reply: asking.reply,
+            outcome: if well { Ok(json) } else { Err(json) },
+        };
+        let batch = self.machine.answered(answered);
+        self.perform(batch);
+    }
+
+    /// The engine has served a request.
+    pub(super) fn serves(&mut self, well: bool, info: bool) {
+        let Some(number) = self.serving.pop_front() else {
+            return;
+        };
+        let called = Called {
+            result: number.to_string(),
+            info: info.then(|| number.to_string()),
+        };
+        let result = if well { Ok(called) } else { Err(told_to()) };
+        let batch = self.machine.called(number, result);
+        self.perform(batch);
+    }
+
+    /// The engine is ready, or not.
+    pub(super) fn attaches(&mut self, well: bool) {
+        let Some((how, aborted)) = self.attach.take() else {
+            return;
+        };
+        let result = match (well, aborted) {
+            // It may have been ready before it was told to stop.
+            (true, _) => {
+                self.readied += 1;
+                let number = self.readied.to_string();
+                let block = Block::of(Kind::Update, r#"{"sessionUpdate":"z"}"#.to_owned());
+                Ok(Attached {
+                    answer: Some(number.clone()),
+                    inner: Some(number.clone()),
+                    snapshots: vec![number],
+                    gone: Vec::new(),
+                    imported: match how {
+                        Attach::Import => vec![block.clone(), block],
+                        Attach::New | Attach::Again => Vec::new(),
+                    },
+                })
+            }
+            (false, false) => Err(Refusal::Engine(told_to())),
+            (false, true) => Err(Refusal::Cancelled),
+        };
+        let batch = self.machine.attached(result);
+        self.perform(batch);
+    }
+
+    /// Whether what the engine says is taken.
+    fn is_heard(&self) -> bool {
+        assert_eq!(
+            self.machine.is_unborn(),
+            self.unborn && self.attach.is_some()
+        );
+        self.seat && !self.machine.is_unborn()
+    }
+
+    pub(super) fn ends(&mut self, well: bool) {
+        let Some((_, stopped)) = self.turn.take() else {
+            return;
+        };
+        let result = match (well, stopped) {
+            (false, _) => Err(told_to()),
+            (true, true) => Ok(Ended::Because(StopReason::Cancelled)),
+            (true, false) => Ok(Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())),
+        };
+        let batch = self.machine.finished(result);
+        self.perform(batch);
+    }
+
+    pub(super) fn replayed(&mut self, well: bool) {
+        let Some(replaying) = self.replay.as_mut().filter(|replaying| !replaying.done) else {
+            return;
+        };
+        replaying.done = true;
+        let end = replaying.end;
+        let mut result = Ok(());
+        if std::mem::take(&mut replaying.opens) {
+            result = self.check().and_then(|()| self.may_fail());
+            if result.is_ok() {
+                self.recover();
+                (self.seat, self.shown) = (true, self.log.len());
+            }
+        }
+        let result = match result {
+            Ok(()) if !well => Err(Refusal::Cancelled),
+            result => result,
+        };
+        if result.is_ok() {
+            self.replayed = end;
+        }
+        let batch = self.machine.replayed(result, self.seat);
+        self.perform(batch);
+    }
+
+    pub(super) fn fail_in(&mut self, effects: usize) {
+        self.fails_in = Some(effects);
+    }
+
+    /// Lets all that is under way end, and checks that nothing is left.
+    pub(super) fn come_to_rest(&mut self) {
+        self.fails_in = None;
+        while self.is_busy() {
+            self.attaches(true);
+            self.replayed(true);
+            self.says(Say::Text);
+            self.responds(true);
+            self.serves(true, true);
+            self.ends(true);
+        }
+        assert!(!self.machine.waits());
+        for (outcome, _) in &mut self.waiting {
+            let waits = outcome.try_recv() == Err(TryRecvError::Empty);
+            assert!(!waits, "the engine waits for ever");
+        }
+        for (number, (ask, answers)) in self.asked.iter().enumerate() {
+            assert_eq!(*answers, 1, "answers to {ask:?}, number {number}");
+        }
+        assert_eq!(self.machine.is_over(), !self.seat);
+        if !self.exists() {
+            return;
+        }
+        // The session goes on, and the client comes to know all of it.
+        self.ask(Ask::Resume);
+        self.attaches(true);
+        let inner = (Kind::Inner, self.readied.to_string());
+        self.ask(Ask::Prompt);
+        self.says(Say::Text);
+        self.ends(true);
+        let mut inners = self.log.iter().rev();
+        let last = inners.find(|(kind, _)| *kind == Kind::Inner);
+        assert_eq!(last, Some(&inner));
+        assert_eq!(self.shown, self.log.len());
+        self.ask(Ask::Load);
+        self.replayed(true);
+        self.attaches(true);
+        assert!(self.asked.iter().all(|(_, answers)| *answers == 1));
+    }
+
+    fn is_busy(&self) -> bool {
+        self.turn.is_some()
+            || self.replay.is_some()
+            || self.attach.is_some()
+            || !self.questions.is_empty()
+            || !self.serving.is_empty()
+    }
+}
+
+fn call(name: &str, number: usize, status: &str) -> String {
+    format!(r#"{{"sessionUpdate":"{name}","toolCallId":"c{number}","status":"{status}"}}"#)
+}
+
+fn told_to() -> EngineError {
+    EngineError::internal("told to")
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        name: "sess".to_owned(),
+        place: Place {
+            cwd: "/w".to_owned(),
+            additional_directories: Vec::new(),
+            mcp_servers: Vec::new(),
+        },
+        params: Secret("{}".into()),
+    }
+}

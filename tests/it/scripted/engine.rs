@@ -1,0 +1,138 @@
+//! An engine that does what a test tells it to, and tells the test what it is asked for.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use rejoin::engine::relay::{Asked, Foreign, Greeted, Patience};
+use rejoin::engine::{
+    Attach, Attached, Called, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening,
+    Outlet, Parting, Prompt, Relay, Wanted,
+};
+use rejoin::record::header::Party;
+use rejoin::wire::Wire;
+use tokio::sync::oneshot;
+
+/// Where the test puts what becomes of something.
+pub(super) type Told<T> = oneshot::Sender<Result<T, EngineError>>;
+
+/// What the engine is asked for.
+#[derive(Debug)]
+pub(super) enum Event {
+    Attach(Attach, Outlet, Told<Attached>),
+    Prompt(Told<Ended>),
+    Call(String, Told<Called>),
+    Part(Parting),
+}
+
+/// The engine, and an agent behind it that may know every session.
+#[derive(Debug)]
+pub(super) struct Scripted(pub(super) Arc<Mutex<Sender<Event>>>);
+
+struct Session {
+    out: Outlet,
+    tell: Arc<Mutex<Sender<Event>>>,
+}
+
+impl Session {
+    fn tell(&self, event: Event) {
+        let tell = self.tell.lock().expect("nobody panics with it");
+        tell.send(event).expect("the test listens");
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        event: impl FnOnce(Told<T>) -> Event,
+    ) -> Doing<'static, Result<T, EngineError>> {
+        let (told, telling) = oneshot::channel();
+        self.tell(event(told));
+        Box::pin(async { telling.await.expect("the test tells") })
+    }
+}
+
+impl Engine for Scripted {
+    fn identity(&self) -> Party {
+        Party {
+            name: "scripted".to_owned(),
+            version: None,
+        }
+    }
+
+    fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
+        Arc::new(Session {
+            out: opening.out,
+            tell: self.0.clone(),
+        })
+    }
+
+    fn relay(&self) -> Option<&dyn Relay> {
+        Some(self)
+    }
+}
+
+impl Conversation for Session {
+    fn commands(&self) -> Option<String> {
+        None
+    }
+
+    fn moved(&self, _: Wanted) {}
+
+    fn attach(&self, how: Attach) -> Doing<'static, Result<Attached, EngineError>> {
+        let out = self.out.clone();
+        self.ask(|told| Event::Attach(how, out, told))
+    }
+
+    fn prompt(&self, _: Prompt, _: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
+        self.ask(Event::Prompt)
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        _: String,
+        _: Doing<'static, ()>,
+    ) -> Doing<'static, Result<Called, EngineError>> {
+        let method = method.to_owned();
+        self.ask(|told| Event::Call(method, told))
+    }
+
+    fn part(&self, how: Parting) {
+        self.tell(Event::Part(how));
+    }
+}
+
+impl Relay for Scripted {
+    fn connect(&self, _: Arc<Wire>) {}
+
+    fn greet(&self, _: String) -> Doing<'static, Greeted> {
+        Box::pin(async { Greeted::Answered(Ok("{}".to_owned())) })
+    }
+
+    fn call(
+        &self,
+        _: &str,
+        method: &str,
+        _: &str,
+        _: Doing<'static, ()>,
+    ) -> Doing<'static, Result<String, EngineError>> {
+        let error = EngineError::unknown_method(method);
+        Box::pin(async { Err(error) })
+    }
+
+    fn notify(&self, _: &str, _: &str) {}
+
+    fn sessions(&self, _: Asked) -> Doing<'static, Result<Foreign, EngineError>> {
+        Box::pin(async { Ok(Foreign::default()) })
+    }
+
+    fn may_know(&self) -> bool {
+        true
+    }
+
+    fn delete(&self, _: &str) -> Doing<'static, Result<(), EngineError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn leave(&self, _: Patience) -> Doing<'static, ()> {
+        Box::pin(async {})
+    }
+}

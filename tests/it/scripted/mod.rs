@@ -1,0 +1,236 @@
+//! Sessions of an engine that is an agent of its own: it makes ready, refuses, speaks between two
+//! turns, asks the client, serves what only it knows.
+
+mod engine;
+mod rig;
+
+use std::io::ErrorKind;
+
+use rejoin::engine::{Attach, Attached, Block, Called, Cancel, Ended, Parting, Question, Said};
+use rejoin::record::Kind;
+use rejoin::sys::sim::Fault;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use engine::Event;
+use rig::{Rig, logs, refusal};
+
+fn said(payload: &str) -> Said {
+    Said::Block(Block::of(Kind::Update, payload.to_owned()))
+}
+
+#[test]
+fn whatever_fails_while_a_session_is_made_what_is_refused_is_not_there() {
+    // More operations than it takes, so that the last ones fail nothing.
+    let mut refused = 0;
+    for operation in 0..80 {
+        let mut rig = Rig::start();
+        let request = if operation % 2 == 0 {
+            rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }))
+        } else {
+            rig.ask_for("session/resume", "theirs")
+        };
+        let Event::Attach(how, _, told) = rig.event() else {
+            panic!("it is attached first");
+        };
+        let update = r#"{"sessionUpdate":"user_message_chunk"}"#;
+        let imported = vec![Block::of(Kind::Update, update.to_owned()); 2];
+        let attached = Attached {
+            inner: Some("{}".to_owned()),
+            imported: if how == Attach::Import {
+                imported
+            } else {
+                Vec::new()
+            },
+            ..Attached::default()
+        };
+        let fault = Fault::Error(ErrorKind::StorageFull);
+        rig.disk
+            .fail_at(rig.disk.operations() + operation / 2, fault);
+        told.send(Ok(attached)).expect("it waits");
+        let answer = loop {
+            let message = rig.next();
+            if message["id"] == request {
+                break message;
+            }
+            assert_eq!(message["method"], "session/update", "{message}");
+        };
+        rig.disk.heal();
+        let is_refused = answer.get("error").is_some();
+        if is_refused {
+            refused += 1;
+            rig.parted(Parting::Refused);
+        }
+        let disk = rig.disk.clone();
+        rig.end();
+        let expected = usize::from(!is_refused);
+        assert_eq!(logs(&disk), expected, "operation {operation}: {answer}");
+    }
+    assert!((4..80).contains(&refused), "{refused}");
+}
+
+#[test]
+fn a_session_whose_engine_refuses_never_was() {
+    let mut rig = Rig::start();
+    let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
+    let (_, told) = rig.attach(Attach::New);
+    told.send(Err(refusal())).expect("it waits");
+    assert_eq!(rig.answer(new)["error"]["code"], -31999);
+    rig.parted(Parting::Refused);
+
+    let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
+    let (_, told) = rig.attach(Attach::New);
+    let cancel = json!({
+        "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": new },
+    });
+    rig.send(&cancel);
+    assert_eq!(rig.answer(new)["error"]["code"], -32800);
+    rig.parted(Parting::Refused);
+    assert!(told.is_closed());
+    let disk = rig.disk.clone();
+    rig.end();
+    assert_eq!(logs(&disk), 0);
+}
+
+#[test]
+fn nothing_of_a_replay_follows_the_refusal_of_the_engine_and_the_next_one_is_whole() {
+    let mut rig = Rig::start();
+    let (id, out) = rig.session();
+    let count = 3000;
+    for n in 0..count {
+        let update = json!({ "sessionUpdate": "plan", "entries": [], "n": n });
+        out.say_blocking(said(&update.to_string()))
+            .expect("it listens");
+        assert_eq!(rig.next()["params"]["update"]["n"], n);
+    }
+    let close = rig.ask("session/close", json!({ "sessionId": id }));
+    rig.answer(close);
+    rig.parted(Parting::Closed);
+
+    for expected in [None, Some(count)] {
+        let load = rig.ask_for("session/load", &id);
+        let (_, told) = rig.attach(Attach::Again);
+        let refuses = expected.is_none();
+        let result = if refuses {
+            Err(refusal())
+        } else {
+            Ok(Attached::default())
+        };
+        told.send(result).expect("it waits");
+        let mut replayed = 0;
+        let answer = loop {
+            let message = rig.next();
+            if message.get("method").is_none() {
+                break message;
+            }
+            replayed += 1;
+        };
+        assert_eq!(answer["id"], load);
+        assert_eq!(answer.get("error").is_some(), refuses);
+        match expected {
+            None => rig.parted(Parting::Closed),
+            Some(expected) => assert_eq!(replayed, expected),
+        }
+        rig.is_quiet();
+    }
+    rig.end();
+}
+
+#[test]
+fn what_an_engine_says_between_two_turns_is_logged_and_sent() {
+    let mut rig = Rig::start();
+    let (id, out) = rig.session();
+    let update = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"1e400"},"n":1e400}"#;
+    out.say_blocking(said(update)).expect("it listens");
+    let line = rig.next_line();
+    assert!(line.contains(update), "{line}");
+    assert!(rig.records(&id).contains(&("update", update.to_owned())));
+
+    // A question goes by the id that the client knows, and its answer comes back to the byte.
+    let (reply, outcome) = oneshot::channel();
+    let (_canceller, cancel) = Cancel::new();
+    let question = Question {
+        method: "session/request_permission".to_owned(),
+        params: r#"{"sessionId":"inner","n":1e400}"#.to_owned(),
+        session: 13..20,
+        logged: true,
+        cancel,
+        reply,
+    };
+    out.say_blocking(Said::Ask(question)).expect("it listens");
+    let line = rig.next_line();
+    assert!(line.contains(&format!(r#""params":{{"sessionId":"{id}","n":1e400}}"#)));
+    let asked: serde_json::Value = serde_json::from_str(&line.replace("1e400", "1")).unwrap();
+    let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "o": "yes" } });
+    rig.send(&answer);
+    assert_eq!(outcome.blocking_recv(), Ok(Ok(r#"{"o":"yes"}"#.to_owned())));
+    let kinds: Vec<_> = rig.records(&id).into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["session", "update", "ask", "answer"]);
+
+    // Both replay as they were: the words, and nothing of the question.
+    let load = rig.ask_for("session/load", &id);
+    let (_, told) = rig.attach(Attach::Again);
+    told.send(Ok(Attached::default())).expect("it waits");
+    let line = rig.next_line();
+    assert!(line.contains(r#""text":"1e400"}"#), "{line}");
+    assert!(rig.answer(load).get("result").is_some());
+    rig.end();
+}
+
+#[test]
+fn a_call_that_is_under_way_when_its_session_is_closed_is_answered() {
+    let mut rig = Rig::start();
+    let (id, _out) = rig.session();
+    let call = rig.ask(
+        "session/set_mode",
+        json!({ "sessionId": id, "modeId": "m" }),
+    );
+    let Event::Call(method, told) = rig.event() else {
+        panic!("it is called");
+    };
+    assert_eq!(method, "session/set_mode");
+    let close = rig.ask("session/close", json!({ "sessionId": id }));
+    assert!(rig.answer(close).get("result").is_some());
+    rig.parted(Parting::Closed);
+    let called = Called {
+        result: r#"{"n":2}"#.to_owned(),
+        info: Some("{}".to_owned()),
+    };
+    told.send(Ok(called)).expect("it waits");
+    assert_eq!(rig.answer(call)["result"]["n"], 2);
+    rig.end();
+}
+
+#[test]
+fn a_close_does_not_wait_for_an_engine_that_is_not_ready() {
+    let mut rig = Rig::start();
+    let (id, _out) = rig.session();
+    let prompt = rig.ask("session/prompt", json!({ "sessionId": id, "prompt": [] }));
+    let Event::Prompt(ended) = rig.event() else {
+        panic!("it is prompted");
+    };
+    let load = rig.ask_for("session/load", &id);
+    let (_, told) = rig.attach(Attach::Again);
+    let close = rig.ask("session/close", json!({ "sessionId": id }));
+    let refused = loop {
+        let message = rig.next();
+        if message.get("id").is_some() {
+            break message;
+        }
+    };
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(load), &json!(-32800))
+    );
+    assert!(told.is_closed());
+    let result = Ended::With(r#"{"stopReason":"cancelled","x":1}"#.to_owned());
+    ended.send(Ok(result)).expect("it waits");
+    let answer = rig.answer(prompt);
+    assert_eq!(
+        answer["result"],
+        json!({ "stopReason": "cancelled", "x": 1 })
+    );
+    assert!(rig.answer(close).get("result").is_some());
+    rig.parted(Parting::Closed);
+    rig.end();
+}

@@ -1,0 +1,182 @@
+//! A client and an engine, both in the hands of a test, with the program between them.
+
+use std::io::{self, PipeWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+
+use rejoin::engine::{Attach, Attached, EngineError, Outlet, Parting};
+use rejoin::server::{Options, serve};
+use rejoin::store::{Durability, Store};
+use rejoin::sys::SessionId;
+use rejoin::sys::sim::SimDisk;
+use serde_json::{Value, json};
+
+use super::engine::{Event, Scripted, Told};
+use crate::support::agent::{GUARD, Inbox};
+
+pub(super) struct Rig {
+    pub(super) disk: SimDisk,
+    input: Option<PipeWriter>,
+    inbox: Inbox,
+    events: Receiver<Event>,
+    ended: Receiver<()>,
+    last: u64,
+}
+
+impl Rig {
+    /// A connection to an empty store, `initialize` behind it.
+    pub(super) fn start() -> Self {
+        let disk = SimDisk::new();
+        let sys = disk.sys();
+        let (input, sent) = io::pipe().expect("pipes can be made");
+        let (received, output) = io::pipe().expect("pipes can be made");
+        let (tell, events) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let options = Options {
+                store: Some(root()),
+                ..Options::default()
+            };
+            let engine = Arc::new(Scripted(Arc::new(Mutex::new(tell))));
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let runtime = runtime.worker_threads(2).enable_all().build();
+            let runtime = runtime.expect("runtimes can be made");
+            let never = std::future::pending();
+            let serving = serve(options, sys, engine, input, output, never);
+            runtime.block_on(serving).expect("serving began");
+            end.send(()).ok();
+        });
+        let mut rig = Self {
+            disk,
+            input: Some(sent),
+            inbox: Inbox::new(Box::new(received)),
+            events,
+            ended,
+            last: 0,
+        };
+        rig.ask("initialize", json!({ "protocolVersion": 1 }));
+        assert_eq!(rig.next()["result"]["protocolVersion"], 1);
+        rig
+    }
+
+    pub(super) fn send(&mut self, message: &Value) {
+        let input = self.input.as_mut().expect("the input is open");
+        writeln!(input, "{message}").expect("the program reads");
+    }
+
+    /// Sends a request; the answer has this id.
+    pub(super) fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.last += 1;
+        let id = self.last;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(&request);
+        id
+    }
+
+    /// Asks for something that is done in a folder.
+    pub(super) fn ask_for(&mut self, method: &str, session: &str) -> u64 {
+        let params = json!({ "sessionId": session, "cwd": "/w", "mcpServers": [] });
+        self.ask(method, params)
+    }
+
+    /// The next message.
+    #[track_caller]
+    pub(super) fn next(&mut self) -> Value {
+        serde_json::from_str(&self.next_line()).expect("a message is JSON")
+    }
+
+    #[track_caller]
+    pub(super) fn next_line(&mut self) -> String {
+        let line = self.inbox.next(GUARD).expect("something comes");
+        String::from_utf8(line.expect("the program has not ended")).expect("UTF-8")
+    }
+
+    /// The answer to a request, which is the next message.
+    #[track_caller]
+    pub(super) fn answer(&mut self, id: u64) -> Value {
+        let message = self.next();
+        assert_eq!(message["id"], id, "{message}");
+        assert_eq!(message.get("method"), None, "{message}");
+        message
+    }
+
+    #[track_caller]
+    pub(super) fn event(&mut self) -> Event {
+        self.events
+            .recv_timeout(GUARD)
+            .expect("the engine is asked")
+    }
+
+    /// The engine is to make ready.
+    #[track_caller]
+    pub(super) fn attach(&mut self, expected: Attach) -> (Outlet, Told<Attached>) {
+        match self.event() {
+            Event::Attach(how, out, told) if how == expected => (out, told),
+            event => panic!("{event:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn parted(&mut self, expected: Parting) {
+        let event = self.event();
+        assert!(matches!(event, Event::Part(how) if how == expected));
+    }
+
+    /// A new session, and what the engine speaks through.
+    #[track_caller]
+    pub(super) fn session(&mut self) -> (String, Outlet) {
+        let id = self.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
+        let (out, told) = self.attach(Attach::New);
+        told.send(Ok(Attached::default())).expect("it waits");
+        let answer = self.answer(id);
+        let session = answer["result"]["sessionId"].as_str().expect("an id");
+        (session.to_owned(), out)
+    }
+
+    /// Nothing comes before the answer to a request that changes nothing.
+    #[track_caller]
+    pub(super) fn is_quiet(&mut self) {
+        let id = self.ask("session/list", json!({}));
+        assert!(self.answer(id).get("result").is_some());
+    }
+
+    /// Kinds and payloads of the records of a session's log.
+    pub(super) fn records(&self, session: &str) -> Vec<(&'static str, String)> {
+        let store = Store::at(&root(), self.disk.sys(), Durability::Turn);
+        let id = SessionId::parse(session).expect("one of ours");
+        let mut reader = store.read(&id).expect("it is there");
+        let mut records = Vec::new();
+        while let Some(entry) = reader.next().expect("it can be read") {
+            let record = entry.record;
+            records.push((record.kind.as_str(), record.payload.to_owned()));
+        }
+        records
+    }
+
+    /// Ends the input; nothing may come any more.
+    pub(super) fn end(mut self) {
+        self.input = None;
+        assert_eq!(self.inbox.next(GUARD), Ok(None));
+        self.ended.recv_timeout(GUARD).expect("it ends");
+    }
+}
+
+pub(super) fn refusal() -> EngineError {
+    EngineError {
+        code: -31999,
+        message: "no".to_owned(),
+        data: None,
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new("/store").to_owned()
+}
+
+/// How many sessions a disk has.
+pub(super) fn logs(disk: &SimDisk) -> usize {
+    let files = disk.files();
+    let is_log = |path: &&PathBuf| path.parent() == Some(&root().join("sessions"));
+    files.iter().filter(is_log).count()
+}

@@ -1,0 +1,198 @@
+//! The agent that `rejoin wrap` wraps: how it is started, what it saw, whether it is gone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::fixture::Saw;
+use super::json::Json;
+use super::pattern::Names;
+
+/// How long something may take to come true. Nothing depends on its length.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait before looking again.
+const AGAIN: Duration = Duration::from_millis(2);
+
+/// The fake agent of a transcript.
+#[derive(Debug)]
+pub(crate) struct Wrapped {
+    folder: PathBuf,
+    flags: Vec<String>,
+}
+
+impl Wrapped {
+    /// An agent that keeps its files in a folder.
+    pub(crate) fn new(folder: &Path, flags: &[String]) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            flags: flags.to_owned(),
+        }
+    }
+
+    /// The end of a command line of `rejoin wrap`. Each name that an agent goes by has a memory
+    /// of its own; what they see is written to one file.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let name = self.flags.iter().position(|flag| flag == "--tag");
+        let name = name.and_then(|at| self.flags.get(at + 1));
+        let name = name.map_or("agent", String::as_str);
+        let state = self.folder.join(format!("{name}.json"));
+        let text = |path: &Path| path.to_str().expect("folders of tests are text").to_owned();
+        let own = ["--".to_owned(), text(&program())];
+        let files = ["--state".to_owned(), text(&state)];
+        let record = ["--record".to_owned(), text(&self.record())];
+        let all = own.into_iter().chain(files).chain(record);
+        all.chain(self.flags.iter().cloned()).collect()
+    }
+
+    fn record(&self) -> PathBuf {
+        self.folder.join("agent.jsonl")
+    }
+
+    /// What the agents received so far, and what happened to them.
+    fn lines(&self) -> Vec<Json> {
+        let text = std::fs::read(self.record()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        // A last line without its end is still being written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let lines = whole.lines();
+        lines
+            .map(|line| Json::parse(line).unwrap_or_else(|_| Json::Literal(line.to_owned())))
+            .collect()
+    }
+
+    /// The processes of this kind, in the order they were started.
+    fn processes(&self, kind: &str) -> Vec<u32> {
+        let lines = self.lines();
+        let ids = lines.iter().filter_map(|line| match line.get(kind) {
+            Some(Json::Literal(id)) => id.parse().ok(),
+            _ => None,
+        });
+        ids.collect()
+    }
+
+    /// Ends the agent at once; it has ended when this returns.
+    pub(crate) fn kill(&self) -> Result<(), String> {
+        let id = *self.processes("started").last().ok_or("there is none")?;
+        kill(id);
+        until(|| {
+            if is_running(id) {
+                Err("it is still there".to_owned())
+            } else {
+                Ok(())
+            }
+        })
+    }
+
+    /// Checks what the agents saw.
+    pub(crate) fn check(&self, saw: &Saw, names: &mut Names) -> Result<(), String> {
+        match saw {
+            Saw::Lines(expected) => until(|| self.saw(expected, names)),
+            Saw::Calls(method, count) => {
+                let lines = self.lines();
+                let is = |line: &&Json| line.get("method").and_then(Json::text) == Some(method);
+                match lines.iter().filter(is).count() {
+                    calls if calls == *count => Ok(()),
+                    calls => Err(format!("{calls} of them")),
+                }
+            }
+            Saw::Starts(count) => match self.processes("started").len() {
+                started if started == *count => Ok(()),
+                started => Err(format!("{started} were started")),
+            },
+            Saw::Gone => self.gone(),
+        }
+    }
+
+    /// Each of these lines came, one after the other, perhaps with others between them.
+    fn saw(&self, expected: &[Json], names: &mut Names) -> Result<(), String> {
+        let lines = self.lines();
+        let mut left = lines.iter();
+        let mut all_names = names.clone();
+        for line in expected {
+            let pattern = super::damage::partial(line);
+            if !left.any(|found| all_names.check(&pattern, found).is_ok()) {
+                let all: Vec<_> = lines.iter().map(|line| format!("\n    {line}")).collect();
+                let all = all.concat();
+                return Err(format!("{line} is not there, or not in its place, in{all}"));
+            }
+        }
+        *names = all_names;
+        Ok(())
+    }
+
+    /// Waits for all that was started to be gone.
+    pub(crate) fn gone(&self) -> Result<(), String> {
+        let all = ["started", "grandchild"].map(|kind| self.processes(kind));
+        until(|| match all.iter().flatten().find(|id| is_running(**id)) {
+            Some(id) => Err(format!("process {id} is still there")),
+            None => Ok(()),
+        })
+    }
+}
+
+impl Drop for Wrapped {
+    fn drop(&mut self) {
+        for kind in ["started", "grandchild"] {
+            for id in self.processes(kind) {
+                if is_running(id) && is_ours(id) {
+                    kill(id);
+                }
+            }
+        }
+    }
+}
+
+/// The example that stands beside this test.
+pub(crate) fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("tests know where they are");
+    let folder = test.parent().and_then(Path::parent);
+    let folder = folder.expect("tests lie in a folder of the target folder");
+    let name = format!("fake-agent{}", std::env::consts::EXE_SUFFIX);
+    let program = folder.join("examples").join(name);
+    assert!(
+        program.exists(),
+        "{} is missing: `cargo test` builds it, and so does `cargo build --example fake-agent`",
+        program.display()
+    );
+    program
+}
+
+/// Tries until it is so; says at last why it is not.
+fn until(mut so: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        match so() {
+            Err(_) if begun.elapsed() < PATIENCE => std::thread::sleep(AGAIN),
+            result => return result,
+        }
+    }
+}
+
+fn kill(id: u32) {
+    let kill = format!("kill -KILL {id}");
+    // It may have gone this very moment.
+    Command::new("sh").args(["-c", &kill]).status().ok();
+}
+
+/// Whether there is such a process, and not only what its parent has not taken note of yet.
+fn is_running(id: u32) -> bool {
+    if !Path::new("/proc/self/stat").exists() {
+        let kill = format!("kill -0 {id} 2>/dev/null");
+        let status = Command::new("sh").args(["-c", &kill]).status();
+        return status.is_ok_and(|status| status.success());
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether a process is one that a fake agent is or has started, as far as one can tell.
+fn is_ours(id: u32) -> bool {
+    let command = std::fs::read_to_string(format!("/proc/{id}/cmdline"));
+    command.is_ok_and(|command| {
+        let program = command.split('\0').next().unwrap_or_default();
+        program.ends_with("fake-agent") || program == "sleep" || program == "cat"
+    })
+}
