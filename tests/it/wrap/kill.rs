@@ -70,7 +70,7 @@ const ENDS: [&str; 12] = [
 const KINDS: [&[&str]; 6] = [
     &["--resume"],
     &["--load", "--message-ids"],
-    &["--load", "--load-after", "--announce"],
+    &["--load", "--load-after"],
     &["--load", "--resume", "--resume-lies", "--modes", "--config"],
     &["--modes"],
     &["--resume", "--forgetful", "--stderr-flood", "100000"],
@@ -147,7 +147,9 @@ fn step(client: &mut Client, random: &mut Random) -> Option<()> {
                 if !client.is_waiting() {
                     break;
                 }
-                client.cancel(session);
+                for session in &sessions {
+                    client.cancel(session);
+                }
                 client.take()?;
             }
             Some(())
