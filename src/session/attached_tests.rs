@@ -2,7 +2,8 @@
 
 use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
 use super::*;
-use crate::engine::{Block, EngineError};
+use crate::engine::Block;
+use crate::record::Kind;
 use crate::session::Request;
 
 /// An engine that is ready and has something to say of each kind.
@@ -279,7 +280,10 @@ fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
     effects!(machine, request(Request::Close("c")));
     effects!(machine, request(import("b", true)));
     let served = effects!(machine, attached(Ok(imported())));
-    assert!(served.ends_with("answer c: Closed, open and replay"), "{served}");
+    assert!(
+        served.ends_with("answer c: Closed, open and replay"),
+        "{served}"
+    );
 
     let mut machine = Machine::default();
     effects!(machine, request(import("a", false)));
@@ -292,10 +296,7 @@ fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
     effects!(machine, request(Request::Delete("d")));
     effects!(machine, request(import("e", true)));
     let served = effects!(machine, attached(Ok(imported())));
-    assert_eq!(
-        served,
-        "create inner prompt update update, replay"
-    );
+    assert_eq!(served, "create inner prompt update update, replay");
     let served = effects!(machine, replayed(Ok(()), true));
     assert!(
         served.ends_with("trash, answer d: Deleted, prepare, attach Import"),

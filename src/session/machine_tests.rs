@@ -1,7 +1,7 @@
 //! The effects of what happens to a session, in their order.
 
 use super::*;
-use crate::engine::{Block, Secret};
+use crate::engine::Secret;
 use crate::record::header::Place;
 use crate::store::Sync;
 

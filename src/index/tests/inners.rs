@@ -66,12 +66,20 @@ fn of_a_session_that_the_agent_had_first_are_left_to_it_until_ours_is_listed() {
         summary.inners = vec![inner(known_as.unwrap_or("b"))];
         let before = catalog.before_change();
         catalog.created(&id, &summary, before);
-        let unlisted = if known_as.is_some() { vec![] } else { vec!["a", "b"] };
+        let unlisted = if known_as.is_some() {
+            vec![]
+        } else {
+            vec!["a", "b"]
+        };
         assert_eq!(ours(&catalog), unlisted);
         summary.prompts = 1;
         summary.updated_at = Some(world.clock.now().to_string());
         catalog.put(&id, &summary);
-        let listed = if known_as.is_some() { vec!["a"] } else { vec!["a", "b"] };
+        let listed = if known_as.is_some() {
+            vec!["a"]
+        } else {
+            vec!["a", "b"]
+        };
         assert_eq!(ours(&catalog), listed);
         let known = catalog.find(&id).unwrap().known_as;
         assert_eq!(known.as_deref(), known_as);
