@@ -4,6 +4,7 @@
 //! A cursor says how far the client is with either side. Each page is sorted, newest first; over
 //! the pages only our own sessions are, since nobody knows how the agent sorts its pages.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,8 +67,14 @@ struct Theirs {
     after: Option<Key>,
 }
 
-/// What entries are sorted by: time and id, the greatest first. Without a time, the time is empty.
+/// What entries are sorted by: the time, the latest first, and the id. Without a time, the time is
+/// empty.
 type Key = (String, String);
+
+/// A key as it sorts.
+fn rank(key: &Key) -> (Reverse<&str>, &str) {
+    (Reverse(&key.0), &key.1)
+}
 
 /// An entry of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,18 +126,31 @@ pub(super) async fn list(
 /// Our own page.
 async fn ours(deps: &Arc<Deps>, wanted: &Wanted, place: &Place) -> Result<Page, Error> {
     let cursor = match &place.ours {
-        Side::Start => None,
         Side::At(cursor) => Some(cursor.clone()),
-        Side::Done => return Ok(Page::default()),
+        Side::Start | Side::Done => None,
     };
+    let done = place.ours == Side::Done;
+    if done && !wanted.counted {
+        return Ok(Page::default());
+    }
     let Some(catalog) = deps.catalog.clone() else {
         return Ok(Page::default());
     };
     let (filter, limit) = (wanted.filter.clone(), wanted.limit);
     let page =
         tokio::task::spawn_blocking(move || catalog.list(&filter, cursor.as_deref(), limit)).await;
-    page.map_err(|_| Error::new(-32603, "the list failed"))?
-        .map_err(refused)
+    let page = page
+        .map_err(|_| Error::new(-32603, "the list failed"))?
+        .map_err(refused)?;
+    Ok(if done {
+        // They are counted on each page.
+        Page {
+            total: page.total,
+            ..Page::default()
+        }
+    } else {
+        page
+    })
 }
 
 /// The agent's page, and those behind it as long as there is nothing in them for the client.
@@ -213,9 +233,9 @@ fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
         .iter()
         .filter_map(|text| entry(&page.source, text, filter))
         .filter(|entry| seen.insert(entry.key.1.clone()))
-        .filter(|entry| after.is_none_or(|after| entry.key < *after))
+        .filter(|entry| after.is_none_or(|after| rank(&entry.key) > rank(after)))
         .collect();
-    entries.sort_by(|a, b| b.key.cmp(&a.key));
+    entries.sort_by(|a, b| rank(&a.key).cmp(&rank(&b.key)));
     entries
 }
 

@@ -49,11 +49,13 @@ impl World {
                 assert!(!self.exists() && !self.seat);
                 (self.seat, self.unborn) = (true, true);
             }
-            Effect::Create => {
+            Effect::Create { inner, imported } => {
                 assert!(!self.exists() && self.seat && self.unborn);
                 self.may_fail()?;
                 self.log.push((Kind::Session, "{}".to_owned()));
-                self.shown = 1;
+                self.log.extend(inner.map(|inner| (Kind::Inner, inner)));
+                self.log.extend(imported.iter().flat_map(records));
+                self.shown = self.log.len();
             }
             Effect::Open(_) => {
                 if !self.seat {
