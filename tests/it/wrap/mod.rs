@@ -1,6 +1,8 @@
 //! Acts out every transcript of `fixtures/wrap`: the real binary, wrapping an agent that does what
 //! its prompts say.
 
+mod kill;
+
 use std::path::Path;
 
 use crate::support::{env, process, runner};
