@@ -8,6 +8,7 @@ use crate::sys::SessionId;
 use super::Summary;
 use super::cursor::Position;
 use super::filter::Filter;
+use super::inners;
 
 /// How long changes made by this program may stand for a comparison of names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;
@@ -59,7 +60,7 @@ impl Names {
 
 /// The columns that [`row`] reads, in its order.
 pub(super) const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
-                       unreadable, source";
+                       unreadable, source, known_as";
 
 /// What is known of the folder's names.
 pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
@@ -225,7 +226,8 @@ pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     let replace = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs, title = excluded.title,
         created_at = excluded.created_at, updated_at = excluded.updated_at,
         prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
-        dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source";
+        dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
+        known_as = excluded.known_as";
     insert(tx, row, replace)
 }
 
@@ -237,7 +239,7 @@ pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
 fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
-        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -253,8 +255,9 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         row.dirty,
         row.unreadable,
         summary.source,
+        summary.known_as,
     ])?;
-    Ok(())
+    inners::add(tx, &row.id, &summary.inners)
 }
 
 /// Replaces what is known of a log, if the row is still the one that was found behind it.
@@ -262,7 +265,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
     let summary = &new.summary;
     tx.prepare_cached(
         "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
-             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?
+             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?
          WHERE id = ? AND len = ? AND scanned = ?",
     )?
     .execute(params![
@@ -276,11 +279,12 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
         new.len,
         new.unreadable,
         summary.source,
+        summary.known_as,
         old.id.as_str(),
         old.len,
         int(old.summary.scanned),
     ])?;
-    Ok(())
+    inners::add(tx, &new.id, &summary.inners)
 }
 
 /// Notes that a log may get ahead of its row. There need be no row yet.
@@ -329,6 +333,8 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
             prompts: count(columns, 6)?,
             scanned: count(columns, 7)?,
             source: columns.get(11)?,
+            known_as: columns.get(12)?,
+            inners: Vec::new(),
         },
         len: columns.get(8)?,
         dirty: columns.get(9)?,

@@ -8,7 +8,7 @@ use crate::sys::Sys;
 
 /// The version of the tables below and of the format whose logs they describe. A program that
 /// reads a newer format of logs reads those again that an older program could not.
-pub(super) const VERSION: i64 = 2000 + FORMAT as i64;
+pub(super) const VERSION: i64 = 3000 + FORMAT as i64;
 
 /// `updated_at` is null in the rows that are not listed: never prompted, or unreadable.
 /// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
@@ -17,6 +17,8 @@ pub(super) const VERSION: i64 = 2000 + FORMAT as i64;
 /// The `text_` columns say how far the words of a log were read, see `texts::State`. A row of
 /// `words` is about the session whose row has the number that `texts` finds in its own; the text
 /// itself is not kept.
+///
+/// `inners` says by which ids agents know sessions, see `inners`.
 ///
 /// `names` has one row. `epoch` differs each time that the tables are made, `listed` is how many
 /// sessions are listed, which triggers keep count of. For the rest see `rows::Names`.
@@ -34,6 +36,7 @@ const TABLES: &str = "
         dirty INTEGER NOT NULL,
         unreadable TEXT,
         source TEXT NOT NULL DEFAULT '',
+        known_as TEXT,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
         text_pieces INTEGER NOT NULL DEFAULT 0
@@ -45,6 +48,12 @@ const TABLES: &str = "
     CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL;
     CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL AND text_len <> len;
+    CREATE TABLE inners (
+        agent TEXT NOT NULL,
+        id TEXT NOT NULL,
+        session TEXT NOT NULL,
+        PRIMARY KEY (agent, id, session)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE names (
         epoch TEXT NOT NULL,
         stamp INTEGER,
@@ -94,8 +103,8 @@ pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<()> {
 
 fn is_current(connection: &Connection) -> Result<bool> {
     let complete = connection.query_row(
-        "SELECT count(*) = 3 FROM sqlite_schema
-         WHERE type = 'table' AND name IN ('sessions', 'names', 'words')",
+        "SELECT count(*) = 4 FROM sqlite_schema
+         WHERE type = 'table' AND name IN ('sessions', 'names', 'words', 'inners')",
         [],
         |row| row.get::<_, bool>(0),
     )?;

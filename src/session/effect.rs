@@ -1,6 +1,6 @@
 //! The effects a session's machine asks its actor for.
 
-use crate::engine::{Attach, Parting, Wanted};
+use crate::engine::{Attach, Block, Parting, Wanted};
 use crate::record::Kind;
 use crate::store::Sync;
 
@@ -15,8 +15,13 @@ pub type Batch<R> = Vec<Effect<R>>;
 pub enum Effect<R> {
     /// Open the engine's conversation of a session that is not in the store yet.
     Prepare(Wanted),
-    /// Make the log.
-    Create,
+    /// Make the log, all of it at once.
+    Create {
+        /// How the engine knows the session.
+        inner: Option<String>,
+        /// What was said in it before it was ours.
+        imported: Vec<Block>,
+    },
     /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
     Open(Wanted),
     /// Make sure that the session exists, without opening it.

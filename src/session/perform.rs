@@ -33,7 +33,7 @@ impl Actor {
                 self.prepare(wanted);
                 Ok(())
             }
-            Effect::Create => self.create(),
+            Effect::Create { inner, imported } => self.create(inner.as_deref(), &imported),
             Effect::Open(wanted) => {
                 self.name.clone_from(&wanted.name);
                 self.open(wanted)
@@ -77,9 +77,7 @@ impl Actor {
                 Ok(())
             }
             Effect::KeepInner(inner) => {
-                if let Some(seat) = &mut self.seat {
-                    seat.inner = Some(inner);
-                }
+                self.keep_inner(inner);
                 Ok(())
             }
             Effect::Ask(asking) => {
@@ -211,7 +209,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Appends a block. It must hold no prompts but those of a history that comes whole.
+    /// Appends a block, which must hold no prompts.
     fn append_block(&mut self, block: &Block) -> Result<(), Refusal> {
         let Some(seat) = &mut self.seat else {
             return Err(Refusal::NotOpen);
@@ -241,13 +239,6 @@ impl Actor {
             seat.shown = appended.end;
         }
         seat.summary.scanned = appended.end;
-        if block.iter().any(|entry| entry.kind == Kind::Prompt)
-            && let Some(store) = &self.deps.store
-        {
-            let scan = blocking(|| store.read(&self.id)?.scan());
-            seat.history
-                .reset(&scan.map_err(|error| storage(&error))?.prompts);
-        }
         let mut summarized = false;
         for entry in block.iter() {
             let at = appended.at.to_string();

@@ -14,7 +14,6 @@ use crate::engine::{
 use crate::record::Kind;
 
 use super::agent::Agent;
-use super::import::Import;
 use super::link::{Link, Pending};
 use super::past::Past;
 use super::policy::Policy;
@@ -237,7 +236,7 @@ impl Shared {
         key: String,
     ) -> Result<Attached, EngineError> {
         let (history, ids) = (&*self.opening.history, self.opening.ids.clone());
-        let mut past = Past::read(history, &self.agent.name, ids)?;
+        let mut past = Past::read(history, self.agent.name(), ids)?;
         if past.inner.is_none() {
             past.inner.clone_from(&lock(&self.last));
         }
@@ -287,42 +286,9 @@ impl Shared {
         wanted: &Wanted,
         key: String,
     ) -> Result<Attached, EngineError> {
-        let abilities = link.abilities();
         let ids = self.opening.ids.clone();
         let route = self.route(Marks::new(ids.clone()));
-        route.import(Import::new(ids));
-        link.hear(&wanted.name, &route);
-        let method = if abilities.load {
-            "session/load"
-        } else {
-            "session/resume"
-        };
-        let id = serde_json::Value::from(wanted.name.as_str()).to_string();
-        let params = with_members(&wanted.params.0, &[], &[("sessionId", &id)]);
-        let answer = match link.request(method, &params).outcome().await {
-            Ok(answer) => answer,
-            Err(error) => {
-                link.forget(&wanted.name);
-                return Err(error);
-            }
-        };
-        if abilities.load {
-            route.late().await;
-        }
-        let Some(import) = route.imported(abilities.load) else {
-            return Err(EngineError::internal("the agent's session was not heard"));
-        };
-        let Some(block) = import.finish() else {
-            link.forget(&wanted.name);
-            let message = "the agent's session is too long to be taken over";
-            return Err(EngineError::internal(message));
-        };
-        let restored = Restored {
-            how: How::Import,
-            inner: wanted.name.clone(),
-            answer,
-            snapshots: Vec::new(),
-        };
+        let (restored, block) = restore::import(&link, wanted, &route, ids).await?;
         let mut settings = Settings::default();
         settings.opened(&restored.answer);
         let mut attached = self.attached(link, route, restored, settings, key, None);
@@ -344,7 +310,7 @@ impl Shared {
         let inner = json!({
             "id": restored.inner,
             "agent": {
-                "name": self.agent.name,
+                "name": self.agent.name(),
                 "version": abilities.version,
             },
             "how": restored.how.as_str(),
@@ -413,7 +379,7 @@ impl Shared {
         let Some(transcript) = transcript else {
             return Ok(None);
         };
-        let note = transcript::note(reason, &self.agent.name, &self.opening.ids.message());
+        let note = transcript::note(reason, self.agent.name(), &self.opening.ids.message());
         let block = Block::of(Kind::Update, note);
         self.opening.out.say(Said::Block(block)).await?;
         Ok(Some(transcript::before(params, &transcript)))

@@ -74,7 +74,7 @@ impl Relay for Front {
                 }
             }
             Ok(Foreign {
-                source: agent.name.clone(),
+                source: agent.name().to_owned(),
                 sessions,
                 next_cursor: string(&page, "nextCursor"),
             })

@@ -2,6 +2,7 @@
 
 mod damage;
 mod freshness;
+mod inners;
 mod model;
 mod paging;
 mod processes;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::record::Inner;
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
 use super::{Catalog, Filter, Listed, Logs, Summary, Texts};
@@ -31,12 +33,14 @@ enum Entry {
     Update,
     Said { words: &'static str },
     Reopen { cwd: String },
+    Inner { id: &'static str },
 }
 
 #[derive(Default)]
 struct Folder {
     logs: BTreeMap<SessionId, Vec<Entry>>,
     damaged: BTreeSet<SessionId>,
+    trash: Vec<(SessionId, Vec<Inner>)>,
     changed: i64,
     missing: bool,
     forbidden: bool,
@@ -96,6 +100,10 @@ impl Logs for MemoryLogs {
         Ok(summary)
     }
 
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        Ok(self.accessible()?.trash.clone())
+    }
+
     /// What comes before the last prompt is done; no more than two entries are read at once.
     fn texts(&self, id: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
         let folder = self.accessible().map_err(|error| error.to_string())?;
@@ -135,7 +143,16 @@ fn fold(summary: &mut Summary, entry: &Entry) {
             summary.updated_at = summary.updated_at.take().max(Some(at));
             summary.prompts += 1;
         }
+        Entry::Inner { id } => summary.inners.push(inner(id)),
         Entry::Update | Entry::Said { .. } => {}
+    }
+}
+
+/// A session of the one agent of these tests.
+fn inner(id: &str) -> Inner {
+    Inner {
+        agent: "agent".to_owned(),
+        id: id.to_owned(),
     }
 }
 

@@ -9,8 +9,8 @@ const ADDRESS: usize = 300;
 
 /// Whether a block is text.
 pub(super) fn text(block: Node<'_>) -> Option<Node<'_>> {
-    let is_text = block.get("type").is_some_and(|kind| kind.is("text"));
-    is_text.then(|| block.get("text"))?
+    let [kind, text] = block.pick(["type", "text"]);
+    text.filter(|_| kind.is_some_and(|kind| kind.is("text")))
 }
 
 /// A block in a few words.

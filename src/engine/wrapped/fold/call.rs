@@ -3,8 +3,9 @@
 use crate::record::json;
 
 use super::block;
-use super::clip::{Clip, one_line};
+use super::clip::Clip;
 use super::node::Node;
+use super::update::Update;
 
 /// The longest title or path, in characters.
 const TITLE: usize = 160;
@@ -38,32 +39,27 @@ pub(super) struct Call {
 
 impl Call {
     /// Applies the call's beginning or an update to it.
-    pub(super) fn update(&mut self, update: Node<'_>) {
-        let put = |to: &mut Option<String>, key: &str, chars| {
-            if let Some(text) = update.get(key).and_then(|value| value.short(chars)) {
+    pub(super) fn update(&mut self, update: &Update<'_>) {
+        let put = |to: &mut Option<String>, value: Option<Node<'_>>, chars| {
+            if let Some(text) = value.and_then(|value| value.short(chars)) {
                 *to = Some(text);
             }
         };
-        put(&mut self.title, "title", TITLE);
-        put(&mut self.kind, "kind", WORD);
-        put(&mut self.status, "status", WORD);
-        let raw = |to: &mut Option<String>, key: &str| {
-            if let Some(value) = update.get(key).filter(|value| value.raw() != "null") {
-                let start = &value.raw()[..value.raw().floor_char_boundary(INPUT * 16)];
-                let text = value.body().map_or_else(
-                    || start.to_owned(),
-                    |body| json::unescape(&body[..body.floor_char_boundary(INPUT * 16)]),
-                );
-                *to = Some(one_line(&text, INPUT)).filter(|line| !line.is_empty());
+        put(&mut self.title, update.title, TITLE);
+        put(&mut self.kind, update.kind, WORD);
+        put(&mut self.status, update.status, WORD);
+        let raw = |to: &mut Option<String>, value: Option<Node<'_>>| {
+            if let Some(value) = value {
+                *to = Some(value.line(INPUT)).filter(|line| !line.is_empty());
             }
         };
-        raw(&mut self.input, "rawInput");
-        raw(&mut self.output, "rawOutput");
-        if let Some(locations) = update.get("locations").filter(|list| list.raw() != "null") {
+        raw(&mut self.input, update.input);
+        raw(&mut self.output, update.output);
+        if let Some(locations) = update.locations {
             let path = |location: Node<'_>| location.get("path")?.short(TITLE);
             self.locations = locations.elements().filter_map(path).take(PATHS).collect();
         }
-        if let Some(content) = update.get("content").filter(|list| list.raw() != "null") {
+        if let Some(content) = update.content {
             self.content(content);
         }
     }
@@ -72,14 +68,14 @@ impl Call {
         self.changes.clear();
         self.result = None;
         for item in content.elements() {
-            let kind = item.get("type");
+            let [kind, path, content] = item.pick(["type", "path", "content"]);
             if kind.is_some_and(|kind| kind.is("diff")) {
                 if self.changes.len() < PATHS
-                    && let Some(path) = item.get("path").and_then(|path| path.short(TITLE))
+                    && let Some(path) = path.and_then(|path| path.short(TITLE))
                 {
                     self.changes.push((path, change(item)));
                 }
-            } else if let Some(block) = item.get("content") {
+            } else if let Some(block) = content {
                 let result = self.result.get_or_insert_with(|| Clip::new(RESULT));
                 if !result.is_empty() {
                     result.push("\n");
@@ -89,6 +85,16 @@ impl Call {
                     None => result.push(&format!("({})", block::name(block))),
                 }
             }
+        }
+    }
+
+    /// Keeps what its line needs and nothing else.
+    pub(super) fn make_slim(&mut self) {
+        self.input = None;
+        self.output = None;
+        self.result = None;
+        for (_, change) in &mut self.changes {
+            *change = String::new();
         }
     }
 
@@ -121,7 +127,7 @@ impl Call {
         if let Some(input) = &self.input {
             details.push(("its input".to_owned(), input.clone()));
         }
-        for (path, change) in &self.changes {
+        for (path, change) in self.changes.iter().filter(|(_, change)| !change.is_empty()) {
             details.push((format!("a change of {path}"), change.clone()));
         }
         if let Some(result) = self.result.as_ref().filter(|result| !result.is_empty()) {
@@ -162,9 +168,9 @@ impl Call {
 
 /// What became of a file, in short.
 fn change(diff: Node<'_>) -> String {
-    let text = |key| diff.get(key).and_then(Node::body);
-    let new = text("newText").unwrap_or_default();
-    let Some(old) = text("oldText") else {
+    let [old, new] = diff.pick(["oldText", "newText"]);
+    let new = new.and_then(Node::body).unwrap_or_default();
+    let Some(old) = old.and_then(Node::body) else {
         return format!("a new file of {} bytes", new.len());
     };
     if old.len().max(new.len()) > COMPARED {
@@ -219,7 +225,7 @@ mod tests {
     fn call(updates: &[&str]) -> Call {
         let mut call = Call::default();
         for update in updates {
-            call.update(Node::root(update));
+            call.update(&Update::read(Node::root(update)));
         }
         call
     }

@@ -17,6 +17,7 @@ mod mark;
 mod node;
 mod page;
 mod turn;
+mod update;
 
 use crate::record::{Kind, Record};
 
@@ -24,6 +25,7 @@ use kept::Kept;
 use node::Node;
 use page::Page;
 use turn::{End, Turn};
+use update::Update;
 
 /// A larger budget counts as this one, in bytes: no line takes more.
 const MOST: usize = 64 * 1024 * 1024;
@@ -98,19 +100,18 @@ impl Fold {
     }
 
     fn update(&mut self, update: Node<'_>) {
-        let name = update
-            .get("sessionUpdate")
-            .and_then(|name| name.short(NAME));
+        let update = Update::read(update);
+        let name = update.name.and_then(|name| name.short(NAME));
         match name.as_deref() {
             Some("agent_message_chunk") => {
                 self.current.agent = self.agent;
-                self.current.agent_says(update);
+                self.current.agent_says(&update);
             }
             Some("tool_call" | "tool_call_update") => {
                 self.current.agent = self.agent;
-                self.current.call(update);
+                self.current.call(&update);
             }
-            Some("plan") => self.kept.plan = plan(update),
+            Some("plan") => self.kept.plan = plan(&update),
             _ => {}
         }
     }
@@ -130,8 +131,8 @@ const PLAN_LINES: usize = 50;
 /// The longest of them, in characters.
 const PLAN_LINE: usize = 200;
 
-fn plan(update: Node<'_>) -> Vec<String> {
-    let entries = update.get("entries").into_iter().flat_map(Node::elements);
+fn plan(update: &Update<'_>) -> Vec<String> {
+    let entries = update.entries.into_iter().flat_map(Node::elements);
     let line = |entry: Node<'_>| {
         let content = entry.get("content")?.short(PLAN_LINE)?;
         let status = entry.get("status").and_then(|status| status.short(NAME));

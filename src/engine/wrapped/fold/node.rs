@@ -23,6 +23,23 @@ impl<'a> Node<'a> {
         Some(Self { text })
     }
 
+    /// The members of these names, if this is an object; found in one go, since a payload may be
+    /// long.
+    pub(super) fn pick<const N: usize>(self, keys: [&str; N]) -> [Option<Self>; N] {
+        let mut found = [None; N];
+        let text = self.text.as_bytes();
+        let Some(mut members) = json::members(text, 0) else {
+            return found;
+        };
+        while let Some(member) = members.member() {
+            let key = &text[member.key];
+            if let Some(place) = keys.iter().position(|wanted| wanted.as_bytes() == key) {
+                found[place] = self.text.get(member.value).map(|text| Self { text });
+            }
+        }
+        found
+    }
+
     /// The elements, if this is an array.
     pub(super) fn elements(self) -> impl Iterator<Item = Self> {
         let mut parts = json::elements(self.text.as_bytes(), 0);
@@ -52,11 +69,19 @@ impl<'a> Node<'a> {
 
     /// The string on one line, of at most so many characters; `None` if that is nothing.
     pub(super) fn short(self, chars: usize) -> Option<String> {
-        let body = self.body()?;
+        self.body()?;
+        Some(self.line(chars)).filter(|line| !line.is_empty())
+    }
+
+    /// The string, or the JSON of another value, on one line of at most so many characters.
+    pub(super) fn line(self, chars: usize) -> String {
+        let text = self.body().unwrap_or(self.text);
         // No character takes more than two escapes of six bytes.
-        let end = floor(body, chars.saturating_mul(12).saturating_add(64));
-        let line = one_line(&json::unescape(&body[..end]), chars);
-        (!line.is_empty()).then_some(line)
+        let start = &text[..floor(text, chars.saturating_mul(12).saturating_add(64))];
+        match self.body() {
+            Some(_) => one_line(&json::unescape(start), chars),
+            None => one_line(start, chars),
+        }
     }
 
     /// Puts the string to the end of a text.

@@ -80,11 +80,7 @@ impl<'a> Page<'a> {
         let kept = self.kept;
         let plan = self.plan();
         let shortened = kept.dropped > 0 || !kept.short.is_empty();
-        let whole: Vec<_> = kept
-            .full
-            .iter()
-            .map(|turn| self.turn(turn, Detail::All))
-            .collect();
+        let whole: Vec<_> = kept.full.iter().map(|turn| self.turn(turn)).collect();
         let size = whole.iter().map(String::len).sum::<usize>() + plan.len();
         if !shortened && size <= room {
             let body = whole.concat() + &plan;
@@ -140,19 +136,37 @@ impl<'a> Page<'a> {
         (!body.is_empty()).then_some(body)
     }
 
-    /// A turn with as much detail as fits.
+    /// A turn with as much detail as fits: of its newest tool calls all, of others a line.
     fn within(&self, turn: &Turn, all: String, room: usize) -> Option<String> {
         if all.len() <= room {
             return Some(all);
         }
-        Some(self.turn(turn, Detail::Line)).filter(|lines| lines.len() <= room)
+        let head = self.user(turn) + &self.left_out(turn.left_out);
+        let end = self.end(turn);
+        let mut lines: VecDeque<_> = turn
+            .things
+            .iter()
+            .map(|thing| self.thing(turn, thing, Detail::Line))
+            .collect();
+        let size = head.len() + lines.iter().map(String::len).sum::<usize>() + end.len();
+        let mut left = room.checked_sub(size)?;
+        for (line, thing) in lines.iter_mut().zip(&turn.things).rev() {
+            let all = self.thing(turn, thing, Detail::All);
+            match left.checked_sub(all.len() - line.len()) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+            *line = all;
+        }
+        lines.push_front(head);
+        lines.push_back(end);
+        Some(lines.into_iter().collect())
     }
 
-    fn turn(&self, turn: &Turn, detail: Detail) -> String {
-        let mut text = self.user(turn);
-        text.push_str(&self.left_out(turn.left_out));
+    fn turn(&self, turn: &Turn) -> String {
+        let mut text = self.user(turn) + &self.left_out(turn.left_out);
         for thing in &turn.things {
-            text.push_str(&self.thing(turn, thing, detail));
+            text.push_str(&self.thing(turn, thing, Detail::All));
         }
         text + &self.end(turn)
     }
@@ -288,8 +302,18 @@ impl<'a> Page<'a> {
         left -= end.len();
         let mut parts = VecDeque::new();
         let mut shown = (0, 0);
+        // Tool calls further back are told on a line each.
+        let lines_from = left / 2;
         for thing in turn.things.iter().rev() {
-            let text = self.thing(turn, thing, Detail::Line);
+            let detail = if left > lines_from {
+                Detail::All
+            } else {
+                Detail::Line
+            };
+            let mut text = self.thing(turn, thing, detail);
+            if text.len() > left && matches!(thing, Thing::Call(_)) {
+                text = self.thing(turn, thing, Detail::Line);
+            }
             if text.len() <= left {
                 left -= text.len();
                 parts.push_front(text);

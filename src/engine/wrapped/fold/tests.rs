@@ -287,6 +287,21 @@ fn a_turn_that_is_too_long_keeps_what_the_user_said_and_its_end() {
         ]
     );
 
+    // Where a line for each has room, none is left out, and the newest are told in full.
+    let mut items = vec![prompt("Do everything.")];
+    for n in 0..40 {
+        let output = "out ".repeat(100);
+        items.push(call(
+            &n.to_string(),
+            &json!({"title": format!("step {n}"), "rawOutput": output}),
+        ));
+    }
+    let text = fold(&items, 8000).unwrap();
+    assert!(
+        text.len() > 5000 && (0..40).all(|n| text.contains(&format!("] step {n} (pending)\n")))
+    );
+    assert!(text.ends_with("…\n[rejoin-1: the record ends]\nThe user's new message follows.\n"));
+
     let endless = [
         prompt("Tell me."),
         says(&"word ".repeat(100_000)),

@@ -7,6 +7,7 @@ use super::block;
 use super::call::Call;
 use super::clip::{Clip, one_line};
 use super::node::Node;
+use super::update::Update;
 
 /// What each thing in a turn takes beside its text, in bytes.
 const THING: usize = 96;
@@ -86,6 +87,9 @@ pub(super) struct Turn {
     budget: usize,
     user_size: usize,
     things_size: usize,
+    /// How many of the things have lost their details; the oldest.
+    slim: usize,
+    slim_size: usize,
     /// The number of each call among all things of the turn, by a hash of its id.
     calls: HashMap<u64, u64>,
     /// How many things came before the first that is kept.
@@ -106,6 +110,8 @@ impl Turn {
             budget,
             user_size: 0,
             things_size: 0,
+            slim: 0,
+            slim_size: 0,
             calls: HashMap::new(),
             first: 0,
             message: None,
@@ -143,11 +149,11 @@ impl Turn {
     }
 
     /// Takes a chunk of the agent's message.
-    pub(super) fn agent_says(&mut self, update: Node<'_>) {
-        let Some(content) = update.get("content") else {
+    pub(super) fn agent_says(&mut self, update: &Update<'_>) {
+        let Some(content) = update.content else {
             return;
         };
-        let id = update.get("messageId").and_then(|id| id.short(ERROR));
+        let id = update.message.and_then(|id| id.short(ERROR));
         let Some(text) = block::text(content) else {
             return self.add(Thing::Block(block::name(content)));
         };
@@ -175,9 +181,9 @@ impl Turn {
     }
 
     /// Takes the beginning of a tool call or an update to one.
-    pub(super) fn call(&mut self, update: Node<'_>) {
+    pub(super) fn call(&mut self, update: &Update<'_>) {
         let mut hasher = DefaultHasher::new();
-        hasher.write(update.get("toolCallId").map_or("", Node::raw).as_bytes());
+        hasher.write(update.call.map_or("", Node::raw).as_bytes());
         let id = hasher.finish();
         let known = self
             .calls
@@ -189,7 +195,11 @@ impl Turn {
             if let Thing::Call(call) = thing {
                 call.update(update);
             }
-            self.things_size = self.things_size + thing.size() - before;
+            let after = thing.size();
+            self.things_size = self.things_size + after - before;
+            if place.is_some_and(|place| place < self.slim) {
+                self.slim_size = self.slim_size + after - before;
+            }
             self.bound();
         } else {
             let mut call = Box::<Call>::default();
@@ -205,13 +215,27 @@ impl Turn {
         self.bound();
     }
 
-    /// Lets go of the oldest things that cannot be told any more.
+    /// Lets go of what cannot be told any more: first the details of the oldest tool calls, and
+    /// where even a line for each is too much, the oldest things.
     fn bound(&mut self) {
-        while let Some(oldest) = self.things.front()
-            && self.things_size - oldest.size() > self.budget
+        while self.things_size > self.budget && self.slim + 1 < self.things.len() {
+            if let Some(thing) = self.things.get_mut(self.slim) {
+                let before = thing.size();
+                if let Thing::Call(call) = thing {
+                    call.make_slim();
+                }
+                self.things_size = self.things_size + thing.size() - before;
+                self.slim_size += thing.size();
+            }
+            self.slim += 1;
+        }
+        while self.slim > 0
+            && self.slim_size > self.budget / 2
             && let Some(oldest) = self.things.pop_front()
         {
             self.things_size -= oldest.size();
+            self.slim_size -= oldest.size();
+            self.slim -= 1;
             self.first += 1;
             match oldest {
                 Thing::Call(_) => self.left_out.1 += 1,
