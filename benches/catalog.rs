@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rejoin::index::{Catalog, Filter, Logs, Summary, Texts};
 use rejoin::record::title::title;
-use rejoin::record::{Kind, line};
+use rejoin::record::{Inner, Kind, line};
 use rejoin::sys::{SessionId, Sys, Timestamp};
 
 struct Folder(PathBuf);
@@ -64,6 +64,10 @@ impl Logs for Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        Ok(Vec::new())
     }
 
     fn texts(&self, _: &SessionId, from: u64, _: usize) -> Result<Texts, String> {

@@ -22,6 +22,9 @@ impl EngineError {
     /// Code of an agent that wants its user to sign in.
     pub const SIGN_IN: i32 = -32000;
 
+    /// Code of an agent that knows no such session.
+    pub const NOT_FOUND: i32 = -32002;
+
     /// An internal error.
     pub fn internal(message: impl Into<String>) -> Self {
         Self {
@@ -36,6 +39,15 @@ impl EngineError {
         Self {
             code: -32601,
             message: format!("Method not found: {method}"),
+            data: None,
+        }
+    }
+
+    /// There is no such session.
+    pub fn unknown_session() -> Self {
+        Self {
+            code: Self::NOT_FOUND,
+            message: "the agent has no such session".to_owned(),
             data: None,
         }
     }

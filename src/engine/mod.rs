@@ -141,6 +141,8 @@ pub struct Attached {
     pub inner: Option<String>,
     /// Updates that say how things are now, to be shown behind the history.
     pub snapshots: Vec<String>,
+    /// Names of updates that said how things were and hold no longer.
+    pub gone: Vec<&'static str>,
     /// The history of a session that the agent made without us, as it is to stand in the log.
     pub imported: Vec<Block>,
 }

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::record::Inner;
 use crate::sys::{SessionId, Sys};
 
 use super::cursor::{self, Position};
 use super::database::{Database, DatabaseError};
 use super::filter::Filter;
+use super::inners;
 use super::refresh::{Refresh, RefreshError};
 use super::rows::{self, Row, Window};
 use super::texts;
@@ -182,10 +184,13 @@ impl Catalog {
             let complete = filter.search.is_none() || self.refresh().words(READ_AT_ONCE)?;
             loop {
                 let found = self.database.read(|tx| {
-                    let Some(page) = rows::page(tx, filter, window)? else {
+                    let search = filter.search.as_ref();
+                    let found = search.map(|search| texts::found(tx, search)).transpose()?;
+                    let found = found.as_ref();
+                    let Some(page) = rows::page(tx, filter, found, window)? else {
                         return Ok(None);
                     };
-                    Ok(Some((page, rows::count_listed(tx, filter)?)))
+                    Ok(Some((page, rows::count_listed(tx, filter, found)?)))
                 })?;
                 let Some((found, total)) = found else {
                     return Ok(None);
@@ -211,6 +216,33 @@ impl Catalog {
             total,
             complete,
         })
+    }
+
+    /// Which of these ids of an agent are of sessions that are ours: the agent's entries of them
+    /// would tell twice of one session, or of one that was deleted.
+    ///
+    /// A session without a prompt is in no list of ours. If it was the agent's in the beginning, it
+    /// is left to the agent to list.
+    pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            Ok(self.database.read(|tx| inners::ours(tx, agent, ids))?)
+        })
+    }
+
+    /// The session that an agent knows by this id; the one prompted last, if there are several.
+    pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            Ok(self.database.read(|tx| inners::session(tx, agent, id))?)
+        })
+    }
+
+    /// An agent knows a session by an id that is not in its log yet.
+    pub fn knows(&self, id: &SessionId, inner: &Inner) {
+        let inner = std::slice::from_ref(inner);
+        let done = self.database.write(|tx| inners::add(tx, id, inner));
+        self.note_if_failed(id, done);
     }
 
     /// What is known of one session, listed or not, brought up to its log; none if the log is not

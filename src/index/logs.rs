@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::record::Inner;
 use crate::sys::{SessionId, Timestamp};
 
 /// The session logs as the catalog sees them.
@@ -19,6 +20,10 @@ pub trait Logs: Send + Sync {
     /// Reads a log, or says why it cannot be read. `from` is what an earlier call said of the same
     /// log: only what follows `from.scanned` needs to be read.
     fn summarize(&self, id: &SessionId, from: Option<&Summary>) -> Result<Summary, String>;
+
+    /// Sessions in the trash that agents know by ids of their own, with these. Logs that cannot be
+    /// read are left out.
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>>;
 
     /// Reads the words of a log from byte `from` on, which must be 0 or what an earlier call
     /// returned as [`Texts::from`]. Stops when it has read text of `budget` bytes, or soon after.
@@ -41,6 +46,11 @@ pub struct Texts {
 pub struct Summary {
     /// The working directory, as last recorded.
     pub cwd: String,
+    /// The id that clients know it by, if that is another one: that of the agent that made it.
+    pub known_as: Option<String>,
+    /// How agents know it, as far as that was found in what was read last: the catalog keeps what
+    /// was found before.
+    pub inners: Vec<Inner>,
     /// Further directories of the workspace, as last recorded.
     pub additional_directories: Vec<String>,
     /// What answers its prompts, by the name of the engine in the log's header.

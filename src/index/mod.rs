@@ -12,6 +12,7 @@ pub mod search;
 mod cursor;
 mod database;
 mod fill;
+mod inners;
 mod refresh;
 mod rows;
 mod schema;

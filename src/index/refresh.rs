@@ -11,6 +11,7 @@ use std::thread;
 use crate::sys::{Clock, SessionId};
 
 use super::database::{Database, DatabaseError};
+use super::inners;
 use super::rows::{self, Row};
 use super::texts;
 use super::{Logs, Summary};
@@ -60,9 +61,13 @@ impl Refresh<'_> {
     /// that a log made in between is not taken for gone; the folder's time is read before the
     /// names, so that a name that comes too late for them changes the time.
     pub(super) fn names(self) -> Result<(), RefreshError> {
-        let (epoch, known) = self
+        let (names, known) = self
             .database
-            .read(|tx| Ok((rows::names(tx)?.epoch, rows::ids(tx)?)))?;
+            .read(|tx| Ok((rows::names(tx)?, rows::ids(tx)?)))?;
+        let epoch = names.epoch;
+        if names.stamp.is_none() {
+            self.trashed()?;
+        }
         let now = self.now();
         let stamp = self.folder_changed()?;
         let mut found = or_if_missing(self.logs.ids(), Vec::new())?;
@@ -87,6 +92,23 @@ impl Refresh<'_> {
                 texts::delete(tx, id)?;
             }
             rows::set_compared(tx, stamp, now)
+        })?;
+        Ok(())
+    }
+
+    /// Reads in the trash how agents know the sessions there. What goes to the trash later is known
+    /// already.
+    fn trashed(self) -> Result<(), RefreshError> {
+        let trashed = match self.logs.trashed() {
+            Ok(trashed) => trashed,
+            Err(error) => {
+                tracing::debug!(%error, "cannot look into the trash");
+                return Ok(());
+            }
+        };
+        self.database.write(|tx| {
+            let mut trashed = trashed.iter();
+            trashed.try_for_each(|(id, known)| inners::add(tx, id, known))
         })?;
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::sys::SessionId;
 use super::Summary;
 use super::cursor::Position;
 use super::filter::Filter;
+use super::inners;
 
 /// How long changes made by this program may stand for a comparison of names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;
@@ -15,6 +16,9 @@ const ABSORB_FOR: i64 = 10 * 60 * 1000;
 /// How old a folder's time must be for a change after it to be sure to get another time, in
 /// milliseconds: the coarsest file system in use counts in steps of two seconds.
 const SETTLED_AFTER: i64 = 2000;
+
+/// More rows than this are looked for in the order of the list.
+const MANY: usize = 1000;
 
 /// What the catalog knows of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ impl Names {
 
 /// The columns that [`row`] reads, in its order.
 pub(super) const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
-                       unreadable, source";
+                       unreadable, source, known_as";
 
 /// What is known of the folder's names.
 pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
@@ -112,12 +116,13 @@ pub(super) struct Window<'a> {
 pub(super) fn page(
     tx: &Transaction<'_>,
     filter: &Filter,
+    found: Option<&Found>,
     window: Window<'_>,
 ) -> Result<Option<Vec<Row>>> {
     if names(tx)?.stamp.is_none() {
         return Ok(None);
     }
-    let (mut conditions, mut values) = conditions(filter);
+    let (mut conditions, mut values) = conditions(filter, found);
     let after_id = window.after.map(|after| after.id.as_str());
     if let (Some(after), Some(after_id)) = (window.after, &after_id) {
         conditions += " AND (updated_at, id) < (?, ?)";
@@ -136,19 +141,23 @@ pub(super) fn page(
 }
 
 /// How many entries a list has.
-pub(super) fn count_listed(tx: &Transaction<'_>, filter: &Filter) -> Result<u64> {
+pub(super) fn count_listed(
+    tx: &Transaction<'_>,
+    filter: &Filter,
+    found: Option<&Found>,
+) -> Result<u64> {
     if *filter == Filter::default() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
         return statement.query_row([], |columns| count(columns, 0));
     }
-    let (conditions, values) = conditions(filter);
+    let (conditions, values) = conditions(filter, found);
     let sql = format!("SELECT count(*) FROM sessions WHERE {conditions}");
     let mut statement = tx.prepare_cached(&sql)?;
     statement.query_row(&*values, |columns| count(columns, 0))
 }
 
 /// What a row must fulfil to be in a list, and the values for it.
-fn conditions(filter: &Filter) -> (String, Vec<&dyn ToSql>) {
+fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
     let mut conditions = String::from("updated_at IS NOT NULL");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     if let Some(cwd) = &filter.cwd {
@@ -159,17 +168,27 @@ fn conditions(filter: &Filter) -> (String, Vec<&dyn ToSql>) {
         conditions += " AND updated_at >= ?";
         values.push(since);
     }
-    if let Some(search) = &filter.search {
-        if search.terms().is_empty() {
-            conditions += " AND 0";
-        }
-        for term in search.terms() {
-            conditions += " AND id IN (SELECT session FROM pieces WHERE id IN
-                            (SELECT rowid FROM words WHERE words MATCH ?))";
-            values.push(term);
-        }
+    if let Some(found) = found {
+        // Many are met soon in the order of the list, so that what was found need not be fetched
+        // and sorted: the plus keeps the database from that.
+        let plus = if found.count > MANY { "+" } else { "" };
+        conditions.extend([
+            " AND ",
+            plus,
+            "sessions.rowid IN (SELECT value FROM json_each(?))",
+        ]);
+        values.push(&found.rows);
     }
     (conditions, values)
+}
+
+/// The rows in which something was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// How many.
+    pub(super) count: usize,
+    /// Their numbers, as a JSON array.
+    pub(super) rows: String,
 }
 
 /// The row of one session.
@@ -207,7 +226,8 @@ pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     let replace = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs, title = excluded.title,
         created_at = excluded.created_at, updated_at = excluded.updated_at,
         prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
-        dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source";
+        dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
+        known_as = excluded.known_as";
     insert(tx, row, replace)
 }
 
@@ -219,7 +239,7 @@ pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
 fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
-        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -235,8 +255,9 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         row.dirty,
         row.unreadable,
         summary.source,
+        summary.known_as,
     ])?;
-    Ok(())
+    inners::add(tx, &row.id, &summary.inners)
 }
 
 /// Replaces what is known of a log, if the row is still the one that was found behind it.
@@ -244,7 +265,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
     let summary = &new.summary;
     tx.prepare_cached(
         "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
-             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?
+             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?
          WHERE id = ? AND len = ? AND scanned = ?",
     )?
     .execute(params![
@@ -258,11 +279,12 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
         new.len,
         new.unreadable,
         summary.source,
+        summary.known_as,
         old.id.as_str(),
         old.len,
         int(old.summary.scanned),
     ])?;
-    Ok(())
+    inners::add(tx, &new.id, &summary.inners)
 }
 
 /// Notes that a log may get ahead of its row. There need be no row yet.
@@ -311,6 +333,8 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
             prompts: count(columns, 6)?,
             scanned: count(columns, 7)?,
             source: columns.get(11)?,
+            known_as: columns.get(12)?,
+            inners: Vec::new(),
         },
         len: columns.get(8)?,
         dirty: columns.get(9)?,

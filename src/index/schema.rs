@@ -8,14 +8,17 @@ use crate::sys::Sys;
 
 /// The version of the tables below and of the format whose logs they describe. A program that
 /// reads a newer format of logs reads those again that an older program could not.
-pub(super) const VERSION: i64 = 2000 + FORMAT as i64;
+pub(super) const VERSION: i64 = 3000 + FORMAT as i64;
 
 /// `updated_at` is null in the rows that are not listed: never prompted, or unreadable.
 /// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
 /// said that it may write to the log, in milliseconds; 0 if none does.
 ///
-/// The `text_` columns say how far the words of a log were read, see `texts::State`. `pieces` says
-/// which session each row of `words` is about; the text itself is not kept.
+/// The `text_` columns say how far the words of a log were read, see `texts::State`. A row of
+/// `words` is about the session whose row has the number that `texts` finds in its own; the text
+/// itself is not kept.
+///
+/// `inners` says by which ids agents know sessions, see `inners`.
 ///
 /// `names` has one row. `epoch` differs each time that the tables are made, `listed` is how many
 /// sessions are listed, which triggers keep count of. For the rest see `rows::Names`.
@@ -33,9 +36,10 @@ const TABLES: &str = "
         dirty INTEGER NOT NULL,
         unreadable TEXT,
         source TEXT NOT NULL DEFAULT '',
+        known_as TEXT,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
-        text_open INTEGER
+        text_pieces INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE INDEX listed ON sessions (updated_at DESC, id DESC) WHERE updated_at IS NOT NULL;
     CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
@@ -44,6 +48,12 @@ const TABLES: &str = "
     CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL;
     CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL AND text_len <> len;
+    CREATE TABLE inners (
+        agent TEXT NOT NULL,
+        id TEXT NOT NULL,
+        session TEXT NOT NULL,
+        PRIMARY KEY (agent, id, session)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE names (
         epoch TEXT NOT NULL,
         stamp INTEGER,
@@ -58,8 +68,6 @@ const TABLES: &str = "
     CREATE TRIGGER one_changed AFTER UPDATE OF updated_at ON sessions
         WHEN (old.updated_at IS NULL) <> (new.updated_at IS NULL)
         BEGIN UPDATE names SET listed = listed + iif(new.updated_at IS NULL, -1, 1); END;
-    CREATE TABLE pieces (id INTEGER PRIMARY KEY, session TEXT NOT NULL) STRICT;
-    CREATE INDEX pieces_of ON pieces (session);
     CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1,
         tokenize='unicode61 remove_diacritics 2');
 ";
@@ -96,7 +104,7 @@ pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<()> {
 fn is_current(connection: &Connection) -> Result<bool> {
     let complete = connection.query_row(
         "SELECT count(*) = 4 FROM sqlite_schema
-         WHERE type = 'table' AND name IN ('sessions', 'names', 'pieces', 'words')",
+         WHERE type = 'table' AND name IN ('sessions', 'names', 'words', 'inners')",
         [],
         |row| row.get::<_, bool>(0),
     )?;

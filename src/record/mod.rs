@@ -1,6 +1,7 @@
 //! What one line of a session's log means. `docs/format.md` is the specification.
 
 pub mod header;
+pub mod inner;
 pub mod kind;
 pub mod line;
 pub mod open_calls;
@@ -11,6 +12,7 @@ pub mod title;
 pub mod json;
 
 pub use header::Header;
+pub use inner::Inner;
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;

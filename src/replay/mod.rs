@@ -137,6 +137,11 @@ impl Replay {
         self.info(at, update.as_bytes());
     }
 
+    /// Leaves out the snapshot of this name: what it says holds no longer.
+    pub fn withdraw(&mut self, name: &str) {
+        self.snapshots.withdraw(name.as_bytes());
+    }
+
     /// Ends the replay: appends what was held back to be joined with more, then the last snapshot
     /// of each kind.
     pub fn finish(&mut self, out: &mut Vec<u8>) {

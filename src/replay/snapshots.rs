@@ -38,6 +38,11 @@ impl Snapshots {
             || (name.len() <= NAME && others.count() < OTHERS)
     }
 
+    /// Holds none of this name any more.
+    pub(super) fn withdraw(&mut self, name: &[u8]) {
+        self.held.retain(|held| held.name != name);
+    }
+
     /// Holds a line instead of the one of this name that was held before.
     pub(super) fn hold(&mut self, name: &[u8], line: &[u8], cut: bool) {
         let place = self.held.iter().position(|held| held.name == name);

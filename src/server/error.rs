@@ -9,8 +9,8 @@ use agent_client_protocol::Error;
 use serde_json::{Value, json};
 
 use crate::engine::EngineError;
-use crate::record::json::tree;
 use crate::session::Refusal;
+use crate::wire::Raws;
 
 /// Invalid parameters. `problem` names the field and never holds its value.
 pub fn invalid_params(problem: impl Into<String>) -> Error {
@@ -36,7 +36,7 @@ pub fn undeclared(method: &str, capability: &str) -> Error {
 }
 
 /// A refusal of session `id`.
-pub fn refused(id: &str, refusal: Refusal) -> Error {
+pub fn refused(id: &str, refusal: Refusal, raws: &Raws) -> Error {
     let text = refusal.to_string();
     let with = |code: i32, message: String, name: &str| {
         Error::new(code, message).data(json!({ "sessionId": id, "error": name }))
@@ -61,18 +61,17 @@ pub fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::Damaged(_) => with(-32603, text, "session_damaged"),
         Refusal::Newer(_) => with(-32603, text, "session_format_newer"),
         Refusal::Storage(_) => with(-32603, text, "storage_failed"),
-        Refusal::Engine(error) => engine(error),
+        Refusal::Engine(error) => engine(error, raws),
         Refusal::Cancelled => Error::new(-32800, "Request cancelled"),
         Refusal::Gone => Error::new(-32603, text).data(Value::Null),
     }
 }
 
-/// What an engine says went wrong.
-pub fn engine(error: EngineError) -> Error {
-    let data = error.data.as_deref().and_then(tree);
+/// What an engine says went wrong, with its data to the byte.
+pub fn engine(error: EngineError, raws: &Raws) -> Error {
     let said = Error::new(error.code, error.message);
-    match data {
-        Some(data) => said.data(data),
+    match error.data {
+        Some(data) => said.data(raws.put(data)),
         None => said,
     }
 }

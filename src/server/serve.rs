@@ -185,6 +185,18 @@ async fn end(registry: &Registry, patience: wind_down::Patience) {
     registry.end();
     let (requests, turns, replays) = (registry.requests(), registry.turns(), registry.replays());
     wind_down(requests, turns, replays, || registry.cancel_all(), patience).await;
+    if let Some(relay) = registry.deps().engine.relay()
+        && !(requests.is_idle() && turns.is_idle())
+    {
+        // An agent that does not answer ends first, so that whoever waits for it can be told.
+        relay.leave(Patience::Hurry).await;
+        tokio::time::timeout(LAST_WORDS, async {
+            requests.idle().await;
+            turns.idle().await;
+        })
+        .await
+        .ok();
+    }
 }
 
 /// Resolves when the client, whose input has ended, has read nothing for a while although there

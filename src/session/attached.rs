@@ -1,7 +1,6 @@
 //! What a session does when its engine is ready, or cannot be.
 
-use crate::engine::{Attached, Parting};
-use crate::record::Kind;
+use crate::engine::{Attached, EngineError, Parting};
 
 use super::attaching::Attaching;
 use super::effect::{Batch, Effect};
@@ -46,8 +45,7 @@ impl<R> Machine<R> {
             }
             Attaching::Import(reply, replay) => {
                 let mut batch = self.make(&mut attached);
-                let blocks = std::mem::take(&mut attached.imported).into_iter();
-                batch.extend(blocks.map(|block| Effect::AppendBlock(block.into())));
+                self.made = true;
                 if replay {
                     self.replay = Some(reply);
                     self.opened = true;
@@ -62,7 +60,7 @@ impl<R> Machine<R> {
                 self.stage = Stage::CatchingUp;
                 let mut batch: Batch<R> = Vec::new();
                 batch.extend(attached.inner.map(Effect::KeepInner));
-                batch.push(Effect::CatchUp(attached.snapshots));
+                batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
                 batch.push(Effect::Announce);
                 let done = Done::Loaded(attached.answer);
                 let reply = self.replay.take();
@@ -79,6 +77,14 @@ impl<R> Machine<R> {
     }
 
     fn unready(&mut self, attaching: Attaching<R>, refusal: Refusal) -> Batch<R> {
+        let refusal = match (&attaching, refusal) {
+            (Attaching::Import(..), Refusal::Engine(error))
+                if error.code == EngineError::NOT_FOUND =>
+            {
+                Refusal::NotFound
+            }
+            (_, refusal) => refusal,
+        };
         let (first, reply) = match attaching {
             Attaching::New(reply) | Attaching::Import(reply, _) => {
                 (Some(Effect::Release(Parting::Refused)), Some(reply))
@@ -102,10 +108,10 @@ impl<R> Machine<R> {
     /// The log of a session that is to be, with how the engine knows it.
     fn make(&mut self, attached: &mut Attached) -> Batch<R> {
         self.stage = Stage::Making;
-        let mut batch = vec![Effect::Create];
-        let inner = attached.inner.take();
-        batch.extend(inner.map(|inner| Effect::record(Kind::Inner, None, inner)));
-        batch
+        vec![Effect::Create {
+            inner: attached.inner.take(),
+            imported: std::mem::take(&mut attached.imported),
+        }]
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
 use super::*;
-use crate::engine::{Block, EngineError};
+use crate::engine::Block;
+use crate::record::Kind;
 use crate::session::Request;
 
 /// An engine that is ready and has something to say of each kind.
@@ -11,6 +12,7 @@ fn attached() -> Attached {
         answer: Some("{}".to_owned()),
         inner: Some("i".to_owned()),
         snapshots: vec!["s".to_owned()],
+        gone: Vec::new(),
         imported: Vec::new(),
     }
 }
@@ -41,7 +43,7 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
     for (result, expected, over) in [
         (
             Ok(attached()),
-            "create, append inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], announce",
+            "create inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], announce",
             false,
         ),
         (Err(refused()), "release Refused, refuse n: no", true),
@@ -93,7 +95,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert!(machine.is_unborn());
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create, append inner, append prompt+update, append update, announce, snapshots [\"s\"], \
+        "create inner prompt update update, announce, snapshots [\"s\"], \
          answer i: Resumed(Some(\"{}\"))"
     );
 
@@ -102,7 +104,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert_eq!(machine.attaching(), Some(&"i"));
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create, append inner, append prompt+update, append update, replay"
+        "create inner prompt update update, replay"
     );
     assert_eq!(
         (machine.replaying(), machine.is_unborn()),
@@ -255,5 +257,50 @@ fn requests_wait_for_the_engine() {
     assert_eq!(
         effects!(machine, attached(Err(refused()))),
         "refuse r: no, claim, reopened, append prompt, begin, call m for c, notify n"
+    );
+}
+
+#[test]
+fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
+    for replay in [true, false] {
+        let mut machine = Machine::default();
+        effects!(machine, request(import("a", false)));
+        assert_eq!(effects!(machine, request(import("b", replay))), "");
+        let expected = if replay {
+            "open, mend, replay"
+        } else {
+            "open, mend, attach Again"
+        };
+        let served = effects!(machine, attached(Ok(imported())));
+        assert!(served.ends_with(&format!("answer a: Resumed(Some(\"{{}}\")), {expected}")));
+    }
+    // It is not imported again when it is closed, but it is when it could not be imported before,
+    // or is deleted.
+    let mut machine = Machine::default();
+    effects!(machine, request(import("a", false)));
+    effects!(machine, request(Request::Close("c")));
+    effects!(machine, request(import("b", true)));
+    let served = effects!(machine, attached(Ok(imported())));
+    assert!(
+        served.ends_with("answer c: Closed, open and replay"),
+        "{served}"
+    );
+
+    let mut machine = Machine::default();
+    effects!(machine, request(import("a", false)));
+    effects!(machine, request(import("b", true)));
+    let unknown = Refusal::Engine(EngineError::unknown_session());
+    assert_eq!(
+        effects!(machine, attached(Err(unknown))),
+        "release Refused, refuse a: session not found, prepare, attach Import"
+    );
+    effects!(machine, request(Request::Delete("d")));
+    effects!(machine, request(import("e", true)));
+    let served = effects!(machine, attached(Ok(imported())));
+    assert_eq!(served, "create inner prompt update update, replay");
+    let served = effects!(machine, replayed(Ok(()), true));
+    assert!(
+        served.ends_with("trash, answer d: Deleted, prepare, attach Import"),
+        "{served}"
     );
 }

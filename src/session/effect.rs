@@ -1,6 +1,6 @@
 //! The effects a session's machine asks its actor for.
 
-use crate::engine::{Attach, Parting, Wanted};
+use crate::engine::{Attach, Block, Parting, Wanted};
 use crate::record::Kind;
 use crate::store::Sync;
 
@@ -15,8 +15,13 @@ pub type Batch<R> = Vec<Effect<R>>;
 pub enum Effect<R> {
     /// Open the engine's conversation of a session that is not in the store yet.
     Prepare(Wanted),
-    /// Make the log.
-    Create,
+    /// Make the log, all of it at once.
+    Create {
+        /// How the engine knows the session.
+        inner: Option<String>,
+        /// What was said in it before it was ours.
+        imported: Vec<Block>,
+    },
     /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
     Open(Wanted),
     /// Make sure that the session exists, without opening it.
@@ -88,8 +93,9 @@ pub enum Effect<R> {
     Replay,
     /// Open the session, which is not, and replay its log as it is read.
     OpenAndReplay(Wanted),
-    /// Replay what was logged since then, waiting for it, and then how things are now.
-    CatchUp(Vec<String>),
+    /// Replay what was logged since then, waiting for it, and then how things are now. What held
+    /// no longer does, by the names of its updates, is left out.
+    CatchUp(Vec<String>, Vec<&'static str>),
     /// Send what was logged while a replay ran that failed, as it would have been sent live.
     SendHeld,
     /// Send the available commands.

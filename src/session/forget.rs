@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::History;
-use crate::record::{Kind, json};
+use crate::record::{Inner, Kind};
 use crate::store::Store;
 use crate::sys::SessionId;
 
@@ -21,12 +21,11 @@ pub(super) fn known_as(deps: &Deps, store: &Store, id: &SessionId) -> Vec<String
     let history = SessionHistory::of_log(id.clone(), store.clone(), &[]);
     let walked = history.walk(&mut |record| {
         if record.kind == Kind::Inner
-            && let Some(inner) = json::tree(record.payload)
-            && inner["agent"]["name"] == agent.as_str()
-            && let Some(name) = inner["id"].as_str()
-            && !names.iter().any(|known| known == name)
+            && let Some(inner) = Inner::read(record.payload)
+            && inner.agent == agent
+            && !names.contains(&inner.id)
         {
-            names.push(name.to_owned());
+            names.push(inner.id);
         }
     });
     if let Err(error) = walked {

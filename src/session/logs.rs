@@ -6,7 +6,7 @@ use crate::index::{Logs, Summary, Texts};
 use crate::record::header::{Party, Place};
 use crate::record::spoken::Spoken;
 use crate::record::title::title;
-use crate::record::{Kind, Record};
+use crate::record::{Inner, Kind, Record};
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
@@ -46,6 +46,18 @@ impl Logs for StoreLogs {
             Ok(summary)
         };
         read().map_err(|error| error.to_string())
+    }
+
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        let mut known = Vec::new();
+        for trashed in self.0.trashed().map_err(io::Error::other)? {
+            let scan = self.0.read_trashed(&trashed).and_then(|mut log| log.scan());
+            match scan {
+                Ok(scan) => known.push((trashed.id, summary(&scan).inners)),
+                Err(error) => tracing::debug!(%error, "cannot read a log in the trash"),
+            }
+        }
+        Ok(known)
     }
 
     fn texts(&self, id: &SessionId, from: u64, budget: usize) -> Result<Texts, String> {
@@ -95,12 +107,26 @@ pub(super) fn summary(scan: &Scan) -> Summary {
         cwd: scan.place.cwd.clone(),
         additional_directories: scan.place.additional_directories.clone(),
         source: source(&scan.header.engine),
+        known_as: scan.header.known_as.clone(),
+        inners: inners(scan),
         title: scan.first_prompt.as_deref().and_then(title),
         created_at: scan.created_at.clone(),
         updated_at: scan.last_prompt_at.clone(),
         prompts: scan.prompts.len() as u64,
         scanned: scan.end,
     }
+}
+
+/// How agents know the session. The id that it had before it was ours is one, whatever else the
+/// log says.
+fn inners(scan: &Scan) -> Vec<Inner> {
+    let first = scan.header.known_as.as_ref().map(|id| Inner {
+        agent: scan.header.engine.name.clone(),
+        id: id.clone(),
+    });
+    let mut inners = scan.inners.clone();
+    inners.extend(first.filter(|first| !scan.inners.contains(first)));
+    inners
 }
 
 /// Brings a summary forward by one record.
@@ -125,6 +151,13 @@ pub(super) fn note_payload(summary: &mut Summary, kind: Kind, at: &str, payload:
                 true
             }
             Err(_) => false,
+        },
+        Kind::Inner => match Inner::read(payload) {
+            Some(inner) if !summary.inners.contains(&inner) => {
+                summary.inners.push(inner);
+                true
+            }
+            _ => false,
         },
         _ => false,
     }

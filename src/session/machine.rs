@@ -59,6 +59,8 @@ pub struct Machine<R> {
     pub(super) opened: bool,
     /// An engine that was ready before that replay.
     pub(super) imported: Option<Attached>,
+    /// Whether a session of the engine's agent was made one of ours.
+    pub(super) made: bool,
     /// What the engine is making ready for.
     pub(super) attach: Option<Attaching<R>>,
     /// Whether it was told to stop.
@@ -82,6 +84,7 @@ impl<R> Default for Machine<R> {
             replay: None,
             opened: false,
             imported: None,
+            made: false,
             attach: None,
             aborting: false,
             asked: VecDeque::new(),
@@ -133,6 +136,9 @@ impl<R> Machine<R> {
 
     /// Call after each batch that was performed whole: what waits and need not wait any longer.
     pub fn advance(&mut self) -> Option<Batch<R>> {
+        if let Stage::Trashing { .. } = self.stage {
+            self.made = false;
+        }
         self.stage = Stage::Nothing;
         if self.replay.is_none() {
             if let Some(asking) = self.asked.pop_front() {
@@ -249,6 +255,7 @@ impl<R> Machine<R> {
             Stage::Nothing => Vec::new(),
             Stage::Making => {
                 self.imported = None;
+                self.made = false;
                 self.not_opened(refusal, Some(Parting::Refused))
             }
             Stage::Opening { was_open: true } => self.not_opened(refusal, None),
@@ -316,6 +323,16 @@ impl<R> Machine<R> {
                 self.attach = Some(Attaching::New(reply));
                 self.prepare(wanted, Attach::New)
             }
+            // Somebody else asked for it, too, and was first.
+            Request::Import {
+                reply,
+                wanted,
+                replay,
+            } if self.open || self.made => self.serve(if replay {
+                Request::Load(reply, wanted)
+            } else {
+                Request::Resume(reply, wanted)
+            }),
             Request::Import {
                 reply,
                 wanted,

@@ -78,7 +78,13 @@ pub(in crate::session) fn done(
 fn told(batch: Batch<&'static str>) -> String {
     let words = batch.into_iter().map(|effect| match effect {
         Effect::Prepare(_) => "prepare".to_owned(),
-        Effect::Create => "create".to_owned(),
+        Effect::Create { inner, imported } => {
+            let inner = inner.map(|_| " inner".to_owned());
+            let imported = imported.iter().flat_map(Block::iter);
+            let imported = imported.map(|entry| format!(" {}", entry.kind.as_str()));
+            let all: Vec<_> = inner.into_iter().chain(imported).collect();
+            format!("create{}", all.concat())
+        }
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
@@ -105,7 +111,7 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Notify { method, .. } => format!("notify {method}"),
         Effect::Replay => "replay".to_owned(),
         Effect::OpenAndReplay(_) => "open and replay".to_owned(),
-        Effect::CatchUp(snapshots) => format!("catch up {snapshots:?}"),
+        Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Parting, Wanted};
+use crate::engine::{Block, Parting, Wanted};
 use crate::index::Summary;
 use crate::record::header::Header;
-use crate::record::{FORMAT, Kind};
+use crate::record::{FORMAT, Inner, Kind};
 use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
 use crate::sys::{SessionId, blocking};
 
 use super::actor::Actor;
 use super::forget::{forget, known_as};
 use super::history::SessionHistory;
-use super::logs::{moved, source, summary};
+use super::logs::{moved, note_payload, source, summary};
 use super::outcome::Refusal;
 use super::refusal::storage;
 use super::seat::{Furniture, Hold, Seat};
@@ -25,6 +25,8 @@ impl Actor {
             cwd: place.cwd.clone(),
             additional_directories: place.additional_directories.clone(),
             source: source(&self.deps.engine.identity()),
+            known_as: self.known_as(),
+            inners: Vec::new(),
             title: None,
             created_at: self.deps.sys.clock.now().to_string(),
             updated_at: None,
@@ -46,34 +48,72 @@ impl Actor {
         self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
     }
 
+    /// The id by which the client knows the session, if that is another one.
+    fn known_as(&self) -> Option<String> {
+        (self.name != self.id.as_str()).then(|| self.name.clone())
+    }
+
     /// Makes the log of a session that is to be kept in one.
-    pub(super) fn create(&mut self) -> Result<(), Refusal> {
+    pub(super) fn create(
+        &mut self,
+        inner: Option<&str>,
+        imported: &[Block],
+    ) -> Result<(), Refusal> {
+        let known_as = self.known_as();
         let (Some(store), Some(seat)) = (&self.deps.store, &mut self.seat) else {
             return Ok(());
         };
         let header = Header {
             format: FORMAT,
             session_id: self.id.to_string(),
-            known_as: (self.name != self.id.as_str()).then(|| self.name.clone()),
+            known_as,
             place: seat.recorded.clone(),
             client: self.deps.client.get().cloned(),
             engine: self.deps.engine.identity(),
             protocol_version: 1,
         };
+        let records = || {
+            let inner = inner.map(|payload| (Kind::Inner, None, payload));
+            let entries = imported.iter().flat_map(|block| block.iter());
+            inner
+                .into_iter()
+                .chain(entries.map(|entry| (entry.kind, entry.id, entry.payload)))
+        };
         let catalog = self.deps.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
-        let log = blocking(|| store.create(&self.id, &header)).map_err(|e| storage(&e))?;
-        if let Some(at) = log.last_at() {
-            // As whoever reads the log has it.
-            seat.summary.created_at = at.to_string();
+        let made = blocking(|| store.create_with(&self.id, &header, records()));
+        let log = made.map_err(|error| storage(&error))?;
+        // As whoever reads the log has it.
+        let at = log.last_at().map(|at| at.to_string());
+        let at = at.unwrap_or_else(|| seat.summary.created_at.clone());
+        for (kind, _, payload) in records() {
+            note_payload(&mut seat.summary, kind, &at, payload);
         }
+        seat.summary.created_at = at;
         seat.summary.scanned = log.end();
         seat.shown = log.end();
         seat.hold = Hold::Own(log);
         if let (Some(catalog), Some(before)) = (catalog, before) {
             blocking(|| catalog.created(&self.id, &seat.summary, before));
         }
+        if seat.summary.prompts > 0 {
+            let scan = blocking(|| store.read(&self.id)?.scan());
+            let scan = scan.map_err(|error| storage(&error))?;
+            seat.history.reset(&scan.prompts);
+        }
         Ok(())
+    }
+
+    /// Remembers how the engine knows the session now. The log learns it with the next prompt, the
+    /// catalog at once.
+    pub(super) fn keep_inner(&mut self, inner: String) {
+        let Some(seat) = &mut self.seat else {
+            return;
+        };
+        if let (Some(catalog), Some(known)) = (&self.deps.catalog, Inner::read(&inner)) {
+            blocking(|| catalog.knows(&self.id, &known));
+        }
+        seat.inner = Some(inner);
     }
 
     pub(super) fn open(&mut self, wanted: Wanted) -> Result<(), Refusal> {
@@ -197,7 +237,10 @@ impl Actor {
                 seat.broken = true;
                 storage(&error)
             })?;
-        seat.inner = None;
+        if let Some(inner) = seat.inner.take() {
+            let at = appended.at.to_string();
+            note_payload(&mut seat.summary, Kind::Inner, &at, &inner);
+        }
         seat.summary.scanned = appended.end;
         seat.shown = appended.end;
         self::moved(&mut seat.summary, &seat.wanted.place);
@@ -239,7 +282,11 @@ impl Actor {
     pub(super) fn trash(&mut self) -> Result<(), Refusal> {
         // Of an open session its conversation knows that.
         let names = match (&self.seat, &self.deps.store) {
-            (None, Some(store)) => known_as(&self.deps, store, &self.id),
+            (None, Some(store)) => match known_as(&self.deps, store, &self.id) {
+                // What was to be taken over and was not is the agent's alone.
+                names if names.is_empty() => self.known_as().into_iter().collect(),
+                names => names,
+            },
             _ => Vec::new(),
         };
         let hold = match &mut self.seat {

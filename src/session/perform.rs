@@ -33,7 +33,7 @@ impl Actor {
                 self.prepare(wanted);
                 Ok(())
             }
-            Effect::Create => self.create(),
+            Effect::Create { inner, imported } => self.create(inner.as_deref(), &imported),
             Effect::Open(wanted) => {
                 self.name.clone_from(&wanted.name);
                 self.open(wanted)
@@ -77,13 +77,11 @@ impl Actor {
                 Ok(())
             }
             Effect::KeepInner(inner) => {
-                if let Some(seat) = &mut self.seat {
-                    seat.inner = Some(inner);
-                }
+                self.keep_inner(inner);
                 Ok(())
             }
             Effect::Ask(asking) => {
-                self.ask(asking);
+                self.ask(asking).await;
                 Ok(())
             }
             Effect::Deliver(answered) => {
@@ -126,7 +124,7 @@ impl Actor {
             }
             Effect::Replay => self.start_replay(),
             Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
-            Effect::CatchUp(snapshots) => self.catch_up(snapshots).await,
+            Effect::CatchUp(snapshots, gone) => self.catch_up(snapshots, gone).await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
                 self.announce().await;
@@ -211,7 +209,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Appends a block. It must hold no prompts but those of a history that comes whole.
+    /// Appends a block, which must hold no prompts.
     fn append_block(&mut self, block: &Block) -> Result<(), Refusal> {
         let Some(seat) = &mut self.seat else {
             return Err(Refusal::NotOpen);
@@ -241,13 +239,6 @@ impl Actor {
             seat.shown = appended.end;
         }
         seat.summary.scanned = appended.end;
-        if block.iter().any(|entry| entry.kind == Kind::Prompt)
-            && let Some(store) = &self.deps.store
-        {
-            let scan = blocking(|| store.read(&self.id)?.scan());
-            seat.history
-                .reset(&scan.map_err(|error| storage(&error))?.prompts);
-        }
         let mut summarized = false;
         for entry in block.iter() {
             let at = appended.at.to_string();
@@ -320,24 +311,28 @@ impl Actor {
         self.attaching = Some(RunningAttach { canceller, task });
     }
 
-    fn ask(&self, asking: Asking) {
+    async fn ask(&mut self, asking: Asking) {
         let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
+        let Asking {
+            id,
+            method,
+            params,
+            logged,
+            cancel,
+            mut reply,
+        } = asking;
+        // Sent here, so that nothing that is said later overtakes it.
+        let Some(call) = wire.ask(&method, &params).await else {
+            return;
+        };
         tokio::spawn(async move {
-            let Asking {
-                id,
-                method,
-                params,
-                logged,
-                cancel,
-                mut reply,
-            } = asking;
             let unwanted = async {
                 tokio::select! {
                     () = cancel.cancelled() => {}
                     () = reply.closed() => {}
                 }
             };
-            let outcome = wire.call(&method, &params, unwanted).await;
+            let outcome = wire.answer_to(call, unwanted).await;
             // A client that is gone answers nothing, and neither do we in its place.
             if let Some(outcome) = outcome {
                 let answered = Answered {

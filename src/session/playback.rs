@@ -84,7 +84,10 @@ impl Playback {
     }
 
     /// Takes updates that say how things are now; they are sent behind all others.
-    pub(super) fn snapshots(&mut self, at: &str, snapshots: &[String]) {
+    pub(super) fn snapshots(&mut self, at: &str, snapshots: &[String], gone: &[&str]) {
+        for name in gone {
+            self.replay.withdraw(name);
+        }
         for snapshot in snapshots {
             self.replay.snapshot(at, snapshot);
         }

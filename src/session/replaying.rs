@@ -96,7 +96,11 @@ impl Actor {
         });
     }
 
-    pub(super) async fn catch_up(&mut self, snapshots: Vec<String>) -> Result<(), Refusal> {
+    pub(super) async fn catch_up(
+        &mut self,
+        snapshots: Vec<String>,
+        gone: Vec<&'static str>,
+    ) -> Result<(), Refusal> {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
@@ -114,7 +118,7 @@ impl Actor {
                 }
                 playback.play(&mut reader)?;
             }
-            playback.snapshots(&now, &snapshots);
+            playback.snapshots(&now, &snapshots, &gone);
             playback.finish().map(|()| playback.end)
         };
         let played = tokio::task::spawn_blocking(work).await;

@@ -78,6 +78,17 @@ impl Store {
     /// Makes a new session. Its header is record 0, and is synced together with the file's name
     /// unless the durability is [`Durability::Os`].
     pub fn create(&self, id: &SessionId, header: &Header) -> Result<Log, StoreError> {
+        self.create_with(id, header, std::iter::empty())
+    }
+
+    /// The same, with records behind the header: all of them are in the session when it comes to
+    /// be, or it does not.
+    pub fn create_with<'a>(
+        &self,
+        id: &SessionId,
+        header: &Header,
+        records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
+    ) -> Result<Log, StoreError> {
         header::fits(header, id)?;
         self.prepare()?;
         let base = &self.base;
@@ -94,7 +105,9 @@ impl Store {
         let file = file.map_err(StoreError::disk("create", &begun))?;
         let made = Lock::of_file(base, id, file).and_then(|lock| {
             let mut log = Log::new(base, id, lock);
-            log.append(Kind::Session, None, &payload, Sync::Buffered)?;
+            let first = std::iter::once((Kind::Session, None, payload.as_str()));
+            let records = records.map(|(kind, id, payload)| (kind, id, payload));
+            log.append_all(first.chain(records), Sync::Buffered)?;
             log.publish(&begun)?;
             Ok(log)
         });
@@ -202,6 +215,11 @@ impl Store {
     /// The sessions in the trash, by id and then by time.
     pub fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
         trash::list(&self.base)
+    }
+
+    /// Opens a session in the trash for reading.
+    pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
+        Reader::open_trashed(&self.base, trashed)
     }
 
     /// Removes for good what came into the trash more than `older_than` milliseconds ago: deleted

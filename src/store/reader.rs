@@ -13,6 +13,7 @@ use super::header;
 pub use super::records::Entry;
 use super::records::Records;
 use super::scan::{self, Payloads, Scan};
+use super::trash::Trashed;
 
 /// A place in a session's file, at first its start.
 ///
@@ -29,7 +30,15 @@ pub struct Reader {
 
 impl Reader {
     pub(super) fn open(base: &Arc<Base>, id: &SessionId) -> Result<Self, StoreError> {
-        let path = base.layout.log(id);
+        Self::at(base, id, base.layout.log(id))
+    }
+
+    pub(super) fn open_trashed(base: &Arc<Base>, trashed: &Trashed) -> Result<Self, StoreError> {
+        let path = base.layout.trashed(&trashed.id, trashed.at);
+        Self::at(base, &trashed.id, path)
+    }
+
+    fn at(base: &Arc<Base>, id: &SessionId, path: PathBuf) -> Result<Self, StoreError> {
         let file = match base.sys.disk.open_read(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

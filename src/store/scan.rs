@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::record::header::{Header, Place};
-use crate::record::{Kind, Record};
+use crate::record::{Inner, Kind, Record};
 use crate::sys::{DiskFile, SessionId};
 
 use super::damage::{DamageReport, Torn};
@@ -44,6 +44,8 @@ pub struct Scan {
     pub last_prompt_at: Option<String>,
     /// The payload of the first prompt, unless it is longer than 64 KiB.
     pub first_prompt: Option<String>,
+    /// How agents behind the engine know the session.
+    pub inners: Vec<Inner>,
 }
 
 /// Whether a scan believes a checksum.
@@ -79,6 +81,7 @@ pub(super) fn scan(
         damage: Vec::new(),
         last_prompt_at: None,
         first_prompt: None,
+        inners: Vec::new(),
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
@@ -123,6 +126,11 @@ impl Scan {
                 self.turn_open = true;
             }
             Kind::End => self.turn_open = false,
+            Kind::Inner => {
+                let inner = Inner::read(record.payload);
+                let new = inner.filter(|inner| !self.inners.contains(inner));
+                self.inners.extend(new);
+            }
             Kind::Reopen => match serde_json::from_str(record.payload) {
                 Ok(place) => self.place = place,
                 Err(_) => return false,

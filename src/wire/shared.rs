@@ -1,7 +1,7 @@
 //! What both planes of a connection share.
 
 use super::answers::Answers;
-use super::calls::{self, Calls, Outcome};
+use super::calls::{self, Call, Calls, Outcome};
 use super::raws::Raws;
 use super::stash::Stash;
 use super::writer::Writer;
@@ -31,9 +31,25 @@ impl Wire {
         params: &str,
         cancelled: impl Future<Output = ()> + Send,
     ) -> Option<Outcome> {
-        let mut call = self.calls.begin();
+        let call = self.ask(method, params).await?;
+        self.answer_to(call, cancelled).await
+    }
+
+    /// Sends the client a request: it comes behind all that was sent before. `None` if the client
+    /// is gone.
+    pub async fn ask(&self, method: &str, params: &str) -> Option<Call> {
+        let call = self.calls.begin();
         let line = calls::request_line(call.id, method, params);
         self.writer.control(line.as_bytes()).await.ok()?;
+        Some(call)
+    }
+
+    /// Waits for the response to a request, as [`Wire::call`] does.
+    pub async fn answer_to(
+        &self,
+        mut call: Call,
+        cancelled: impl Future<Output = ()> + Send,
+    ) -> Option<Outcome> {
         tokio::select! {
             outcome = &mut call => return outcome,
             () = cancelled => {}

@@ -50,7 +50,6 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         what_holds_now_comes_once_behind_the_replay,
     ],
     restoring: [
-        a_cancel_does_not_wait_for_a_slow_start,
         a_load_of_nothing_is_no_load,
         a_load_that_lies_is_no_obstacle,
         a_mode_that_is_gone_is_no_obstacle,
@@ -79,7 +78,6 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         a_flood_on_stderr_is_drained,
         a_grandchild_that_holds_the_pipe_does_not_hide_the_end,
         a_line_without_end_is_passed_over,
-        a_mute_agent_ends_with_its_client,
         a_new_agent_is_greeted_like_the_first,
         a_signal_ends_the_agent,
         a_slow_start_is_waited_for,
@@ -97,6 +95,7 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         an_agent_that_recovers,
         both_sessions_go_on_after_the_agent_ended,
         junk_between_messages_is_passed_over,
+        the_agent_ends_with_us_however_we_end,
         the_end_of_input_ends_an_agent_that_hangs,
         updates_that_are_no_updates,
         what_the_agent_has_started_ends_with_it,

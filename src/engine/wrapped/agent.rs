@@ -1,5 +1,6 @@
 //! Keeps the agent running: starts it when it is needed, greets it, signs in again, ends it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -35,6 +36,10 @@ pub(super) struct Agent {
     client: OnceLock<Arc<Wire>>,
     /// The connection with the process that runs, for those who cannot wait.
     current: Mutex<Option<Arc<Link>>>,
+    /// The connection with a process that has not answered `initialize` yet.
+    starting: Mutex<Option<Arc<Link>>>,
+    /// Whether no process is to be started any more.
+    left: AtomicBool,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -63,6 +68,8 @@ impl Agent {
             name: name.map(OnceLock::from).unwrap_or_default(),
             client: OnceLock::new(),
             current: Mutex::default(),
+            starting: Mutex::default(),
+            left: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
         }
     }
@@ -127,8 +134,9 @@ impl Agent {
     }
 
     pub(super) async fn leave(&self, patience: Patience) {
-        let link = self.lock().take();
-        if let Some(link) = link {
+        self.left.store(true, Ordering::Release);
+        let links = [self.lock().take(), locked(&self.starting).take()];
+        for link in links.into_iter().flatten() {
             link.end(patience).await;
         }
         if let Source::Successor(port) = &self.source {
@@ -149,6 +157,7 @@ impl Agent {
         }
         state.greeting = Some(greeting);
         *self.lock() = Some(link.clone());
+        locked(&self.starting).take();
         Ok(link)
     }
 
@@ -159,6 +168,10 @@ impl Agent {
         let failed = |error: std::io::Error| Failed::Start(error.to_string());
         let (far_end, output) = self.source.open().map_err(Failed::Start)?;
         let link = Link::new(client.clone(), far_end);
+        *locked(&self.starting) = Some(link.clone());
+        if self.left.load(Ordering::Acquire) {
+            link.end(Patience::Hurry).await;
+        }
         let reader = link.clone();
         thread::Builder::new()
             .name("rejoin-agent-reader".to_owned())
@@ -213,6 +226,10 @@ impl Agent {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.current)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,6 @@ use crate::engine::{
 use crate::record::Kind;
 
 use super::agent::Agent;
-use super::import::Import;
 use super::link::{Link, Pending};
 use super::past::Past;
 use super::policy::Policy;
@@ -270,8 +269,11 @@ impl Shared {
         let (answer, settings) =
             restore::settle(&link, &restored.inner, &restored.answer, &past.settings).await;
         let new = past.inner.as_deref() != Some(&restored.inner);
-        let restored = Restored { answer, ..restored };
+        let (news, gone) = settings.since(&past.settings);
+        let mut restored = Restored { answer, ..restored };
+        restored.snapshots.extend(news);
         let mut attached = self.attached(link, route, restored, settings, key, fold);
+        attached.gone = gone;
         if !new {
             attached.inner = None;
         }
@@ -284,40 +286,9 @@ impl Shared {
         wanted: &Wanted,
         key: String,
     ) -> Result<Attached, EngineError> {
-        let abilities = link.abilities();
         let ids = self.opening.ids.clone();
         let route = self.route(Marks::new(ids.clone()));
-        route.import(Import::new(ids));
-        link.hear(&wanted.name, &route);
-        let method = if abilities.load {
-            "session/load"
-        } else {
-            "session/resume"
-        };
-        let id = serde_json::Value::from(wanted.name.as_str()).to_string();
-        let params = with_members(&wanted.params.0, &[], &[("sessionId", &id)]);
-        let answer = match link.request(method, &params).outcome().await {
-            Ok(answer) => answer,
-            Err(error) => {
-                link.forget(&wanted.name);
-                return Err(error);
-            }
-        };
-        let late = abilities.load && route.late().await;
-        let Some(import) = route.imported(late) else {
-            return Err(EngineError::internal("the agent's session was not heard"));
-        };
-        let Some(block) = import.finish() else {
-            link.forget(&wanted.name);
-            let message = "the agent's session is too long to be taken over";
-            return Err(EngineError::internal(message));
-        };
-        let restored = Restored {
-            how: How::Import,
-            inner: wanted.name.clone(),
-            answer,
-            snapshots: Vec::new(),
-        };
+        let (restored, block) = restore::import(&link, wanted, &route, ids).await?;
         let mut settings = Settings::default();
         settings.opened(&restored.answer);
         let mut attached = self.attached(link, route, restored, settings, key, None);
@@ -359,6 +330,7 @@ impl Shared {
             answer: Some(restored.answer),
             inner: Some(inner.to_string()),
             snapshots: restored.snapshots,
+            gone: Vec::new(),
             imported: Vec::new(),
         }
     }

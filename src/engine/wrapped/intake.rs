@@ -200,8 +200,13 @@ impl Intake {
         let cancel = link.begin(&id);
         let Some(session) = session else {
             let (params, client) = (self.in_terms_of_the_client(params), link.client.clone());
+            // In the order in which the agent asks.
+            let call = self.link.runtime.block_on(client.ask(&method, &params));
             self.link.runtime.spawn(async move {
-                let outcome = client.call(&method, &params, cancel.cancelled()).await;
+                let outcome = match call {
+                    Some(call) => client.answer_to(call, cancel.cancelled()).await,
+                    None => None,
+                };
                 link.respond(&id, &outcome.unwrap_or_else(gone));
             });
             return;

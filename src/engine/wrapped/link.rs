@@ -186,9 +186,10 @@ impl Link {
             self.runtime.block_on(ended);
             self.far_end.kill();
         }
+        // Whoever learns that nothing is answered any more shall find the reason.
+        self.dead.send_replace(true);
         self.calls.close();
         lock(&self.asked).clear();
-        self.dead.send_replace(true);
         if self.far_end.is_process() && !self.leaving.load(Ordering::Acquire) {
             tracing::warn!(reason = %self.epitaph(), "the agent has ended");
         }

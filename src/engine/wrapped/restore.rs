@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::engine::EngineError;
+use crate::engine::{Block, EngineError, Wanted};
+use crate::sys::Ids;
 
+use super::import::Import;
 use super::link::Link;
 use super::route::Route;
-use super::said::{string, with_members};
+use super::said::{member, string, with_members};
 use super::settings::Settings;
 
 /// How an agent came to where the session is.
@@ -92,10 +94,12 @@ pub(super) async fn again(
         link.hear(inner, route);
         match link.request(method, &params).outcome().await {
             Ok(answer) => {
-                // Some answer first and replay afterwards.
-                let late = how == How::Load && prompts > 0 && route.late().await;
-                let swallowed = route.go_live(late);
-                let forgot = how == How::Load && swallowed.history == 0 && prompts > 0;
+                let replays = how == How::Load && prompts > 0;
+                if replays {
+                    route.late().await;
+                }
+                let swallowed = route.go_live(replays);
+                let forgot = replays && swallowed.history == 0;
                 return Ok(Some(Restored {
                     // An agent that shows nothing of what was said does not know it.
                     how: if forgot { How::Transcript } else { how },
@@ -116,6 +120,93 @@ pub(super) async fn again(
         }
     }
     Ok(None)
+}
+
+/// Opens a session that the agent made without us. Answers with all that it shows of it. An agent
+/// that refuses does not know it, as far as anybody can tell, unless it wants its user to sign in.
+pub(super) async fn import(
+    link: &Arc<Link>,
+    wanted: &Wanted,
+    route: &Arc<Route>,
+    ids: Arc<dyn Ids>,
+) -> Result<(Restored, Block), EngineError> {
+    let abilities = link.abilities();
+    let method = match (abilities.load, abilities.resume) {
+        (true, _) => "session/load",
+        (false, true) => "session/resume",
+        (false, false) => return Err(EngineError::unknown_session()),
+    };
+    route.import(Import::new(ids));
+    let heard = Heard::new(link, &wanted.name, route);
+    let id = serde_json::Value::from(wanted.name.as_str()).to_string();
+    let params = with_members(&wanted.params.0, &[], &[("sessionId", &id)]);
+    let mut answer = match link.request(method, &params).outcome().await {
+        Ok(answer) => answer,
+        Err(error) if link.is_dead() || error.code == EngineError::SIGN_IN => return Err(error),
+        Err(error) => {
+            tracing::info!(method, %error, "the agent does not open the session");
+            return Err(EngineError::unknown_session());
+        }
+    };
+    if abilities.load {
+        route.late().await;
+    }
+    let Some(import) = route.imported(abilities.load) else {
+        return Err(EngineError::internal("the agent's session was not heard"));
+    };
+    let Some(block) = import.finish() else {
+        let message = "the agent's session is too long to be taken over";
+        return Err(EngineError::internal(message));
+    };
+    if !abilities.load {
+        answer = without_history(&answer);
+    }
+    heard.keep();
+    let restored = Restored {
+        how: How::Import,
+        inner: wanted.name.clone(),
+        answer,
+        snapshots: Vec::new(),
+    };
+    Ok((restored, block))
+}
+
+/// An answer that says that what was said before is not shown, since the agent cannot show it.
+fn without_history(answer: &str) -> String {
+    let meta = member(answer, "_meta").unwrap_or("{}");
+    let note = r#"{"agent":{"historyShown":false}}"#;
+    let meta = with_members(meta, &["rejoin"], &[("rejoin", note)]);
+    with_members(answer, &["_meta"], &[("_meta", &meta)])
+}
+
+/// A session that is heard while it is asked for, and no longer if that comes to nothing.
+struct Heard<'a> {
+    link: &'a Link,
+    session: &'a str,
+    keep: bool,
+}
+
+impl<'a> Heard<'a> {
+    fn new(link: &'a Link, session: &'a str, route: &Arc<Route>) -> Self {
+        link.hear(session, route);
+        Self {
+            link,
+            session,
+            keep: false,
+        }
+    }
+
+    fn keep(mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Heard<'_> {
+    fn drop(&mut self) {
+        if !self.keep {
+            self.link.forget(self.session);
+        }
+    }
 }
 
 /// Sets again what was set before. Answers with the agent's answer as it is then.

@@ -100,8 +100,8 @@ impl Route {
         self.lock().mode = Mode::Import(Box::new(import));
     }
 
-    /// From now on, all that the agent shows is the conversation; after a `late` replay only from
-    /// the next turn on, as it may not be over. Answers with what was swallowed.
+    /// From now on, all that the agent shows is the conversation; after a replay, which may come
+    /// `late`, only from the next turn on. Answers with what was swallowed.
     pub(super) fn go_live(&self, late: bool) -> Swallowed {
         match self.change(late) {
             Mode::Swallow(swallowed) => swallowed,
@@ -140,18 +140,14 @@ impl Route {
         }
     }
 
-    /// Waits for the replay of an agent that has answered before it: until it begins, and from
-    /// then on until nothing more comes. Answers whether there was need to wait.
-    pub(super) async fn late(&self) -> bool {
+    /// Waits for the rest of the replay of an agent that has answered a load: some answer before
+    /// it, and some in its midst. Waits until it has begun, and then until nothing more comes.
+    pub(super) async fn late(&self) {
         let mut activity = self.activity.subscribe();
-        if self.shown() > 0 {
-            return false;
-        }
         let begun = async { while self.shown() == 0 && activity.changed().await.is_ok() {} };
         if tokio::time::timeout(BEGINS, begun).await.is_ok() {
             while let Ok(Ok(())) = tokio::time::timeout(QUIET, activity.changed()).await {}
         }
-        true
     }
 
     /// Takes an update; what is to be logged and sent goes into `block`.
@@ -285,9 +281,8 @@ mod tests {
                 sleep(QUIET * 4 / 5).await;
             }
         };
-        let (late, ()) = tokio::join!(route.late(), agent);
-        let swallowed = route.go_live(late);
-        assert!(late);
+        tokio::join!(route.late(), agent);
+        let swallowed = route.go_live(true);
         assert_eq!((swallowed.history, swallowed.snapshots().len()), (3, 1));
     }
 
@@ -296,19 +291,24 @@ mod tests {
         let route = route();
         route.swallow();
         let start = Instant::now();
-        assert!(route.late().await);
+        route.late().await;
         assert_eq!(start.elapsed(), BEGINS);
         assert_eq!(route.go_live(true).history, 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_replays_first_is_not_waited_for() {
+    async fn an_agent_that_answers_in_the_midst_of_its_replay_is_waited_for() {
         let route = route();
         route.swallow();
         take(&route, SAID);
         let start = Instant::now();
-        assert!(!route.late().await);
-        assert_eq!(start.elapsed(), Duration::ZERO);
+        let agent = async {
+            sleep(QUIET / 2).await;
+            take(&route, SAID);
+        };
+        tokio::join!(route.late(), agent);
+        assert_eq!(start.elapsed(), QUIET / 2 + QUIET);
+        assert_eq!(route.go_live(true).history, 2);
     }
 
     #[test]

@@ -8,6 +8,12 @@ use crate::record::json as text;
 
 use super::said::{member, with_members};
 
+/// The update that says which mode there is.
+const MODE: &str = "current_mode_update";
+
+/// The update that says how the options are set.
+const OPTIONS: &str = "config_option_update";
+
 /// What was set in a session, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Settings {
@@ -38,12 +44,12 @@ impl Settings {
             &value
         };
         match update["sessionUpdate"].as_str() {
-            Some("current_mode_update") => {
+            Some(MODE) => {
                 if let Some(mode) = update["currentModeId"].as_str() {
                     self.mode = Some(mode.to_owned());
                 }
             }
-            Some("config_option_update") => {
+            Some(OPTIONS) => {
                 let whole = member(payload, "update").unwrap_or(payload);
                 if let Some(list) = member(whole, "configOptions") {
                     self.note_options(list);
@@ -81,7 +87,7 @@ impl Settings {
         let note = match method {
             "session/set_mode" => {
                 let mode = params["modeId"].as_str()?;
-                json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }).to_string()
+                json!({ "sessionUpdate": MODE, "currentModeId": mode }).to_string()
             }
             "session/set_model" => json!({ "modelId": params["modelId"].as_str()? }).to_string(),
             "session/set_config_option" => {
@@ -157,6 +163,27 @@ impl Settings {
             answer = with_members(&answer, &[], &[("configOptions", list)]);
         }
         answer
+    }
+
+    /// Updates that say how things are now, where they were otherwise `before`; and the names of
+    /// those that hold no longer.
+    pub(super) fn since(&self, before: &Self) -> (Vec<String>, Vec<&'static str>) {
+        let (mut news, mut gone) = (Vec::new(), Vec::new());
+        match (&before.mode, &self.mode) {
+            (Some(was), Some(is)) if was != is => {
+                news.push(json!({ "sessionUpdate": MODE, "currentModeId": is }).to_string())
+            }
+            (Some(_), None) => gone.push(MODE),
+            _ => {}
+        }
+        match (&before.list, &self.list) {
+            (Some(was), Some(is)) if was != is => news.push(format!(
+                r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{is}}}"#
+            )),
+            (Some(_), None) => gone.push(OPTIONS),
+            _ => {}
+        }
+        (news, gone)
     }
 
     /// The agent has opened the session with this answer: it says how things are.

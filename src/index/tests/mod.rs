@@ -2,9 +2,11 @@
 
 mod damage;
 mod freshness;
+mod inners;
 mod model;
 mod paging;
 mod processes;
+mod searching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -15,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::record::Inner;
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
 use super::{Catalog, Filter, Listed, Logs, Summary, Texts};
@@ -28,13 +31,16 @@ enum Entry {
     Header { cwd: String },
     Prompt { at: i64 },
     Update,
+    Said { words: &'static str },
     Reopen { cwd: String },
+    Inner { id: &'static str },
 }
 
 #[derive(Default)]
 struct Folder {
     logs: BTreeMap<SessionId, Vec<Entry>>,
     damaged: BTreeSet<SessionId>,
+    trash: Vec<(SessionId, Vec<Inner>)>,
     changed: i64,
     missing: bool,
     forbidden: bool,
@@ -94,11 +100,32 @@ impl Logs for MemoryLogs {
         Ok(summary)
     }
 
-    fn texts(&self, _: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+        Ok(self.accessible()?.trash.clone())
+    }
+
+    /// What comes before the last prompt is done; no more than two entries are read at once.
+    fn texts(&self, id: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
+        let folder = self.accessible().map_err(|error| error.to_string())?;
+        if folder.damaged.contains(id) {
+            return Err("it is damaged".into());
+        }
+        let log = folder.logs.get(id).ok_or("there is no such log")?;
+        let from = usize::try_from(from / ENTRY).unwrap();
+        let last = log.iter().rposition(|e| matches!(e, Entry::Prompt { .. }));
+        let end = last.unwrap_or(0).max(from).min(from + 2);
+        let text = |entries: &[Entry]| {
+            let said = entries.iter().filter_map(|entry| match entry {
+                Entry::Said { words } => Some(*words),
+                _ => None,
+            });
+            said.collect::<Vec<_>>().join(" ")
+        };
+        let whole = end >= last.unwrap_or(0);
         Ok(Texts {
-            open: Some(String::new()),
-            from,
-            ..Texts::default()
+            done: vec![text(&log[from..end])],
+            open: whole.then(|| text(&log[end..])),
+            from: end as u64 * ENTRY,
         })
     }
 }
@@ -116,7 +143,16 @@ fn fold(summary: &mut Summary, entry: &Entry) {
             summary.updated_at = summary.updated_at.take().max(Some(at));
             summary.prompts += 1;
         }
-        Entry::Update => {}
+        Entry::Inner { id } => summary.inners.push(inner(id)),
+        Entry::Update | Entry::Said { .. } => {}
+    }
+}
+
+/// A session of the one agent of these tests.
+fn inner(id: &str) -> Inner {
+    Inner {
+        agent: "agent".to_owned(),
+        id: id.to_owned(),
     }
 }
 

@@ -32,10 +32,12 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         // else.
         found if found.is_ok() || is_plain(&text) => match context.relay() {
             Some(relay) => {
-                let (deleted, busy) = (relay.delete(&text), context.registry().requests().begin());
+                let (deleted, registry) = (relay.delete(&text), context.registry().clone());
+                let busy = registry.requests().begin();
                 tokio::spawn(async move {
+                    let raws = &registry.deps().wire.raws;
                     let deleted = deleted.await.map(|()| json!({}));
-                    answer(responder, deleted.map_err(error::engine));
+                    answer(responder, deleted.map_err(|e| error::engine(e, raws)));
                     drop(busy);
                 });
             }

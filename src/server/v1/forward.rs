@@ -50,7 +50,9 @@ pub(super) fn request(
         let raws = &registry.deps().wire.raws;
         answer(
             responder,
-            result.map(|text| raws.put(text)).map_err(error::engine),
+            result
+                .map(|text| raws.put(text))
+                .map_err(|error| error::engine(error, raws)),
         );
         drop(busy);
     });
@@ -93,7 +95,7 @@ pub(super) fn initialize(
         let persistent = registry.deps().store.is_some();
         let answered = match result {
             Greeted::Answered(Ok(theirs)) => Ok(merge(&theirs, ours, persistent, raws)),
-            Greeted::Answered(Err(refused)) => Err(error::engine(refused)),
+            Greeted::Answered(Err(refused)) => Err(error::engine(refused, raws)),
             Greeted::Unavailable(failed) => Ok(without(&failed, ours)),
         };
         answer(responder, answered);

@@ -53,7 +53,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         let read = tokio::task::spawn_blocking(move || {
             let cancelled = || cancellation.is_cancelled();
             read(&deps, &id, &query, &cancelled)
-                .map_err(|refusal| error::refused(id.as_str(), refusal))
+                .map_err(|refusal| error::refused(id.as_str(), refusal, &deps.wire.raws))
         });
         let result = read
             .await

@@ -34,7 +34,7 @@ pub(super) fn reply(
             let passed = wire.answers.expect(&request);
             done();
             let result = answer.map(|answer| encode(&id, answer, &wire.raws));
-            let result = result.map_err(|refusal| error::refused(&id, refusal));
+            let result = result.map_err(|refusal| error::refused(&id, refusal, &wire.raws));
             if let Err(error) = responder.respond_with_result(result) {
                 tracing::debug!(%error, "the connection ended before an answer");
             }

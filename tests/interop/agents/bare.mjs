@@ -1,7 +1,6 @@
 // Measures what an agent alone brings back after it was killed: node bare.mjs AGENT
 //
-// Nothing is demanded of it here; the table in docs/agents.md is made from what this prints. With
-// LATER in the environment, a minute passes between the two lives: Gemini CLI needs that.
+// Nothing is demanded of it here; the table in docs/agents.md is made from what this prints.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { AGENTS, environment, furnish } from "./agents.mjs";
@@ -37,7 +36,6 @@ try {
   await session.prompt("IMAGE-5", PIXEL);
   await session.cancel("SLOW-6", "chunk 4");
   await session.kill("SLOW-7", "chunk 4");
-  if (process.env.LATER) await pause(61_000);
   await session.start();
   const before = session.peer.lines.length;
   const inTime = await session.load().catch((error) => error);

@@ -3,7 +3,8 @@
 #
 # Installs the agents beside this file, as the lock file names them. Each one runs in a folder of its
 # own with an empty home and a model server on loopback, and whatever it leaves running is ended.
-# With `alone` for BINARY it is measured what the agents bring back without rejoin.
+# With `alone` for BINARY it is measured what the agents bring back without rejoin; with LATER in the
+# environment, more than a minute passes between two lives of an agent.
 set -euo pipefail
 exec </dev/null
 

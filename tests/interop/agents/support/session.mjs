@@ -1,6 +1,7 @@
 // One conversation through several lives of an agent, and all that its client saw of it.
 
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { isHistory } from "./history.mjs";
 import { killAll } from "./processes.mjs";
 import { Peer } from "./peer.mjs";
@@ -26,6 +27,8 @@ export class Session {
 
   /** Starts the agent; `options` go to rejoin, if there is one. */
   async start(options = []) {
+    // Gemini CLI knows a session only when the minute in which it was made is over.
+    if (this.#lives > 0 && process.env.LATER) await pause(61_000);
     this.#lives += 1;
     const command = typeof this.command === "function" ? this.command(options) : this.command;
     const { cwd, env, folder } = this;

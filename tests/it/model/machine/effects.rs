@@ -49,11 +49,14 @@ impl World {
                 assert!(!self.exists() && !self.seat);
                 (self.seat, self.unborn) = (true, true);
             }
-            Effect::Create => {
+            Effect::Create { inner, imported } => {
                 assert!(!self.exists() && self.seat && self.unborn);
                 self.may_fail()?;
                 self.log.push((Kind::Session, "{}".to_owned()));
-                self.shown = 1;
+                let inner = inner.into_iter().map(|inner| (Kind::Inner, inner));
+                self.log.extend(inner);
+                self.log.extend(imported.iter().flat_map(records));
+                self.shown = self.log.len();
             }
             Effect::Open(_) => {
                 if !self.seat {
@@ -162,7 +165,7 @@ impl World {
                     done: false,
                 });
             }
-            Effect::CatchUp(snapshots) => {
+            Effect::CatchUp(snapshots, _) => {
                 let replaying = self.replay.take();
                 assert!(replaying.is_some_and(|replaying| replaying.done));
                 self.may_fail()?;

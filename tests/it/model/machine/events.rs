@@ -157,6 +157,7 @@ impl World {
                     answer: Some(number.clone()),
                     inner: Some(number.clone()),
                     snapshots: vec![number],
+                    gone: Vec::new(),
                     imported: match how {
                         Attach::Import => vec![block.clone(), block],
                         Attach::New | Attach::Again => Vec::new(),

@@ -1,0 +1,89 @@
+//! The ids by which agents know sessions.
+
+use super::*;
+
+/// Which of some ids are ours.
+#[track_caller]
+fn ours(catalog: &Catalog) -> Vec<String> {
+    let ids = ["a", "b", "c", "d"].map(str::to_owned);
+    let ours = catalog.ours("agent", &ids).unwrap();
+    assert_eq!(catalog.ours("other", &ids).unwrap(), BTreeSet::new());
+    ours.into_iter().collect()
+}
+
+fn session(catalog: &Catalog, id: &str) -> Option<SessionId> {
+    catalog.of_inner("agent", id).unwrap()
+}
+
+#[test]
+fn are_found_in_logs_old_and_new_and_in_the_trash() {
+    let (world, ids) = World::with_sessions(2);
+    world.append(&ids[0], Entry::Inner { id: "a" });
+    let gone = SessionId::from_uuid(Uuid::now_v7());
+    world.logs.folder().trash = vec![(gone, vec![inner("d")])];
+    let catalog = world.catalog();
+    assert_eq!(ours(&catalog), ["a", "d"]);
+    assert_eq!(session(&catalog, "a").as_ref(), Some(&ids[0]));
+    assert_eq!(session(&catalog, "d"), None, "it is in the trash");
+
+    // Another process says that it writes, and does.
+    let other = world.catalog();
+    other.opened(&ids[1]);
+    world.append(&ids[1], Entry::Inner { id: "b" });
+    assert_eq!(ours(&catalog), ["a", "b", "d"]);
+    catalog.knows(&ids[1], &inner("c"));
+    catalog.knows(&ids[1], &inner("c"));
+    assert_eq!(ours(&other), ["a", "b", "c", "d"]);
+    assert_eq!(session(&other, "c").as_ref(), Some(&ids[1]));
+}
+
+#[test]
+fn stay_when_the_session_goes_and_serve_it_when_it_comes_back() {
+    let world = World::new();
+    let catalog = world.catalog();
+    let id = world.create(&catalog, "/work");
+    world.prompt(&catalog, &id);
+    world.append(&id, Entry::Inner { id: "a" });
+    catalog.closed(&id, &world.logs.summary(&id));
+    let log = world.logs.folder().logs[&id].clone();
+    world.delete(&catalog, &id);
+    assert_eq!(ours(&catalog), ["a"]);
+    assert_eq!(session(&catalog, "a"), None);
+    world.pass(60_000);
+    world.restore(&id, log);
+    assert_eq!(ours(&catalog), ["a"]);
+    assert_eq!(session(&catalog, "a"), Some(id));
+}
+
+#[test]
+fn of_a_session_that_the_agent_had_first_are_left_to_it_until_ours_is_listed() {
+    let world = World::new();
+    let catalog = world.catalog();
+    for known_as in [Some("a"), None] {
+        let id = world.copy_in("/work");
+        let mut summary = world.logs.summary(&id);
+        summary.known_as = known_as.map(str::to_owned);
+        summary.inners = vec![inner(known_as.unwrap_or("b"))];
+        let before = catalog.before_change();
+        catalog.created(&id, &summary, before);
+        let unlisted = if known_as.is_some() {
+            vec![]
+        } else {
+            vec!["a", "b"]
+        };
+        assert_eq!(ours(&catalog), unlisted);
+        summary.prompts = 1;
+        summary.updated_at = Some(world.clock.now().to_string());
+        catalog.put(&id, &summary);
+        let listed = if known_as.is_some() {
+            vec!["a"]
+        } else {
+            vec!["a", "b"]
+        };
+        assert_eq!(ours(&catalog), listed);
+        let known = catalog.find(&id).unwrap().known_as;
+        assert_eq!(known.as_deref(), known_as);
+        world.delete(&catalog, &id);
+        assert_eq!(ours(&catalog), listed);
+    }
+}

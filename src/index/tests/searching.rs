@@ -1,0 +1,280 @@
+//! Whatever happens, in any order, a search finds what the logs say.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::index::Search;
+
+const SAID: [&str; 6] = [
+    "Redis keeps timing out",
+    "check the red config",
+    "数据库 timed out 🚀",
+    "naïve CAFÉ",
+    "\"quoted\" AND (not) x*",
+    "",
+];
+
+const SOUGHT: [&str; 12] = [
+    "red",
+    "REDIS",
+    "tim out",
+    "out check",
+    "据库",
+    "🚀",
+    "cafe",
+    "naive café",
+    "and",
+    "x",
+    "nothing",
+    "quoted red",
+];
+
+#[derive(Clone, Debug)]
+enum Event {
+    Prompt {
+        process: usize,
+        pick: usize,
+        said: usize,
+    },
+    Say {
+        pick: usize,
+        said: usize,
+    },
+    Create {
+        process: usize,
+    },
+    Delete {
+        process: usize,
+        pick: usize,
+    },
+    Replace {
+        pick: usize,
+        said: usize,
+    },
+    TakeOut {
+        pick: usize,
+    },
+    Spoil {
+        at: usize,
+    },
+    DeleteFile,
+    Restart {
+        process: usize,
+    },
+    Search {
+        process: usize,
+        sought: usize,
+        limit: usize,
+    },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let process = 0usize..2;
+    let pick = 0usize..1000;
+    let said = 0..SAID.len();
+    prop_oneof![
+        4 => (process.clone(), pick.clone(), said.clone())
+            .prop_map(|(process, pick, said)| Event::Prompt { process, pick, said }),
+        3 => (pick.clone(), said.clone()).prop_map(|(pick, said)| Event::Say { pick, said }),
+        2 => process.clone().prop_map(|process| Event::Create { process }),
+        1 => (process.clone(), pick.clone())
+            .prop_map(|(process, pick)| Event::Delete { process, pick }),
+        1 => (pick.clone(), said).prop_map(|(pick, said)| Event::Replace { pick, said }),
+        1 => pick.clone().prop_map(|pick| Event::TakeOut { pick }),
+        1 => pick.prop_map(|at| Event::Spoil { at }),
+        1 => Just(Event::DeleteFile),
+        1 => process.clone().prop_map(|process| Event::Restart { process }),
+        6 => (process, 0..SOUGHT.len(), 1usize..5)
+            .prop_map(|(process, sought, limit)| Event::Search { process, sought, limit }),
+    ]
+}
+
+/// The words of a text, as a person would tell them apart.
+fn words(text: &str) -> Vec<String> {
+    let text = text.to_lowercase().replace('ï', "i").replace('é', "e");
+    let text = text
+        .replace('数', " 数 ")
+        .replace('据', " 据 ")
+        .replace('库', " 库 ");
+    let split = text.split(|c: char| !c.is_alphanumeric() && c != '🚀');
+    split
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether the words of `sought`, which are one, stand somewhere one behind the other.
+fn says(all: &[String], sought: &str) -> bool {
+    let sought = words(sought);
+    let Some((last, first)) = sought.split_last() else {
+        return false;
+    };
+    all.windows(sought.len())
+        .any(|words| words[..first.len()] == *first && words[first.len()].starts_with(last))
+}
+
+impl World {
+    /// What a search must find.
+    fn saying(&self, sought: &str) -> Vec<Listed> {
+        let mut found = self.expected(None);
+        found.retain(|listed| {
+            let folder = self.logs.folder();
+            let said = folder.logs[&listed.id].iter().map(|entry| match entry {
+                Entry::Said { words: said } => words(said),
+                _ => Vec::new(),
+            });
+            let said: Vec<_> = said.collect();
+            let somewhere = |word| said.iter().any(|all| says(all, word));
+            sought.split(' ').all(somewhere)
+        });
+        found
+    }
+}
+
+/// All pages of a search, once every word is read.
+#[track_caller]
+fn found(catalog: &Catalog, sought: &str, limit: usize) -> Vec<Listed> {
+    while !catalog.read_words(1).unwrap() {}
+    let filter = Filter {
+        search: Search::parse(sought),
+        ..Filter::default()
+    };
+    let mut sessions = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = catalog.list(&filter, cursor.as_deref(), limit).unwrap();
+        assert!(page.complete);
+        sessions.extend(page.sessions);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            assert_eq!(page.total, sessions.len() as u64);
+            let half = sessions.len() / 2;
+            let page = catalog.list_at(&filter, half as u64, 100).unwrap();
+            assert_eq!(page.sessions, sessions[half..]);
+            return sessions;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_search_finds_what_the_logs_say(events in prop::collection::vec(event(), 1..40)) {
+        let (world, mut ids) = World::with_sessions(3);
+        let mut processes = [world.catalog(), world.catalog()];
+        let living = |ids: &Vec<SessionId>, pick: usize| ids.get(pick % ids.len().max(1)).cloned();
+        for event in events {
+            world.pass(1);
+            match event {
+                Event::Prompt { process, pick, said } => if let Some(id) = living(&ids, pick) {
+                    processes[process].opened(&id);
+                    world.append(&id, Entry::Prompt { at: world.now() });
+                    world.append(&id, Entry::Said { words: SAID[said] });
+                    processes[process].put(&id, &world.logs.summary(&id));
+                },
+                Event::Say { pick, said } => if let Some(id) = living(&ids, pick) {
+                    processes[0].opened(&id);
+                    world.append(&id, Entry::Said { words: SAID[said] });
+                },
+                Event::Create { process } => ids.push(world.create(&processes[process], "/new")),
+                Event::Delete { process, pick } => if let Some(id) = living(&ids, pick) {
+                    world.delete(&processes[process], &id);
+                    ids.retain(|other| *other != id);
+                },
+                // Another log in its place is noticed if it is shorter than what was read.
+                Event::Replace { pick, said } => if let Some(id) = living(&ids, pick) {
+                    world.delete(&processes[0], &id);
+                    world.pass(1);
+                    let log = vec![
+                        Entry::Header { cwd: "/work".into() },
+                        Entry::Prompt { at: world.now() },
+                        Entry::Said { words: SAID[said] },
+                    ];
+                    world.restore(&id, log);
+                },
+                Event::TakeOut { pick } => if let Some(id) = living(&ids, pick) {
+                    world.take_out(&id);
+                    ids.retain(|other| *other != id);
+                },
+                Event::Spoil { at } => {
+                    processes = [world.catalog(), world.catalog()];
+                    let mut bytes = std::fs::read(world.path()).unwrap_or_default();
+                    if let Some(page) = bytes.len().checked_div(4096).and_then(|n| at.checked_rem(n)) {
+                        bytes[page * 4096..][..4096].fill(0xa5);
+                        overwrite(&world.path(), &bytes);
+                    }
+                }
+                Event::DeleteFile => {
+                    if world.path().exists() {
+                        remove(&world, &world.path());
+                    }
+                }
+                Event::Restart { process } => processes[process] = world.catalog(),
+                Event::Search { process, sought, limit } => {
+                    let sought = SOUGHT[sought];
+                    prop_assert_eq!(found(&processes[process], sought, limit), world.saying(sought));
+                }
+            }
+        }
+        for sought in SOUGHT {
+            prop_assert_eq!(found(&processes[1], sought, 7), world.saying(sought), "{}", sought);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_yet_is_told() {
+    let (world, ids) = World::with_sessions(200);
+    for id in &ids {
+        for words in ["first", "second", "third"] {
+            world.append(id, Entry::Said { words });
+            world.append(id, Entry::Prompt { at: world.now() });
+        }
+    }
+    let catalog = world.catalog();
+    assert!(!catalog.read_words(1).unwrap());
+    assert_eq!(found(&catalog, "second", 500).len(), ids.len());
+    // Read once, it is not read again.
+    assert!(catalog.read_words(1).unwrap());
+    world.prompt(&catalog, &ids[0]);
+    assert_eq!(found(&catalog, "third", 500).len(), ids.len());
+}
+
+#[test]
+fn an_index_that_is_damaged_is_made_anew() {
+    let (world, ids) = World::with_sessions(50);
+    for id in &ids {
+        world.append(id, Entry::Said { words: SAID[0] });
+    }
+    for sql in [
+        "DROP TABLE words",
+        "DELETE FROM words_data",
+        "DELETE FROM words_docsize; UPDATE words_data SET block = x'00'",
+        "UPDATE words_data SET block = x'0a0b0c'",
+        "DELETE FROM words_idx",
+        "DROP TABLE words_data",
+        "UPDATE words_config SET v = 99",
+        "UPDATE sessions SET text_len = -5, text_from = -9, text_pieces = -1",
+    ] {
+        let catalog = world.catalog();
+        assert_eq!(found(&catalog, "redis", 500).len(), ids.len(), "{sql}");
+        drop(catalog);
+        let file = rusqlite::Connection::open(world.path()).unwrap();
+        let config = rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE;
+        file.set_db_config(config, false).unwrap();
+        file.execute_batch(sql).unwrap();
+        drop(file);
+        let catalog = world.catalog();
+        // An index without entries looks like one in which nothing was said, until it is written.
+        world.append(&ids[0], Entry::Said { words: "zebra" });
+        catalog.opened(&ids[0]);
+        assert_eq!(found(&catalog, "zebra", 500).len(), 1, "{sql}");
+        drop(catalog);
+        remove(&world, &world.path());
+        for suffix in ["-wal", "-shm"] {
+            let beside = world.path().with_file_name(format!("index.sqlite{suffix}"));
+            world.sys.disk.remove_file(&beside).ok();
+        }
+    }
+}
