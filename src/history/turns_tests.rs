@@ -24,6 +24,7 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
     let id = sys.ids.session();
     let store = Store::open(Path::new("/store"), sys, Durability::Os).unwrap();
     let header = Header {
+        known_as: None,
         format: FORMAT,
         session_id: id.to_string(),
         place: Where {

@@ -1,6 +1,7 @@
 //! A small conductor: a client, `rejoin proxy` and an agent, each with its own idea of ids.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, PipeWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -100,8 +101,14 @@ fn spawn(command: &mut Command) -> Child {
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
     let at = args.iter().position(|argument| argument == "--");
     let (options, command) = args.split_at(at.expect("an agent is named"));
+    let mut options = options.to_vec();
+    if !options.iter().any(|option| option == "--name") {
+        // The name that `rejoin wrap` would know it by.
+        let name = Path::new(&command[1]).file_stem().and_then(OsStr::to_str);
+        options.extend(["--name".to_owned(), name.expect("it has one").to_owned()]);
+    }
     let log = tempfile::NamedTempFile::new().expect("files can be made");
-    let (proxy, from_proxy) = Component::new(proxy(store, options, &log));
+    let (proxy, from_proxy) = Component::new(proxy(store, &options, &log));
     let mut program = Command::new(&command[1]);
     program.args(&command[2..]).stderr(Stdio::null());
     let (agent, from_agent) = Component::new(spawn(&mut program));
