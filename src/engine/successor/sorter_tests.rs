@@ -1,3 +1,5 @@
+//! What goes where between a conductor and the two sides of a proxy.
+
 use proptest::prelude::*;
 
 use super::*;
