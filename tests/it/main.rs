@@ -25,4 +25,5 @@ mod crash;
 mod fuzz;
 #[cfg(test)]
 mod cli;
+#[cfg(test)]
 mod cli_history;
