@@ -1,4 +1,4 @@
-use std::io::{self, Read};
+//! What either side gets of a conductor's input, whatever it is and however it comes.
 
 use proptest::prelude::*;
 
