@@ -1,4 +1,4 @@
-//! What goes where between a conductor and the two sides of a proxy.
+//! What either side gets of a conductor's input, whatever it is and however it comes.
 
 use proptest::prelude::*;
 

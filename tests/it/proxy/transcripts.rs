@@ -1,7 +1,7 @@
 //! Acts out the transcripts of `rejoin wrap` again, with a conductor between the two: what an agent
 //! is to its client does not depend on who has started it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::{conductor, runner};
 
@@ -14,18 +14,24 @@ const RESTARTS: [&str; 2] = [
 /// Acts out a folder of transcripts.
 fn all_of(topic: &str) {
     let folder = Path::new("fixtures/wrap").join(topic);
-    let mut count = 0;
+    let (mut count, mut wrong) = (0, Vec::new());
     for file in folder.read_dir().expect("the folder is there") {
         let path = file.expect("it can be read").path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let text = std::fs::read_to_string(&path).expect("it can be read");
         let restarts = RESTARTS.contains(&&*name) || text.contains("!kill-agent");
         if !restarts && !text.contains("== agent starts") {
-            runner::run(&path, conductor::start, false);
+            let script = path.clone();
+            let went =
+                std::panic::catch_unwind(move || runner::run(&script, conductor::start, false));
+            if went.is_err() {
+                wrong.push(path);
+            }
             count += 1;
         }
     }
     assert!(count > 1, "nothing to act out in {}", folder.display());
+    assert_eq!(wrong, Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::agent::{Agent, GUARD};
+use super::process;
 
 /// A component of a chain as a process.
 struct Component {
@@ -97,10 +98,14 @@ fn spawn(command: &mut Command) -> Child {
         .expect("the program is there")
 }
 
-/// Starts a chain of `rejoin proxy` on a store and an agent, whose command stands behind `--`.
+/// Starts a chain of `rejoin proxy` on a store and an agent, whose command stands behind `--`,
+/// or `rejoin serve` if there is none.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
-    let at = args.iter().position(|argument| argument == "--");
-    let (options, command) = args.split_at(at.expect("an agent is named"));
+    let Some(at) = args.iter().position(|argument| argument == "--") else {
+        // Nobody is behind us.
+        return process::start(store, args);
+    };
+    let (options, command) = args.split_at(at);
     let mut options = options.to_vec();
     if !options.iter().any(|option| option == "--name") {
         // The name that `rejoin wrap` would know it by.
