@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use agent_client_protocol::Error;
 
@@ -54,8 +55,14 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let busy = registry.requests().begin();
     tokio::spawn(async move {
         // What was asked for before the list is in it.
-        registry.barrier().await;
+        let begun = registry.barrier();
         let deps = registry.deps().clone();
+        if deps.engine.relay().is_some() {
+            // An agent that hangs holds up what is asked of its sessions, and not this.
+            timeout(foreign::PATIENCE, begun).await.ok();
+        } else {
+            begun.await;
+        }
         let filter = Filter {
             cwd,
             search: query.search.clone(),
