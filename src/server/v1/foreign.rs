@@ -24,7 +24,7 @@ use crate::sys::{Timestamp, path};
 use crate::wire::Raws;
 
 use super::context::foreign_id;
-use super::list::{lost, refused, session};
+use super::listed::{lost, refused, session};
 
 /// How long the agent may take. Nobody waits longer for a list of what is at hand.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -299,7 +299,7 @@ fn merge(wanted: &Wanted, place: Place, ours: Page, theirs: Theirlist) -> Merged
             (ours, _) => ours.is_some(),
         };
         if own && let Some(listed) = ours.next() {
-            next.ours = Side::At(cursor_after(&listed, &wanted.filter));
+            next.ours = Side::At(cursor_after(&listed.id, &listed.summary, &wanted.filter));
             sessions.push(One::Ours(Box::new(listed)));
         } else if let Some(entry) = others.next() {
             here.after = Some(entry.key);

@@ -39,7 +39,8 @@ fn wanted(limit: usize) -> Wanted {
 /// Where our page begins, as the catalog would have it.
 fn our_page(ours: &[Listed], place: &Place, wanted: &Wanted) -> Page {
     let after = |cursor: &String| {
-        let found = |listed: &Listed| cursor_after(listed, &wanted.filter) == *cursor;
+        let found =
+            |listed: &Listed| cursor_after(&listed.id, &listed.summary, &wanted.filter) == *cursor;
         ours.iter().position(found).unwrap() + 1
     };
     let from = match &place.ours {
