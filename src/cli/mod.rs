@@ -5,9 +5,11 @@ pub mod demo;
 pub mod exit;
 mod global;
 pub mod guard;
+mod handing;
 pub mod logging;
 pub mod output;
 pub mod printable;
+pub mod proxy;
 pub mod serve;
 pub mod sessions;
 pub mod store;
@@ -47,6 +49,8 @@ enum Command {
     Serve(serve::Args),
     /// Serve an ACP client with another ACP agent, whose conversations are kept from then on.
     Wrap(wrap::Args),
+    /// Be a component of an ACP proxy chain: keep the conversations with the agent behind it.
+    Proxy(proxy::Args),
     /// End a wrapped agent whose `rejoin wrap` was killed.
     #[command(hide = true)]
     Guard(guard::Args),
@@ -80,6 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
+        Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
         Some(Command::Guard(args)) => guard::run(&args),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),

@@ -1,5 +1,6 @@
 //! `rejoin serve`: an ACP agent on stdin and stdout.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,12 +74,30 @@ impl Default for Args {
     }
 }
 
+impl Args {
+    /// The longest line that is accepted, in bytes.
+    pub(super) fn line_limit(&self) -> usize {
+        usize::try_from(self.max_line).unwrap_or(usize::MAX)
+    }
+}
+
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     with(global, args, Arc::new(LocalEngine::new()))
 }
 
 /// Serves the client on stdin and stdout with this engine.
 pub(super) fn with(global: &Global, args: &Args, engine: Arc<dyn Engine>) -> Result<(), Failure> {
+    let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    on(global, args, engine, input)
+}
+
+/// Serves the client at the other end of `input` and stdout with this engine.
+pub(super) fn on(
+    global: &Global,
+    args: &Args,
+    engine: Arc<dyn Engine>,
+    input: impl Read + Send + 'static,
+) -> Result<(), Failure> {
     let options = Options {
         store: if args.no_persist {
             None
@@ -91,8 +110,8 @@ pub(super) fn with(global: &Global, args: &Args, engine: Arc<dyn Engine>) -> Res
             tail: args.replay_tail,
             rate: args.replay_rate,
         },
+        line_limit: args.line_limit(),
         expire_after: args.expire_after.map(|days| DAY * days),
-        line_limit: usize::try_from(args.max_line).unwrap_or(usize::MAX),
     };
     let cannot_start = |error| Failure::new(format!("cannot start: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -101,7 +120,6 @@ pub(super) fn with(global: &Global, args: &Args, engine: Arc<dyn Engine>) -> Res
         .enable_io()
         .build()
         .map_err(cannot_start)?;
-    let input = stdio::input().map_err(cannot_start)?;
     let output = stdio::output().map_err(cannot_start)?;
     let result = runtime.block_on(async {
         let stop = stop_signal().map_err(cannot_start)?;

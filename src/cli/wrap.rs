@@ -4,14 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::wrapped::{Policy, Program, WrappedEngine};
+use crate::engine::wrapped::{Program, WrappedEngine};
 
 use super::exit::Failure;
 use super::global::Global;
-use super::serve;
-
-/// How much of a conversation is handed to an agent that does not know it, by default, in bytes.
-const CONTEXT: usize = 64 * 1024;
+use super::{handing, serve};
 
 /// Programs that run other programs: the first of their arguments that is no option is the agent.
 const RUNNERS: [&str; 12] = [
@@ -23,13 +20,7 @@ const RUNNERS: [&str; 12] = [
 #[group(id = "wrap")]
 pub(super) struct Args {
     #[command(flatten)]
-    serve: serve::Args,
-    /// How many bytes of the conversation an agent is given that does not know it any more.
-    #[arg(long, value_name = "BYTES", default_value_t = CONTEXT)]
-    context_budget: usize,
-    /// Give the agent a transcript of each session that is opened again, even if it may know it.
-    #[arg(long)]
-    adopt: bool,
+    handing: handing::Args,
     /// The name by which the agent's sessions are known. By default the command's.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -44,12 +35,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         command: args.command.clone(),
         guard: std::env::current_exe().ok(),
     };
-    let policy = Policy {
-        context_budget: args.context_budget,
-        adopt: args.adopt,
-    };
-    let engine = Arc::new(WrappedEngine::new(program, name, policy));
-    serve::with(global, &args.serve, engine)
+    let engine = WrappedEngine::new(program, name, args.handing.policy());
+    serve::with(global, &args.handing.serve, Arc::new(engine))
 }
 
 /// The agent's name, as its command tells it: the same however the agent is started.

@@ -11,6 +11,7 @@ pub mod local;
 pub mod outlet;
 pub mod prompt;
 pub mod relay;
+pub mod successor;
 pub mod wrapped;
 
 use std::fmt;

@@ -47,7 +47,7 @@ pub struct Catalog {
 }
 
 /// Part of a list, newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The sessions.
     pub sessions: Vec<Listed>,
@@ -205,11 +205,7 @@ impl Catalog {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let last = rows.last().filter(|_| more);
-        let next_cursor = last.map(|row| {
-            let updated_at = row.summary.updated_at.clone().unwrap_or_default();
-            let id = row.id.clone();
-            cursor::encode(&Position { updated_at, id }, filter)
-        });
+        let next_cursor = last.map(|row| cursor::behind(&row.id, &row.summary, filter));
         Ok(Page {
             sessions: rows.into_iter().map(listed).collect(),
             next_cursor,

@@ -17,6 +17,9 @@ const LOGS: usize = 64;
 /// How much of one log is read at once, in bytes.
 const OF_A_LOG: usize = 256 * 1024;
 
+/// What reading a log costs at least, in bytes that could be read instead.
+const LEAST: usize = 1024;
+
 /// How much text is written at once, in bytes: some milliseconds, for which others wait.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
@@ -37,25 +40,37 @@ impl Refresh<'_> {
         let mut left = budget;
         // A log that is being written to is behind again at once: once is enough.
         let mut done: BTreeSet<SessionId> = BTreeSet::new();
+        let mut behind = 0;
         loop {
-            let limit = done.len() + LOGS;
+            let limit = LOGS + behind;
             let mut found = self.database.read(|tx| texts::unread(tx, limit))?;
+            let all = found.len() < limit;
+            behind = found.len();
             found.retain(|(row, _)| !done.contains(&row.id));
-            if found.is_empty() {
+            behind -= found.len();
+            if found.is_empty() && all {
                 return Ok(true);
             }
             if left == 0 {
                 return Ok(false);
             }
+            // No more than the budget allows, as far as can be told.
+            let mut expected = 0;
+            let fits = found.iter().take_while(|(row, state)| {
+                let fits = expected < left;
+                let len = usize::try_from(row.len - state.from).unwrap_or(0);
+                expected += len.min(OF_A_LOG);
+                fits
+            });
+            let fits = fits.count();
+            found.truncate(fits);
             self.stale(found.iter().map(|(row, _)| row), false)?;
-            // Of many logs, no more than the budget allows even if each is long.
-            found.truncate((left / OF_A_LOG).clamp(1, LOGS));
             let outcomes = read_all(&found, |(row, state)| self.read_words(row, state));
             let mut batch: Vec<(&Row, &State, Outcome)> = Vec::new();
             let mut size = 0;
             for ((row, state), outcome) in found.iter().zip(outcomes) {
                 let (bytes, ended) = cost(state, &outcome);
-                left = left.saturating_sub(bytes.max(1024));
+                left = left.saturating_sub(bytes.max(LEAST));
                 size += bytes;
                 if ended {
                     done.insert(row.id.clone());

@@ -29,4 +29,6 @@ mod crash;
 mod fuzz;
 #[cfg(test)]
 mod cli;
+#[cfg(test)]
+mod proxy;
 mod cli_history;

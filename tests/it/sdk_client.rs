@@ -24,7 +24,7 @@ use crate::support::process;
 struct Outgoing(Arc<Mutex<Box<dyn Running>>>);
 
 /// Where a client's lines come from.
-struct Incoming(mpsc::UnboundedReceiver<String>);
+pub(crate) struct Incoming(mpsc::UnboundedReceiver<String>);
 
 impl futures_sink::Sink<String> for Outgoing {
     type Error = io::Error;
@@ -56,7 +56,7 @@ impl futures_core::Stream for Incoming {
     }
 }
 
-fn incoming(output: Box<dyn Read + Send>) -> Incoming {
+pub(crate) fn incoming(output: Box<dyn Read + Send>) -> Incoming {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {

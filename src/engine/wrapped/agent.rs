@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use crate::engine::relay::{Greeted, Patience};
 use crate::engine::{Doing, EngineError};
-use crate::sys::blocking;
-use crate::wire::{Wire, Writer};
+use crate::wire::Wire;
 
 use super::abilities::Abilities;
-use super::child::{Child, Program};
+use super::far_end::Source;
 use super::intake;
 use super::link::Link;
 use super::said::{member, with_members};
@@ -22,12 +21,18 @@ const STARTS: Duration = Duration::from_secs(120);
 /// The version of the protocol that we speak with agents.
 const VERSION: &str = "1";
 
+/// The name of an agent that does not say what it is called.
+const NAMELESS: &str = "successor";
+
+/// The longest name that an agent may give itself, in bytes.
+const NAME: usize = 200;
+
 /// The one agent of all sessions.
 #[derive(Debug)]
 pub(super) struct Agent {
-    program: Program,
+    source: Source,
     /// The name by which its sessions are known in the store.
-    pub(super) name: String,
+    name: OnceLock<String>,
     client: OnceLock<Arc<Wire>>,
     /// The connection with the process that runs, for those who cannot wait.
     current: Mutex<Option<Arc<Link>>>,
@@ -56,10 +61,11 @@ enum Failed {
 }
 
 impl Agent {
-    pub(super) fn new(program: Program, name: String) -> Self {
+    /// An agent of this name; without one, it goes by the name that it gives itself.
+    pub(super) fn new(source: Source, name: Option<String>) -> Self {
         Self {
-            program,
-            name,
+            source,
+            name: name.map(OnceLock::from).unwrap_or_default(),
             client: OnceLock::new(),
             current: Mutex::default(),
             starting: Mutex::default(),
@@ -68,7 +74,15 @@ impl Agent {
         }
     }
 
+    /// The name by which its sessions are known in the store.
+    pub(super) fn name(&self) -> &str {
+        self.name.get().map_or(NAMELESS, String::as_str)
+    }
+
     pub(super) fn connect(&self, client: Arc<Wire>) {
+        if let Source::Successor(port) = &self.source {
+            port.connect(client.writer.clone());
+        }
         // There is one client.
         self.client.set(client).ok();
     }
@@ -125,6 +139,9 @@ impl Agent {
         for link in links.into_iter().flatten() {
             link.end(patience).await;
         }
+        if let Source::Successor(port) = &self.source {
+            port.leave();
+        }
     }
 
     async fn running(&self, state: &mut State) -> Result<Arc<Link>, Failed> {
@@ -149,9 +166,8 @@ impl Agent {
             return Err(Failed::Start("there is no client yet".to_owned()));
         };
         let failed = |error: std::io::Error| Failed::Start(error.to_string());
-        let (child, (input, output)) = blocking(|| Child::start(&self.program)).map_err(failed)?;
-        let writer = Writer::start(input).map_err(failed)?;
-        let link = Link::new(client.clone(), child, writer);
+        let (far_end, output) = self.source.open().map_err(Failed::Start)?;
+        let link = Link::new(client.clone(), far_end);
         *locked(&self.starting) = Some(link.clone());
         if self.left.load(Ordering::Acquire) {
             link.end(Patience::Hurry).await;
@@ -185,21 +201,26 @@ impl Agent {
             let why = format!("it speaks version {version} of the protocol, not {VERSION}");
             return Err(Failed::Start(why));
         }
-        link.know(Abilities::read(&result));
+        let abilities = Abilities::read(&result);
+        let name = abilities.name.clone();
+        if let Some(name) = name.filter(|name| !name.is_empty() && name.len() <= NAME) {
+            // Once known by a name, it stays so.
+            self.name.set(name).ok();
+        }
+        link.know(abilities);
         Ok((link, result))
     }
 
     fn start_failed(&self, why: &str) -> EngineError {
-        // Arguments may hold secrets.
-        let program = self.program.command.first();
-        let program = program.map(|name| name.to_string_lossy().into_owned());
+        let program = self.source.command();
         let data = serde_json::json!({ "error": "agent_failed_to_start", "command": program });
+        let message = match program {
+            Some(program) => format!("the agent `{program}` could not be started: {why}"),
+            None => format!("the agent behind the conductor cannot be reached: {why}"),
+        };
         EngineError {
             code: EngineError::INTERNAL,
-            message: format!(
-                "the agent `{}` could not be started: {why}",
-                program.unwrap_or_default()
-            ),
+            message,
             data: Some(data.to_string()),
         }
     }

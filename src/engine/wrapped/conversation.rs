@@ -236,7 +236,7 @@ impl Shared {
         key: String,
     ) -> Result<Attached, EngineError> {
         let (history, ids) = (&*self.opening.history, self.opening.ids.clone());
-        let mut past = Past::read(history, &self.agent.name, ids)?;
+        let mut past = Past::read(history, self.agent.name(), ids)?;
         if past.inner.is_none() {
             past.inner.clone_from(&lock(&self.last));
         }
@@ -310,7 +310,7 @@ impl Shared {
         let inner = json!({
             "id": restored.inner,
             "agent": {
-                "name": self.agent.name,
+                "name": self.agent.name(),
                 "version": abilities.version,
             },
             "how": restored.how.as_str(),
@@ -379,7 +379,7 @@ impl Shared {
         let Some(transcript) = transcript else {
             return Ok(None);
         };
-        let note = transcript::note(reason, &self.agent.name, &self.opening.ids.message());
+        let note = transcript::note(reason, self.agent.name(), &self.opening.ids.message());
         let block = Block::of(Kind::Update, note);
         self.opening.out.say(Said::Block(block)).await?;
         Ok(Some(transcript::before(params, &transcript)))

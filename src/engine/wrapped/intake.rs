@@ -217,6 +217,14 @@ impl Intake {
         };
         let (params, at) = named(&route, params, session.range);
         let (reply, answer) = oneshot::channel();
+        let taken_back = cancel.clone();
+        let unanswered = move || {
+            if taken_back.is_cancelled() {
+                Err(r#"{"code":-32800,"message":"Request cancelled"}"#.to_owned())
+            } else {
+                gone()
+            }
+        };
         let question = Question {
             logged: matches!(
                 method.as_str(),
@@ -233,7 +241,7 @@ impl Intake {
             self.link.runtime.spawn(async move {
                 screens::last_look(&route, &params, at).await;
                 if route.out.say(Said::Ask(question)).await.is_ok() {
-                    link.respond(&id, &answer.await.unwrap_or_else(|_| gone()));
+                    link.respond(&id, &answer.await.unwrap_or_else(|_| unanswered()));
                 } else {
                     link.respond(&id, &gone());
                 }
@@ -244,7 +252,7 @@ impl Intake {
             return link.respond(&id, &gone());
         }
         self.link.runtime.spawn(async move {
-            let outcome = answer.await.unwrap_or_else(|_| gone());
+            let outcome = answer.await.unwrap_or_else(|_| unanswered());
             screens::answered(&route, &method, &params, &outcome).await;
             link.respond(&id, &outcome);
         });

@@ -10,11 +10,10 @@ use tokio::sync::watch;
 use crate::engine::outlet::Canceller;
 use crate::engine::relay::Patience;
 use crate::engine::{Cancel, EngineError};
-use crate::wire::calls::{notification_line, request_line, response_line};
-use crate::wire::{Call, Calls, Outcome, Wire, Writer};
+use crate::wire::{Call, Calls, Outcome, Wire};
 
 use super::abilities::Abilities;
-use super::child::Child;
+use super::far_end::FarEnd;
 use super::route::Route;
 use super::unclaimed::Unclaimed;
 
@@ -24,9 +23,7 @@ pub(super) struct Link {
     /// The client's end: requests of the agent go there.
     pub(super) client: Arc<Wire>,
     pub(super) runtime: Handle,
-    child: Child,
-    /// Where the agent's input is written; `None` once it has ended.
-    out: Mutex<Option<Writer>>,
+    far_end: FarEnd,
     calls: Calls,
     routes: Mutex<HashMap<String, Arc<Route>>>,
     /// Requests whose result names a new session, and who is to hear of that session.
@@ -51,12 +48,11 @@ pub(super) struct Pending {
 }
 
 impl Link {
-    pub(super) fn new(client: Arc<Wire>, child: Child, out: Writer) -> Arc<Self> {
+    pub(super) fn new(client: Arc<Wire>, far_end: FarEnd) -> Arc<Self> {
         Arc::new(Self {
             client,
             runtime: Handle::current(),
-            child,
-            out: Mutex::new(Some(out)),
+            far_end,
             calls: Calls::default(),
             routes: Mutex::default(),
             births: Mutex::default(),
@@ -95,7 +91,7 @@ impl Link {
         if let Some(route) = route {
             lock(&self.births).insert(call.id, route.clone());
         }
-        self.put(&request_line(call.id, method, params));
+        self.far_end.request(call.id, method, params);
         Pending {
             call,
             link: self.clone(),
@@ -111,7 +107,7 @@ impl Link {
     ) -> Pending {
         let call = self.calls.begin();
         lock(&self.origins).insert(call.id, origin.to_owned());
-        self.put(&request_line(call.id, method, params));
+        self.far_end.request(call.id, method, params);
         Pending {
             call,
             link: self.clone(),
@@ -120,29 +116,19 @@ impl Link {
 
     /// The client's id of a request that was handed on under `id`.
     pub(super) fn origin(&self, id: &str) -> Option<String> {
-        let id = id.parse().ok()?;
+        let id = self.far_end.number(id)?;
         lock(&self.origins).get(&id).cloned()
     }
 
     /// Sends a notification.
     pub(super) fn notify(&self, method: &str, params: &str) {
-        self.put(&notification_line(method, params));
+        self.far_end.notify(method, params);
     }
 
     /// Answers a request of the agent.
     pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
         lock(&self.asked).remove(id);
-        self.put(&response_line(id, outcome));
-    }
-
-    /// Sends a line, even if the agent does not keep up: what a client asks for is bounded
-    /// elsewhere.
-    fn put(&self, line: &str) {
-        let line = line.trim_end_matches('\n');
-        if let Some(out) = &*lock(&self.out) {
-            // An agent that no longer reads is about to end.
-            out.put_line(line.as_bytes()).ok();
-        }
+        self.far_end.respond(id, outcome);
     }
 
     /// A response of the agent has come.
@@ -194,17 +180,17 @@ impl Link {
 
     /// The agent says nothing any more: it has ended, or will have to.
     pub(super) fn finish(&self) {
-        lock(&self.out).take();
+        // Who ends it knows how long it may take.
         if !self.leaving.load(Ordering::Acquire) {
-            let ended = self.child.end(Patience::EndOfInput);
+            let ended = self.far_end.end(Patience::EndOfInput);
             self.runtime.block_on(ended);
-            self.child.kill();
+            self.far_end.kill();
         }
         // Whoever learns that nothing is answered any more shall find the reason.
         self.dead.send_replace(true);
         self.calls.close();
         lock(&self.asked).clear();
-        if !self.leaving.load(Ordering::Acquire) {
+        if self.far_end.is_process() && !self.leaving.load(Ordering::Acquire) {
             tracing::warn!(reason = %self.epitaph(), "the agent has ended");
         }
     }
@@ -212,20 +198,12 @@ impl Link {
     /// Ends the agent.
     pub(super) async fn end(&self, patience: Patience) {
         self.leaving.store(true, Ordering::Release);
-        lock(&self.out).take();
-        self.child.end(patience).await;
+        self.far_end.end(patience).await;
     }
 
     /// Why the agent is gone, in one line.
     pub(super) fn epitaph(&self) -> String {
-        let how = self
-            .child
-            .how()
-            .unwrap_or_else(|| "it closed its output".to_owned());
-        match self.child.last_words() {
-            Some(words) => format!("{how}; it said last: {words}"),
-            None => how,
-        }
+        self.far_end.epitaph()
     }
 
     /// The error for what was under way when the agent ended.
@@ -266,8 +244,7 @@ impl Pending {
             },
             () = cancelled => {}
         }
-        let params = format!(r#"{{"requestId":{}}}"#, self.call.id);
-        self.link.notify("$/cancel_request", &params);
+        self.link.far_end.cancel(self.call.id);
         self.outcome().await
     }
 }

@@ -6,6 +6,7 @@ mod content;
 mod context;
 mod delete;
 mod dispatch;
+mod foreign;
 mod forward;
 mod greeting;
 mod get;

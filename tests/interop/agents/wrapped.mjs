@@ -66,7 +66,8 @@ await step("a load in a new life replays it byte for byte", async () => {
 
 await step("and the conversation goes on: the model is told what was said", async () => {
   assert.equal(await session.prompt("PLAIN-8"), "end_turn");
-  const said = ["PLAIN-1", "THINK-2", "TOOL-3", "IMAGE-5", "SLOW-6"];
+  // Whether it remembers turns that did not end is up to the agent.
+  const said = ["PLAIN-1", "THINK-2", "TOOL-3", "RUN-4", "IMAGE-5"];
   assertRemembers("PLAIN-8", [...said, "End of PLAIN-1.", "End of IMAGE-5."]);
 });
 

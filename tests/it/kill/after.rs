@@ -17,7 +17,7 @@ use crate::support::sessions::view;
 use super::process::Process;
 
 /// Runs `sessions verify`, which must find nothing.
-pub(super) fn verify(folder: &Path) {
+pub(crate) fn verify(folder: &Path) {
     let verify = Command::new(env!("CARGO_BIN_EXE_rejoin"))
         .args(["--store".as_ref(), folder.as_os_str()])
         .args(["sessions", "verify"])
@@ -27,7 +27,7 @@ pub(super) fn verify(folder: &Path) {
 }
 
 /// Goes on with every session in a new process, and checks what it shows.
-pub(super) fn look(
+pub(crate) fn look(
     process: &mut Process,
     folder: &Path,
     sessions: &mut BTreeMap<String, Seen>,
@@ -94,7 +94,7 @@ fn check_recovery(before: &[u8], opened: &[u8], logged: &Logged, known: usize) {
     }
 }
 
-pub(super) fn store(folder: &Path) -> Store {
+pub(crate) fn store(folder: &Path) -> Store {
     Store::open(folder, Sys::real(), Durability::Os).unwrap()
 }
 

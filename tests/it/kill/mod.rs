@@ -4,8 +4,8 @@
 //! It is a function of its seed, but for the moment of the kill, which depends on how fast the
 //! program is. `KILL_SEED` repeats one case; `RUN_SLOW_TESTS` runs at least 200 kills.
 
-mod after;
-mod process;
+pub(crate) mod after;
+pub(crate) mod process;
 mod script;
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use crate::support::sessions::seen::{Asked, Seen};
 
 /// When to kill.
 #[derive(Clone, Debug)]
-pub(super) enum Kill {
+pub(crate) enum Kill {
     /// When so many bytes more have come.
     Bytes(usize),
     /// As soon as this step's request is written.
@@ -24,7 +24,7 @@ pub(super) enum Kill {
 
 impl Kill {
     /// Any moment: mostly an early one, sometimes in the middle of much.
-    pub(super) fn any(random: &mut Random) -> Self {
+    pub(crate) fn any(random: &mut Random) -> Self {
         if random.once_in(4) {
             Self::Step(random.below(16))
         } else {
@@ -34,14 +34,14 @@ impl Kill {
     }
 
     /// Whether it is to happen right behind this step.
-    pub(super) fn is_due(&self, step: usize) -> bool {
+    pub(crate) fn is_due(&self, step: usize) -> bool {
         matches!(self, Self::Step(at) if *at == step)
     }
 }
 
 /// How the program is started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Modes {
+pub(crate) struct Modes {
     durability: &'static str,
     replay: &'static str,
     /// How much is read at once.
@@ -49,7 +49,7 @@ pub(super) struct Modes {
 }
 
 impl Modes {
-    pub(super) fn any(random: &mut Random) -> Self {
+    pub(crate) fn any(random: &mut Random) -> Self {
         Self {
             durability: random.one_of(&["os", "turn", "each"]),
             replay: random.one_of(&["merged", "exact"]),
@@ -59,8 +59,8 @@ impl Modes {
 }
 
 /// The program at work.
-pub(super) struct Process {
-    pub(super) client: Client,
+pub(crate) struct Process {
+    pub(crate) client: Client,
     child: Arc<Mutex<Child>>,
     /// What it says to people.
     said: NamedTempFile,
@@ -71,10 +71,19 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the program and says hello.
-    pub(super) fn start(store: &Path, modes: Modes) -> Self {
+    pub(crate) fn start(store: &Path, modes: Modes) -> Self {
+        Self::wrapping(store, modes, &[])
+    }
+
+    /// The same, with an agent that is wrapped if there is one: its command and arguments.
+    pub(crate) fn wrapping(store: &Path, modes: Modes, agent: &[String]) -> Self {
         let said = NamedTempFile::new().unwrap();
-        let mut child = program(store)
-            .args(["--durability", modes.durability, "--replay", modes.replay])
+        let mut program = program(store, !agent.is_empty());
+        program.args(["--durability", modes.durability, "--replay", modes.replay]);
+        if !agent.is_empty() {
+            program.arg("--").args(agent);
+        }
+        let mut child = program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(said.reopen().unwrap())
@@ -105,7 +114,7 @@ impl Process {
 
     /// Asks for something that must be done.
     #[track_caller]
-    pub(super) fn ask(&mut self, session: &str, asked: Asked) -> Value {
+    pub(crate) fn ask(&mut self, session: &str, asked: Asked) -> Value {
         match self.client.ask(session, asked) {
             Some(answer) => answer.unwrap(),
             None => panic!("it ended by itself: {}", self.end()),
@@ -122,7 +131,7 @@ impl Process {
     }
 
     /// Sees to it that the kill comes when so many bytes more are received.
-    pub(super) fn kill_after(&self, kill: &Kill) {
+    pub(crate) fn kill_after(&self, kill: &Kill) {
         if let Kill::Bytes(bytes) = kill {
             let limit = self.received.load(Ordering::Relaxed) + bytes;
             self.limit.store(limit, Ordering::Relaxed);
@@ -131,7 +140,7 @@ impl Process {
 
     /// Kills it, if that did not happen yet, and takes what had left it. Answers with what was
     /// seen of each session.
-    pub(super) fn kill(mut self) -> BTreeMap<String, Seen> {
+    pub(crate) fn kill(mut self) -> BTreeMap<String, Seen> {
         self.child.lock().unwrap().kill().unwrap();
         self.client.drain();
         self.end();
@@ -139,7 +148,7 @@ impl Process {
     }
 
     /// Lets it end by itself.
-    pub(super) fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         self.client.leave();
         let end = self.end();
         assert!(end.starts_with("exit status: 0,"), "{end}");
@@ -147,8 +156,9 @@ impl Process {
 }
 
 /// The program as an agent on this store.
-fn program(store: &Path) -> Command {
+fn program(store: &Path, wraps: bool) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
-    command.arg("serve").arg("--store").arg(store);
+    command.arg(if wraps { "wrap" } else { "serve" });
+    command.arg("--store").arg(store);
     command
 }

@@ -1,6 +1,8 @@
 //! Acts out every transcript of `fixtures/wrap`: the real binary, wrapping an agent that does what
 //! its prompts say.
 
+mod kill;
+
 use std::path::Path;
 
 use crate::support::{env, process, runner};
@@ -101,14 +103,25 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         what_the_agent_has_started_ends_with_it,
     ],
     foreign: [
+        an_agent_that_does_not_list_is_no_obstacle,
+        an_agent_that_is_gone_is_no_obstacle,
         are_imported_once,
+        are_listed_as_ours_once_they_are,
+        asked_for_twice_at_once_are_imported_once,
         can_be_deleted,
         can_be_filtered_by_folder,
         go_on_with_a_resume,
         have_pages,
+        have_pages_with_ours,
+        may_have_odd_ids,
+        need_a_sign_in_like_others,
+        of_a_new_life_are_not_listed_twice,
         of_an_agent_that_cannot_list_may_be_loaded,
+        of_an_agent_that_cannot_load_have_no_history,
         sessions_of_the_agent_are_listed,
         that_nobody_knows_are_not_found,
+        that_were_deleted_stay_away,
+        the_agents_id_of_ours_is_ours,
     ],
     adoption: [
         a_session_of_the_built_in_engine_goes_on_with_an_agent,

@@ -1,0 +1,158 @@
+//! What an agent is to us: a process of ours, or the successor that a conductor has started.
+
+use std::io::Read;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::relay::Patience;
+use crate::engine::successor::{Port, Seat};
+use crate::sys::blocking;
+use crate::wire::calls::{notification_line, request_line, response_line};
+use crate::wire::{Outcome, Writer};
+
+use super::child::{Child, Program};
+
+/// Where an agent comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// We start it.
+    Program(Program),
+    /// It is there.
+    Successor(Port),
+}
+
+/// The other end of a connection with an agent.
+#[derive(Debug)]
+pub(super) enum FarEnd {
+    /// A process, and where its input is written; `None` once that has ended.
+    Process(Child, Mutex<Option<Writer>>),
+    /// The successor.
+    Successor(Seat),
+}
+
+/// What an agent says.
+pub(super) type Output = Box<dyn Read + Send>;
+
+impl Source {
+    /// Makes a connection with the agent. Fails with the reason, in words.
+    pub(super) fn open(&self) -> Result<(FarEnd, Output), String> {
+        match self {
+            Self::Program(program) => {
+                let in_words = |error: std::io::Error| error.to_string();
+                let (child, (input, output)) =
+                    blocking(|| Child::start(program)).map_err(in_words)?;
+                let writer = Writer::start(input).map_err(in_words)?;
+                Ok((FarEnd::Process(child, Mutex::new(Some(writer))), output))
+            }
+            Self::Successor(port) => {
+                let (seat, output) = port.open().ok_or("the conductor has left")?;
+                Ok((FarEnd::Successor(seat), Box::new(output)))
+            }
+        }
+    }
+
+    /// The command, as far as it can be told: arguments may hold secrets.
+    pub(super) fn command(&self) -> Option<String> {
+        match self {
+            Self::Program(program) => {
+                let command = program.command.first();
+                command.map(|name| name.to_string_lossy().into_owned())
+            }
+            Self::Successor(_) => None,
+        }
+    }
+}
+
+impl FarEnd {
+    /// Sends a request. `params` is the JSON text of an object.
+    pub(super) fn request(&self, id: u64, method: &str, params: &str) {
+        match self {
+            Self::Process(_, out) => put(out, &request_line(id, method, params)),
+            Self::Successor(seat) => seat.request(id, method, params),
+        }
+    }
+
+    /// Sends a notification. `params` is the JSON text of an object.
+    pub(super) fn notify(&self, method: &str, params: &str) {
+        match self {
+            Self::Process(_, out) => put(out, &notification_line(method, params)),
+            Self::Successor(seat) => seat.notify(method, params),
+        }
+    }
+
+    /// Takes a request back.
+    pub(super) fn cancel(&self, id: u64) {
+        match self {
+            Self::Process(_, out) => {
+                let params = format!(r#"{{"requestId":{id}}}"#);
+                put(out, &notification_line("$/cancel_request", &params));
+            }
+            Self::Successor(seat) => seat.cancel(id),
+        }
+    }
+
+    /// Answers a request of the agent, whose id is given as JSON text.
+    pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
+        match self {
+            Self::Process(_, out) => put(out, &response_line(id, outcome)),
+            Self::Successor(seat) => seat.respond(id, outcome),
+        }
+    }
+
+    /// The number of the request of ours that the agent knows by this id, given as JSON text.
+    pub(super) fn number(&self, id: &str) -> Option<u64> {
+        match self {
+            Self::Process(..) => id.parse().ok(),
+            Self::Successor(seat) => seat.number(id),
+        }
+    }
+
+    /// Ends a process of ours; the successor is the conductor's, and only not heard any more.
+    pub(super) async fn end(&self, patience: Patience) {
+        match self {
+            Self::Process(child, out) => {
+                lock(out).take();
+                child.end(patience).await;
+            }
+            Self::Successor(seat) => seat.close(),
+        }
+    }
+
+    /// The same, at once.
+    pub(super) fn kill(&self) {
+        match self {
+            Self::Process(child, _) => child.kill(),
+            Self::Successor(seat) => seat.close(),
+        }
+    }
+
+    /// Why the agent is gone, in one line.
+    pub(super) fn epitaph(&self) -> String {
+        let Self::Process(child, _) = self else {
+            return "the conductor has closed the connection".to_owned();
+        };
+        let how = child.how();
+        let how = how.unwrap_or_else(|| "it closed its output".to_owned());
+        match child.last_words() {
+            Some(words) => format!("{how}; it said last: {words}"),
+            None => how,
+        }
+    }
+
+    /// Whether it may end by itself, which is worth a warning.
+    pub(super) fn is_process(&self) -> bool {
+        matches!(self, Self::Process(..))
+    }
+}
+
+/// Sends a line, even if the agent does not keep up: what a client asks for is bounded elsewhere.
+fn put(out: &Mutex<Option<Writer>>, line: &str) {
+    let line = line.trim_end_matches('\n');
+    if let Some(out) = &*lock(out) {
+        // An agent that no longer reads is about to end.
+        out.put_line(line.as_bytes()).ok();
+    }
+}
+
+fn lock(out: &Mutex<Option<Writer>>) -> MutexGuard<'_, Option<Writer>> {
+    out.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,187 @@
+//! Random conversations with a wrapped agent that ends, fails and prints junk, in a process that is
+//! killed again and again: all that its client had received comes back, in order and to the byte.
+//!
+//! `WRAP_SEED` repeats one case; `RUN_SLOW_TESTS` runs many.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::kill::after;
+use crate::kill::process::{Kill, Modes, Process};
+use crate::support::env;
+use crate::support::sessions::client::Client;
+use crate::support::sessions::logged::survivors;
+use crate::support::sessions::random::Random;
+use crate::support::sessions::seen::Asked;
+use crate::support::wrapped::Wrapped;
+
+/// How often the program is killed on one store.
+const KILLS: usize = 3;
+/// The most that is asked for before that.
+const STEPS: usize = 25;
+/// The most sessions that are worked on.
+const SESSIONS: usize = 3;
+
+/// What the agent does in a turn.
+const STEPS_OF_A_TURN: [&str; 24] = [
+    "say one",
+    "say two \u{2028} \u{1f469}\u{200d}\u{1f680}",
+    "think hm",
+    "tool a pending {\"rawInput\":{\"n\":1e300}}",
+    "tool a in_progress",
+    "tool a completed",
+    "tool b pending",
+    "tool b failed",
+    "plan first",
+    "update {\"sessionUpdate\": \"toast\", \"n\":[ 1.0 ]}",
+    "update {\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"own\",\"content\":{\"type\":\"text\",\"text\":\"x\"}}",
+    "usage 7",
+    "title news",
+    "mode code",
+    "commands",
+    "junk text",
+    "junk utf8",
+    "junk json",
+    "junk nobody",
+    "junk long 300000",
+    "stderr words",
+    "flood 300 40",
+    "flood 20 3000",
+    "sleep 1",
+];
+
+/// How a turn ends. The first are the usual ones.
+const ENDS: [&str; 12] = [
+    "",
+    "",
+    "",
+    "",
+    "stop refusal",
+    "fail -32001 no",
+    "fail -32603 {\"k\":1}",
+    "hang",
+    "exit 3",
+    "kill",
+    "close-stdout",
+    "fail-starts 1\nexit 1",
+];
+
+/// What an agent can do.
+const KINDS: [&[&str]; 6] = [
+    &["--resume"],
+    &["--load", "--message-ids"],
+    &["--load", "--load-after", "--announce"],
+    &["--load", "--resume", "--resume-lies", "--modes", "--config"],
+    &["--modes"],
+    &["--resume", "--forgetful", "--stderr-flood", "100000"],
+];
+
+#[test]
+fn nothing_that_an_agent_said_is_lost() {
+    if let Some(seed) = env::number("WRAP_SEED") {
+        return case(seed);
+    }
+    let cases = if env::slow() { 60 } else { 3 };
+    for seed in 0..cases {
+        let run = catch_unwind(AssertUnwindSafe(|| case(seed)));
+        if let Err(failure) = run {
+            eprintln!("repeat it with WRAP_SEED={seed}");
+            resume_unwind(failure);
+        }
+    }
+}
+
+/// Several lives on one store, each but the last ended by a kill.
+fn case(seed: u64) {
+    let mut random = Random::of(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let flags = random.one_of(&KINDS).iter();
+    let flags: Vec<String> = flags.map(|flag| (*flag).to_owned()).collect();
+    let wrapped = Wrapped::new(folder.path(), &flags);
+    let agent = &wrapped.arguments()[1..];
+    let mut sessions = BTreeMap::new();
+    for _ in 0..KILLS {
+        let kill = Kill::any(&mut random);
+        let mut process = Process::wrapping(&store, Modes::any(&mut random), agent);
+        after::look(&mut process, &store, &mut sessions, &mut random);
+        process.kill_after(&kill);
+        for at in 0..STEPS {
+            if step(&mut process.client, &mut random).is_none() || kill.is_due(at) {
+                break;
+            }
+        }
+        sessions = process.kill();
+        survivors(&after::store(&store), &mut sessions);
+        after::verify(&store);
+    }
+    let mut process = Process::wrapping(&store, Modes::any(&mut random), agent);
+    after::look(&mut process, &store, &mut sessions, &mut random);
+    process.leave();
+    after::verify(&store);
+    wrapped.gone().unwrap();
+}
+
+/// Does one thing. Nothing if the connection has ended.
+fn step(client: &mut Client, random: &mut Random) -> Option<()> {
+    let sessions = client.seen.iter();
+    let sessions = sessions.filter(|(_, s)| !s.is_deleted() && !s.is_asked(&Asked::Delete));
+    let sessions: Vec<String> = sessions.map(|(id, _)| id.clone()).collect();
+    if sessions.is_empty() || sessions.len() < SESSIONS && random.once_in(6) {
+        // An agent that does not start this time starts the next.
+        client.new_session()?.ok();
+        return Some(());
+    }
+    let session = &sessions[random.below(sessions.len())];
+    match random.below(20) {
+        0..=7 => client.begin(session, Asked::text(&turn(random))).map(drop),
+        8..=11 => {
+            // A turn that hangs ends no other way.
+            for session in &sessions {
+                client.cancel(session);
+            }
+            client.wait_for_all()
+        }
+        12..=14 => {
+            for _ in 0..random.below(30) {
+                if !client.is_waiting() {
+                    break;
+                }
+                client.cancel(session);
+                client.take()?;
+            }
+            Some(())
+        }
+        15 => {
+            client.cancel(session);
+            Some(())
+        }
+        16..=17 => client.begin(session, Asked::Load).map(drop),
+        18 => client.begin(session, Asked::Resume).map(drop),
+        _ => client.begin(session, Asked::Close).map(drop),
+    }
+}
+
+/// A script for the agent.
+fn turn(random: &mut Random) -> String {
+    let mut steps = vec!["say so"];
+    for _ in 0..random.below(10) {
+        steps.push(random.one_of(&STEPS_OF_A_TURN));
+    }
+    // What a turn leaves open that ends well is the agent's affair.
+    let end = random.one_of(&ENDS);
+    if end.is_empty() || end.starts_with("stop") {
+        for call in ["a", "b"] {
+            let begun = format!("tool {call}");
+            if steps.iter().any(|step| step.starts_with(&begun)) {
+                steps.push(if call == "a" {
+                    "tool a completed"
+                } else {
+                    "tool b failed"
+                });
+            }
+        }
+    }
+    steps.push(end);
+    steps.join("\n")
+}
