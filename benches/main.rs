@@ -17,6 +17,7 @@ mod append;
 mod baseline;
 mod client;
 mod fill;
+mod history;
 mod list;
 mod live;
 mod load;
@@ -36,12 +37,13 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 type Question = fn(&Settings, &mut Report) -> Result<()>;
 
-const QUESTIONS: [(&str, Question); 8] = [
+const QUESTIONS: [(&str, Question); 9] = [
     ("replay", replay::run),
     ("memory", memory::run),
     ("append", append::run),
     ("start", start::run),
     ("list", list::run),
+    ("history", history::run),
     ("load", load::run),
     ("live", live::run),
     ("wrap", wrap::run),
@@ -49,8 +51,8 @@ const QUESTIONS: [(&str, Question); 8] = [
 
 const HELP: &str = "\
 usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
-  NAME           replay, memory, append, start, list, load, live,
-                 wrap; all by default
+  NAME           replay, memory, append, start, list, history, load,
+                 live, wrap; all by default
   --rounds N     how often each thing is measured; 11 by default
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
   --sessions N   the size of the large store in `list` and `load`; 100000 by default";

@@ -141,7 +141,7 @@ impl Fold {
                 }
                 Full::NotYet
             }
-            Kind::Update => self.update(payload, offset),
+            Kind::Update | Kind::Output => self.update(payload, offset),
             Kind::UpdateParams => match json::member(payload.as_bytes(), 0, "update") {
                 Some(update) => self.update(&payload[update], offset),
                 None => Full::NotYet,
@@ -215,7 +215,7 @@ impl Fold {
         self.turn += 1;
         self.begun = offset;
         self.message = None;
-        self.due &= role != Role::Assistant;
+        self.due = false;
         Full::NotYet
     }
 
@@ -252,3 +252,7 @@ impl Fold {
         self.put();
     }
 }
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

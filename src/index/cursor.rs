@@ -7,9 +7,20 @@
 use crate::sys::SessionId;
 
 use super::filter::Filter;
+use super::logs::Summary;
 
 /// Longer than any cursor: what is longer is refused unread.
 const MAX_LEN: usize = 512;
+
+/// The longest text that is sealed, in bytes.
+const MAX_TEXT: usize = 16 * 1024;
+
+/// What a checksum is for, so that no text passes for another one.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Position = 1,
+    Sealed = 2,
+}
 
 /// The last entry of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +31,32 @@ pub(super) struct Position {
     pub(super) id: SessionId,
 }
 
+/// The cursor for what follows this session in the list that has this filter.
+pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
+    let position = Position {
+        updated_at: summary.updated_at.clone().unwrap_or_default(),
+        id: id.clone(),
+    };
+    encode(&position, filter)
+}
+
+/// A cursor that says any text, for lists that are more than ours. It is good for this filter only.
+/// None if the text is too long.
+pub fn seal(text: &str, filter: &Filter) -> Option<String> {
+    let sum = checksum(Form::Sealed, text, filter);
+    (text.len() <= MAX_TEXT).then(|| hex(format!("{sum:08x}{text}").as_bytes()))
+}
+
+/// The text of a cursor that [`seal`] made for this filter.
+pub fn unseal(cursor: &str, filter: &Filter) -> Option<String> {
+    let fits = cursor.len() <= 2 * (MAX_TEXT + 8);
+    fits.then(|| open(Form::Sealed, cursor, filter)).flatten()
+}
+
 /// The cursor for what follows `position` in the list that has this filter.
 pub(super) fn encode(position: &Position, filter: &Filter) -> String {
     let text = format!("{} {}", position.id, position.updated_at);
-    let sum = checksum(&text, filter);
+    let sum = checksum(Form::Position, &text, filter);
     hex(format!("{sum:08x}{text}").as_bytes())
 }
 
@@ -32,11 +65,7 @@ pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
     if cursor.len() > MAX_LEN {
         return None;
     }
-    let text = String::from_utf8(unhex(cursor)?).ok()?;
-    let (sum, text) = text.split_at_checked(8)?;
-    if sum != format!("{:08x}", checksum(text, filter)) {
-        return None;
-    }
+    let text = open(Form::Position, cursor, filter)?;
     let (id, updated_at) = text.split_once(' ')?;
     Some(Position {
         updated_at: updated_at.to_owned(),
@@ -44,10 +73,18 @@ pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
     })
 }
 
-fn checksum(text: &str, filter: &Filter) -> u32 {
+/// The text of a cursor.
+fn open(form: Form, cursor: &str, filter: &Filter) -> Option<String> {
+    let text = String::from_utf8(unhex(cursor)?).ok()?;
+    let (sum, text) = text.split_at_checked(8)?;
+    let good = sum == format!("{:08x}", checksum(form, text, filter));
+    good.then(|| text.to_owned())
+}
+
+fn checksum(form: Form, text: &str, filter: &Filter) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    // The first byte is the version of this form, the second tells no filter from an empty one.
-    hasher.update(&[1, u8::from(filter.cwd.is_some())]);
+    // The first byte is the form, the second tells no filter from an empty one.
+    hasher.update(&[form as u8, u8::from(filter.cwd.is_some())]);
     hasher.update(text.as_bytes());
     // No cursor holds a NUL, so the parts cannot run into one another.
     hasher.update(&[0]);
@@ -120,6 +157,28 @@ mod tests {
                 assert_eq!(decode(&cursor, used), expected, "{made:?} {used:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_sealed_is_no_position_and_the_reverse() {
+        let filter = Filter::default();
+        let other = Filter {
+            cwd: Some("/a".to_owned()),
+            ..Filter::default()
+        };
+        let text = "[\"é\"]".repeat(100);
+        let sealed = seal(&text, &filter).unwrap();
+        assert_eq!(unseal(&sealed, &filter), Some(text));
+        assert_eq!(unseal(&sealed, &other), None);
+        assert_eq!(decode(&sealed, &filter), None);
+        let position = Position {
+            updated_at: String::new(),
+            id: RandomIds.session(),
+        };
+        assert_eq!(unseal(&encode(&position, &filter), &filter), None);
+        let long = seal(&"x".repeat(MAX_TEXT), &filter).unwrap();
+        assert!(unseal(&long, &filter).is_some());
+        assert_eq!(seal(&"x".repeat(MAX_TEXT + 1), &filter), None);
     }
 
     #[test]

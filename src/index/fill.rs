@@ -17,7 +17,11 @@ const LOGS: usize = 64;
 /// How much of one log is read at once, in bytes.
 const OF_A_LOG: usize = 256 * 1024;
 
-/// How much text is written at once, in bytes: some milliseconds, for which others wait.
+/// What reading a log costs at least, in bytes that could be read instead.
+const LEAST: usize = 1024;
+
+/// How much of logs is read between two writes, in bytes: a write takes some milliseconds, for
+/// which others wait.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// What reading a log for its words came to.
@@ -37,36 +41,41 @@ impl Refresh<'_> {
         let mut left = budget;
         // A log that is being written to is behind again at once: once is enough.
         let mut done: BTreeSet<SessionId> = BTreeSet::new();
+        let mut behind = 0;
         loop {
-            let limit = done.len() + LOGS;
+            let limit = LOGS + behind;
             let mut found = self.database.read(|tx| texts::unread(tx, limit))?;
+            let all = found.len() < limit;
+            behind = found.len();
             found.retain(|(row, _)| !done.contains(&row.id));
-            if found.is_empty() {
+            behind -= found.len();
+            if found.is_empty() && all {
                 return Ok(true);
             }
             if left == 0 {
                 return Ok(false);
             }
+            // No more than the budget allows and one write takes, as far as can be told.
+            let most = left.min(WRITTEN_AT_ONCE);
+            let mut expected = 0;
+            let fits = found.iter().take_while(|(row, state)| {
+                let fits = expected < most;
+                let len = usize::try_from(row.len.saturating_sub(state.from)).unwrap_or(0);
+                expected += len.min(OF_A_LOG);
+                fits
+            });
+            let fits = fits.count();
+            found.truncate(fits);
             self.stale(found.iter().map(|(row, _)| row), false)?;
-            // Of many logs, no more than the budget allows even if each is long.
-            found.truncate((left / OF_A_LOG).clamp(1, LOGS));
             let outcomes = read_all(&found, |(row, state)| self.read_words(row, state));
-            let mut batch: Vec<(&Row, &State, Outcome)> = Vec::new();
-            let mut size = 0;
-            for ((row, state), outcome) in found.iter().zip(outcomes) {
-                let (bytes, ended) = cost(state, &outcome);
-                left = left.saturating_sub(bytes.max(1024));
-                size += bytes;
+            for ((row, state), outcome) in found.iter().zip(&outcomes) {
+                let (bytes, ended) = cost(state, outcome);
+                left = left.saturating_sub(bytes.max(LEAST));
                 if ended {
                     done.insert(row.id.clone());
                 }
-                batch.push((row, state, outcome));
-                if size >= WRITTEN_AT_ONCE {
-                    self.write_words(&std::mem::take(&mut batch))?;
-                    size = 0;
-                }
             }
-            self.write_words(&batch)?;
+            self.write_words(&found, &outcomes)?;
         }
     }
 
@@ -98,12 +107,9 @@ impl Refresh<'_> {
         }
     }
 
-    fn write_words(self, batch: &[(&Row, &State, Outcome)]) -> Result<(), RefreshError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
+    fn write_words(self, logs: &[(Row, State)], read: &[Outcome]) -> Result<(), RefreshError> {
         self.database.write(|tx| {
-            for (row, state, outcome) in batch {
+            for ((row, state), outcome) in logs.iter().zip(read) {
                 match outcome {
                     Outcome::Read(read) => texts::add(tx, &row.id, state, read)?,
                     Outcome::Same => {}

@@ -22,6 +22,7 @@ mod texts;
 mod tests;
 
 pub use catalog::{BeforeChange, Catalog, ListError, Listed, Page};
+pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
 pub use filter::Filter;
 pub use logs::{Logs, Summary, Texts};

@@ -54,9 +54,12 @@ impl Relay for Front {
     fn sessions(&self, asked: Asked) -> Doing<'static, Result<Foreign, EngineError>> {
         let agent = self.0.clone();
         Box::pin(async move {
-            let Some(link) = agent.current().filter(|link| link.abilities().list) else {
-                return Ok(Foreign::default());
-            };
+            let link = agent.current();
+            let link = link.ok_or_else(|| EngineError::internal("the agent does not run"))?;
+            if !link.abilities().list {
+                let message = "the agent does not list its sessions";
+                return Err(EngineError::internal(message));
+            }
             let mut params = Map::new();
             if let Some(cwd) = asked.cwd {
                 params.insert("cwd".to_owned(), cwd.into());
@@ -83,7 +86,8 @@ impl Relay for Front {
 
     fn may_know(&self) -> bool {
         let abilities = self.0.current().map(|link| link.abilities());
-        abilities.is_some_and(|abilities| abilities.load || abilities.resume)
+        // One that does not run is started and asked.
+        abilities.is_none_or(|abilities| abilities.load || abilities.resume)
     }
 
     fn delete(&self, id: &str) -> Doing<'static, Result<(), EngineError>> {

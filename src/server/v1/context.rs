@@ -54,34 +54,56 @@ impl Context {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session that the client has come to know by this name on this connection.
+    /// The session that the client has come to know by this name on this connection. The agent's
+    /// ids may look like ours, so names come first.
     pub(super) fn named(&self, name: &str) -> Option<SessionId> {
-        SessionId::parse(name).or_else(|| self.names().get(name).cloned())
+        let known = self.names().get(name).cloned();
+        known.or_else(|| SessionId::parse(name))
     }
 
     /// The session that a client means.
     pub(super) fn find(&self, name: &str) -> Result<SessionId, Error> {
         match self.named(name) {
-            Some(id) => Ok(id),
+            Some(id) if id.as_str() != name || self.is_here(&id) => Ok(id),
+            Some(id) => Ok(self.foreign(name).unwrap_or(id)),
             None => session_id(name).or_else(|error| self.foreign(name).ok_or(error)),
         }
     }
 
-    /// The session in the store that another agent has made, and knows by this name.
-    fn foreign(&self, name: &str) -> Option<SessionId> {
-        let deps = self.registry().deps();
-        let id = self.foreign_id(name)?;
-        let store = deps.store.as_ref()?;
-        blocking(|| store.exists(&id)).then_some(id)
+    /// Whether somebody works on a session, or it is in the store.
+    pub(super) fn is_here(&self, id: &SessionId) -> bool {
+        self.registry().has(id) || self.is_kept(id)
     }
 
-    /// The id that such a session has here.
+    /// Whether a session is in the store.
+    pub(super) fn is_kept(&self, id: &SessionId) -> bool {
+        let store = self.registry().deps().store.as_ref();
+        store.is_some_and(|store| blocking(|| store.exists(id)))
+    }
+
+    /// The session in the store that the agent behind the engine knows by this name: one that it
+    /// has made, or one of ours that a client knows from the agent.
+    fn foreign(&self, name: &str) -> Option<SessionId> {
+        let id = self.foreign_id(name)?;
+        if self.is_kept(&id) {
+            return Some(id);
+        }
+        let deps = self.registry().deps();
+        let (catalog, agent) = (deps.catalog.as_ref()?, deps.engine.identity().name);
+        match blocking(|| catalog.of_inner(&agent, name)) {
+            Ok(found) => found.filter(|id| self.is_kept(id)),
+            Err(error) => {
+                tracing::warn!(%error, "cannot look up whose session that is");
+                None
+            }
+        }
+    }
+
+    /// The id here of a session that the agent behind the engine may have.
     pub(super) fn foreign_id(&self, name: &str) -> Option<SessionId> {
         let deps = self.registry().deps();
         deps.engine.relay()?;
-        // What is no id is nobody's.
-        let plain = !name.is_empty() && name.len() <= FOREIGN_LIMIT && !name.contains(['\0', '\n']);
-        plain.then(|| SessionId::of_foreign(&deps.engine.identity().name, name))
+        foreign_id(&deps.engine.identity().name, name)
     }
 
     /// The agent behind the engine, if there is one.
@@ -106,4 +128,10 @@ impl Context {
             .and_then(|ticket| stash.take(ticket))
             .unwrap_or_else(|| "{}".to_owned())
     }
+}
+
+/// The id here of a session that an agent knows by this name; none if the name is nobody's.
+pub(super) fn foreign_id(agent: &str, name: &str) -> Option<SessionId> {
+    let plain = !name.is_empty() && name.len() <= FOREIGN_LIMIT && !name.contains(['\0', '\n']);
+    plain.then(|| SessionId::of_foreign(agent, name))
 }

@@ -3,9 +3,10 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::engine::EngineError;
 use crate::server::error;
 use crate::session::Request;
-use crate::sys::{SessionId, blocking};
+use crate::sys::SessionId;
 
 use super::context::{Context, Responds};
 use super::params::decode;
@@ -30,19 +31,25 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         }
         // Deleting what is not there is no error, unless it looks like an attempt at something
         // else.
-        found if found.is_ok() || is_plain(&text) => match context.relay() {
-            Some(relay) => {
-                let (deleted, registry) = (relay.delete(&text), context.registry().clone());
-                let busy = registry.requests().begin();
-                tokio::spawn(async move {
-                    let raws = &registry.deps().wire.raws;
-                    let deleted = deleted.await.map(|()| json!({}));
-                    answer(responder, deleted.map_err(|e| error::engine(e, raws)));
-                    drop(busy);
-                });
+        found if found.is_ok() || is_plain(&text) || context.foreign_id(&text).is_some() => {
+            match context.relay() {
+                Some(relay) => {
+                    let (deleted, registry) = (relay.delete(&text), context.registry().clone());
+                    let busy = registry.requests().begin();
+                    tokio::spawn(async move {
+                        let deleted = match deleted.await {
+                            Err(error) if error.code != EngineError::NOT_FOUND => {
+                                Err(error::engine(error, &registry.deps().wire.raws))
+                            }
+                            _ => Ok(json!({})),
+                        };
+                        answer(responder, deleted);
+                        drop(busy);
+                    });
+                }
+                None => answer(responder, Ok(json!({}))),
             }
-            None => answer(responder, Ok(json!({}))),
-        },
+        }
         Ok(_) => answer(responder, Ok(json!({}))),
         Err(error) => answer(responder, Err(error)),
     }
@@ -50,10 +57,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
 
 /// Whether the agent behind the engine may have it, while we do not.
 fn is_foreign(context: &Context, id: &SessionId) -> bool {
-    let store = context.registry().deps().store.as_ref();
-    context.relay().is_some()
-        && !context.registry().has(id)
-        && !store.is_some_and(|store| blocking(|| store.exists(id)))
+    context.relay().is_some() && !context.is_here(id)
 }
 
 fn is_plain(id: &str) -> bool {

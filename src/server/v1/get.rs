@@ -37,9 +37,9 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
             cursor: params.cursor,
         };
         let query = turns.check(&id).map_err(error::invalid_params)?;
-        Ok((id, query))
+        Ok((id, params.session_id, query))
     });
-    let (id, query) = match decoded {
+    let (id, name, query) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return answer(responder, Err(error)),
     };
@@ -52,8 +52,8 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         let cancellation = responder.cancellation();
         let read = tokio::task::spawn_blocking(move || {
             let cancelled = || cancellation.is_cancelled();
-            read(&deps, &id, &query, &cancelled)
-                .map_err(|refusal| error::refused(id.as_str(), refusal, &deps.wire.raws))
+            read(&deps, &id, &name, &query, &cancelled)
+                .map_err(|refusal| error::refused(&name, refusal, &deps.wire.raws))
         });
         let result = read
             .await
@@ -68,6 +68,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
 fn read(
     deps: &Deps,
     id: &SessionId,
+    name: &str,
     query: &TurnsQuery,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<String, Refusal> {
@@ -82,7 +83,7 @@ fn read(
         Stopped::Store(error) => storage(&error),
     })?;
     let mut session = Map::new();
-    session.insert("sessionId".to_owned(), id.as_str().into());
+    session.insert("sessionId".to_owned(), name.into());
     if let Some(summary) = summary {
         session.insert("cwd".to_owned(), summary.cwd.clone().into());
         if let Some(title) = &summary.title {

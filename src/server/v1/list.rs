@@ -1,18 +1,22 @@
 //! `session/list`: a page of the catalog, newest first, by cursors or by the history's `limit` and
-//! `offset`.
+//! `offset`. What an agent behind the engine lists is merged into it elsewhere.
+
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use agent_client_protocol::Error;
 
-use crate::history::entry;
-use crate::history::query::ListParams;
-use crate::index::{Filter, ListError, Listed};
+use crate::history::query::{ListParams, ListQuery};
+use crate::index::Filter;
 use crate::server::error;
-use crate::sys::with_causes;
+use crate::session::Deps;
 
 use super::context::{Context, Responds};
+use super::foreign;
+use super::listed::{refused, session};
 use super::params::decode;
 use super::place::absolute;
 use super::reply::answer;
@@ -50,72 +54,70 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let busy = registry.requests().begin();
     tokio::spawn(async move {
         // What was asked for before the list is in it.
-        registry.barrier().await;
-        let catalog = registry.deps().catalog.clone();
-        let since = registry.deps().expired_before();
-        let page = tokio::task::spawn_blocking(move || {
-            let Some(catalog) = catalog else {
-                return Ok(json!({ "sessions": [] }));
-            };
-            let filter = Filter {
-                cwd,
-                search: query.search,
-                since,
-            };
-            let page = match query.offset {
-                Some(offset) => catalog.list_at(&filter, offset, query.limit),
-                None => catalog.list(&filter, cursor.as_deref(), query.limit),
-            };
-            let page = page.map_err(refused)?;
-            let mut result = Map::new();
-            result.insert(
-                "sessions".to_owned(),
-                page.sessions.into_iter().map(session).collect(),
-            );
-            if let Some(cursor) = page.next_cursor {
-                result.insert("nextCursor".to_owned(), cursor.into());
+        let begun = registry.barrier();
+        let deps = registry.deps().clone();
+        if deps.engine.relay().is_some() {
+            // An agent that hangs holds up what is asked of its sessions, and not this.
+            timeout(foreign::PATIENCE, begun).await.ok();
+        } else {
+            begun.await;
+        }
+        let filter = Filter {
+            cwd,
+            search: query.search.clone(),
+            since: deps.expired_before(),
+        };
+        // What was said in the agent's sessions is not known, nor how many there are.
+        let alone = query.search.is_some() || query.offset.is_some();
+        let page = match deps.engine.relay().filter(|_| !alone) {
+            Some(relay) => {
+                let wanted = foreign::Wanted {
+                    filter,
+                    cursor,
+                    limit: query.limit,
+                    counted: query.counted,
+                };
+                foreign::list(&deps, relay, wanted).await
             }
-            if query.counted {
-                result.insert("total".to_owned(), page.total.into());
-            }
-            if !page.complete {
-                let meta = json!({ "rejoin": { "searchIncomplete": true } });
-                result.insert("_meta".to_owned(), meta);
-            }
-            Ok(Value::Object(result))
-        });
-        let page = page
-            .await
-            .unwrap_or_else(|_| Err(Error::new(-32603, "the list failed")));
+            None => ours(&deps, filter, cursor, query).await,
+        };
         answer(responder, page);
         drop(busy);
     });
 }
 
-fn session(listed: Listed) -> Value {
-    let Listed { id, summary } = listed;
-    let mut session = Map::new();
-    session.insert("sessionId".to_owned(), id.as_str().into());
-    session.insert("cwd".to_owned(), summary.cwd.clone().into());
-    if !summary.additional_directories.is_empty() {
-        let directories = summary.additional_directories.clone().into();
-        session.insert("additionalDirectories".to_owned(), directories);
+/// A page of our own sessions.
+async fn ours(
+    deps: &Arc<Deps>,
+    filter: Filter,
+    cursor: Option<String>,
+    query: ListQuery,
+) -> Result<Value, Error> {
+    let Some(catalog) = deps.catalog.clone() else {
+        return Ok(json!({ "sessions": [] }));
+    };
+    let agent = deps.engine.relay().map(|_| deps.engine.identity().name);
+    let page = tokio::task::spawn_blocking(move || match query.offset {
+        Some(offset) => catalog.list_at(&filter, offset, query.limit),
+        None => catalog.list(&filter, cursor.as_deref(), query.limit),
+    });
+    let page = page
+        .await
+        .map_err(|_| Error::new(-32603, "the list failed"))?
+        .map_err(refused)?;
+    let mut result = Map::new();
+    let sessions = page.sessions.into_iter();
+    let sessions = sessions.map(|listed| session(listed, agent.as_deref()));
+    result.insert("sessions".to_owned(), sessions.collect());
+    if let Some(cursor) = page.next_cursor {
+        result.insert("nextCursor".to_owned(), cursor.into());
     }
-    if let Some(title) = &summary.title {
-        session.insert("title".to_owned(), title.clone().into());
+    if query.counted {
+        result.insert("total".to_owned(), page.total.into());
     }
-    if let Some(updated_at) = &summary.updated_at {
-        session.insert("updatedAt".to_owned(), updated_at.clone().into());
+    if !page.complete {
+        let meta = json!({ "rejoin": { "searchIncomplete": true } });
+        result.insert("_meta".to_owned(), meta);
     }
-    entry(&summary, &mut session);
-    Value::Object(session)
-}
-
-fn refused(refusal: ListError) -> Error {
-    match refusal {
-        ListError::Cursor => {
-            error::invalid_params("`cursor` is not one that this list has given out")
-        }
-        _ => Error::new(-32603, with_causes(&refusal)),
-    }
+    Ok(Value::Object(result))
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::Wanted;
 use crate::session::Request;
-use crate::sys::{SessionId, blocking};
+use crate::sys::SessionId;
 
 use super::context::{Context, Responds};
 use super::reply::{answer, reply};
@@ -18,13 +18,12 @@ pub(super) enum How {
 
 pub(super) fn open(context: &Context, wanted: Wanted, how: How, responder: Responds) {
     let name = wanted.name.clone();
-    let found = context.find(&name);
-    let here = found.as_ref().is_ok_and(|id| is_here(context, id));
-    let foreign = if here { None } else { may_know(context, &name) };
-    let (id, import) = match (foreign, found) {
-        (Some(id), _) => (id, true),
-        (None, Ok(id)) => (id, false),
-        (None, Err(error)) => return answer(responder, Err(error)),
+    let (id, import) = match (context.find(&name), may_know(context, &name)) {
+        // It may be that it is being imported just now, and that this comes to nothing.
+        (Ok(id), Some(foreign)) if is_foreign(context, &id, &foreign) => (foreign, true),
+        (Ok(id), _) => (id, false),
+        (Err(_), Some(foreign)) => (foreign, true),
+        (Err(error), None) => return answer(responder, Err(error)),
     };
     context.name(&name, &id);
     let requests = context.registry().requests();
@@ -41,10 +40,9 @@ pub(super) fn open(context: &Context, wanted: Wanted, how: How, responder: Respo
     context.registry().send(&id, request);
 }
 
-/// Whether it is one of ours, or was made one.
-fn is_here(context: &Context, id: &SessionId) -> bool {
-    let store = context.registry().deps().store.as_ref();
-    context.registry().has(id) || store.is_some_and(|store| blocking(|| store.exists(id)))
+/// Whether a session that goes by this id, or would by that one, is the agent's alone.
+fn is_foreign(context: &Context, id: &SessionId, foreign: &SessionId) -> bool {
+    !context.is_kept(id) && (id == foreign || !context.registry().has(id))
 }
 
 /// The id here of a session that the agent may have.

@@ -9,6 +9,8 @@ use super::tree::SourceFile;
 const ROOTS: [&str; 2] = ["src/", "tests/it/"];
 /// The folder of the conversations, whose names stand in documents as `*topic/name*`.
 const TRANSCRIPTS: &str = "fixtures/transcripts/";
+/// Where those with a wrapped agent are.
+const WRAPPED: &str = "fixtures/wrap/";
 
 /// Files, links and conversations that a document names and that are not there.
 pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
@@ -104,15 +106,19 @@ fn is_there(name: &Name<'_>, folder: &str, paths: &BTreeSet<&str>) -> bool {
     };
     match name {
         Name::Link(target) => {
-            let up = target.strip_prefix("../");
-            let target = target.strip_suffix('/').unwrap_or(target);
-            match (folder, up) {
-                (_, Some(target)) => exists(target),
-                ("", None) => exists(target),
-                (folder, None) => exists(&format!("{folder}/{target}")),
+            let mut path: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+            for part in target.split('/').filter(|part| !part.is_empty()) {
+                if part == ".." {
+                    path.pop();
+                } else {
+                    path.push(part);
+                }
             }
+            exists(&path.join("/"))
         }
-        Name::Transcript(name) => exists(&format!("{TRANSCRIPTS}{name}.acp")),
+        Name::Transcript(name) => [TRANSCRIPTS, WRAPPED]
+            .iter()
+            .any(|folder| exists(&format!("{folder}{name}.acp"))),
         Name::Source(path) => {
             let end = format!("/{path}");
             exists(path)
@@ -137,12 +143,18 @@ mod tests {
             SourceFile::new("README.md", ""),
             SourceFile::new("docs/a.md", text),
             SourceFile::new("docs/format.md", ""),
+            SourceFile::new(
+                "docs/more/b.md",
+                "[up](../a.md) [out](../../README.md) [off](../more.md)\n",
+            ),
             SourceFile::new("src/wire/line.rs", ""),
             SourceFile::new("fixtures/transcripts/load/twice.acp", ""),
         ];
         let wrong = missing(&files);
-        assert_eq!(wrong.len(), 5, "{wrong:?}");
-        assert!(wrong.iter().all(|told| told.starts_with("docs/a.md:6: ")));
+        assert_eq!(wrong.len(), 6, "{wrong:?}");
+        let (last, others) = wrong.split_last().unwrap();
+        assert!(others.iter().all(|told| told.starts_with("docs/a.md:6: ")));
+        assert!(last.starts_with("docs/more/b.md:1: names Link(\"../more.md\")"));
     }
 
     #[test]

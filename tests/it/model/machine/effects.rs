@@ -53,8 +53,7 @@ impl World {
                 assert!(!self.exists() && self.seat && self.unborn);
                 self.may_fail()?;
                 self.log.push((Kind::Session, "{}".to_owned()));
-                let inner = inner.into_iter().map(|inner| (Kind::Inner, inner));
-                self.log.extend(inner);
+                self.log.extend(inner.map(|inner| (Kind::Inner, inner)));
                 self.log.extend(imported.iter().flat_map(records));
                 self.shown = self.log.len();
             }

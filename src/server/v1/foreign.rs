@@ -1,0 +1,375 @@
+//! `session/list` with an agent behind the engine: a page of ours and a page of its own sessions,
+//! merged.
+//!
+//! A cursor says how far the client is with either side. Each page is sorted, newest first; over
+//! the pages only our own sessions are, since nobody knows how the agent sorts its pages.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::Error;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::engine::relay::{Asked, Foreign};
+use crate::engine::{EngineError, Relay};
+use crate::index::{Catalog, Filter, Listed, Page, cursor_after, seal, unseal};
+use crate::record::json::{member, skip_space, text_members};
+use crate::session::Deps;
+use crate::sys::{Timestamp, path};
+use crate::wire::Raws;
+
+use super::context::foreign_id;
+use super::listed::{lost, refused, session};
+
+/// How long the agent may take. Nobody waits longer for a list of what is at hand.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More pages than this are those of an agent that goes in circles.
+const PAGES: u32 = 10_000;
+
+/// The page that is wanted.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) filter: Filter,
+    pub(super) cursor: Option<String>,
+    pub(super) limit: usize,
+    /// Whether the answer is to say how many sessions there are.
+    pub(super) counted: bool,
+}
+
+/// How far a client is with the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    /// How many pages there were, so that no cursor comes twice.
+    page: u32,
+    ours: Side<String>,
+    theirs: Side<Theirs>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Side<T> {
+    Start,
+    At(T),
+    Done,
+}
+
+/// A place in the agent's list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Theirs {
+    /// The agent's cursor of a page.
+    cursor: Option<String>,
+    /// The last entry of that page that was given, if some were.
+    after: Option<Key>,
+}
+
+/// What entries are sorted by: the time, the latest first, and the id. Without a time, the time is
+/// empty.
+type Key = (String, String);
+
+/// A key as it sorts.
+fn rank(key: &Key) -> (Reverse<&str>, &str) {
+    (Reverse(&key.0), &key.1)
+}
+
+/// An entry of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    key: Key,
+    text: String,
+}
+
+/// A page of the agent's, without what is ours or no use.
+#[derive(Debug, Default)]
+struct Theirlist {
+    source: String,
+    entries: Vec<Entry>,
+    /// Where the page was.
+    here: Theirs,
+    /// Where the next one is.
+    next: Option<Theirs>,
+    /// How many pages were read.
+    pages: u32,
+    /// Why there is no more.
+    error: Option<String>,
+}
+
+/// The answer to a list.
+pub(super) async fn list(
+    deps: &Arc<Deps>,
+    relay: &dyn Relay,
+    wanted: Wanted,
+) -> Result<Value, Error> {
+    let place = match &wanted.cursor {
+        None => Some(Place {
+            page: 0,
+            ours: Side::Start,
+            theirs: Side::Start,
+        }),
+        Some(cursor) => unseal(cursor, &wanted.filter)
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .filter(|place: &Place| place.page < PAGES),
+    };
+    let place = place.ok_or_else(lost)?;
+    let agent = deps.engine.identity().name;
+    let theirs = theirs(deps.catalog.as_ref(), &agent, relay, &wanted, &place);
+    let ours = ours(deps, &wanted, &place);
+    let (ours, theirs) = tokio::join!(ours, theirs);
+    let merged = merge(&wanted, place, ours?, theirs);
+    Ok(merged.result(&agent, &deps.wire.raws))
+}
+
+/// Our own page.
+async fn ours(deps: &Arc<Deps>, wanted: &Wanted, place: &Place) -> Result<Page, Error> {
+    let cursor = match &place.ours {
+        Side::At(cursor) => Some(cursor.clone()),
+        Side::Start | Side::Done => None,
+    };
+    let done = place.ours == Side::Done;
+    if done && !wanted.counted {
+        return Ok(Page::default());
+    }
+    let Some(catalog) = deps.catalog.clone() else {
+        return Ok(Page::default());
+    };
+    let (filter, limit) = (wanted.filter.clone(), wanted.limit);
+    let page =
+        tokio::task::spawn_blocking(move || catalog.list(&filter, cursor.as_deref(), limit)).await;
+    let page = page
+        .map_err(|_| Error::new(-32603, "the list failed"))?
+        .map_err(refused)?;
+    Ok(if done {
+        // They are counted on each page.
+        Page {
+            total: page.total,
+            ..Page::default()
+        }
+    } else {
+        page
+    })
+}
+
+/// The agent's page, and those behind it as long as there is nothing in them for the client.
+async fn theirs(
+    catalog: Option<&Arc<Catalog>>,
+    agent: &str,
+    relay: &dyn Relay,
+    wanted: &Wanted,
+    place: &Place,
+) -> Theirlist {
+    let mut list = Theirlist::default();
+    let mut here = match &place.theirs {
+        Side::Start => Theirs::default(),
+        Side::At(theirs) => theirs.clone(),
+        Side::Done => return list,
+    };
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let asked = Asked {
+            cwd: wanted.filter.cwd.clone(),
+            cursor: here.cursor.clone(),
+        };
+        let page = match timeout_at(until, relay.sessions(asked)).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(error)) => return list.without(&error),
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                let message =
+                    format!("the agent did not list its sessions within {seconds} seconds");
+                return list.without(&EngineError::internal(message));
+            }
+        };
+        let next = page.next_cursor.clone();
+        list.pages += 1;
+        list.source.clone_from(&page.source);
+        list.entries = entries(&page, &wanted.filter, here.after.as_ref());
+        list.hide(catalog.cloned(), agent).await;
+        let circular = next == here.cursor || list.pages + place.page >= PAGES;
+        list.next = next.filter(|_| !circular).map(|cursor| Theirs {
+            cursor: Some(cursor),
+            after: None,
+        });
+        list.here = here;
+        match (&list.next, list.entries.is_empty()) {
+            (Some(next), true) => here = next.clone(),
+            _ => return list,
+        }
+    }
+}
+
+impl Theirlist {
+    /// Leaves out what is ours.
+    async fn hide(&mut self, catalog: Option<Arc<Catalog>>, agent: &str) {
+        let Some(catalog) = catalog.filter(|_| !self.entries.is_empty()) else {
+            return;
+        };
+        let ids: Vec<_> = self
+            .entries
+            .iter()
+            .map(|entry| entry.key.1.clone())
+            .collect();
+        let agent = agent.to_owned();
+        let ours = tokio::task::spawn_blocking(move || catalog.ours(&agent, &ids)).await;
+        match ours {
+            Ok(Ok(ours)) => self.entries.retain(|entry| !ours.contains(&entry.key.1)),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot tell which sessions are ours"),
+            Err(error) => tracing::warn!(%error, "cannot tell which sessions are ours"),
+        }
+    }
+
+    /// There is no more of the agent's list.
+    fn without(mut self, error: &EngineError) -> Self {
+        tracing::info!(%error, "the agent's sessions are not listed");
+        self.next = None;
+        self.error = Some(error.message.clone());
+        self
+    }
+}
+
+/// The entries of a page that the client can make use of and was not given yet, the newest first.
+fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
+    let mut seen = BTreeSet::new();
+    let mut entries: Vec<_> = page
+        .sessions
+        .iter()
+        .filter_map(|text| entry(&page.source, text, filter))
+        .filter(|entry| seen.insert(entry.key.1.clone()))
+        .filter(|entry| after.is_none_or(|after| rank(&entry.key) > rank(after)))
+        .collect();
+    entries.sort_by(|a, b| rank(&a.key).cmp(&rank(&b.key)));
+    entries
+}
+
+fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
+    let start = skip_space(text.as_bytes(), 0);
+    let string = |name: &str| -> Option<String> {
+        let at = member(text.as_bytes(), start, name)?;
+        serde_json::from_str(text.get(at)?).ok()
+    };
+    let id = string("sessionId").filter(|id| foreign_id(agent, id).is_some())?;
+    let cwd = string("cwd").filter(|cwd| Path::new(cwd).is_absolute())?;
+    let elsewhere = |wanted: &String| path::normalize(&cwd) != *wanted;
+    if filter.cwd.as_ref().is_some_and(elsewhere) {
+        return None;
+    }
+    let time = string("updatedAt").and_then(|time| Timestamp::parse(&time));
+    let time = time.map(|time| time.to_string()).unwrap_or_default();
+    Some(Entry {
+        key: (time, id),
+        text: text.to_owned(),
+    })
+}
+
+/// A page of both.
+#[derive(Debug)]
+struct Merged {
+    sessions: Vec<One>,
+    next: Option<String>,
+    total: Option<u64>,
+    source: String,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum One {
+    Ours(Box<Listed>),
+    Theirs(String),
+}
+
+/// Takes the newest of either side until the page is full.
+fn merge(wanted: &Wanted, place: Place, ours: Page, theirs: Theirlist) -> Merged {
+    let mut next = Place {
+        page: place.page + theirs.pages.max(1),
+        ours: place.ours,
+        theirs: Side::Done,
+    };
+    let mut here = theirs.here;
+    let mut sessions = Vec::new();
+    let (more, total) = (ours.next_cursor.is_some(), ours.total);
+    let mut ours = ours.sessions.into_iter().peekable();
+    let mut others = theirs.entries.into_iter().peekable();
+    while sessions.len() < wanted.limit {
+        let time = |listed: &Listed| listed.summary.updated_at.clone().unwrap_or_default();
+        let own = match (ours.peek(), others.peek()) {
+            (Some(ours), Some(other)) => time(ours) >= other.key.0,
+            (ours, _) => ours.is_some(),
+        };
+        if own && let Some(listed) = ours.next() {
+            next.ours = Side::At(cursor_after(&listed.id, &listed.summary, &wanted.filter));
+            sessions.push(One::Ours(Box::new(listed)));
+        } else if let Some(entry) = others.next() {
+            here.after = Some(entry.key);
+            sessions.push(One::Theirs(entry.text));
+        } else {
+            break;
+        }
+    }
+    if ours.peek().is_none() && !more {
+        next.ours = Side::Done;
+    }
+    if others.peek().is_some() {
+        next.theirs = Side::At(here);
+    } else if let Some(page) = theirs.next {
+        next.theirs = Side::At(page);
+    }
+    let ends = next.ours == Side::Done && next.theirs == Side::Done;
+    // Only a cursor of the agent makes ours too long to be read again: it is left out, then.
+    let sealed = |place: &Place| {
+        let text = serde_json::to_string(place).ok()?;
+        seal(&text, &wanted.filter)
+    };
+    let mut error = theirs.error;
+    let mut cursor = None;
+    if !ends {
+        cursor = sealed(&next);
+        if cursor.is_none() {
+            error = Some("the agent's cursor is too long".to_owned());
+            next.theirs = Side::Done;
+            cursor = (next.ours != Side::Done).then(|| sealed(&next)).flatten();
+        }
+    }
+    Merged {
+        sessions,
+        next: cursor,
+        total: wanted.counted.then_some(total),
+        source: theirs.source,
+        error,
+    }
+}
+
+impl Merged {
+    fn result(self, agent: &str, raws: &Raws) -> Value {
+        let source = self.source;
+        let sessions = self.sessions.into_iter().map(|one| match one {
+            One::Ours(listed) => session(*listed, Some(agent)),
+            One::Theirs(text) => {
+                let members = text_members(&text).into_iter();
+                let members = members.map(|(name, value)| (name, raws.put(value.to_owned())));
+                let mut entry: Map<_, _> = members.collect();
+                entry.insert("source".to_owned(), source.as_str().into());
+                entry.into()
+            }
+        });
+        let mut result = Map::new();
+        result.insert("sessions".to_owned(), sessions.collect());
+        if let Some(cursor) = self.next {
+            result.insert("nextCursor".to_owned(), cursor.into());
+        }
+        if let Some(total) = self.total {
+            result.insert("total".to_owned(), total.into());
+        }
+        if let Some(error) = self.error {
+            let meta = json!({ "rejoin": { "agent": { "error": error } } });
+            result.insert("_meta".to_owned(), meta);
+        }
+        result.into()
+    }
+}
+
+#[cfg(test)]
+#[path = "foreign_tests.rs"]
+mod tests;
