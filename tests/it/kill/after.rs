@@ -58,7 +58,9 @@ pub(crate) fn look(
             process.ask(id, Asked::Load);
         }
         let unchanged = std::fs::read(log(folder, id)).unwrap();
-        let more = unchanged.strip_prefix(&opened[..]).map(String::from_utf8_lossy);
+        let more = unchanged
+            .strip_prefix(&opened[..])
+            .map(String::from_utf8_lossy);
         assert_eq!(more.as_deref(), Some(""), "loading changes nothing");
         let seen = &process.client.seen[id];
         assert_eq!(seen.replays[0].lines, seen.replays[1].lines);
