@@ -141,7 +141,7 @@ impl Fold {
                 }
                 Full::NotYet
             }
-            Kind::Update => self.update(payload, offset),
+            Kind::Update | Kind::Output => self.update(payload, offset),
             Kind::UpdateParams => match json::member(payload.as_bytes(), 0, "update") {
                 Some(update) => self.update(&payload[update], offset),
                 None => Full::NotYet,

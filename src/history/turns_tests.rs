@@ -24,6 +24,7 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
     let id = sys.ids.session();
     let store = Store::open(Path::new("/store"), sys, Durability::Os).unwrap();
     let header = Header {
+        known_as: None,
         format: FORMAT,
         session_id: id.to_string(),
         place: Where {
@@ -89,8 +90,8 @@ proptest! {
     #[test]
     fn the_pages_together_are_the_session(
         picks in prop::collection::vec(0..RECORDS.len(), 0..25),
-        limit in 1i64..5,
-        offset in 0i64..30,
+        limit in 1usize..5,
+        offset in 0usize..30,
     ) {
         let records: Vec<_> = picks.iter().map(|pick| RECORDS[*pick]).collect();
         let (store, id) = session(&records);
@@ -105,7 +106,7 @@ proptest! {
         let mut turns = Vec::new();
         let mut cursor = None;
         loop {
-            let params = TurnsParams { limit: Some(limit), cursor, ..TurnsParams::default() };
+            let params = TurnsParams { limit: i64::try_from(limit).ok(), cursor, ..TurnsParams::default() };
             let (page, next) = read(&store, &id, params);
             prop_assert!(next.is_none() || !page.is_empty());
             turns.extend(page);
@@ -117,13 +118,13 @@ proptest! {
         prop_assert_eq!(&turns, &all);
 
         let params = TurnsParams {
-            limit: Some(limit),
-            offset: Some(offset),
+            limit: i64::try_from(limit).ok(),
+            offset: i64::try_from(offset).ok(),
             ..TurnsParams::default()
         };
         let (page, next) = read(&store, &id, params);
-        let from = all.len().min(offset as usize);
-        let to = all.len().min(from + limit as usize);
+        let from = all.len().min(offset);
+        let to = all.len().min(from + limit);
         prop_assert_eq!(&page, &all[from..to]);
         prop_assert_eq!(next.is_some(), to < all.len());
     }
@@ -167,7 +168,7 @@ fn a_turn_beyond_the_limit_is_truncated() {
 
 #[test]
 fn reading_can_be_cancelled() {
-    let (store, id) = session(&[RECORDS[2]; 3000]);
+    let (store, id) = session(&vec![RECORDS[2]; 3000]);
     let mut reader = store.read(&id).unwrap();
     let query = TurnsParams::default().check(&id).unwrap();
     let stopped = page(&mut reader, &query, &|| true);

@@ -205,7 +205,7 @@ impl Catalog {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let last = rows.last().filter(|_| more);
-        let next_cursor = last.map(|row| cursor::behind(&row.id, &row.summary, filter));
+        let next_cursor = last.map(|row| cursor::cursor_after(&row.id, &row.summary, filter));
         Ok(Page {
             sessions: rows.into_iter().map(listed).collect(),
             next_cursor,
@@ -222,7 +222,9 @@ impl Catalog {
     pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
         self.with_retries(|| {
             self.bring_up()?;
-            Ok(self.database.read(|tx| inners::ours(tx, agent, ids))?)
+            Ok(self
+                .database
+                .read(|tx| complete(tx, || inners::ours(tx, agent, ids)))?)
         })
     }
 
@@ -230,7 +232,9 @@ impl Catalog {
     pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
         self.with_retries(|| {
             self.bring_up()?;
-            Ok(self.database.read(|tx| inners::session(tx, agent, id))?)
+            Ok(self
+                .database
+                .read(|tx| complete(tx, || inners::session(tx, agent, id)))?)
         })
     }
 
@@ -428,6 +432,17 @@ impl Catalog {
     /// The time for a mark, which is never 0.
     fn now(&self) -> i64 {
         self.sys.clock.now().as_millis().max(1)
+    }
+}
+
+/// What the rows tell; nothing if they don't have every name.
+fn complete<T>(
+    tx: &rusqlite::Transaction<'_>,
+    tell: impl FnOnce() -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    match rows::names(tx)?.stamp {
+        Some(_) => tell().map(Some),
+        None => Ok(None),
     }
 }
 

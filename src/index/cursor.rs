@@ -7,7 +7,7 @@
 use crate::sys::SessionId;
 
 use super::filter::Filter;
-use super::{Listed, Summary};
+use super::logs::Summary;
 
 /// Longer than any cursor: what is longer is refused unread.
 const MAX_LEN: usize = 512;
@@ -31,12 +31,8 @@ pub(super) struct Position {
     pub(super) id: SessionId,
 }
 
-/// The cursor for what follows an entry in the list that has this filter.
-pub fn cursor_after(listed: &Listed, filter: &Filter) -> String {
-    behind(&listed.id, &listed.summary, filter)
-}
-
-pub(super) fn behind(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
+/// The cursor for what follows this session in the list that has this filter.
+pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
     let position = Position {
         updated_at: summary.updated_at.clone().unwrap_or_default(),
         id: id.clone(),

@@ -20,7 +20,8 @@ const OF_A_LOG: usize = 256 * 1024;
 /// What reading a log costs at least, in bytes that could be read instead.
 const LEAST: usize = 1024;
 
-/// How much text is written at once, in bytes: some milliseconds, for which others wait.
+/// How much of logs is read between two writes, in bytes: a write takes some milliseconds, for
+/// which others wait.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// What reading a log for its words came to.
@@ -54,11 +55,12 @@ impl Refresh<'_> {
             if left == 0 {
                 return Ok(false);
             }
-            // No more than the budget allows, as far as can be told.
+            // No more than the budget allows and one write takes, as far as can be told.
+            let most = left.min(WRITTEN_AT_ONCE);
             let mut expected = 0;
             let fits = found.iter().take_while(|(row, state)| {
-                let fits = expected < left;
-                let len = usize::try_from(row.len - state.from).unwrap_or(0);
+                let fits = expected < most;
+                let len = usize::try_from(row.len.saturating_sub(state.from)).unwrap_or(0);
                 expected += len.min(OF_A_LOG);
                 fits
             });
@@ -66,22 +68,14 @@ impl Refresh<'_> {
             found.truncate(fits);
             self.stale(found.iter().map(|(row, _)| row), false)?;
             let outcomes = read_all(&found, |(row, state)| self.read_words(row, state));
-            let mut batch: Vec<(&Row, &State, Outcome)> = Vec::new();
-            let mut size = 0;
-            for ((row, state), outcome) in found.iter().zip(outcomes) {
-                let (bytes, ended) = cost(state, &outcome);
+            for ((row, state), outcome) in found.iter().zip(&outcomes) {
+                let (bytes, ended) = cost(state, outcome);
                 left = left.saturating_sub(bytes.max(LEAST));
-                size += bytes;
                 if ended {
                     done.insert(row.id.clone());
                 }
-                batch.push((row, state, outcome));
-                if size >= WRITTEN_AT_ONCE {
-                    self.write_words(&std::mem::take(&mut batch))?;
-                    size = 0;
-                }
             }
-            self.write_words(&batch)?;
+            self.write_words(&found, &outcomes)?;
         }
     }
 
@@ -113,12 +107,9 @@ impl Refresh<'_> {
         }
     }
 
-    fn write_words(self, batch: &[(&Row, &State, Outcome)]) -> Result<(), RefreshError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
+    fn write_words(self, logs: &[(Row, State)], read: &[Outcome]) -> Result<(), RefreshError> {
         self.database.write(|tx| {
-            for (row, state, outcome) in batch {
+            for ((row, state), outcome) in logs.iter().zip(read) {
                 match outcome {
                     Outcome::Read(read) => texts::add(tx, &row.id, state, read)?,
                     Outcome::Same => {}

@@ -11,8 +11,6 @@ use rusqlite::{OptionalExtension, Result, Transaction, params};
 use crate::record::Inner;
 use crate::sys::SessionId;
 
-use super::rows;
-
 /// Notes how agents know a session.
 pub(super) fn add(tx: &Transaction<'_>, session: &SessionId, known: &[Inner]) -> Result<()> {
     if known.is_empty() {
@@ -26,15 +24,8 @@ pub(super) fn add(tx: &Transaction<'_>, session: &SessionId, known: &[Inner]) ->
 }
 
 /// Those of an agent's ids that are of sessions of ours, there or deleted; but for those which our
-/// list does not show and that the agent had first. Nothing if the rows don't have every name.
-pub(super) fn ours(
-    tx: &Transaction<'_>,
-    agent: &str,
-    ids: &[String],
-) -> Result<Option<BTreeSet<String>>> {
-    if rows::names(tx)?.stamp.is_none() {
-        return Ok(None);
-    }
+/// list does not show and that the agent had first.
+pub(super) fn ours(tx: &Transaction<'_>, agent: &str, ids: &[String]) -> Result<BTreeSet<String>> {
     let mut known = tx.prepare_cached(
         "SELECT 1 FROM inners LEFT JOIN sessions ON sessions.id = inners.session
          WHERE inners.agent = ?1 AND inners.id = ?2
@@ -46,18 +37,11 @@ pub(super) fn ours(
             ours.insert(id.clone());
         }
     }
-    Ok(Some(ours))
+    Ok(ours)
 }
 
-/// The session, not deleted, that an agent knows by this id. The outer `Option` is as above.
-pub(super) fn session(
-    tx: &Transaction<'_>,
-    agent: &str,
-    id: &str,
-) -> Result<Option<Option<SessionId>>> {
-    if rows::names(tx)?.stamp.is_none() {
-        return Ok(None);
-    }
+/// The session, not deleted, that an agent knows by this id.
+pub(super) fn session(tx: &Transaction<'_>, agent: &str, id: &str) -> Result<Option<SessionId>> {
     let mut statement = tx.prepare_cached(
         "SELECT sessions.id FROM inners JOIN sessions ON sessions.id = inners.session
          WHERE inners.agent = ? AND inners.id = ?
@@ -70,5 +54,5 @@ pub(super) fn session(
         let unlike = || rusqlite::Error::InvalidColumnType(0, text.clone(), Type::Text);
         SessionId::parse(&text).ok_or_else(unlike)
     });
-    Ok(Some(found.transpose()?))
+    found.transpose()
 }

@@ -139,10 +139,10 @@ pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
 /// Removes the words of the session in this row.
 fn forget(tx: &Transaction<'_>, row: i64) -> Result<()> {
     tx.prepare_cached("DELETE FROM words WHERE rowid BETWEEN ? AND ?")?
-        .execute([piece(row, 0), piece(row + 1, -1)])?;
+        .execute([piece(row, 0), piece(row.wrapping_add(1), -1)])?;
     Ok(())
 }
 
 fn piece(row: i64, piece: i64) -> i64 {
-    (row << PIECE_BITS) + piece
+    (row << PIECE_BITS).wrapping_add(piece)
 }

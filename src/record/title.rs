@@ -1,15 +1,64 @@
-//! A session's title, taken from its first prompt.
+//! A session's title: what its agent calls it, or else what its first prompt says.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
+
+use super::transcript::SESSION_INFO;
+use super::{Kind, Record};
 
 /// The longest title, in characters, its ellipsis included.
 pub const MAX_CHARS: usize = 80;
 
 /// How far from its end a long title may be cut to end with a whole word.
 const WORD: usize = 20;
+
+/// The title of a session as its records come in: the last one that its agent gave it, or else that
+/// of the first prompt there is one to be taken from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Titles {
+    first: Option<String>,
+    named: Option<String>,
+}
+
+impl Titles {
+    /// Takes the next record.
+    pub fn record(&mut self, record: &Record<'_>) {
+        match record.kind {
+            Kind::Prompt if self.first.is_none() => self.first = title(record.payload),
+            Kind::Info => {
+                if let Some(named) = named(record.payload) {
+                    self.named = named;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The title so far.
+    pub fn title(&self) -> Option<&str> {
+        self.named.as_deref().or(self.first.as_deref())
+    }
+}
+
+/// What an `info` record with this payload makes the title: `None` if it says nothing of it, and
+/// `Some(None)` if it takes away the one that the agent gave.
+pub fn named(payload: &str) -> Option<Option<String>> {
+    // Nearly all are about something else.
+    memchr::memmem::find(payload.as_bytes(), SESSION_INFO.as_bytes())?;
+    let mut update: BTreeMap<&str, &RawValue> = serde_json::from_str(payload).ok()?;
+    if !update.contains_key("sessionUpdate") {
+        update = serde_json::from_str(update.get("update")?.get()).ok()?;
+    }
+    let name: &str = serde_json::from_str(update.get("sessionUpdate")?.get()).ok()?;
+    if name != SESSION_INFO {
+        return None;
+    }
+    let title: Option<Text> = serde_json::from_str(update.get("title")?.get()).ok()?;
+    Some(title.and_then(|title| first_line(&title.0)))
+}
 
 /// The title for a session whose first `prompt` record has this payload: one line of visible
 /// characters. None if there is nothing to take it from.
@@ -217,7 +266,7 @@ fn percent_decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn of_text(text: &str) -> Option<String> {
         title(&json!({"prompt": [{"type": "text", "text": text}]}).to_string())
@@ -337,6 +386,72 @@ mod tests {
         let lone = r#"{"prompt":[{"type":"text","text":"a\ud83d b"}]}"#;
         let lone = title(lone).unwrap();
         assert!(lone.starts_with('a') && lone.ends_with(" b"), "{lone}");
+    }
+
+    #[test]
+    fn an_agent_may_name_its_session() {
+        let info = |title: &str| format!(r#"{{"sessionUpdate":"session_info_update"{title}}}"#);
+        for (payload, expected) in [
+            (info(r#","title":" Fix\tit \nsoon""#), Some(Some("Fix it"))),
+            (
+                info(r#","title":"\ud83dx""#),
+                Some(Some("\u{fffd}\u{fffd}\u{fffd}x")),
+            ),
+            (info(r#","title":null"#), Some(None)),
+            (info(r#","title":" ""#), Some(None)),
+            (info(r#","title":7"#), None),
+            (info(""), None),
+            (
+                format!(r#"{{"_meta":{{}},"update":{}}}"#, info(r#","title":"T""#)),
+                Some(Some("T")),
+            ),
+            (
+                r#"{"sessionUpdate":"usage_update","title":"session_info_update"}"#.to_owned(),
+                None,
+            ),
+            (r#"{"update":"session_info_update"}"#.to_owned(), None),
+            (r#"{"title":"T"}"#.to_owned(), None),
+            ("session_info_update".to_owned(), None),
+        ] {
+            let found = named(&payload);
+            assert_eq!(found.as_ref().map(Option::as_deref), expected, "{payload}");
+        }
+        let long = info(&format!(r#","title":"{}""#, "word ".repeat(100_000)));
+        let named = named(&long).unwrap().unwrap();
+        assert!(named.chars().count() <= MAX_CHARS);
+    }
+
+    #[test]
+    fn the_last_name_counts_and_else_the_first_prompt() {
+        let prompt = |text: &str| {
+            let params = json!({"prompt": [{"type": "text", "text": text}]});
+            (Kind::Prompt, params.to_string())
+        };
+        let name = |title: Value| {
+            let info = json!({"sessionUpdate": "session_info_update", "title": title});
+            (Kind::Info, info.to_string())
+        };
+        let mut titles = Titles::default();
+        for ((kind, payload), expected) in [
+            (name(json!("Early")), Some("Early")),
+            (prompt(" "), Some("Early")),
+            (name(json!(null)), None),
+            (prompt("one"), Some("one")),
+            (prompt("two"), Some("one")),
+            (name(json!("Named")), Some("Named")),
+            (name(json!("Again")), Some("Again")),
+            (prompt("three"), Some("Again")),
+            (name(json!(null)), Some("one")),
+        ] {
+            titles.record(&Record {
+                seq: 0,
+                at: "",
+                kind,
+                id: None,
+                payload: &payload,
+            });
+            assert_eq!(titles.title(), expected, "{payload}");
+        }
     }
 
     proptest::proptest! {

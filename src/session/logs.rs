@@ -5,9 +5,9 @@ use std::io;
 use crate::index::{Logs, Summary, Texts};
 use crate::record::header::{Party, Place};
 use crate::record::spoken::Spoken;
-use crate::record::title::title;
+use crate::record::title::{named, title};
 use crate::record::{Inner, Kind, Record};
-use crate::store::{Scan, Store, StoreError};
+use crate::store::{Reader, Scan, Store, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
 /// Text of whole turns is indexed for good when there is this much of it, in bytes: what is shorter
@@ -42,6 +42,9 @@ impl Logs for StoreLogs {
             while let Some(entry) = reader.next()? {
                 note(&mut summary, &entry.record);
                 summary.scanned = entry.end;
+            }
+            if summary.title.is_none() && summary.prompts > 0 {
+                summary.title = first_title(&mut reader)?;
             }
             Ok(summary)
         };
@@ -109,12 +112,25 @@ pub(super) fn summary(scan: &Scan) -> Summary {
         source: source(&scan.header.engine),
         known_as: scan.header.known_as.clone(),
         inners: inners(scan),
-        title: scan.first_prompt.as_deref().and_then(title),
+        title: scan.titles.title().map(str::to_owned),
         created_at: scan.created_at.clone(),
         updated_at: scan.last_prompt_at.clone(),
         prompts: scan.prompts.len() as u64,
         scanned: scan.end,
     }
+}
+
+/// The title that the session has of itself, from the first prompt there is one to be taken from.
+pub(super) fn first_title(log: &mut Reader) -> Result<Option<String>, StoreError> {
+    log.seek(0);
+    while let Some(entry) = log.next()? {
+        if entry.record.kind == Kind::Prompt
+            && let Some(title) = title(entry.record.payload)
+        {
+            return Ok(Some(title));
+        }
+    }
+    Ok(None)
 }
 
 /// How agents know the session. The id that it had before it was ours is one, whatever else the
@@ -138,7 +154,7 @@ fn note(summary: &mut Summary, record: &Record<'_>) {
 pub(super) fn note_payload(summary: &mut Summary, kind: Kind, at: &str, payload: &str) -> bool {
     match kind {
         Kind::Prompt => {
-            if summary.prompts == 0 {
+            if summary.title.is_none() {
                 summary.title = title(payload);
             }
             summary.prompts += 1;
@@ -151,6 +167,14 @@ pub(super) fn note_payload(summary: &mut Summary, kind: Kind, at: &str, payload:
                 true
             }
             Err(_) => false,
+        },
+        Kind::Info => match named(payload) {
+            // One that is taken away leaves none: whoever reads the log has that of a prompt.
+            Some(named) if named != summary.title => {
+                summary.title = named;
+                true
+            }
+            _ => false,
         },
         Kind::Inner => match Inner::read(payload) {
             Some(inner) if !summary.inners.contains(&inner) => {
@@ -177,3 +201,7 @@ pub(super) fn moved(summary: &mut Summary, place: &Place) {
         .additional_directories
         .clone_from(&place.additional_directories);
 }
+
+#[cfg(test)]
+#[path = "logs_tests.rs"]
+mod tests;

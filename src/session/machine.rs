@@ -50,6 +50,10 @@ pub(super) enum Stage {
 
 /// The state of one session.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all but one combine"
+)]
 pub struct Machine<R> {
     pub(super) open: bool,
     pub(super) turn: Option<Turn<R>>,

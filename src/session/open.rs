@@ -74,7 +74,7 @@ impl Actor {
         };
         let records = || {
             let inner = inner.map(|payload| (Kind::Inner, None, payload));
-            let entries = imported.iter().flat_map(|block| block.iter());
+            let entries = imported.iter().flat_map(Block::iter);
             inner
                 .into_iter()
                 .chain(entries.map(|entry| (entry.kind, entry.id, entry.payload)))
@@ -82,7 +82,13 @@ impl Actor {
         let catalog = self.deps.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
         let made = blocking(|| store.create_with(&self.id, &header, records()));
-        let log = made.map_err(|error| storage(&error))?;
+        let log = made.map_err(|error| match error {
+            StoreError::Exists { .. } => Refusal::InUse {
+                message: "another process has just taken the session over: load it again".into(),
+                holder: None,
+            },
+            error => storage(&error),
+        })?;
         // As whoever reads the log has it.
         let at = log.last_at().map(|at| at.to_string());
         let at = at.unwrap_or_else(|| seat.summary.created_at.clone());
@@ -252,6 +258,7 @@ impl Actor {
         // A replay that has run and was not caught up with is given up.
         self.replay = None;
         self.attaching = None;
+        let known_as = self.known_as();
         let Some(mut seat) = self.seat.take() else {
             return;
         };
@@ -260,7 +267,8 @@ impl Actor {
         seat.conversation.part(how);
         match seat.hold {
             // It was made, but not whole, and nobody was told of it.
-            Hold::Own(log) if how == Parting::Refused => {
+            // What was taken over is there whole, and may be asked for again.
+            Hold::Own(log) if how == Parting::Refused && known_as.is_none() => {
                 if let Err(error) = self.bury(Hold::Own(log)) {
                     tracing::warn!(session = %self.id, %error, "half a session stays");
                 }

@@ -12,7 +12,7 @@ use crate::sys::blocking;
 
 use super::actor::{Actor, RunningAttach, RunningTurn, Told};
 use super::effect::Effect;
-use super::logs::{note_payload, prompted};
+use super::logs::{first_title, note_payload, prompted};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
@@ -243,6 +243,17 @@ impl Actor {
         for entry in block.iter() {
             let at = appended.at.to_string();
             summarized |= note_payload(&mut seat.summary, entry.kind, &at, entry.payload);
+        }
+        if summarized
+            && seat.summary.title.is_none()
+            && seat.summary.prompts > 0
+            && let Some(store) = &self.deps.store
+        {
+            // Its agent took back the title that it gave.
+            match blocking(|| first_title(&mut store.read(&self.id)?)) {
+                Ok(title) => seat.summary.title = title,
+                Err(error) => tracing::debug!(session = %self.id, %error, "cannot read a title"),
+            }
         }
         if summarized && let Some(catalog) = &self.deps.catalog {
             blocking(|| catalog.put(&self.id, &seat.summary));

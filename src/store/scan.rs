@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::record::header::{Header, Place};
+use crate::record::title::Titles;
 use crate::record::{Inner, Kind, Record};
 use crate::sys::{DiskFile, SessionId};
 
@@ -46,6 +47,8 @@ pub struct Scan {
     pub first_prompt: Option<String>,
     /// How agents behind the engine know the session.
     pub inners: Vec<Inner>,
+    /// What the session is called.
+    pub titles: Titles,
 }
 
 /// Whether a scan believes a checksum.
@@ -82,6 +85,7 @@ pub(super) fn scan(
         last_prompt_at: None,
         first_prompt: None,
         inners: Vec::new(),
+        titles: Titles::default(),
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
@@ -108,6 +112,7 @@ impl Scan {
     fn note(&mut self, offset: u64, record: &Record<'_>) -> bool {
         self.records += 1;
         self.next_seq = self.next_seq.max(record.seq.saturating_add(1));
+        self.titles.record(record);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {

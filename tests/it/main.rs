@@ -31,4 +31,5 @@ mod fuzz;
 mod cli;
 #[cfg(test)]
 mod proxy;
+#[cfg(test)]
 mod cli_history;

@@ -268,3 +268,7 @@ fn cancelled<'a>(line: &'a [u8], heading: &Heading) -> Option<&'a str> {
     let id = crate::record::json::member(line, params.start, "requestId")?;
     std::str::from_utf8(&line[id]).ok()
 }
+
+#[cfg(test)]
+#[path = "sorter_tests.rs"]
+mod tests;

@@ -24,10 +24,10 @@ use crate::sys::{Timestamp, path};
 use crate::wire::Raws;
 
 use super::context::foreign_id;
-use super::list::{lost, refused, session};
+use super::listed::{lost, refused, session};
 
 /// How long the agent may take. Nobody waits longer for a list of what is at hand.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// More pages than this are those of an agent that goes in circles.
 const PAGES: u32 = 10_000;
@@ -115,11 +115,11 @@ pub(super) async fn list(
             .filter(|place: &Place| place.page < PAGES),
     };
     let place = place.ok_or_else(lost)?;
-    let theirs = theirs(deps, relay, &wanted, &place);
+    let agent = deps.engine.identity().name;
+    let theirs = theirs(deps.catalog.as_ref(), &agent, relay, &wanted, &place);
     let ours = ours(deps, &wanted, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&wanted, place, ours?, theirs);
-    let agent = deps.engine.identity().name;
     Ok(merged.result(&agent, &deps.wire.raws))
 }
 
@@ -154,7 +154,13 @@ async fn ours(deps: &Arc<Deps>, wanted: &Wanted, place: &Place) -> Result<Page, 
 }
 
 /// The agent's page, and those behind it as long as there is nothing in them for the client.
-async fn theirs(deps: &Arc<Deps>, relay: &dyn Relay, wanted: &Wanted, place: &Place) -> Theirlist {
+async fn theirs(
+    catalog: Option<&Arc<Catalog>>,
+    agent: &str,
+    relay: &dyn Relay,
+    wanted: &Wanted,
+    place: &Place,
+) -> Theirlist {
     let mut list = Theirlist::default();
     let mut here = match &place.theirs {
         Side::Start => Theirs::default(),
@@ -181,8 +187,7 @@ async fn theirs(deps: &Arc<Deps>, relay: &dyn Relay, wanted: &Wanted, place: &Pl
         list.pages += 1;
         list.source.clone_from(&page.source);
         list.entries = entries(&page, &wanted.filter, here.after.as_ref());
-        list.hide(deps.catalog.clone(), &deps.engine.identity().name)
-            .await;
+        list.hide(catalog.cloned(), agent).await;
         let circular = next == here.cursor || list.pages + place.page >= PAGES;
         list.next = next.filter(|_| !circular).map(|cursor| Theirs {
             cursor: Some(cursor),
@@ -294,7 +299,7 @@ fn merge(wanted: &Wanted, place: Place, ours: Page, theirs: Theirlist) -> Merged
             (ours, _) => ours.is_some(),
         };
         if own && let Some(listed) = ours.next() {
-            next.ours = Side::At(cursor_after(&listed, &wanted.filter));
+            next.ours = Side::At(cursor_after(&listed.id, &listed.summary, &wanted.filter));
             sessions.push(One::Ours(Box::new(listed)));
         } else if let Some(entry) = others.next() {
             here.after = Some(entry.key);

@@ -1,6 +1,10 @@
 //! Merging a page of ours and a page of the agent's.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
+use crate::engine::Doing;
+use crate::engine::relay::{Greeted, Patience};
 use crate::index::Summary;
 use crate::sys::ids::RandomIds;
 use crate::sys::{Ids, SessionId};
@@ -35,7 +39,8 @@ fn wanted(limit: usize) -> Wanted {
 /// Where our page begins, as the catalog would have it.
 fn our_page(ours: &[Listed], place: &Place, wanted: &Wanted) -> Page {
     let after = |cursor: &String| {
-        let found = |listed: &Listed| cursor_after(listed, &wanted.filter) == *cursor;
+        let found =
+            |listed: &Listed| cursor_after(&listed.id, &listed.summary, &wanted.filter) == *cursor;
         ours.iter().position(found).unwrap() + 1
     };
     let from = match &place.ours {
@@ -252,5 +257,83 @@ fn a_session_goes_by_the_agents_id_only_with_the_agent_that_made_it() {
         (None, own.as_str()),
     ] {
         assert_eq!(session(listed.clone(), agent)["sessionId"], name);
+    }
+}
+
+/// An agent that lists its pages in circles, or never.
+#[derive(Debug)]
+struct Odd {
+    pages: usize,
+    hangs: bool,
+    asked: AtomicUsize,
+}
+
+impl Relay for Odd {
+    fn connect(&self, _: Arc<crate::wire::Wire>) {}
+
+    fn greet(&self, _: String) -> Doing<'static, Greeted> {
+        unimplemented!("nobody greets it")
+    }
+
+    fn call(
+        &self,
+        _: &str,
+        _: &str,
+        _: &str,
+        _: Doing<'static, ()>,
+    ) -> Doing<'static, Result<String, EngineError>> {
+        unimplemented!("nobody calls it")
+    }
+
+    fn notify(&self, _: &str, _: &str) {}
+
+    fn sessions(&self, asked: Asked) -> Doing<'static, Result<Foreign, EngineError>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.hangs {
+            return Box::pin(std::future::pending());
+        }
+        let at: usize = asked.cursor.map_or(0, |at| at.parse().unwrap());
+        let page = Foreign {
+            next_cursor: Some(((at + 1) % self.pages).to_string()),
+            ..Foreign::default()
+        };
+        Box::pin(async move { Ok(page) })
+    }
+
+    fn may_know(&self) -> bool {
+        true
+    }
+
+    fn delete(&self, _: &str) -> Doing<'static, Result<(), EngineError>> {
+        unimplemented!("nobody deletes in it")
+    }
+
+    fn leave(&self, _: Patience) -> Doing<'static, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_is_not_waited_for_long_nor_followed_for_ever() {
+    let start = Place {
+        page: 0,
+        ours: Side::Start,
+        theirs: Side::Start,
+    };
+    for (pages, hangs, asked, waited) in [
+        (1, true, 1, PATIENCE),
+        (1, false, 2, Duration::ZERO),
+        (7, false, PAGES as usize, Duration::ZERO),
+    ] {
+        let agent = Odd {
+            pages,
+            hangs,
+            asked: AtomicUsize::new(0),
+        };
+        let begun = Instant::now();
+        let list = theirs(None, "agent", &agent, &wanted(10), &start).await;
+        assert_eq!(begun.elapsed(), waited);
+        assert_eq!(agent.asked.load(Ordering::Relaxed), asked);
+        assert_eq!((list.next, list.error.is_some()), (None, hangs));
     }
 }

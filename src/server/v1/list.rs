@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use agent_client_protocol::Error;
 
-use crate::history::entry;
 use crate::history::query::{ListParams, ListQuery};
-use crate::index::{Filter, ListError, Listed};
+use crate::index::Filter;
 use crate::server::error;
 use crate::session::Deps;
-use crate::sys::with_causes;
 
-use super::context::{Context, Responds, foreign_id};
+use super::context::{Context, Responds};
 use super::foreign;
+use super::listed::{refused, session};
 use super::params::decode;
 use super::place::absolute;
 use super::reply::answer;
@@ -54,8 +54,14 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let busy = registry.requests().begin();
     tokio::spawn(async move {
         // What was asked for before the list is in it.
-        registry.barrier().await;
+        let begun = registry.barrier();
         let deps = registry.deps().clone();
+        if deps.engine.relay().is_some() {
+            // An agent that hangs holds up what is asked of its sessions, and not this.
+            timeout(foreign::PATIENCE, begun).await.ok();
+        } else {
+            begun.await;
+        }
         let filter = Filter {
             cwd,
             search: query.search.clone(),
@@ -114,44 +120,4 @@ async fn ours(
         result.insert("_meta".to_owned(), meta);
     }
     Ok(Value::Object(result))
-}
-
-/// An entry of the list. `agent` is the name of the agent behind the engine: sessions that it made
-/// go by its ids.
-pub(super) fn session(listed: Listed, agent: Option<&str>) -> Value {
-    let Listed { id, summary } = listed;
-    let name = summary.known_as.as_deref();
-    let name = name.filter(|name| {
-        let foreign = agent.and_then(|agent| foreign_id(agent, name));
-        foreign.as_ref() == Some(&id)
-    });
-    let name = name.unwrap_or(id.as_str());
-    let mut session = Map::new();
-    session.insert("sessionId".to_owned(), name.into());
-    session.insert("cwd".to_owned(), summary.cwd.clone().into());
-    if !summary.additional_directories.is_empty() {
-        let directories = summary.additional_directories.clone().into();
-        session.insert("additionalDirectories".to_owned(), directories);
-    }
-    if let Some(title) = &summary.title {
-        session.insert("title".to_owned(), title.clone().into());
-    }
-    if let Some(updated_at) = &summary.updated_at {
-        session.insert("updatedAt".to_owned(), updated_at.clone().into());
-    }
-    entry(&summary, &mut session);
-    Value::Object(session)
-}
-
-/// Why there is no list.
-pub(super) fn refused(refusal: ListError) -> Error {
-    match refusal {
-        ListError::Cursor => lost(),
-        _ => Error::new(-32603, with_causes(&refusal)),
-    }
-}
-
-/// The cursor is none.
-pub(super) fn lost() -> Error {
-    error::invalid_params("`cursor` is not one that this list has given out")
 }

@@ -12,6 +12,7 @@ mod greeting;
 mod get;
 mod initialize;
 mod list;
+mod listed;
 mod load;
 mod new;
 mod open;

@@ -5,3 +5,4 @@ mod by_hand;
 mod chain;
 mod hand;
 mod sdk;
+mod transcripts;

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rejoin::record::Kind;
+use rejoin::record::{Inner, Kind};
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::disk::FileInfo;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
@@ -54,6 +54,40 @@ fn what_is_not_there_is_not_found_and_not_made() {
     assert_eq!(store.len_of(&id()).unwrap(), None);
     assert!(!store.trash(&id()).unwrap());
     assert_eq!(disk.files(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_session_is_made_with_all_its_records_or_not_at_all() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let inner = r#"{"id":"a","agent":{"name":"n"}}"#;
+    let good = [
+        (Kind::Inner, None, inner),
+        (Kind::Inner, None, inner),
+        (Kind::Prompt, Some("m"), "{}"),
+    ];
+    let bad = [(Kind::Inner, None, inner), (Kind::Update, None, "{\n}")];
+    let error = store.create_with(&id(), &header(), bad.into_iter());
+    let error = error.map(drop).unwrap_err();
+    assert!(matches!(error, StoreError::LineBreak { .. }), "{error}");
+    assert_eq!(disk.files(), [""; 0].map(PathBuf::from));
+
+    let log = store
+        .create_with(&id(), &header(), good.into_iter())
+        .unwrap();
+    let end = log.end();
+    drop(log);
+    let known = [Inner {
+        agent: "n".to_owned(),
+        id: "a".to_owned(),
+    }];
+    let scan = store.read(&id()).unwrap().scan().unwrap();
+    assert_eq!((scan.records, scan.prompts.len(), scan.end), (4, 1, end));
+    assert_eq!(scan.inners, known);
+    assert!(store.trash(&id()).unwrap());
+    let trashed = store.trashed().unwrap();
+    let scan = store.read_trashed(&trashed[0]).unwrap().scan().unwrap();
+    assert_eq!((scan.end, &scan.inners[..]), (end, &known[..]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A small conductor: a client, `rejoin proxy` and an agent, each with its own idea of ids.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, PipeWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::agent::{Agent, GUARD};
+use super::process;
 
 /// A component of a chain as a process.
 struct Component {
@@ -96,12 +98,22 @@ fn spawn(command: &mut Command) -> Child {
         .expect("the program is there")
 }
 
-/// Starts a chain of `rejoin proxy` on a store and an agent, whose command stands behind `--`.
+/// Starts a chain of `rejoin proxy` on a store and an agent, whose command stands behind `--`,
+/// or `rejoin serve` if there is none.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
-    let at = args.iter().position(|argument| argument == "--");
-    let (options, command) = args.split_at(at.expect("an agent is named"));
+    let Some(at) = args.iter().position(|argument| argument == "--") else {
+        // Nobody is behind us.
+        return process::start(store, args);
+    };
+    let (options, command) = args.split_at(at);
+    let mut options = options.to_vec();
+    if !options.iter().any(|option| option == "--name") {
+        // The name that `rejoin wrap` would know it by.
+        let name = Path::new(&command[1]).file_stem().and_then(OsStr::to_str);
+        options.extend(["--name".to_owned(), name.expect("it has one").to_owned()]);
+    }
     let log = tempfile::NamedTempFile::new().expect("files can be made");
-    let (proxy, from_proxy) = Component::new(proxy(store, options, &log));
+    let (proxy, from_proxy) = Component::new(proxy(store, &options, &log));
     let mut program = Command::new(&command[1]);
     program.args(&command[2..]).stderr(Stdio::null());
     let (agent, from_agent) = Component::new(spawn(&mut program));

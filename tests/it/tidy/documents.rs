@@ -9,6 +9,8 @@ use super::tree::SourceFile;
 const ROOTS: [&str; 2] = ["src/", "tests/it/"];
 /// The folder of the conversations, whose names stand in documents as `*topic/name*`.
 const TRANSCRIPTS: &str = "fixtures/transcripts/";
+/// Where those with a wrapped agent are.
+const WRAPPED: &str = "fixtures/wrap/";
 
 /// Files, links and conversations that a document names and that are not there.
 pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
@@ -114,7 +116,9 @@ fn is_there(name: &Name<'_>, folder: &str, paths: &BTreeSet<&str>) -> bool {
             }
             exists(&path.join("/"))
         }
-        Name::Transcript(name) => exists(&format!("{TRANSCRIPTS}{name}.acp")),
+        Name::Transcript(name) => [TRANSCRIPTS, WRAPPED]
+            .iter()
+            .any(|folder| exists(&format!("{folder}{name}.acp"))),
         Name::Source(path) => {
             let end = format!("/{path}");
             exists(path)

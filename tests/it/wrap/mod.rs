@@ -113,6 +113,7 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         go_on_with_a_resume,
         have_pages,
         have_pages_with_ours,
+        may_have_ids_like_ours,
         may_have_odd_ids,
         need_a_sign_in_like_others,
         of_a_new_life_are_not_listed_twice,
