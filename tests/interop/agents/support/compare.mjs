@@ -1,5 +1,6 @@
 // Says in what an agent's own replay differs from what its client saw live.
 
+import { isDeepStrictEqual } from "node:util";
 import { Transcript } from "../../support/transcript.mjs";
 
 /** The live turns against the replay's updates: texts by role, and tool calls by field. */
@@ -32,7 +33,7 @@ export function compare(turns, replay) {
 function differences(before, after) {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   const text = (value) => JSON.stringify(value);
-  return [...names].filter((name) => text(before[name]) !== text(after[name]))
+  return [...names].filter((name) => !isDeepStrictEqual(before[name], after[name]))
     .map((name) => `${name}: ${text(before[name])} -> ${text(after[name])}`);
 }
 
