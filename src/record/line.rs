@@ -63,6 +63,19 @@ pub fn encode(
     id: Option<&str>,
     payload: &str,
 ) {
+    encode_at(out, seq, &at.to_string(), kind, id, payload);
+}
+
+/// The same with the time as text, in the form of [`Timestamp`]'s `Display`: where many records
+/// have one time, it need not be made for each.
+pub fn encode_at(
+    out: &mut Vec<u8>,
+    seq: u64,
+    at: &str,
+    kind: Kind,
+    id: Option<&str>,
+    payload: &str,
+) {
     debug_assert!(!payload.contains(['\n', '\r']), "a payload is one line");
     let start = out.len();
     out.reserve(payload.len() + 128);
@@ -70,7 +83,7 @@ pub fn encode(
     out.extend_from_slice(b"00000000\",\"seq\":");
     out.extend_from_slice(seq.to_string().as_bytes());
     out.extend_from_slice(b",\"at\":\"");
-    out.extend_from_slice(at.to_string().as_bytes());
+    out.extend_from_slice(at.as_bytes());
     out.extend_from_slice(b"\",\"kind\":\"");
     out.extend_from_slice(kind.as_str().as_bytes());
     if let Some(id) = id {

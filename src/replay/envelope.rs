@@ -33,7 +33,15 @@ pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
 
 fn open_params(session_id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(HEAD);
-    out.extend_from_slice(quoted(session_id).as_bytes());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if session_id.bytes().all(plain) {
+        // Nearly every id, and nothing in it to be escaped.
+        out.push(b'"');
+        out.extend_from_slice(session_id.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(quoted(session_id).as_bytes());
+    }
     out.push(b',');
 }
 

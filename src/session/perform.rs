@@ -23,7 +23,7 @@ use super::seat::Hold;
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
 
 /// A longer line's memory is given back, in bytes.
-const LINE_KEPT: usize = 64 * 1024;
+const LINE_KEPT: usize = 256 * 1024;
 
 impl Actor {
     pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
@@ -240,8 +240,8 @@ impl Actor {
         }
         seat.summary.scanned = appended.end;
         let mut summarized = false;
+        let at = appended.at.to_string();
         for entry in block.iter() {
-            let at = appended.at.to_string();
             summarized |= note_payload(&mut seat.summary, entry.kind, &at, entry.payload);
         }
         if summarized

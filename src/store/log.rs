@@ -122,6 +122,7 @@ impl Log {
             self.cut()?;
         }
         let at = self.base.sys.clock.now();
+        let time = at.to_string();
         self.buffer.clear();
         if self.unterminated {
             self.buffer.push(b'\n');
@@ -139,7 +140,7 @@ impl Log {
                     id: self.id.clone(),
                 });
             }
-            line::encode(&mut self.buffer, next_seq, at, kind, id, payload);
+            line::encode_at(&mut self.buffer, next_seq, &time, kind, id, payload);
             next_seq += 1;
         }
         let before = (self.end, self.unterminated);
