@@ -45,6 +45,8 @@ struct Part {
     kind: Kind,
     /// The id of its record, which only some kinds have.
     id: Option<Box<str>>,
+    /// Whether it is in the log already, so that it is only sent.
+    known: bool,
     /// Where its payload ends in the text.
     end: usize,
 }
@@ -58,6 +60,7 @@ impl Block {
             parts: vec![Part {
                 kind,
                 id: None,
+                known: false,
                 end,
             }],
         }
@@ -67,8 +70,20 @@ impl Block {
     pub fn push(&mut self, kind: Kind, payload: &str) {
         self.text.push_str(payload);
         let end = self.text.len();
-        let id = None;
-        self.parts.push(Part { kind, id, end });
+        self.parts.push(Part {
+            kind,
+            id: None,
+            known: false,
+            end,
+        });
+    }
+
+    /// Adds a payload that the log has already, and that the client is sent again.
+    pub fn push_known(&mut self, kind: Kind, payload: &str) {
+        self.push(kind, payload);
+        if let Some(part) = self.parts.last_mut() {
+            part.known = true;
+        }
     }
 
     /// Adds a payload of a kind whose records have an id, which must need no escaping in JSON.
@@ -85,8 +100,12 @@ impl Block {
         self.parts.iter().map(move |part| {
             let payload = self.text.get(from..part.end).unwrap_or_default();
             from = part.end;
-            let (kind, id) = (part.kind, part.id.as_deref());
-            Entry { kind, id, payload }
+            Entry {
+                kind: part.kind,
+                id: part.id.as_deref(),
+                known: part.known,
+                payload,
+            }
         })
     }
 
@@ -113,6 +132,8 @@ pub struct Entry<'a> {
     pub kind: Kind,
     /// The id of its record.
     pub id: Option<&'a str>,
+    /// Whether the log has it already.
+    pub known: bool,
     /// JSON text.
     pub payload: &'a str,
 }

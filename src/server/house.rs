@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::history::{Retired, has_aged, retire};
 use crate::index::Catalog;
-use crate::session::Deps;
+use crate::session::Registry;
 use crate::store::Store;
 use crate::sys::SessionId;
 
@@ -22,8 +22,10 @@ const WORDS: usize = 1024 * 1024;
 /// Compares the catalog with the logs that other programs may have changed, moves what has expired
 /// to the trash, reads the words of logs for later searches, all of it a little at a time, and
 /// empties the trash of what has long been there. Never resolves.
-pub(super) async fn keep_house(deps: &Deps) {
+pub(super) async fn keep_house(registry: &Registry) {
     tokio::time::sleep(AFTER).await;
+    rest(registry).await;
+    let deps = registry.deps();
     if let (Some(catalog), Some(store)) = (&deps.catalog, &deps.store) {
         let mut from = None;
         loop {
@@ -33,7 +35,7 @@ pub(super) async fn keep_house(deps: &Deps) {
                 Ok(Some(next)) => from = Some(next),
                 Ok(None) | Err(_) => break,
             }
-            tokio::time::sleep(PAUSE).await;
+            rest(registry).await;
         }
         let mut from = None;
         while let Some(before) = deps.expired_before() {
@@ -44,7 +46,7 @@ pub(super) async fn keep_house(deps: &Deps) {
                 Ok(Some(next)) => from = Some(next),
                 Ok(None) | Err(_) => break,
             }
-            tokio::time::sleep(PAUSE).await;
+            rest(registry).await;
         }
         loop {
             let catalog = catalog.clone();
@@ -57,7 +59,7 @@ pub(super) async fn keep_house(deps: &Deps) {
                     break;
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            rest(registry).await;
         }
     }
     if let Some(store) = deps.store.clone() {
@@ -69,6 +71,21 @@ pub(super) async fn keep_house(deps: &Deps) {
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// Rests until nobody is served: what is done here takes memory and the disk's time.
+async fn rest(registry: &Registry) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let (requests, turns, replays) =
+            (registry.requests(), registry.turns(), registry.replays());
+        if requests.is_idle() && turns.is_idle() && replays.is_idle() {
+            return;
+        }
+        requests.idle().await;
+        turns.idle().await;
+        replays.idle().await;
+    }
 }
 
 /// Looks at a thousand sessions, beginning after `after`, and moves those to the trash that were

@@ -157,7 +157,7 @@ pub async fn serve(
             tracing::warn!("the client left without reading");
             Patience::Hurry
         }
-        () = keep_house(registry.deps()) => Patience::EndOfInput,
+        () = keep_house(&registry) => Patience::EndOfInput,
     };
     tokio::time::timeout(RELEASING, registry.release())
         .await

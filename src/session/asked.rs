@@ -23,7 +23,7 @@ pub(super) fn call(params: &str) -> Option<(String, String)> {
         }
         titled |= name == "title";
         let name = serde_json::Value::from(name);
-        update.push_str(&format!(",{name}:{value}"));
+        update.extend([",", &name.to_string(), ":", value]);
     }
     if !titled {
         update.push_str(r#","title":"Tool call""#);

@@ -220,9 +220,13 @@ impl Actor {
             Hold::Own(log) => log,
         };
         let before = log.end();
+        if block.iter().all(|entry| entry.known) {
+            return Ok(());
+        }
         let records = || {
             block
                 .iter()
+                .filter(|entry| !entry.known)
                 .map(|entry| (entry.kind, entry.id, entry.payload))
         };
         let result = if log.waits(Sync::Buffered) {
@@ -241,7 +245,7 @@ impl Actor {
         seat.summary.scanned = appended.end;
         let mut summarized = false;
         let at = appended.at.to_string();
-        for entry in block.iter() {
+        for entry in block.iter().filter(|entry| !entry.known) {
             summarized |= note_payload(&mut seat.summary, entry.kind, &at, entry.payload);
         }
         if summarized

@@ -6,6 +6,10 @@ use crate::record::json;
 
 /// An agent's capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a capability of its own"
+)]
 pub(super) struct Abilities {
     /// Its name and version, if it says who it is.
     pub(super) name: Option<String>,

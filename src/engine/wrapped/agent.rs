@@ -16,7 +16,7 @@ use super::link::Link;
 use super::said::{member, with_members};
 
 /// How long an agent may take to start and to answer `initialize`.
-const STARTS: Duration = Duration::from_secs(120);
+const STARTS: Duration = Duration::from_mins(2);
 
 /// The version of the protocol that we speak with agents.
 const VERSION: &str = "1";

@@ -54,9 +54,8 @@ struct Said(Mutex<Vec<String>>);
 impl Child {
     /// Starts the program in a process group of its own.
     pub(super) fn start(program: &Program) -> io::Result<(Self, Pipes)> {
-        let (name, arguments) = match program.command.split_first() {
-            Some(split) => split,
-            None => return Err(io::ErrorKind::InvalidInput.into()),
+        let Some((name, arguments)) = program.command.split_first() else {
+            return Err(io::ErrorKind::InvalidInput.into());
         };
         let mut command = Command::new(name);
         command

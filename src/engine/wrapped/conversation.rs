@@ -1,6 +1,7 @@
 //! One session as the agent has it: attached when it is needed, and again when the agent was
 //! restarted.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -136,14 +137,13 @@ impl Conversation for Talk {
         let live = shared.live();
         let sent = live.map(|live| (live.call(&method, &params), live));
         Box::pin(async move {
-            let (sent, live) = match sent {
-                Some(sent) => sent,
-                None => {
-                    let attached = shared.ready(Attach::Again).await?;
-                    shared.write_down(attached).await?;
-                    let live = shared.live().ok_or_else(|| shared.lost())?;
-                    (live.call(&method, &params), live)
-                }
+            let (sent, live) = if let Some(sent) = sent {
+                sent
+            } else {
+                let attached = shared.ready(Attach::Again).await?;
+                shared.write_down(attached).await?;
+                let live = shared.live().ok_or_else(|| shared.lost())?;
+                (live.call(&method, &params), live)
             };
             let result = sent.outcome_unless(cancelled).await?;
             let info = lock(&shared.settings).served(&method, &params, &result);
@@ -196,8 +196,13 @@ impl Shared {
         )
     }
 
-    fn route(&self, marks: Marks) -> Arc<Route> {
-        Route::new(self.opening.out.clone(), marks, self.settings.clone())
+    fn route(&self, marks: Marks, infos: HashMap<String, String>) -> Arc<Route> {
+        Route::new(
+            self.opening.out.clone(),
+            marks,
+            self.settings.clone(),
+            infos,
+        )
     }
 
     /// Makes sure that the agent has the session open.
@@ -218,7 +223,7 @@ impl Shared {
         match how {
             Attach::New => {
                 let marks = Marks::new(self.opening.ids.clone());
-                let route = self.route(marks);
+                let route = self.route(marks, HashMap::new());
                 let restored = restore::fresh(&link, params, &route).await?;
                 let mut settings = Settings::default();
                 settings.opened(&restored.answer);
@@ -247,18 +252,17 @@ impl Shared {
             // A session without a log is remembered here.
             past.settings = lock(&self.settings).clone();
         }
-        let route = self.route(past.marks);
+        let route = self.route(past.marks, past.infos);
         let known = match &past.inner {
             Some(inner) => restore::again(&link, params, &route, inner, past.prompts).await?,
             None => None,
         };
-        let restored = match known {
-            Some(restored) => restored,
-            None => {
-                let mut restored = restore::fresh(&link, params, &route).await?;
-                restored.how = How::Transcript;
-                restored
-            }
+        let restored = if let Some(restored) = known {
+            restored
+        } else {
+            let mut restored = restore::fresh(&link, params, &route).await?;
+            restored.how = How::Transcript;
+            restored
         };
         let reason = match past.other {
             Some(other) => Reason::Other(other),
@@ -287,7 +291,7 @@ impl Shared {
         key: String,
     ) -> Result<Attached, EngineError> {
         let ids = self.opening.ids.clone();
-        let route = self.route(Marks::new(ids.clone()));
+        let route = self.route(Marks::new(ids.clone()), HashMap::new());
         let (restored, block) = restore::import(&link, wanted, &route, ids).await?;
         let mut settings = Settings::default();
         settings.opened(&restored.answer);
@@ -376,13 +380,11 @@ impl Shared {
         let history = self.opening.history.clone();
         let budget = self.policy.context_budget;
         let transcript = transcript::of(&*history, budget)?;
-        let Some(transcript) = transcript else {
-            return Ok(None);
-        };
-        let note = transcript::note(reason, self.agent.name(), &self.opening.ids.message());
+        let (agent, id) = (self.agent.name(), self.opening.ids.message());
+        let note = transcript::note(reason, agent, transcript.is_some(), &id);
         let block = Block::of(Kind::Update, note);
         self.opening.out.say(Said::Block(block)).await?;
-        Ok(Some(transcript::before(params, &transcript)))
+        Ok(transcript.map(|transcript| transcript::before(params, &transcript)))
     }
 }
 

@@ -274,6 +274,10 @@ impl Intake {
             }
             return;
         }
+        if method == "session/update" {
+            // One that could be logged would have been taken as an update.
+            return self.junk("a `session/update` that has no update");
+        }
         match session.map(|session| (self.link.route(&session.id), session.range)) {
             None => {
                 let notify = self.link.client.notify(method, params);

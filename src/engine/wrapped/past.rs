@@ -1,11 +1,13 @@
 //! What the log of a session tells of it when it is opened again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::engine::{History, HistoryError};
 use crate::record::{Kind, Record};
 use crate::sys::Ids;
 
+use super::route::name_of;
 use super::said::{member, string};
 use super::settings::Settings;
 use super::shape::Marks;
@@ -20,6 +22,8 @@ pub(super) struct Past {
     pub(super) prompts: u64,
     pub(super) settings: Settings,
     pub(super) marks: Marks,
+    /// The last of each update that says how things were, by its name.
+    pub(super) infos: HashMap<String, String>,
 }
 
 impl Past {
@@ -35,6 +39,7 @@ impl Past {
             prompts: 0,
             settings: Settings::default(),
             marks: Marks::new(ids),
+            infos: HashMap::new(),
         };
         history.walk(&mut |record| past.record(record, agent))?;
         Ok(past)
@@ -61,7 +66,11 @@ impl Past {
                     self.settings = Settings::default();
                 }
             }
-            Kind::Info => self.settings.note(record.payload),
+            Kind::Info => {
+                self.settings.note(record.payload);
+                let name = name_of(record.payload);
+                self.infos.insert(name, record.payload.to_owned());
+            }
             _ => {}
         }
     }

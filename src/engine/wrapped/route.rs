@@ -1,6 +1,6 @@
 //! Where the agent's messages about one of its sessions go.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,10 @@ struct State {
     terminals: Terminals,
     /// Terminals whose command has ended, so that what they show is known for good.
     ended: HashSet<String>,
+    /// The last of each update that says how things are now, by its name.
+    infos: HashMap<String, String>,
+    /// Whether there was a turn since the agent has had the session open.
+    prompted: bool,
 }
 
 /// What is done with updates.
@@ -76,7 +80,13 @@ impl Swallowed {
 }
 
 impl Route {
-    pub(super) fn new(out: Outlet, marks: Marks, settings: Arc<Mutex<Settings>>) -> Arc<Self> {
+    /// `infos` are the updates that say how things are and that the log has, the last of each name.
+    pub(super) fn new(
+        out: Outlet,
+        marks: Marks,
+        settings: Arc<Mutex<Settings>>,
+        infos: HashMap<String, String>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             out,
             state: Mutex::new(State {
@@ -84,6 +94,8 @@ impl Route {
                 marks,
                 terminals: Terminals::default(),
                 ended: HashSet::new(),
+                infos,
+                prompted: false,
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -126,6 +138,7 @@ impl Route {
     pub(super) fn turn_begins(&self, prompt: &str) {
         let mut state = self.lock();
         state.marks.turn_begins(prompt);
+        state.prompted = true;
         if matches!(state.mode, Mode::Late) {
             state.mode = Mode::Live;
         }
@@ -157,6 +170,8 @@ impl Route {
             mode,
             marks,
             terminals,
+            infos,
+            prompted,
             ..
         } = &mut *state;
         match mode {
@@ -166,18 +181,16 @@ impl Route {
                     terminals.update(&shaped);
                 }
                 if shaped.kind == Kind::Info {
-                    self.note(&shaped.payload);
+                    self.info(infos, *prompted, &shaped.payload, block);
+                } else {
+                    block.push(shaped.kind, &shaped.payload);
                 }
-                block.push(shaped.kind, &shaped.payload);
                 return;
             }
             Mode::Late => {
                 let shaped = marks.shape(payload);
                 match shaped.kind {
-                    Kind::Info => {
-                        self.note(&shaped.payload);
-                        block.push(shaped.kind, &shaped.payload);
-                    }
+                    Kind::Info => self.info(infos, *prompted, &shaped.payload, block),
                     Kind::Transient => block.push(shaped.kind, &shaped.payload),
                     _ => tracing::debug!("the agent repeats what is known"),
                 }
@@ -201,6 +214,24 @@ impl Route {
         }
         drop(state);
         self.activity.send_modify(|count| *count += 1);
+    }
+
+    /// Takes an update that says how things are now. An agent may say the same at every load, which
+    /// is nothing new to the log, and a load alone shall change nothing.
+    fn info(
+        &self,
+        infos: &mut HashMap<String, String>,
+        prompted: bool,
+        payload: &str,
+        block: &mut Block,
+    ) {
+        let name = name_of(payload);
+        if !prompted && infos.get(&name).is_some_and(|last| last == payload) {
+            return block.push_known(Kind::Info, payload);
+        }
+        infos.insert(name, payload.to_owned());
+        self.note(payload);
+        block.push(Kind::Info, payload);
     }
 
     /// Takes note of a setting that the agent has changed.
@@ -234,7 +265,8 @@ impl Route {
     }
 }
 
-fn name_of(payload: &str) -> String {
+/// The name of an update, whatever form it is kept in.
+pub(super) fn name_of(payload: &str) -> String {
     let payload = Payload::of_record(Kind::Update, payload)
         .filter(|payload| payload.name().is_some())
         .or_else(|| Payload::of_record(Kind::UpdateParams, payload));
@@ -254,7 +286,12 @@ mod tests {
 
     fn route() -> Arc<Route> {
         let ids = Arc::new(RandomIds);
-        Route::new(Outlet::new().0, Marks::new(ids), Arc::default())
+        Route::new(
+            Outlet::new().0,
+            Marks::new(ids),
+            Arc::default(),
+            HashMap::new(),
+        )
     }
 
     /// What becomes of an update.

@@ -25,18 +25,26 @@ pub(super) fn of(history: &dyn History, budget: usize) -> Result<Option<String>,
     Ok(fold.finish())
 }
 
-/// What the user is told of it: an update of the agent's message.
-pub(super) fn note(reason: &Reason, agent: &str, message_id: &str) -> String {
+/// What the user is told of it: an update of the agent's message. `given` says whether the agent is
+/// given a transcript, for which there may be no room.
+pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) -> String {
+    let goes_on = |with: &str| {
+        if given {
+            format!("goes on{with} from a transcript")
+        } else {
+            format!("goes on{with} without knowing what was said")
+        }
+    };
     let text = match reason {
         Reason::Other(other) => format!(
-            "[rejoin] This conversation was held with {other} so far. {agent} goes on with it from a transcript."
+            "[rejoin] This conversation was held with {other} so far. {agent} {}.",
+            goes_on(" with it")
         ),
         Reason::Forgot => format!(
-            "[rejoin] {agent} does not have this conversation any more. It goes on from a transcript."
+            "[rejoin] {agent} does not have this conversation any more. It {}.",
+            goes_on("")
         ),
-        Reason::Adopted => {
-            format!("[rejoin] {agent} goes on with this conversation from a transcript.")
-        }
+        Reason::Adopted => format!("[rejoin] {agent} {}.", goes_on(" with this conversation")),
     };
     json!({
         "sessionUpdate": "agent_message_chunk",
