@@ -238,6 +238,16 @@ impl Catalog {
         })
     }
 
+    /// The session that clients know by this id, which is another one than its own.
+    pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
+        self.with_retries(|| {
+            self.bring_up()?;
+            Ok(self
+                .database
+                .read(|tx| complete(tx, || inners::known_as(tx, name)))?)
+        })
+    }
+
     /// An agent knows a session by an id that is not in its log yet.
     pub fn knows(&self, id: &SessionId, inner: &Inner) {
         let inner = std::slice::from_ref(inner);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Result, Transaction, params};
+use rusqlite::{OptionalExtension, Params, Result, Statement, Transaction, params};
 
 use crate::record::Inner;
 use crate::sys::SessionId;
@@ -47,9 +47,19 @@ pub(super) fn session(tx: &Transaction<'_>, agent: &str, id: &str) -> Result<Opt
          WHERE inners.agent = ? AND inners.id = ?
          ORDER BY sessions.updated_at DESC, sessions.id DESC LIMIT 1",
     )?;
-    let found: Option<String> = statement
-        .query_row(params![agent, id], |row| row.get(0))
-        .optional()?;
+    found(&mut statement, params![agent, id])
+}
+
+/// The session that clients know by this id; the one prompted last, if there are several.
+pub(super) fn known_as(tx: &Transaction<'_>, name: &str) -> Result<Option<SessionId>> {
+    let mut statement = tx.prepare_cached(
+        "SELECT id FROM sessions WHERE known_as = ? ORDER BY updated_at DESC, id DESC LIMIT 1",
+    )?;
+    found(&mut statement, params![name])
+}
+
+fn found(statement: &mut Statement<'_>, values: impl Params) -> Result<Option<SessionId>> {
+    let found: Option<String> = statement.query_row(values, |row| row.get(0)).optional()?;
     let found = found.map(|text| {
         let unlike = || rusqlite::Error::InvalidColumnType(0, text.clone(), Type::Text);
         SessionId::parse(&text).ok_or_else(unlike)

@@ -8,7 +8,7 @@ use crate::sys::Sys;
 
 /// The version of the tables below and of the format whose logs they describe. A program that
 /// reads a newer format of logs reads those again that an older program could not.
-pub(super) const VERSION: i64 = 3000 + FORMAT as i64;
+pub(super) const VERSION: i64 = 4000 + FORMAT as i64;
 
 /// `updated_at` is null in the rows that are not listed: never prompted, or unreadable.
 /// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
@@ -45,6 +45,7 @@ const TABLES: &str = "
     CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL;
     CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0;
+    CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL;
     CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL;
     CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL AND text_len <> len;

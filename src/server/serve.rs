@@ -18,7 +18,7 @@ use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::house::keep_house;
 use super::v1;
-use super::wind_down::{self, AT_LEISURE, IN_A_HURRY, LAST_WORDS, wind_down};
+use super::wind_down::{self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, wind_down};
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
@@ -125,7 +125,13 @@ pub async fn serve(
             agent_client_protocol::on_receive_notification!(),
         )
         .on_close(async move |_| {
-            end(&closing, AT_LEISURE).await;
+            let wraps = closing.deps().engine.relay().is_some();
+            let patience = if wraps {
+                AT_LEISURE_WRAPPED
+            } else {
+                AT_LEISURE
+            };
+            end(&closing, patience).await;
             Ok(())
         });
     let connection = agent.connect_to(Lines::new(outgoing, incoming));

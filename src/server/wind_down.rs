@@ -23,6 +23,12 @@ pub(super) const AT_LEISURE: Patience = Patience {
     turns: Duration::from_millis(400),
 };
 
+/// The client has ended its input, and another agent is asked for much of what it wants.
+pub(super) const AT_LEISURE_WRAPPED: Patience = Patience {
+    requests: Duration::from_secs(5),
+    turns: Duration::from_millis(400),
+};
+
 /// The system wants the process to end.
 pub(super) const IN_A_HURRY: Patience = Patience {
     requests: LAST_WORDS,

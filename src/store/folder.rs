@@ -106,6 +106,7 @@ impl Store {
         let made = Lock::of_file(base, id, file).and_then(|lock| {
             let mut log = Log::new(base, id, lock);
             let first = std::iter::once((Kind::Session, None, payload.as_str()));
+            #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
             let records = records.map(|(kind, id, payload)| (kind, id, payload));
             log.append_all(first.chain(records), Sync::Buffered)?;
             log.publish(&begun)?;

@@ -60,8 +60,8 @@ pub(crate) struct Step {
 /// before it, such as what was said in an earlier life, is no script. A text that does not begin
 /// with a verb is answered with itself.
 pub(crate) fn steps(prompt: &str) -> Vec<Step> {
-    let texts = blocks(prompt).into_iter().filter_map(|(_, text)| text);
-    let text = texts.last().unwrap_or_default();
+    let mut texts = blocks(prompt).into_iter().filter_map(|(_, text)| text);
+    let text = texts.next_back().unwrap_or_default();
     let first = text.split([' ', '\n']).next().unwrap_or_default();
     if !VERBS.contains(&first) {
         return vec![step(&format!("say You said: {text}"))];

@@ -87,8 +87,8 @@ pub(super) fn is_json(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn text<'a>(line: &'a str, at: &Option<Span>) -> Option<&'a str> {
-        at.clone().map(|at| &line[at])
+    fn text<'a>(line: &'a str, at: Option<&Span>) -> Option<&'a str> {
+        at.cloned().map(|at| &line[at])
     }
 
     #[test]
@@ -96,9 +96,9 @@ mod tests {
         let line =
             r#" {"params" : {"id":2,"method":"x"} ,"id":"s\"1","jsonrpc":"2.0","method":"m"} "#;
         let heading = read(line.as_bytes()).unwrap();
-        assert_eq!(text(line, &heading.id), Some(r#""s\"1""#));
-        assert_eq!(text(line, &heading.method), Some(r#""m""#));
-        let params = text(line, &heading.params);
+        assert_eq!(text(line, heading.id.as_ref()), Some(r#""s\"1""#));
+        assert_eq!(text(line, heading.method.as_ref()), Some(r#""m""#));
+        let params = text(line, heading.params.as_ref());
         assert_eq!(params, Some(r#"{"id":2,"method":"x"}"#));
     }
 
@@ -134,7 +134,7 @@ mod tests {
         ] {
             let found = unwrap(params.as_bytes(), &(0..params.len())).unwrap();
             assert_eq!(&params[found.method.clone()], method, "{params}");
-            assert_eq!(text(params, &found.params), inner, "{params}");
+            assert_eq!(text(params, found.params.as_ref()), inner, "{params}");
         }
         for params in [
             "null",
@@ -156,7 +156,7 @@ mod tests {
     fn a_line_that_was_cut_off_shows_what_came_before() {
         let start = r#"{"jsonrpc":"2.0","id":"s1.2","result":{"x":"yyy"#;
         let heading = begin(start.as_bytes());
-        assert_eq!(text(start, &heading.id), Some("\"s1.2\""));
+        assert_eq!(text(start, heading.id.as_ref()), Some("\"s1.2\""));
         assert_eq!(heading.method, None);
     }
 }

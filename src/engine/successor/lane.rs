@@ -137,7 +137,8 @@ mod tests {
             let mut found = String::new();
             reader.read_to_string(&mut found).unwrap();
             writing.join().unwrap();
-            let expected: String = (0..5000).map(|n| format!("line {n}\n")).collect();
+            let lines: Vec<_> = (0..5000).map(|n| format!("line {n}\n")).collect();
+            let expected = lines.concat();
             assert_eq!(found, expected);
         }
     }

@@ -95,7 +95,7 @@ fn a_line_that_is_too_long_is_answered_and_the_next_is_read() {
         r#""id":"s7.9""#,
         r#""x":1"#,
     ] {
-        text.push_str(&format!("{{{start},\"params\":\"{long}\"}}\n"));
+        text.extend(["{", start, ",\"params\":\"", &long, "\"}\n"]);
     }
     text.push_str(r#"{"jsonrpc":"2.0","id":4,"result":{}}"#);
     for size in [1000, 1 << 20] {
@@ -117,7 +117,7 @@ proptest! {
         lines in prop::collection::vec("[\\[\\]{}\",:a-d0-9 \\\\]{0,40}", 0..10),
         size in 1usize..50,
     ) {
-        let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let text = lines.iter().flat_map(|line| [line, "\n"]).collect::<String>();
         let [client, successor, answers] = sorted(text.as_bytes(), size, 4096);
         prop_assert_eq!(client, text);
         prop_assert_eq!(successor + &answers, "");

@@ -98,6 +98,9 @@ impl Import {
 
 /// The content of a chunk of the user's message, and the message's id.
 fn user_block(payload: &str) -> Option<(Option<String>, String)> {
+    // The update itself, or the parameters that it is a member of.
+    let inner = json::member(payload.as_bytes(), 0, "update");
+    let payload = inner.and_then(|at| payload.get(at)).unwrap_or(payload);
     let text = payload.as_bytes();
     let name = json::member(text, 0, "sessionUpdate")?;
     if payload.get(name)? != "\"user_message_chunk\"" {
@@ -127,7 +130,8 @@ mod tests {
         let answer = r#"{"sessionUpdate":"agent_message_chunk","n":1e400}"#;
         let info = r#"{"sessionUpdate":"usage_update"}"#;
         import.update(Kind::Update, &user("a", "one"));
-        import.update(Kind::Update, &user("a", "two"));
+        let with_meta = format!(r#"{{"_meta":{{"k":1}}, "update" : {} }}"#, user("a", "two"));
+        import.update(Kind::UpdateParams, &with_meta);
         import.update(Kind::Update, answer);
         import.update(Kind::Info, info);
         import.update(Kind::Update, &user("b", "three"));

@@ -171,7 +171,7 @@ impl Settings {
         let (mut news, mut gone) = (Vec::new(), Vec::new());
         match (&before.mode, &self.mode) {
             (Some(was), Some(is)) if was != is => {
-                news.push(json!({ "sessionUpdate": MODE, "currentModeId": is }).to_string())
+                news.push(json!({ "sessionUpdate": MODE, "currentModeId": is }).to_string());
             }
             (Some(_), None) => gone.push(MODE),
             _ => {}

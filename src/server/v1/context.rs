@@ -8,6 +8,7 @@ use agent_client_protocol::{Error, UntypedMessage};
 use serde_json::Value;
 
 use crate::engine::Relay;
+use crate::index::ListError;
 use crate::session::Registry;
 use crate::sys::{SessionId, blocking};
 use crate::wire::stash::TICKET;
@@ -81,18 +82,32 @@ impl Context {
         store.is_some_and(|store| blocking(|| store.exists(id)))
     }
 
-    /// The session in the store that the agent behind the engine knows by this name: one that it
-    /// has made, or one of ours that a client knows from the agent.
+    /// The session in the store that an agent made, and that goes by this name: with the agent
+    /// behind the engine, or with another one.
     fn foreign(&self, name: &str) -> Option<SessionId> {
-        let id = self.foreign_id(name)?;
-        if self.is_kept(&id) {
+        let deps = self.registry().deps();
+        let agent = deps.engine.identity().name;
+        let id = foreign_id(&agent, name)?;
+        let wraps = deps.engine.relay().is_some();
+        if wraps && self.is_kept(&id) {
             return Some(id);
         }
-        let deps = self.registry().deps();
-        let (catalog, agent) = (deps.catalog.as_ref()?, deps.engine.identity().name);
-        match blocking(|| catalog.of_inner(&agent, name)) {
+        let catalog = deps.catalog.as_ref()?;
+        let found = blocking(|| {
+            let inner = if wraps {
+                catalog.of_inner(&agent, name)?
+            } else {
+                None
+            };
+            match inner.filter(|id| self.is_kept(id)) {
+                Some(id) => Ok(Some(id)),
+                None => catalog.known_as(name),
+            }
+        });
+        match found {
             Ok(found) => found.filter(|id| self.is_kept(id)),
             Err(error) => {
+                let error: ListError = error;
                 tracing::warn!(%error, "cannot look up whose session that is");
                 None
             }

@@ -45,6 +45,7 @@ pub(super) fn merge(theirs: &str, ours: Value, persistent: bool, raws: &Raws) ->
         for theirs in ["list", "resume", "delete"] {
             session.remove(theirs);
         }
+        capabilities.remove("sessionHistory");
     }
     let history = &ours["agentCapabilities"]["sessionHistory"];
     if !history.is_null() {

@@ -42,7 +42,8 @@ pub(super) fn session(listed: Listed, agent: Option<&str>) -> Value {
 pub(super) fn refused(refusal: ListError) -> Error {
     match refusal {
         ListError::Cursor => lost(),
-        _ => Error::new(-32603, with_causes(&refusal)),
+        _ => Error::new(-32603, with_causes(&refusal))
+            .data(serde_json::json!({ "error": "storage_failed" })),
     }
 }
 
