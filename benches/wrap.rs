@@ -10,7 +10,7 @@ use rejoin::store::Durability;
 
 use crate::client::{Client, INITIALIZE, timed};
 use crate::fill::Filled;
-use crate::report::{Pairs, Report, mb, median};
+use crate::report::{Pairs, Report, median};
 use crate::{Result, Settings};
 
 /// How many updates a flood has, and how many bytes of text each.
@@ -170,8 +170,12 @@ fn memory(filled: &Filled, agent: &Path, report: &mut Report) -> Result<()> {
         peaks.push(client.peak_memory()? as f64);
         filled.empty()?;
     }
-    let detail = format!("{} with a tenth of the updates", mb(peaks[0] as u64));
+    let detail = format!("{} with a tenth of the updates", megabytes(peaks[0]));
     let name = "memory, slow client";
     report.at_most(name, peaks[1] / 1e6, 16.0, " MB", &detail);
     Ok(())
+}
+
+fn megabytes(bytes: f64) -> String {
+    format!("{:.2} MB", bytes / 1e6)
 }

@@ -328,7 +328,7 @@ impl Actor {
                 },
                 Some(refusal) => {
                     for effect in effects {
-                        if let Effect::Answer(reply, _) = effect {
+                        if let Effect::Answer(reply, _) | Effect::Call { reply, .. } = effect {
                             self.answer(reply, Err(refusal.clone())).await;
                         }
                     }

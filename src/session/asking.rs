@@ -66,12 +66,22 @@ impl<R> Machine<R> {
         if !self.open {
             return vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))];
         }
+        if let (Some(refusal), true) = (self.broken(), is_kept(&method)) {
+            return vec![Effect::Answer(reply, Err(refusal.clone()))];
+        }
         self.calls += 1;
-        vec![Effect::Call {
+        let mut batch = Vec::new();
+        if is_kept(&method) {
+            // What it changes goes into the log, which must be ours for that.
+            self.stage = Stage::Calling;
+            batch.push(Effect::Claim);
+        }
+        batch.push(Effect::Call {
             reply,
             method,
             params,
-        }]
+        });
+        batch
     }
 
     /// The engine has served a request.
@@ -92,6 +102,14 @@ impl<R> Machine<R> {
         batch.push(Effect::Answer(reply, Ok(Done::Served(called.result))));
         batch
     }
+}
+
+/// Whether the log is told when such a request was served.
+fn is_kept(method: &str) -> bool {
+    matches!(
+        method,
+        "session/set_mode" | "session/set_model" | "session/set_config_option"
+    )
 }
 
 #[cfg(test)]

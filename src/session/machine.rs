@@ -3,7 +3,8 @@
 //! The machine has no clock, file, channel or `await`. It returns batches of effects that its
 //! actor performs in order, so "log first, then the client" is the order of a list and can be read
 //! by a test. When an effect fails, the actor drops the rest of its batch, except that each
-//! [`Effect::Answer`] in it becomes an answer with the failure, and tells the machine.
+//! [`Effect::Answer`] and [`Effect::Call`] in it becomes an answer with the failure, and tells the
+//! machine.
 //!
 //! Requests are served in the order they came. Four things make one wait: a replay, an engine that
 //! makes ready, a turn that must end before the session can be closed, and an earlier request that
@@ -42,6 +43,7 @@ pub(super) enum Stage {
     Making,
     Opening { was_open: bool },
     Prompting,
+    Calling,
     Updating,
     Ending,
     CatchingUp,
@@ -270,6 +272,11 @@ impl<R> Machine<R> {
                 turn.map(|turn| Effect::Answer(turn.reply, Err(refusal)))
                     .into_iter()
                     .collect()
+            }
+            Stage::Calling => {
+                // The request was answered with the failure.
+                self.calls = self.calls.saturating_sub(1);
+                Vec::new()
             }
             Stage::Updating => match &mut self.turn {
                 Some(turn) => {

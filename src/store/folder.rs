@@ -102,7 +102,11 @@ impl Store {
         // session. Whoever dies before leaves something for the trash.
         let begun = base.layout.torn(id, 0, base.sys.clock.now(), 1);
         let file = base.sys.disk.create_new(&begun);
-        let file = file.map_err(StoreError::disk("create", &begun))?;
+        let file = file.map_err(|error| match error.kind() {
+            // Somebody else makes it at this very moment.
+            io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
+            _ => StoreError::disk("create", &begun)(error),
+        })?;
         let made = Lock::of_file(base, id, file).and_then(|lock| {
             let mut log = Log::new(base, id, lock);
             let first = std::iter::once((Kind::Session, None, payload.as_str()));

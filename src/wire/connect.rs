@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::answers::Answers;
 use super::calls::Calls;
@@ -38,7 +38,9 @@ pub fn connect(
         answers: Answers::default(),
         calls: Calls::default(),
         raws: Raws::default(),
+        ended: watch::Sender::new(false),
     });
+    let ended = wire.ended.clone();
     let (sender, messages) = mpsc::channel(READ_AHEAD);
     thread::Builder::new()
         .name("rejoin-reader".to_owned())
@@ -51,16 +53,17 @@ pub fn connect(
                             .blocking_send(message::read(line, line_limit))
                             .is_err()
                         {
-                            return;
+                            break;
                         }
                     }
-                    Ok(None) => return,
+                    Ok(None) => break,
                     Err(error) => {
                         tracing::warn!(%error, "cannot read from the client; taken as its end");
-                        return;
+                        break;
                     }
                 }
             }
+            ended.send_replace(true);
         })?;
     let incoming = Incoming::new(wire.clone(), messages);
     Ok((wire.clone(), Outgoing::new(wire), incoming))

@@ -1,5 +1,7 @@
 //! What both planes of a connection share.
 
+use tokio::sync::watch;
+
 use super::answers::Answers;
 use super::calls::{self, Call, Calls, Outcome};
 use super::raws::Raws;
@@ -19,6 +21,8 @@ pub struct Wire {
     pub calls: Calls,
     /// Results on their way through the SDK.
     pub raws: Raws,
+    /// Whether the client has said all it will say, which the SDK learns only when it comes to it.
+    pub ended: watch::Sender<bool>,
 }
 
 impl Wire {
@@ -57,6 +61,12 @@ impl Wire {
         let params = format!("{{\"requestId\":{}}}", call.id);
         self.notify("$/cancel_request", &params).await;
         call.await
+    }
+
+    /// Waits until the client has said all it will say.
+    pub async fn ended(&self) {
+        // The sender is in `self`, so waiting cannot fail.
+        self.ended.subscribe().wait_for(|ended| *ended).await.ok();
     }
 
     /// Sends the client a notification. `params` is the JSON text of an object.

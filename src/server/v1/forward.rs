@@ -1,9 +1,11 @@
 //! Hands on what we know nothing of to the agent behind the engine.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::engine::Relay;
-use crate::engine::relay::Greeted;
+use crate::engine::relay::{Greeted, Patience};
 use crate::record::json;
 use crate::server::error;
 use crate::session::Request;
@@ -11,6 +13,9 @@ use crate::session::Request;
 use super::context::{Context, Responds};
 use super::greeting::{merge, without};
 use super::reply::{answer, reply};
+
+/// How long an agent may take to answer `initialize` when the client has said all it will say.
+const LEFT: Duration = Duration::from_secs(5);
 
 /// Hands on a request. One that is about a session goes by way of it, so that it comes in order
 /// with what else is asked of it.
@@ -90,7 +95,21 @@ pub(super) fn initialize(
     let registry = context.registry().clone();
     let busy = registry.requests().begin();
     tokio::spawn(async move {
-        let result = greeting.await;
+        // An agent that does not answer a client that has left is not waited for.
+        let left = async {
+            registry.deps().wire.ended().await;
+            tokio::time::sleep(LEFT).await;
+        };
+        tokio::pin!(greeting);
+        let result = tokio::select! {
+            result = &mut greeting => result,
+            () = left => {
+                if let Some(relay) = registry.deps().engine.relay() {
+                    relay.leave(Patience::Hurry).await;
+                }
+                greeting.await
+            }
+        };
         let raws = &registry.deps().wire.raws;
         let persistent = registry.deps().store.is_some();
         let answered = match result {
