@@ -168,7 +168,11 @@ fn step(client: &mut Client, random: &mut Random) -> Option<()> {
 fn turn(random: &mut Random) -> String {
     let mut steps = vec!["say so"];
     for _ in 0..random.below(10) {
-        steps.push(random.one_of(&STEPS_OF_A_TURN));
+        let step = random.one_of(&STEPS_OF_A_TURN);
+        // What is said twice could not be told apart behind a replay in the middle of it.
+        if !steps.contains(&step) {
+            steps.push(step);
+        }
     }
     // What a turn leaves open that ends well is the agent's affair.
     let end = random.one_of(&ENDS);
