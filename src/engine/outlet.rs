@@ -9,7 +9,7 @@ use crate::wire::Outcome;
 
 /// How many blocks may wait to be logged. Few: an engine that is faster than log and client shall
 /// wait, not fill memory.
-const WAITING: usize = 16;
+const WAITING: usize = 8;
 
 /// Where an engine puts what it says.
 #[derive(Clone, Debug)]

@@ -21,6 +21,10 @@ const LEAVES: Duration = Duration::from_millis(500);
 /// How long it may take when it is asked to end, before it is killed.
 const OBEYS: Duration = Duration::from_millis(250);
 
+/// How much room the agent's pipe has, in bytes.
+#[cfg(target_os = "linux")]
+const ROOM: usize = 512 * 1024;
+
 /// How much of one line of what it says to people is kept, in bytes.
 const SAID_LINE: u64 = 4096;
 
@@ -70,6 +74,7 @@ impl Child {
         let input = process.stdin.take().ok_or_else(missing)?;
         let output = process.stdout.take().ok_or_else(missing)?;
         let errors = process.stderr.take().ok_or_else(missing)?;
+        widen(&output);
         let said = Arc::new(Said::default());
         let id = process.id();
         let guard = program.guard.as_deref().and_then(|program| {
@@ -155,6 +160,17 @@ impl Drop for Child {
         self.kill();
     }
 }
+
+/// Gives the agent's pipe more room than usual, where the system can: the fewer times it is emptied
+/// the better for an agent that says much at once.
+#[cfg(target_os = "linux")]
+fn widen(output: &std::process::ChildStdout) {
+    // A system that refuses has its reasons; the pipe works all the same.
+    rustix::pipe::fcntl_setpipe_size(output, ROOM).ok();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn widen(_: &std::process::ChildStdout) {}
 
 /// Reads what the agent says to people into our own log.
 fn drain(errors: impl Read, said: &Said) {

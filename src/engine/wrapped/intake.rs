@@ -15,13 +15,13 @@ use super::screens;
 use super::shape::{self, Message, Named, Reader, read};
 
 /// How much is read at once, in bytes.
-const BLOCK: usize = 128 * 1024;
+const BLOCK: usize = 256 * 1024;
 
 /// The longest line that is taken, in bytes. No client takes longer ones.
 const LINE: usize = 64 * 1024 * 1024;
 
 /// How much is handed on at once, in bytes.
-const HANDED: usize = 64 * 1024;
+const HANDED: usize = 128 * 1024;
 
 /// How many lines of junk are told of.
 const TOLD: u32 = 10;
