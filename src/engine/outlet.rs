@@ -95,7 +95,7 @@ impl Block {
     }
 
     /// Each payload with the kind and the id of its record.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry<'_>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry<'_>> + Clone {
         let mut from = 0;
         self.parts.iter().map(move |part| {
             let payload = self.text.get(from..part.end).unwrap_or_default();

@@ -103,10 +103,7 @@ impl Ended {
     pub fn is_cancelled(&self) -> bool {
         match self {
             Self::Because(reason) => *reason == StopReason::Cancelled,
-            Self::With(result) => {
-                let reason = json::member(result.as_bytes(), 0, "stopReason");
-                reason.is_some_and(|at| &result[at] == "\"cancelled\"")
-            }
+            Self::With(result) => json::text_member(result, "stopReason") == Some("\"cancelled\""),
         }
     }
 }

@@ -56,10 +56,7 @@ impl Turn {
     pub(super) fn prompt(&mut self, id: Option<&str>, payload: &str) {
         self.message_id = id.map(|id| format!("\"{id}\""));
         let bytes = payload.as_bytes();
-        let Some(prompt) = json::member(bytes, 0, "prompt") else {
-            return;
-        };
-        let Some(mut blocks) = json::elements(bytes, prompt.start) else {
+        let Some(mut blocks) = json::member_elements(bytes, 0, "prompt") else {
             return;
         };
         while let Some(block) = blocks.element() {

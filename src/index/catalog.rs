@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::record::Inner;
-use crate::sys::{SessionId, Sys};
+use crate::sys::{SessionId, Sys, lock};
 
 use super::cursor::{self, Position};
 use super::database::{Database, DatabaseError};
@@ -348,10 +348,7 @@ impl Catalog {
         let refresh = self.refresh();
         self.tell()?;
         if !refresh.names_are_fresh()? {
-            let _comparing = self
-                .comparing
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let _comparing = lock(&self.comparing);
             if !refresh.names_are_fresh()? {
                 refresh.names()?;
             }
@@ -423,7 +420,7 @@ impl Catalog {
     }
 
     fn untold(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.untold)
     }
 
     fn refresh(&self) -> Refresh<'_> {

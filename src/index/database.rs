@@ -3,12 +3,12 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::sys::Sys;
+use crate::sys::{Sys, lock};
 
 use super::schema;
 
@@ -124,7 +124,7 @@ impl Database {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic inside an operation has rolled its transaction back.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Opens the database, unless it is open and still the one that the path names.

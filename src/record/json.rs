@@ -166,6 +166,34 @@ fn parts(text: &[u8], at: usize, open: u8, close: u8) -> Option<Parts<'_>> {
     })
 }
 
+/// The elements of the member `key` of the object at `at`, if that is an array.
+pub fn member_elements<'a>(text: &'a [u8], at: usize, key: &str) -> Option<Parts<'a>> {
+    elements(text, member(text, at, key)?.start)
+}
+
+/// A member of an object, as text.
+pub fn text_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    let start = skip_space(object.as_bytes(), 0);
+    object.get(member(object.as_bytes(), start, key)?)
+}
+
+/// A member of an object that is a string.
+pub fn string_member(object: &str, key: &str) -> Option<String> {
+    serde_json::from_str(text_member(object, key)?).ok()
+}
+
+/// The same text with a string where `range` says that a value stands.
+pub fn with_string(text: &str, range: &Range<usize>, string: &str) -> String {
+    let (before, behind) = (text.get(..range.start), text.get(range.end..));
+    let string = Value::from(string).to_string();
+    [
+        before.unwrap_or_default(),
+        &string,
+        behind.unwrap_or_default(),
+    ]
+    .concat()
+}
+
 /// The members of an object, in order, names unescaped and values as text. What is no object has
 /// none; a name that cannot be unescaped is left out.
 pub fn text_members(object: &str) -> Vec<(String, &str)> {

@@ -131,3 +131,10 @@ proptest! {
         drop(unescape(&text));
     }
 }
+
+#[test]
+fn a_string_takes_the_place_of_a_value() {
+    let params = r#"{ "sessionId" : "inner", "n":1e400}"#;
+    let named = with_string(params, &(16..23), "a\"b");
+    assert_eq!(named, r#"{ "sessionId" : "a\"b", "n":1e400}"#);
+}

@@ -63,10 +63,7 @@ impl Spoken {
     fn prompt(&mut self, payload: &str) {
         self.message.clear();
         let bytes = payload.as_bytes();
-        let Some(prompt) = json::member(bytes, 0, "prompt") else {
-            return;
-        };
-        let Some(mut blocks) = json::elements(bytes, prompt.start) else {
+        let Some(mut blocks) = json::member_elements(bytes, 0, "prompt") else {
             return;
         };
         while let Some(block) = blocks.element() {

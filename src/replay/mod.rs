@@ -258,10 +258,7 @@ impl Replay {
     /// One chunk for each block of a prompt. What else the request had was not for the client.
     fn prompt(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
-        let Some(prompt) = json::member(payload, 0, "prompt") else {
-            return;
-        };
-        let Some(mut blocks) = json::elements(payload, prompt.start) else {
+        let Some(mut blocks) = json::member_elements(payload, 0, "prompt") else {
             return;
         };
         while let Some(block) = blocks.element() {

@@ -7,6 +7,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
 use crate::engine::{Attached, Called, Ended, EngineError, Parting, Said, Wanted};
+use crate::record::json::with_string;
 use crate::store::Scan;
 use crate::sys::SessionId;
 
@@ -221,7 +222,7 @@ impl Actor {
         match said {
             Said::Block(block) => self.machine.said(block),
             Said::Ask(question) => {
-                let params = renamed(&question.params, question.session, &self.name);
+                let params = with_string(&question.params, &question.session, &self.name);
                 self.machine.ask(Asking {
                     id: format!("ask_{}", self.deps.sys.ids.uuid().simple()),
                     method: question.method,
@@ -236,7 +237,7 @@ impl Actor {
                 params,
                 session,
             } => {
-                let params = renamed(&params, session, &self.name);
+                let params = with_string(&params, &session, &self.name);
                 self.deps.wire.notify(&method, &params).await;
                 Vec::new()
             }
@@ -339,14 +340,6 @@ impl Actor {
     }
 }
 
-/// Parameters in which the session goes by another name. `session` is where its id stands.
-fn renamed(params: &str, session: std::ops::Range<usize>, name: &str) -> String {
-    let name = serde_json::Value::from(name);
-    let before = params.get(..session.start).unwrap_or_default();
-    let behind = params.get(session.end..).unwrap_or_default();
-    format!("{before}{name}{behind}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,12 +368,5 @@ mod tests {
         }
         let end = engine(&mut said, Some(&mut turn)).await;
         assert!(matches!(end, Event::Turned(_)));
-    }
-
-    #[test]
-    fn a_session_goes_by_its_name() {
-        let params = r#"{ "sessionId" : "inner", "n":1e400}"#;
-        let named = renamed(params, 16..23, "a\"b");
-        assert_eq!(named, r#"{ "sessionId" : "a\"b", "n":1e400}"#);
     }
 }

@@ -8,11 +8,9 @@ use crate::record::json;
 /// The update that a replay is to show in the place of the request, with the call's id. `params`
 /// are those of `session/request_permission`.
 pub(super) fn call(params: &str) -> Option<(String, String)> {
-    let start = json::skip_space(params.as_bytes(), 0);
-    let at = json::member(params.as_bytes(), start, "toolCall")?;
     let mut update = r#"{"sessionUpdate":"tool_call""#.to_owned();
     let (mut id, mut titled) = (None, false);
-    for (name, value) in json::text_members(params.get(at)?) {
+    for (name, value) in json::text_members(json::text_member(params, "toolCall")?) {
         // As in an update, `null` is no change, which a call has no room for.
         let is_raw = matches!(name.as_str(), "rawInput" | "rawOutput");
         if name == "sessionUpdate" || (value == "null" && !is_raw) {

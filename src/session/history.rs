@@ -1,11 +1,11 @@
 //! The earlier prompts of a session, for its engine.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::engine::{History, HistoryError, Prompt};
 use crate::record::{Kind, Record};
 use crate::store::{Store, StoreError};
-use crate::sys::SessionId;
+use crate::sys::{SessionId, lock};
 
 /// The prompts of one session, read from its log when they are asked for.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl SessionHistory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn read(&self, offset: u64) -> Result<Prompt, String> {

@@ -1,5 +1,6 @@
 //! The store's logs as the catalog reads them.
 
+use std::fmt::Display;
 use std::io;
 
 use crate::index::{Logs, Summary, Texts};
@@ -147,18 +148,23 @@ fn inners(scan: &Scan) -> Vec<Inner> {
 
 /// Brings a summary forward by one record.
 fn note(summary: &mut Summary, record: &Record<'_>) {
-    note_payload(summary, record.kind, record.at, record.payload);
+    note_payload(summary, record.kind, &record.at, record.payload);
 }
 
 /// The same for a record that was just written; false if it tells nothing.
-pub(super) fn note_payload(summary: &mut Summary, kind: Kind, at: &str, payload: &str) -> bool {
+pub(super) fn note_payload(
+    summary: &mut Summary,
+    kind: Kind,
+    at: &dyn Display,
+    payload: &str,
+) -> bool {
     match kind {
         Kind::Prompt => {
             if summary.title.is_none() {
                 summary.title = title(payload);
             }
             summary.prompts += 1;
-            prompted(summary, at);
+            prompted(summary, &at.to_string());
             true
         }
         Kind::Reopen => match serde_json::from_str::<Place>(payload) {

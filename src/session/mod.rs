@@ -27,7 +27,7 @@ pub mod refusal;
 mod seat;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 pub use outcome::{Done, Refusal};
@@ -40,7 +40,7 @@ use crate::index::Catalog;
 use crate::record::header::Party;
 use crate::replay::Options;
 use crate::store::Store;
-use crate::sys::{SessionId, Sys};
+use crate::sys::{SessionId, Sys, lock};
 use crate::wire::Wire;
 
 /// What all sessions of a connection share.
@@ -68,17 +68,11 @@ pub struct Deps {
 
 impl Deps {
     fn close_in_memory(&self, id: &SessionId) {
-        self.closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id.clone());
+        lock(&self.closed).insert(id.clone());
     }
 
     fn closed_in_memory(&self, id: &SessionId) -> bool {
-        self.closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(id)
+        lock(&self.closed).contains(id)
     }
 }
 

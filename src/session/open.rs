@@ -244,8 +244,7 @@ impl Actor {
                 storage(&error)
             })?;
         if let Some(inner) = seat.inner.take() {
-            let at = appended.at.to_string();
-            note_payload(&mut seat.summary, Kind::Inner, &at, &inner);
+            note_payload(&mut seat.summary, Kind::Inner, &appended.at, &inner);
         }
         seat.summary.scanned = appended.end;
         seat.shown = appended.end;

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use crate::engine::{Attach, Attached, Block, Cancel, EngineError, Prompt};
 use crate::record::Kind;
-use crate::record::title::title;
 use crate::replay::live_record_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::actor::{Actor, RunningAttach, RunningTurn, Told};
 use super::effect::Effect;
-use super::logs::{first_title, note_payload, prompted};
+use super::logs::{first_title, note_payload};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
@@ -168,49 +167,21 @@ impl Actor {
         payload: &str,
         sync: Sync,
     ) -> Result<(), Refusal> {
-        let Some(seat) = &mut self.seat else {
-            return Err(Refusal::NotOpen);
-        };
-        match &mut seat.hold {
-            Hold::Memory => {}
-            Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
-            Hold::Own(log) => {
-                if let (Kind::Prompt, Some(catalog)) = (kind, &self.deps.catalog) {
-                    // If this process dies before it can tell of the prompt, the next list looks.
-                    blocking(|| catalog.opened(&self.id));
-                }
-                let before = log.end();
-                let result = if log.waits(sync) {
-                    blocking(|| log.append(kind, id, payload, sync))
-                } else {
-                    log.append(kind, id, payload, sync)
-                };
-                let appended = result.map_err(|error| {
-                    tracing::error!(session = %self.id, %error, "cannot append to the log");
-                    seat.broken = true;
-                    storage(&error)
-                })?;
-                seat.last_offset = Some(appended.offset);
-                // What is logged is sent next, unless what was logged before is still unsent.
-                if self.replay.is_none() && seat.shown == before {
-                    seat.shown = appended.end;
-                }
-                seat.summary.scanned = appended.end;
-                if kind == Kind::Prompt {
-                    seat.summary.prompts += 1;
-                    prompted(&mut seat.summary, &appended.at.to_string());
-                    seat.summary.title = seat.summary.title.take().or_else(|| title(payload));
-                    if let Some(catalog) = &self.deps.catalog {
-                        blocking(|| catalog.put(&self.id, &seat.summary));
-                    }
-                }
-            }
-        }
-        Ok(())
+        self.append_all(std::iter::once((kind, id, payload)), sync)
     }
 
-    /// Appends a block, which must hold no prompts.
     fn append_block(&mut self, block: &Block) -> Result<(), Refusal> {
+        let new = block.iter().filter(|entry| !entry.known);
+        let records = new.map(|entry| (entry.kind, entry.id, entry.payload));
+        self.append_all(records, Sync::Buffered)
+    }
+
+    /// Appends records, all of them or none, and tells the catalog what it shows of them.
+    fn append_all<'a>(
+        &mut self,
+        records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)> + Clone,
+        sync: Sync,
+    ) -> Result<(), Refusal> {
         let Some(seat) = &mut self.seat else {
             return Err(Refusal::NotOpen);
         };
@@ -219,36 +190,36 @@ impl Actor {
             Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
             Hold::Own(log) => log,
         };
-        let before = log.end();
-        if block.iter().all(|entry| entry.known) {
+        let Some((first, ..)) = records.clone().next() else {
             return Ok(());
-        }
-        let records = || {
-            block
-                .iter()
-                .filter(|entry| !entry.known)
-                .map(|entry| (entry.kind, entry.id, entry.payload))
         };
-        let result = if log.waits(Sync::Buffered) {
-            blocking(|| log.append_all(records(), Sync::Buffered))
+        if let (Kind::Prompt, Some(catalog)) = (first, &self.deps.catalog) {
+            // If this process dies before it can tell of the prompt, the next list looks.
+            blocking(|| catalog.opened(&self.id));
+        }
+        let before = log.end();
+        let result = if log.waits(sync) {
+            blocking(|| log.append_all(records.clone(), sync))
         } else {
-            log.append_all(records(), Sync::Buffered)
+            log.append_all(records.clone(), sync)
         };
         let appended = result.map_err(|error| {
             tracing::error!(session = %self.id, %error, "cannot append to the log");
             seat.broken = true;
             storage(&error)
         })?;
+        seat.last_offset = Some(appended.offset);
+        // What is logged is sent next, unless what was logged before is still unsent.
         if self.replay.is_none() && seat.shown == before {
             seat.shown = appended.end;
         }
         seat.summary.scanned = appended.end;
+        let was_named = seat.summary.title.is_some();
         let mut summarized = false;
-        let at = appended.at.to_string();
-        for entry in block.iter().filter(|entry| !entry.known) {
-            summarized |= note_payload(&mut seat.summary, entry.kind, &at, entry.payload);
+        for (kind, _, payload) in records {
+            summarized |= note_payload(&mut seat.summary, kind, &appended.at, payload);
         }
-        if summarized
+        if was_named
             && seat.summary.title.is_none()
             && seat.summary.prompts > 0
             && let Some(store) = &self.deps.store

@@ -1,11 +1,11 @@
 //! The sessions of one connection, by id; makes an actor for each that is asked for.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::sys::SessionId;
+use crate::sys::{SessionId, lock};
 
 use super::Deps;
 use super::actor::Actor;
@@ -156,7 +156,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::UnboundedSender<Command>>> {
-        self.0.actors.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.actors)
     }
 }
 

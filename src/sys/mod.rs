@@ -8,7 +8,7 @@ pub mod path;
 pub mod real_disk;
 pub mod sim;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
@@ -35,6 +35,12 @@ impl Sys {
             disk: Arc::new(real_disk::RealDisk),
         }
     }
+}
+
+/// What a mutex guards, also if somebody panicked with it: nothing is guarded here that is left half
+/// done.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs something that waits for the disk. On a runtime with several threads, other tasks go on

@@ -4,11 +4,13 @@
 //! after an answer, its sender waits here until the answer is in front of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
+
+use crate::sys::lock;
 
 /// Requests whose answers somebody waits for.
 #[derive(Debug, Default)]
@@ -102,7 +104,7 @@ impl Answers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Awaited>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.awaited)
     }
 }
 

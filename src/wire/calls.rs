@@ -5,12 +5,14 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+
+use crate::sys::lock;
 
 /// What a request was answered with, as JSON text: its result, or its error object.
 pub type Outcome = Result<String, String>;
@@ -105,7 +107,7 @@ impl Calls {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

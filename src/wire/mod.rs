@@ -7,6 +7,7 @@ pub mod connect;
 pub mod shared;
 pub mod line;
 pub mod message;
+pub mod pump;
 pub mod raws;
 pub mod sdk;
 pub mod stash;

@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
+
+use crate::sys::lock;
 
 /// The member by which a value that stands for a text is known.
 const MARK: &str = "_rejoinText";
@@ -70,7 +72,7 @@ impl Raws {
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, String>)> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.texts)
     }
 }
 

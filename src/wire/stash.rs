@@ -8,8 +8,10 @@
 //! SDK's own queues do not.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
+
+use crate::sys::lock;
 
 /// The member of the parameters that carries the ticket.
 pub const TICKET: &str = "_rejoinTicket";
@@ -97,7 +99,7 @@ impl Stash {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use crate::sys::lock;
+
 /// A lane takes new lines while it holds fewer bytes than this. Large enough that the writer never
 /// starves, small enough that a client that does not read costs no memory.
 const LANE_LIMIT: usize = 128 * 1024;
@@ -214,7 +216,7 @@ impl Writer {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Tells the writing thread that there is something to write, if it waits for that. Telling

@@ -24,13 +24,14 @@ mod tool;
 mod turn;
 mod update;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::engine::{
     Attach, Attached, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening, Prompt,
     StopReason, Wanted,
 };
 use crate::record::header::Party;
+use crate::sys::lock;
 
 use command::{Action, Parsed};
 use turn::{Done, Stop, Turn};
@@ -72,7 +73,7 @@ impl Conversation for LocalConversation {
     }
 
     fn moved(&self, wanted: Wanted) {
-        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opening = lock(&self.opening);
         opening.wanted = wanted;
     }
 
@@ -81,7 +82,7 @@ impl Conversation for LocalConversation {
     }
 
     fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
-        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let opening = lock(&self.opening);
         let opening = opening.clone();
         Box::pin(async move {
             let turn = Turn::new(&opening, &prompt, &cancel);

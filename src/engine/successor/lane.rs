@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::sys::lock;
+
 /// The end of a lane that is written to. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Lane(Arc<Shared>);
@@ -82,7 +84,7 @@ impl Lane {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

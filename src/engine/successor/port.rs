@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::sys::lock;
 use crate::wire::calls::{notification_line, response_line};
 use crate::wire::{Outcome, Writer};
 
@@ -143,7 +144,7 @@ impl Port {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::thread;
 
 use crate::wire::message::Invalid;
+use crate::wire::pump::{Lines, pump};
 
 use super::heading::{self, Heading, Span};
 use super::lane::{Lane, LaneReader, lane};
@@ -56,54 +57,46 @@ pub(super) fn start(
     Ok(reader)
 }
 
+impl Lines for Sorter {
+    fn line(&mut self, line: &[u8]) {
+        self.sort(line);
+    }
+
+    /// The start of a line that is too long. Whoever waits for an answer gets one.
+    fn too_long(&mut self, start: &[u8]) {
+        let heading = heading::begin(start);
+        let id = heading.id.as_ref().map(|at| &start[at.clone()]);
+        let own = id.and_then(|id| own_id(std::str::from_utf8(id).ok()?));
+        let message = format!("line is longer than the limit of {}", self.line_limit);
+        match (own, id, &heading.method) {
+            (Some((number, id)), _, None) => {
+                if self.port.lane().is_some_and(|(open, _)| open == number) {
+                    let error = Invalid {
+                        id: id.to_string(),
+                        code: -32603,
+                        message,
+                    };
+                    self.successor_line(&[error.line().trim_end().as_bytes()]);
+                    self.hand_on();
+                }
+            }
+            (None, None, Some(_)) => tracing::warn!("a notification that is too long is lost"),
+            (_, id, _) => self.refuse(id.unwrap_or(b"null"), INVALID_REQUEST, &message),
+        }
+    }
+
+    fn rest(&mut self) {
+        self.hand_on();
+    }
+}
+
 impl Sorter {
     /// Reads until the input ends.
-    fn run(mut self, mut input: impl Read) {
-        let mut buffer = vec![0; BLOCK];
-        let mut held = 0;
-        // How much of a line was read that is too long.
-        let mut passed = None;
-        loop {
-            if held == buffer.len() {
-                buffer.resize(buffer.len() * 2, 0);
-            }
-            let got = match input.read(&mut buffer[held..]) {
-                Ok(0) => break,
-                Ok(got) => got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot read from the conductor; taken as its end");
-                    break;
-                }
-            };
-            let (mut from, mut searched) = (0, held);
-            held += got;
-            while let Some(at) = memchr::memchr(b'\n', &buffer[searched..held]) {
-                let end = searched + at;
-                if passed.take().is_none() {
-                    self.line(&buffer[from..end]);
-                }
-                from = end + 1;
-                searched = from;
-            }
-            self.hand_on();
-            buffer.copy_within(from..held, 0);
-            held -= from;
-            if held > self.line_limit || passed.is_some() {
-                if passed.is_none() {
-                    self.too_long(&buffer[..WRAPPING.min(held)]);
-                }
-                passed = Some(());
-                held = 0;
-            }
-            if held == 0 && buffer.len() > 4 * BLOCK {
-                buffer = vec![0; BLOCK];
-            }
+    fn run(mut self, input: impl Read) {
+        let limit = self.line_limit;
+        if let Err(error) = pump(input, BLOCK, limit, &mut self) {
+            tracing::warn!(%error, "cannot read from the conductor; taken as its end");
         }
-        if held > 0 && passed.is_none() {
-            self.line(&buffer[..held]);
-        }
-        self.hand_on();
         self.port.end();
         self.client.end();
     }
@@ -118,7 +111,7 @@ impl Sorter {
         self.client.put(&mut self.to_client);
     }
 
-    fn line(&mut self, line: &[u8]) {
+    fn sort(&mut self, line: &[u8]) {
         // What cannot be sorted is answered on the client's side, as it is without a conductor.
         let Some(heading) = heading::read(line) else {
             return self.client_line(&[line]);
@@ -212,29 +205,6 @@ impl Sorter {
             params,
             b"}",
         ]);
-    }
-
-    /// The start of a line that is too long. Whoever waits for an answer gets one.
-    fn too_long(&mut self, start: &[u8]) {
-        let heading = heading::begin(start);
-        let id = heading.id.as_ref().map(|at| &start[at.clone()]);
-        let own = id.and_then(|id| own_id(std::str::from_utf8(id).ok()?));
-        let message = format!("line is longer than the limit of {}", self.line_limit);
-        match (own, id, &heading.method) {
-            (Some((number, id)), _, None) => {
-                if self.port.lane().is_some_and(|(open, _)| open == number) {
-                    let error = Invalid {
-                        id: id.to_string(),
-                        code: -32603,
-                        message,
-                    };
-                    self.successor_line(&[error.line().trim_end().as_bytes()]);
-                    self.hand_on();
-                }
-            }
-            (None, None, Some(_)) => tracing::warn!("a notification that is too long is lost"),
-            (_, id, _) => self.refuse(id.unwrap_or(b"null"), INVALID_REQUEST, &message),
-        }
     }
 
     /// Answers a request with an error before anybody else sees it.

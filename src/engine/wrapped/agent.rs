@@ -1,19 +1,21 @@
 //! Keeps the agent running: starts it when it is needed, greets it, signs in again, ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use crate::engine::relay::{Greeted, Patience};
 use crate::engine::{Doing, EngineError};
+use crate::record::json::text_member;
+use crate::sys::lock;
 use crate::wire::Wire;
 
 use super::abilities::Abilities;
 use super::far_end::Source;
 use super::intake;
 use super::link::Link;
-use super::said::{member, with_members};
+use super::said::with_members;
 
 /// How long an agent may take to start and to answer `initialize`.
 const STARTS: Duration = Duration::from_mins(2);
@@ -135,7 +137,7 @@ impl Agent {
 
     pub(super) async fn leave(&self, patience: Patience) {
         self.left.store(true, Ordering::Release);
-        let links = [self.lock().take(), locked(&self.starting).take()];
+        let links = [self.lock().take(), lock(&self.starting).take()];
         for link in links.into_iter().flatten() {
             link.end(patience).await;
         }
@@ -157,7 +159,7 @@ impl Agent {
         }
         state.greeting = Some(greeting);
         *self.lock() = Some(link.clone());
-        locked(&self.starting).take();
+        lock(&self.starting).take();
         Ok(link)
     }
 
@@ -168,7 +170,7 @@ impl Agent {
         let failed = |error: std::io::Error| Failed::Start(error.to_string());
         let (far_end, output) = self.source.open().map_err(Failed::Start)?;
         let link = Link::new(client.clone(), far_end);
-        *locked(&self.starting) = Some(link.clone());
+        *lock(&self.starting) = Some(link.clone());
         if self.left.load(Ordering::Acquire) {
             link.end(Patience::Hurry).await;
         }
@@ -194,7 +196,7 @@ impl Agent {
                 return Err(Failed::Start(why));
             }
         };
-        let version = member(&result, "protocolVersion").unwrap_or("none");
+        let version = text_member(&result, "protocolVersion").unwrap_or("none");
         if version != VERSION {
             link.end(Patience::Hurry).await;
             let version: String = version.chars().take(20).collect();
@@ -226,10 +228,6 @@ impl Agent {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
-        locked(&self.current)
+        lock(&self.current)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

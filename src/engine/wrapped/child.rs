@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child as Process, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::engine::relay::Patience;
+use crate::sys::lock;
 
 use super::guard::Guard;
 use super::signal::{Signal, signal};
@@ -99,7 +100,7 @@ impl Child {
                 signal(id, Signal::Kill);
                 wait_briefly(&listener);
                 drop(guard);
-                tell.send_replace(Some(in_words(status, &mut process)));
+                tell.send_replace(Some(in_words(status)));
             })?;
         Ok((child, (Box::new(input), Box::new(output))))
     }
@@ -125,7 +126,7 @@ impl Child {
 
     /// What it said to people last, in one line.
     pub(super) fn last_words(&self) -> Option<String> {
-        let said = self.said.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = lock(&self.said.0);
         (!said.is_empty()).then(|| said.join(" | "))
     }
 
@@ -188,7 +189,7 @@ fn drain(errors: impl Read, said: &Said) {
             continue;
         }
         tracing::info!(target: "rejoin::agent", "{}", text.escape_debug());
-        let mut said = said.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = lock(&said.0);
         if said.len() == SAID_LAST {
             said.remove(0);
         }
@@ -206,7 +207,7 @@ fn wait_briefly(listener: &thread::JoinHandle<()>) {
     }
 }
 
-fn in_words(status: io::Result<ExitStatus>, _: &mut Process) -> String {
+fn in_words(status: io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => status.to_string(),
         Err(error) => format!("it cannot be waited for: {error}"),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -13,6 +13,8 @@ use crate::engine::{
     Parting, Prompt, Said, StopReason, Wanted,
 };
 use crate::record::Kind;
+use crate::record::json::{text_member, with_string};
+use crate::sys::lock;
 
 use super::agent::Agent;
 use super::link::{Link, Pending};
@@ -20,10 +22,10 @@ use super::past::Past;
 use super::policy::Policy;
 use super::restore::{self, How, Restored};
 use super::route::Route;
-use super::said::{member, with_members};
+use super::said::with_members;
 use super::screens;
 use super::settings::Settings;
-use super::shape::{Marks, session_of, with_session};
+use super::shape::{Marks, session_of};
 use super::transcript::{self, Reason};
 
 /// How long an agent may take to end a turn that was cancelled.
@@ -150,7 +152,7 @@ impl Conversation for Talk {
             let result = match session_of(&result) {
                 Some(session) if session.id == live.inner => {
                     let name = lock(&shared.wanted).name.clone();
-                    with_session(&result, &session.range, &name)
+                    with_string(&result, &session.range, &name)
                 }
                 _ => result,
             };
@@ -420,7 +422,9 @@ impl Live {
         });
         screens::write(&self.route, shown).await;
         match result {
-            Some(Ok(result)) if member(&result, "stopReason").is_some() => Ok(Ended::With(result)),
+            Some(Ok(result)) if text_member(&result, "stopReason").is_some() => {
+                Ok(Ended::With(result))
+            }
             Some(Ok(_)) => Ok(Ended::Because(StopReason::EndTurn)),
             Some(Err(error)) => Err(error),
             None => {
@@ -439,7 +443,7 @@ impl Live {
         let inward = self.route.with_marks(|marks| marks.inward(params));
         let params = inward.as_deref().unwrap_or(params);
         match session_of(params) {
-            Some(session) => with_session(params, &session.range, &self.inner),
+            Some(session) => with_string(params, &session.range, &self.inner),
             None => params.to_owned(),
         }
     }
@@ -447,14 +451,10 @@ impl Live {
 
 /// What of a request decides whether an open session has to be opened anew.
 fn key(params: &str) -> String {
-    let part = |name: &str| match member(params, name) {
+    let part = |name: &str| match text_member(params, name) {
         None | Some("null" | "[]") => "",
         Some(value) => value,
     };
     let parts = ["cwd", "additionalDirectories", "mcpServers"].map(part);
     parts.join("\n")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

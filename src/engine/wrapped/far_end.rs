@@ -1,11 +1,11 @@
 //! What an agent is to us: a process of ours, or the successor that a conductor has started.
 
 use std::io::Read;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::engine::relay::Patience;
 use crate::engine::successor::{Port, Seat};
-use crate::sys::blocking;
+use crate::sys::{blocking, lock};
 use crate::wire::calls::{notification_line, request_line, response_line};
 use crate::wire::{Outcome, Writer};
 
@@ -151,8 +151,4 @@ fn put(out: &Mutex<Option<Writer>>, line: &str) {
         // An agent that no longer reads is about to end.
         out.put_line(line.as_bytes()).ok();
     }
-}
-
-fn lock(out: &Mutex<Option<Writer>>) -> MutexGuard<'_, Option<Writer>> {
-    out.lock().unwrap_or_else(PoisonError::into_inner)
 }

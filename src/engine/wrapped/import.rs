@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::engine::Block;
-use crate::record::{Kind, json};
+use crate::record::Kind;
+use crate::record::json::{string_member, text_member};
 use crate::sys::Ids;
 
 /// The most of such a history that is taken, in bytes.
@@ -99,17 +100,12 @@ impl Import {
 /// The content of a chunk of the user's message, and the message's id.
 fn user_block(payload: &str) -> Option<(Option<String>, String)> {
     // The update itself, or the parameters that it is a member of.
-    let inner = json::member(payload.as_bytes(), 0, "update");
-    let payload = inner.and_then(|at| payload.get(at)).unwrap_or(payload);
-    let text = payload.as_bytes();
-    let name = json::member(text, 0, "sessionUpdate")?;
-    if payload.get(name)? != "\"user_message_chunk\"" {
+    let update = text_member(payload, "update").unwrap_or(payload);
+    if text_member(update, "sessionUpdate")? != "\"user_message_chunk\"" {
         return None;
     }
-    let content = json::member(text, 0, "content")?;
-    let content = payload.get(content)?.to_owned();
-    let id = json::member(text, 0, "messageId").and_then(|id| payload.get(id));
-    let id = id.and_then(|id| serde_json::from_str(id).ok());
+    let content = text_member(update, "content")?.to_owned();
+    let id = string_member(update, "messageId");
     Some((id, content))
 }
 

@@ -1,13 +1,15 @@
 //! Reads what an agent says, on a thread of its own, and takes each message where it belongs.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use crate::engine::{Block, Question, Said};
+use crate::record::json::text_member;
 use crate::wire::Outcome;
+use crate::wire::pump::{Lines, pump};
 
 use super::link::Link;
 use super::route::Route;
@@ -37,7 +39,7 @@ struct Intake {
 }
 
 /// Reads until the agent's output ends.
-pub(super) fn run(link: Arc<Link>, mut input: impl Read) {
+pub(super) fn run(link: Arc<Link>, input: impl Read) {
     let mut intake = Intake {
         link,
         reader: Reader::default(),
@@ -45,59 +47,34 @@ pub(super) fn run(link: Arc<Link>, mut input: impl Read) {
         route: None,
         junk: 0,
     };
-    let mut buffer = vec![0; BLOCK];
-    let mut held = 0;
-    // How much of the line that is being passed over was read.
-    let mut passing = false;
-    loop {
-        if held == buffer.len() {
-            buffer.resize(buffer.len() * 2, 0);
-        }
-        let got = match input.read(&mut buffer[held..]) {
-            Ok(0) => break,
-            Ok(got) => got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
-        let new = held..held + got;
-        held = new.end;
-        let mut from = 0;
-        let mut searched = new.start;
-        while let Some(at) = memchr::memchr(b'\n', &buffer[searched..held]) {
-            let end = searched + at;
-            if passing {
-                passing = false;
-                intake.junk("a line that is too long");
-            } else {
-                intake.line(&buffer[from..end]);
-            }
-            from = end + 1;
-            searched = from;
-        }
-        intake.hand_on();
-        buffer.copy_within(from..held, 0);
-        held -= from;
-        if held > LINE || passing {
-            // A response that is too long is a response all the same: who waits for it is told.
-            if !passing {
-                intake.too_long(&buffer[..held.min(4096)]);
-            }
-            passing = true;
-            held = 0;
-        }
-        if held == 0 && buffer.len() > 4 * BLOCK {
-            buffer = vec![0; BLOCK];
-        }
-    }
-    if held > 0 && !passing {
-        intake.line(&buffer[..held]);
-    }
-    intake.hand_on();
+    // An agent whose output breaks has said all it will say.
+    pump(input, BLOCK, LINE, &mut intake).ok();
     intake.link.finish();
 }
 
-impl Intake {
+impl Lines for Intake {
     fn line(&mut self, line: &[u8]) {
+        self.message(line);
+    }
+
+    /// A response that is too long is a response all the same: who waits for it is told.
+    fn too_long(&mut self, start: &[u8]) {
+        self.junk("a line that is too long");
+        let id = crate::wire::message::id_in(start);
+        if let Some(id) = id {
+            let error =
+                r#"{"code":-32603,"message":"the agent's response was too long to be taken"}"#;
+            self.link.settle(&id, Err(error.to_owned()));
+        }
+    }
+
+    fn rest(&mut self) {
+        self.hand_on();
+    }
+}
+
+impl Intake {
+    fn message(&mut self, line: &[u8]) {
         match self.reader.read(line) {
             Message::Update { session, payload } => {
                 if self.is_of(&session) {
@@ -260,7 +237,7 @@ impl Intake {
 
     /// Parameters that may name a request of the client by the id under which it was handed on.
     fn in_terms_of_the_client(&self, params: &str) -> String {
-        let id = super::said::member(params, "requestId");
+        let id = text_member(params, "requestId");
         match id.and_then(|id| self.link.origin(id)) {
             Some(origin) => super::said::with_members(params, &[], &[("requestId", &origin)]),
             None => params.to_owned(),
@@ -269,7 +246,7 @@ impl Intake {
 
     fn notification(&mut self, method: &str, params: &str, session: Option<Named<'_>>) {
         if method == "$/cancel_request" {
-            if let Some(id) = super::said::member(params, "requestId") {
+            if let Some(id) = text_member(params, "requestId") {
                 self.link.cancel(id);
             }
             return;
@@ -304,17 +281,6 @@ impl Intake {
                 what,
                 "the agent wrote something to its output that is no message"
             );
-        }
-    }
-
-    /// The start of a line that is not taken because of its length.
-    fn too_long(&mut self, start: &[u8]) {
-        self.hand_on();
-        let id = crate::wire::message::id_in(start);
-        if let Some(id) = id {
-            let error =
-                r#"{"code":-32603,"message":"the agent's response was too long to be taken"}"#;
-            self.link.settle(&id, Err(error.to_owned()));
         }
     }
 }

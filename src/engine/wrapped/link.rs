@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::engine::outlet::Canceller;
 use crate::engine::relay::Patience;
 use crate::engine::{Cancel, EngineError};
+use crate::sys::lock;
 use crate::wire::{Call, Calls, Outcome, Wire};
 
 use super::abilities::Abilities;
@@ -77,7 +78,7 @@ impl Link {
 
     /// Sends a request. What is sent first comes first. `params` is the JSON text of an object.
     pub(super) fn request(self: &Arc<Self>, method: &str, params: &str) -> Pending {
-        self.request_for(method, params, None)
+        self.send(method, params, |_| {})
     }
 
     /// The same for a request that makes a session, whose messages go to `route`.
@@ -85,17 +86,11 @@ impl Link {
         self: &Arc<Self>,
         method: &str,
         params: &str,
-        route: Option<&Arc<Route>>,
+        route: &Arc<Route>,
     ) -> Pending {
-        let call = self.calls.begin();
-        if let Some(route) = route {
-            lock(&self.births).insert(call.id, route.clone());
-        }
-        self.far_end.request(call.id, method, params);
-        Pending {
-            call,
-            link: self.clone(),
-        }
+        self.send(method, params, |id| {
+            lock(&self.births).insert(id, route.clone());
+        })
     }
 
     /// The same for a request that the client has made under the id `origin`.
@@ -105,8 +100,15 @@ impl Link {
         method: &str,
         params: &str,
     ) -> Pending {
+        self.send(method, params, |id| {
+            lock(&self.origins).insert(id, origin.to_owned());
+        })
+    }
+
+    /// Sends a request once `note` has taken note of its id.
+    fn send(self: &Arc<Self>, method: &str, params: &str, note: impl FnOnce(u64)) -> Pending {
         let call = self.calls.begin();
-        lock(&self.origins).insert(call.id, origin.to_owned());
+        note(call.id);
         self.far_end.request(call.id, method, params);
         Pending {
             call,
@@ -208,11 +210,10 @@ impl Link {
 
     /// The error for what was under way when the agent ended.
     pub(super) fn gone(&self) -> EngineError {
-        let name = "agent_ended";
         EngineError {
             code: EngineError::INTERNAL,
             message: format!("the agent ended unexpectedly: {}", self.epitaph()),
-            data: Some(format!(r#"{{"error":"{name}"}}"#)),
+            data: Some(r#"{"error":"agent_ended"}"#.to_owned()),
         }
     }
 }
@@ -226,10 +227,8 @@ impl Drop for Pending {
 impl Pending {
     /// Waits for the outcome.
     pub(super) async fn outcome(mut self) -> Result<String, EngineError> {
-        match (&mut self.call).await {
-            Some(outcome) => outcome.map_err(|error| super::said::error(&error)),
-            None => Err(self.link.gone()),
-        }
+        let outcome = (&mut self.call).await;
+        self.read(outcome)
     }
 
     /// The same; tells the agent when `cancelled` resolves, and goes on waiting.
@@ -238,17 +237,17 @@ impl Pending {
         cancelled: impl Future<Output = ()>,
     ) -> Result<String, EngineError> {
         tokio::select! {
-            outcome = &mut self.call => return match outcome {
-                Some(outcome) => outcome.map_err(|error| super::said::error(&error)),
-                None => Err(self.link.gone()),
-            },
+            outcome = &mut self.call => return self.read(outcome),
             () = cancelled => {}
         }
         self.link.far_end.cancel(self.call.id);
         self.outcome().await
     }
-}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self, outcome: Option<Outcome>) -> Result<String, EngineError> {
+        match outcome {
+            Some(outcome) => outcome.map_err(|error| super::said::error(&error)),
+            None => Err(self.link.gone()),
+        }
+    }
 }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::engine::{History, HistoryError};
+use crate::record::json::{string_member, text_member};
 use crate::record::{Kind, Record};
 use crate::sys::Ids;
 
 use super::route::name_of;
-use super::said::{member, string};
+
 use super::settings::Settings;
 use super::shape::Marks;
 
@@ -50,15 +51,15 @@ impl Past {
         match record.kind {
             Kind::Prompt => self.prompts += 1,
             Kind::Session => {
-                let engine = member(record.payload, "engine");
-                let name = engine.and_then(|engine| string(engine, "name"));
+                let engine = text_member(record.payload, "engine");
+                let name = engine.and_then(|engine| string_member(engine, "name"));
                 self.other = name.filter(|name| name != agent);
             }
             Kind::Inner => {
-                let party = member(record.payload, "agent");
-                let name = party.and_then(|party| string(party, "name"));
+                let party = text_member(record.payload, "agent");
+                let name = party.and_then(|party| string_member(party, "name"));
                 if name.as_deref() == Some(agent) {
-                    self.inner = string(record.payload, "id");
+                    self.inner = string_member(record.payload, "id");
                     self.other = None;
                 } else {
                     self.other = name;

@@ -6,11 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::relay::{Asked, Foreign, Greeted, Patience};
 use crate::engine::{Doing, EngineError, Relay};
-use crate::record::json;
+use crate::record::json::{self, string_member};
 use crate::wire::Wire;
 
 use super::agent::Agent;
-use super::said::{member, string};
 
 /// The agent as a connection sees it.
 #[derive(Debug)]
@@ -69,17 +68,16 @@ impl Relay for Front {
             }
             let params = Value::Object(params).to_string();
             let page = link.request("session/list", &params).outcome().await?;
-            let entries = member(&page, "sessions").unwrap_or("[]");
             let mut sessions = Vec::new();
-            if let Some(mut parts) = json::elements(entries.as_bytes(), 0) {
+            if let Some(mut parts) = json::member_elements(page.as_bytes(), 0, "sessions") {
                 while let Some(at) = parts.element() {
-                    sessions.extend(entries.get(at).map(str::to_owned));
+                    sessions.extend(page.get(at).map(str::to_owned));
                 }
             }
             Ok(Foreign {
                 source: agent.name().to_owned(),
                 sessions,
-                next_cursor: string(&page, "nextCursor"),
+                next_cursor: string_member(&page, "nextCursor"),
             })
         })
     }

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use crate::engine::{Block, EngineError, Wanted};
+use crate::record::json::{string_member, text_member};
 use crate::sys::Ids;
 
 use super::import::Import;
 use super::link::Link;
 use super::route::Route;
-use super::said::{member, string, with_members};
+use super::said::with_members;
 use super::settings::Settings;
 
 /// How an agent came to where the session is.
@@ -56,9 +57,9 @@ pub(super) async fn fresh(
     route: &Arc<Route>,
 ) -> Result<Restored, EngineError> {
     let params = with_members(params, &["sessionId"], &[]);
-    let pending = link.request_for("session/new", &params, Some(route));
+    let pending = link.request_for("session/new", &params, route);
     let answer = pending.outcome().await?;
-    let Some(inner) = string(&answer, "sessionId") else {
+    let Some(inner) = string_member(&answer, "sessionId") else {
         let message = "the agent made a session without an id";
         return Err(EngineError::internal(message));
     };
@@ -173,7 +174,7 @@ pub(super) async fn import(
 
 /// An answer that says that what was said before is not shown, since the agent cannot show it.
 fn without_history(answer: &str) -> String {
-    let meta = member(answer, "_meta").unwrap_or("{}");
+    let meta = text_member(answer, "_meta").unwrap_or("{}");
     let note = r#"{"agent":{"historyShown":false}}"#;
     let meta = with_members(meta, &["rejoin"], &[("rejoin", note)]);
     with_members(answer, &["_meta"], &[("_meta", &meta)])

@@ -1,13 +1,14 @@
 //! Where the agent's messages about one of its sessions go.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::engine::{Block, Outlet};
 use crate::record::Kind;
+use crate::sys::lock;
 
 use super::import::Import;
 use super::settings::Settings;
@@ -236,7 +237,7 @@ impl Route {
 
     /// Takes note of a setting that the agent has changed.
     fn note(&self, payload: &str) {
-        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settings = lock(&self.settings);
         settings.note(payload);
     }
 
@@ -261,7 +262,7 @@ impl Route {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

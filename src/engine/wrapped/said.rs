@@ -21,18 +21,6 @@ pub(super) fn error(object: &str) -> EngineError {
     error
 }
 
-/// A member of an object, as text.
-pub(super) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let start = json::skip_space(object.as_bytes(), 0);
-    let at = json::member(object.as_bytes(), start, name)?;
-    object.get(at)
-}
-
-/// A member of an object that is a string.
-pub(super) fn string(object: &str, name: &str) -> Option<String> {
-    serde_json::from_str(member(object, name)?).ok()
-}
-
 /// An object without some of its members, with others put behind the rest.
 pub(super) fn with_members(object: &str, without: &[&str], with: &[(&str, &str)]) -> String {
     let kept = json::text_members(object).into_iter();

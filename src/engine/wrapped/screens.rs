@@ -5,12 +5,13 @@ use std::ops::Range;
 use tokio::sync::oneshot;
 
 use crate::engine::{Block, Cancel, Question, Said};
+use crate::record::json::{string_member, text_member};
 use crate::record::{Kind, json};
 use crate::wire::Outcome;
 
 use super::route::Route;
-use super::said::{member, string};
-use super::shape::{Exit, with_session};
+
+use super::shape::Exit;
 
 /// Whether a request lets go of a terminal.
 pub(super) fn is_release(method: &str) -> bool {
@@ -20,29 +21,25 @@ pub(super) fn is_release(method: &str) -> bool {
 /// Asks the client what a terminal shows that is about to be released. `params` are those of the
 /// request that releases it; `at` is where the session's id stands in them.
 pub(super) async fn last_look(route: &Route, params: &str, at: Range<usize>) {
-    let Some(terminal) = string(params, "terminalId") else {
+    let Some(terminal) = string_member(params, "terminalId") else {
         return;
     };
     if route.terminal_goes(&terminal) {
         return;
     }
-    let Some(session) = params
-        .get(at)
-        .and_then(|id| serde_json::from_str::<String>(id).ok())
-    else {
+    let Some(session) = params.get(at) else {
         return;
     };
     let name = serde_json::Value::from(terminal.as_str());
-    let params = format!(r#"{{"sessionId":"","terminalId":{name}}}"#);
-    let start = r#"{"sessionId":"#.len();
-    let params = with_session(&params, &(start..start + 2), &session);
-    let end = start + serde_json::Value::from(session.as_str()).to_string().len();
+    let begin = r#"{"sessionId":"#;
+    let at = begin.len()..begin.len() + session.len();
+    let params = format!(r#"{begin}{session},"terminalId":{name}}}"#);
     let (_keep, cancel) = Cancel::new();
     let (reply, answer) = oneshot::channel();
     let question = Question {
         method: "terminal/output".to_owned(),
         params,
-        session: start..end,
+        session: at,
         logged: false,
         cancel,
         reply,
@@ -61,7 +58,7 @@ pub(super) async fn answered(route: &Route, method: &str, params: &str, outcome:
     if method != "terminal/output" {
         return;
     }
-    if let (Some(terminal), Ok(shown)) = (string(params, "terminalId"), outcome)
+    if let (Some(terminal), Ok(shown)) = (string_member(params, "terminalId"), outcome)
         && exit(shown).is_some()
         && route.terminal_ends(&terminal)
     {
@@ -70,8 +67,8 @@ pub(super) async fn answered(route: &Route, method: &str, params: &str, outcome:
 }
 
 async fn keep(route: &Route, terminal: &str, shown: &str) {
-    let output = string(shown, "output").unwrap_or_default();
-    let truncated = member(shown, "truncated") == Some("true");
+    let output = string_member(shown, "output").unwrap_or_default();
+    let truncated = text_member(shown, "truncated") == Some("true");
     let exit = exit(shown);
     let updates = route
         .with_terminals(|terminals| terminals.ended(terminal, &output, truncated, exit.as_ref()));
@@ -92,7 +89,7 @@ pub(super) async fn write(route: &Route, updates: Vec<String>) {
 
 /// How a terminal's command ended, if it has.
 fn exit(shown: &str) -> Option<Exit> {
-    let status = member(shown, "exitStatus")?;
+    let status = text_member(shown, "exitStatus")?;
     let status = json::tree(status)?;
     status.is_object().then(|| Exit {
         code: status["exitCode"]

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::record::json as text;
+use crate::record::json::text_member;
 
-use super::said::{member, with_members};
+use super::said::with_members;
 
 /// The update that says which mode there is.
 const MODE: &str = "current_mode_update";
@@ -50,8 +51,8 @@ impl Settings {
                 }
             }
             Some(OPTIONS) => {
-                let whole = member(payload, "update").unwrap_or(payload);
-                if let Some(list) = member(whole, "configOptions") {
+                let whole = text_member(payload, "update").unwrap_or(payload);
+                if let Some(list) = text_member(whole, "configOptions") {
                     self.note_options(list);
                 }
             }
@@ -91,7 +92,7 @@ impl Settings {
             }
             "session/set_model" => json!({ "modelId": params["modelId"].as_str()? }).to_string(),
             "session/set_config_option" => {
-                let list = member(result, "configOptions")?;
+                let list = text_member(result, "configOptions")?;
                 format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{list}}}"#)
             }
             _ => return None,
@@ -149,7 +150,7 @@ impl Settings {
     pub(super) fn apply(&self, answer: &str) -> String {
         let mut answer = answer.to_owned();
         let mut set = |holder: &str, name: &str, value: &Option<String>| {
-            if let (Some(value), Some(old)) = (value, member(&answer, holder))
+            if let (Some(value), Some(old)) = (value, text_member(&answer, holder))
                 && old.starts_with('{')
             {
                 let value = json!(value).to_string();
@@ -159,7 +160,7 @@ impl Settings {
         };
         set("modes", "currentModeId", &self.mode);
         set("models", "currentModelId", &self.model);
-        if let (Some(list), Some(_)) = (&self.list, member(&answer, "configOptions")) {
+        if let (Some(list), Some(_)) = (&self.list, text_member(&answer, "configOptions")) {
             answer = with_members(&answer, &[], &[("configOptions", list)]);
         }
         answer
@@ -193,7 +194,7 @@ impl Settings {
         let string = |value: &Value| value.as_str().map(str::to_owned);
         self.mode = string(&read["modes"]["currentModeId"]);
         self.model = string(&read["models"]["currentModelId"]);
-        if let Some(list) = member(answer, "configOptions") {
+        if let Some(list) = text_member(answer, "configOptions") {
             self.note_options(list);
         }
     }

@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use crate::engine::{EngineError, History};
+use crate::record::json::text_member;
 
 use super::fold::Fold;
-use super::said::{member, with_members};
+use super::said::with_members;
 
 /// Why an agent has to be told what was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) 
 
 /// The parameters of a prompt with the transcript in front of what the user says.
 pub(super) fn before(params: &str, transcript: &str) -> String {
-    let blocks = member(params, "prompt").unwrap_or("[]");
+    let blocks = text_member(params, "prompt").unwrap_or("[]");
     let rest = blocks.trim_start().trim_start_matches('[').trim_start();
     let text = json!(transcript);
     let first = format!(r#"{{"type":"text","text":{text}}}"#);

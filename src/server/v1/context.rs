@@ -1,7 +1,7 @@
 //! What all methods of one connection work with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::{Error, UntypedMessage};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::engine::Relay;
 use crate::index::ListError;
 use crate::session::Registry;
-use crate::sys::{SessionId, blocking};
+use crate::sys::{SessionId, blocking, lock};
 use crate::wire::stash::TICKET;
 
 use super::params::session_id;
@@ -49,10 +49,7 @@ impl Context {
     }
 
     pub(super) fn prompts(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
-        self.0
-            .prompts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.prompts)
     }
 
     /// The session that the client has come to know by this name on this connection. The agent's
@@ -132,7 +129,7 @@ impl Context {
     }
 
     fn names(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
-        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.names)
     }
 
     /// The parameters of a message, as the client wrote them.

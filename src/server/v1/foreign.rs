@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::engine::relay::{Asked, Foreign};
 use crate::engine::{EngineError, Relay};
 use crate::index::{Catalog, Filter, Listed, Page, cursor_after, seal, unseal};
-use crate::record::json::{member, skip_space, text_members};
+use crate::record::json::{string_member, text_members};
 use crate::session::Deps;
 use crate::sys::{Timestamp, path};
 use crate::wire::Raws;
@@ -245,11 +245,7 @@ fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
 }
 
 fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
-    let start = skip_space(text.as_bytes(), 0);
-    let string = |name: &str| -> Option<String> {
-        let at = member(text.as_bytes(), start, name)?;
-        serde_json::from_str(text.get(at)?).ok()
-    };
+    let string = |name: &str| string_member(text, name);
     let id = string("sessionId").filter(|id| foreign_id(agent, id).is_some())?;
     let cwd = string("cwd").filter(|cwd| Path::new(cwd).is_absolute())?;
     let elsewhere = |wanted: &String| path::normalize(&cwd) != *wanted;

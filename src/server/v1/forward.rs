@@ -1,21 +1,17 @@
 //! Hands on what we know nothing of to the agent behind the engine.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::engine::Relay;
 use crate::engine::relay::{Greeted, Patience};
-use crate::record::json;
+use crate::record::json::string_member;
 use crate::server::error;
+use crate::server::wind_down::AT_LEISURE_WRAPPED;
 use crate::session::Request;
 
 use super::context::{Context, Responds};
 use super::greeting::{merge, without};
 use super::reply::{answer, reply};
-
-/// How long an agent may take to answer `initialize` when the client has said all it will say.
-const LEFT: Duration = Duration::from_secs(5);
 
 /// Hands on a request. One that is about a session goes by way of it, so that it comes in order
 /// with what else is asked of it.
@@ -26,7 +22,7 @@ pub(super) fn request(
     params: &str,
     responder: Responds,
 ) {
-    if let Some(name) = session(params) {
+    if let Some(name) = string_member(params, "sessionId") {
         let id = match context.find(&name) {
             Ok(id) => id,
             Err(error) => return answer(responder, Err(error)),
@@ -65,7 +61,7 @@ pub(super) fn request(
 
 /// Hands on a notification.
 pub(super) fn notification(context: &Context, relay: &dyn Relay, method: &str, params: &str) {
-    match session(params) {
+    match string_member(params, "sessionId") {
         Some(name) => {
             if let Some(id) = context.named(&name) {
                 let (method, params) = (method.to_owned(), params.to_owned());
@@ -75,12 +71,6 @@ pub(super) fn notification(context: &Context, relay: &dyn Relay, method: &str, p
         }
         None => relay.notify(method, params),
     }
-}
-
-/// The session that parameters name.
-fn session(params: &str) -> Option<String> {
-    let at = json::member(params.as_bytes(), 0, "sessionId")?;
-    serde_json::from_str(params.get(at)?).ok()
 }
 
 /// Answers `initialize` with what the agent says, and what we add to it.
@@ -98,7 +88,7 @@ pub(super) fn initialize(
         // An agent that does not answer a client that has left is not waited for.
         let left = async {
             registry.deps().wire.ended().await;
-            tokio::time::sleep(LEFT).await;
+            tokio::time::sleep(AT_LEISURE_WRAPPED.requests).await;
         };
         tokio::pin!(greeting);
         let result = tokio::select! {

@@ -13,7 +13,9 @@ pub mod time;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::sys::lock;
 
 use super::disk::{Disk, DiskFile, FileInfo};
 use super::ids::RandomIds;
@@ -104,7 +106,7 @@ impl SimDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn file(&self, state: &mut State, file: usize, writable: bool) -> Box<dyn DiskFile> {

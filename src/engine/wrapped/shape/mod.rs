@@ -22,5 +22,5 @@ pub use marks::{Marks, Shaped};
 pub use message::{Message, Outcome, read};
 pub use payload::{Form, Payload};
 pub use reader::Reader;
-pub use session_id::{Named, session_of, with_session};
+pub use session_id::{Named, session_of};
 pub use terminals::Terminals;

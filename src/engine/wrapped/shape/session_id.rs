@@ -38,13 +38,6 @@ pub(super) fn without_session(object: &str) -> Option<String> {
     Some(rest)
 }
 
-/// The same text with another id where `range`, as [`Named`] has it, says that one stands.
-pub fn with_session(text: &str, range: &Range<usize>, id: &str) -> String {
-    let (before, behind) = (text.get(..range.start), text.get(range.end..));
-    let id = serde_json::Value::from(id).to_string();
-    [before.unwrap_or_default(), &id, behind.unwrap_or_default()].concat()
-}
-
 /// The `sessionId` of an object, such as a request's parameters or its result. `None` if the text
 /// is no object or has none.
 pub fn session_of(text: &str) -> Option<Named<'_>> {
@@ -82,7 +75,7 @@ mod tests {
         assert_eq!(session_of(params), Some(named.clone()));
         assert_eq!(named.id, "inner");
         assert_eq!(
-            with_session(params, &named.range, "a\"b"),
+            crate::record::json::with_string(params, &named.range, "a\"b"),
             r#"{ "sessionId":"inner", "x":"inner", "sessionId" : "a\"b" }"#
         );
         for none in [
