@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
-use crate::engine::{Attached, Called, Ended, EngineError, Parting, Said, Wanted};
+use crate::engine::{Attached, Called, Cancel, Ended, EngineError, Parting, Said, Wanted};
 use crate::record::json::with_string;
 use crate::store::Scan;
 use crate::sys::SessionId;
@@ -40,6 +40,8 @@ pub(super) struct Actor {
     pub(super) answered: Vec<BusyGuard>,
     /// The lines that are being sent.
     pub(super) line: Vec<u8>,
+    /// Takes back what the client was asked for so far.
+    pub(super) withdrawal: (Canceller, Cancel),
     /// What tasks of this session have to tell it.
     pub(super) tell: mpsc::UnboundedSender<Told>,
     told: mpsc::UnboundedReceiver<Told>,
@@ -148,6 +150,7 @@ impl Actor {
             replays,
             answered: Vec::new(),
             line: Vec::new(),
+            withdrawal: Cancel::new(),
             tell,
             told,
             barriers: Vec::new(),
@@ -343,7 +346,7 @@ impl Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Block, Cancel, Outlet};
+    use crate::engine::{Block, Outlet};
     use crate::record::Kind;
 
     #[tokio::test]

@@ -1,11 +1,11 @@
 //! The effects a session's machine asks its actor for.
 
-use crate::engine::{Attach, Block, Parting, Wanted};
+use crate::engine::{Attach, Block, EngineError, Parting, Wanted};
 use crate::record::Kind;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
-use super::request::{Answered, Asking, Updates};
+use super::request::{Answered, Asking, TurnResult, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
@@ -71,6 +71,9 @@ pub enum Effect<R> {
     CancelTurn,
     /// Put a request of the engine to the client.
     Ask(Asking),
+    /// Tell the client that nothing it was asked for is wanted any more, and answer the engine in
+    /// its place.
+    Withdraw,
     /// Hand the client's answer to the engine.
     Deliver(Answered),
     /// Have the engine serve a request.
@@ -111,7 +114,11 @@ pub enum Effect<R> {
 
 impl<R> Effect<R> {
     /// The end of a turn.
-    pub(super) fn end(payload: String) -> Self {
+    pub(super) fn end(result: &TurnResult) -> Self {
+        let payload = match result {
+            Ok(ended) => ended.result(),
+            Err(error) => failure(error),
+        };
         Self::Append {
             kind: Kind::End,
             id: None,
@@ -129,4 +136,17 @@ impl<R> Effect<R> {
             sync: Sync::Buffered,
         }
     }
+}
+
+/// How a turn that failed is written down.
+fn failure(error: &EngineError) -> String {
+    let message = serde_json::Value::from(error.message.as_str());
+    let data = error.data.as_ref();
+    let data = data
+        .map(|data| format!(r#","data":{data}"#))
+        .unwrap_or_default();
+    format!(
+        r#"{{"error":{{"code":{},"message":{message}{data}}}}}"#,
+        error.code
+    )
 }

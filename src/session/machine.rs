@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::{Attach, Attached, Block, Ended, EngineError, Parting, StopReason, Wanted};
+use crate::engine::{Attach, Attached, Block, Ended, Parting, StopReason, Wanted};
 use crate::record::Kind;
 use crate::record::open_calls::OpenCalls;
 
@@ -31,6 +31,8 @@ const FAILED: &str = "Interrupted: the turn failed before this tool call ended."
 pub(super) struct Turn<R> {
     reply: R,
     cancelled: bool,
+    /// Whether what it asked the client for was taken back.
+    pub(super) withdrawn: bool,
     pub(super) calls: OpenCalls,
     /// Why one of its records could not be kept; the answer of the turn.
     broken: Option<Refusal>,
@@ -125,13 +127,13 @@ impl<R> Machine<R> {
 
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
-        if let Request::Cancel = request {
+        if let Request::Cancel { withdraw } = request {
             let prompt_waits = self
                 .queue
                 .iter()
                 .any(|r| matches!(r, Request::Prompt { .. }));
             if !prompt_waits {
-                return self.cancel();
+                return self.cancel(withdraw);
             }
         } else if self.queue.is_empty() && !self.must_wait(&request) {
             return self.serve(request);
@@ -162,7 +164,7 @@ impl<R> Machine<R> {
                 self.aborting = true;
                 vec![Effect::AbortAttach]
             } else if ends && self.replay.is_none() && self.attach.is_none() {
-                self.cancel()
+                self.cancel(true)
             } else {
                 Vec::new()
             };
@@ -219,10 +221,7 @@ impl<R> Machine<R> {
         for payload in open_calls {
             batch.extend(self.logged(payload));
         }
-        batch.push(Effect::end(match &result {
-            Ok(ended) => ended.result(),
-            Err(error) => failure(error),
-        }));
+        batch.push(Effect::end(&result));
         self.stage = Stage::Ending;
         self.answer_turn(
             turn.reply,
@@ -383,7 +382,7 @@ impl<R> Machine<R> {
             } => self.call(reply, method, params),
             Request::Notify { .. } if !self.open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Notify { method, params }],
-            Request::Cancel => self.cancel(),
+            Request::Cancel { withdraw } => self.cancel(withdraw),
             Request::Close(reply) if !self.open => {
                 vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))]
             }
@@ -430,6 +429,7 @@ impl<R> Machine<R> {
         self.turn = Some(Turn {
             reply,
             cancelled: false,
+            withdrawn: false,
             calls,
             broken: None,
         });
@@ -442,14 +442,18 @@ impl<R> Machine<R> {
         ]
     }
 
-    fn cancel(&mut self) -> Batch<R> {
-        match &mut self.turn {
-            Some(turn) if !turn.cancelled => {
-                turn.cancelled = true;
-                vec![Effect::CancelTurn]
-            }
-            _ => Vec::new(),
+    fn cancel(&mut self, withdraw: bool) -> Batch<R> {
+        let Some(turn) = &mut self.turn else {
+            return Vec::new();
+        };
+        let mut batch = Vec::new();
+        if !std::mem::replace(&mut turn.cancelled, true) {
+            batch.push(Effect::CancelTurn);
         }
+        if withdraw && !std::mem::replace(&mut turn.withdrawn, true) {
+            batch.push(Effect::Withdraw);
+        }
+        batch
     }
 
     /// The effects of an update: into the log, then to the client, unless a replay that will come
@@ -476,19 +480,6 @@ impl<R> Machine<R> {
         }
         batch
     }
-}
-
-/// How a turn that failed is written down.
-fn failure(error: &EngineError) -> String {
-    let message = serde_json::Value::from(error.message.as_str());
-    let data = error.data.as_ref();
-    let data = data
-        .map(|data| format!(r#","data":{data}"#))
-        .unwrap_or_default();
-    format!(
-        r#"{{"error":{{"code":{},"message":{message}{data}}}}}"#,
-        error.code
-    )
 }
 
 #[cfg(test)]

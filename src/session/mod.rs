@@ -25,6 +25,7 @@ mod playback;
 mod replaying;
 pub mod refusal;
 mod seat;
+mod withdrawn;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -24,7 +24,9 @@ struct Cancelled<'a> {
 pub(super) fn session(context: &Context, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
     if let Some(id) = session.and_then(|session| context.named(&session.session_id)) {
-        context.registry().send(&id, Request::Cancel);
+        context
+            .registry()
+            .send(&id, Request::Cancel { withdraw: false });
     }
 }
 
@@ -39,6 +41,8 @@ pub(super) fn request(context: &Context, params: &str) {
     };
     let session = context.prompts().get(&id.to_string()).cloned();
     if let Some(session) = session {
-        context.registry().send(&session, Request::Cancel);
+        context
+            .registry()
+            .send(&session, Request::Cancel { withdraw: true });
     }
 }
