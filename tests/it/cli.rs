@@ -7,45 +7,14 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::command::{command, fails, runs};
+
 const NOBODY: &str = "sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07";
-
-/// The binary with nothing of the caller's environment that it looks at.
-fn command(store: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
-    for name in ["REJOIN_STORE", "REJOIN_LOG", "REJOIN_LOG_FILE", "NO_COLOR"] {
-        command.env_remove(name);
-    }
-    command.arg("--store").arg(store).args(arguments);
-    command.stdin(Stdio::null());
-    command
-}
-
-fn run(store: &Path, arguments: &[&str]) -> Output {
-    command(store, arguments).output().unwrap()
-}
-
-#[track_caller]
-fn runs(store: &Path, arguments: &[&str]) -> String {
-    let output = run(store, arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The command fails with this code and says why on stderr, where `why` stands; stdout is `out`.
-#[track_caller]
-fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
-    let output = run(store, arguments);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-    assert!(told.contains(why), "{arguments:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// Pipes requests into `rejoin serve` and returns its answers, less `initialize`'s.
 fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
