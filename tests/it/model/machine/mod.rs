@@ -15,6 +15,8 @@ use world::{Ask, Say, World};
 enum Happens {
     Asks(Ask),
     Cancels,
+    /// Another session is made of it.
+    Lends,
     Says(Say),
     Ends(bool),
     Replayed(bool),
@@ -42,6 +44,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         8 => ask.prop_map(Happens::Asks),
         2 => Just(Happens::Cancels),
+        1 => Just(Happens::Lends),
         8 => say.prop_map(Happens::Says),
         3 => prop::bool::weighted(0.8).prop_map(Happens::Ends),
         4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
@@ -59,6 +62,7 @@ fn made() -> impl Strategy<Value = Option<Ask>> {
     prop_oneof![
         2 => Just(None),
         2 => Just(Some(Ask::New)),
+        1 => Just(Some(Ask::Fork)),
         1 => any::<bool>().prop_map(|replay| Some(Ask::Import(replay))),
     ]
 }
@@ -76,6 +80,7 @@ proptest! {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),
                 Happens::Cancels => world.cancel(),
+                Happens::Lends => world.lend(),
                 Happens::Says(say) => world.says(say),
                 Happens::Ends(well) => world.ends(well),
                 Happens::Replayed(well) => world.replayed(well),
