@@ -101,8 +101,10 @@ struct Copy<'a> {
     found: Option<Found>,
     /// Where the turn begins that has not ended.
     turn: Option<Place>,
-    /// How the agent knows the session: now, for the running turn, and for the last that ended.
-    inners: [Option<Inner>; 3],
+    /// How an agent knows the session, and how it did in the running turn and the last that ended.
+    known: Option<Inner>,
+    asked: Option<Inner>,
+    told: Option<Inner>,
     /// How the reading ended.
     ended: Ended,
 }
@@ -143,7 +145,9 @@ impl<'a> Copy<'a> {
             at,
             found: None,
             turn: None,
-            inners: [None, None, None],
+            known: None,
+            asked: None,
+            told: None,
             ended: Ended::AtEnd,
         }
     }
@@ -180,7 +184,7 @@ impl<'a> Copy<'a> {
     ) -> Result<Next, ForkError> {
         let mut count = 0_u64;
         while let Some(entry) = source.next()? {
-            if count % STEP == 0 && cancelled() {
+            if count.is_multiple_of(STEP) && cancelled() {
                 return Err(ForkError::Cancelled);
             }
             count += 1;
@@ -202,17 +206,17 @@ impl<'a> Copy<'a> {
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
             Kind::Inner => {
-                self.inners[0] = Inner::read(payload);
+                self.known = Inner::read(payload);
                 without_id = Inner::without_id(payload);
                 payload = &without_id;
             }
             Kind::Prompt => {
                 self.turn = Some(self.log.place());
-                self.inners[1] = self.inners[0].clone();
+                self.asked.clone_from(&self.known);
             }
             Kind::End => {
                 self.turn = None;
-                self.inners[2] = self.inners[1].clone();
+                self.told = self.asked.take();
             }
             _ => {}
         }
@@ -272,8 +276,7 @@ impl<'a> Copy<'a> {
             close(self.log, turn, texts)?;
         }
         let whole = self.at.is_none() && self.turn.is_none();
-        let [_, _, told] = self.inners;
-        Ok(told.filter(|_| whole))
+        Ok(self.told.filter(|_| whole))
     }
 }
 
