@@ -52,6 +52,9 @@ pub struct Opening {
     pub history: Arc<dyn History>,
     /// Where ids of messages and tool calls come from.
     pub ids: Arc<dyn Ids>,
+    /// How the agent behind the engine knows the session that this one was just made of, if it
+    /// knows that and nothing more than what was said in this one.
+    pub origin: Option<String>,
     /// Where everything goes that the engine says, within turns and between them.
     pub out: Outlet,
 }
@@ -124,6 +127,8 @@ pub trait Conversation: Send + Sync {
 pub enum Attach {
     /// The session is new.
     New,
+    /// The session is new, with the history of another one.
+    Fork,
     /// The session is opened again.
     Again,
     /// The session is one that the agent made without us, with the id it has there; all that

@@ -15,14 +15,17 @@ pub fn agent_info() -> Value {
 
 /// The capabilities for protocol version 1. Without a store nothing outlives the connection, so
 /// nothing that needs one is offered.
-pub fn v1(persistent: bool) -> Value {
-    let session = if persistent {
+pub fn v1(persistent: bool, unstable: bool) -> Value {
+    let mut session = if persistent {
         json!({
             "list": {}, "resume": {}, "close": {}, "delete": {}, "additionalDirectories": {},
         })
     } else {
         json!({ "close": {}, "additionalDirectories": {} })
     };
+    if persistent && unstable {
+        session["fork"] = fork();
+    }
     let mut capabilities = json!({
         "loadSession": persistent,
         "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
@@ -33,4 +36,9 @@ pub fn v1(persistent: bool) -> Value {
         capabilities["sessionHistory"] = json!({ "supported": true, "maxResults": MAX_RESULTS });
     }
     capabilities
+}
+
+/// What forking can do, also at a message that is named in `_meta`.
+pub fn fork() -> Value {
+    json!({ "_meta": { "rejoin": { "atMessageId": true } } })
 }

@@ -42,6 +42,8 @@ pub struct Options {
     pub expire_after: Option<Duration>,
     /// The longest line that is accepted, in bytes.
     pub line_limit: usize,
+    /// Whether to serve methods that the protocol calls unstable.
+    pub unstable: bool,
 }
 
 impl Default for Options {
@@ -52,6 +54,7 @@ impl Default for Options {
             replay: ReplayPolicy::default(),
             expire_after: None,
             line_limit: LINE_LIMIT,
+            unstable: false,
         }
     }
 }
@@ -98,6 +101,7 @@ pub async fn serve(
         wire: wire.clone(),
         replay: options.replay,
         expire_after: options.expire_after,
+        unstable: options.unstable,
         client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));

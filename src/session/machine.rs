@@ -29,13 +29,13 @@ const FAILED: &str = "Interrupted: the turn failed before this tool call ended."
 
 #[derive(Debug)]
 pub(super) struct Turn<R> {
-    reply: R,
+    pub(super) reply: R,
     cancelled: bool,
     /// Whether what it asked the client for was taken back.
     pub(super) withdrawn: bool,
     pub(super) calls: OpenCalls,
     /// Why one of its records could not be kept; the answer of the turn.
-    broken: Option<Refusal>,
+    pub(super) broken: Option<Refusal>,
 }
 
 /// What the effects that were handed out last are for.
@@ -80,7 +80,7 @@ pub struct Machine<R> {
     /// Requests that wait.
     queue: VecDeque<Request<R>>,
     /// Answers of turns that ended during a replay.
-    held: VecDeque<(R, Result<Done, Refusal>)>,
+    pub(super) held: VecDeque<(R, Result<Done, Refusal>)>,
     pub(super) stage: Stage,
 }
 
@@ -254,72 +254,15 @@ impl<R> Machine<R> {
         }
     }
 
-    /// An effect of the last batch failed.
-    pub fn failed(&mut self, refusal: Refusal) -> Batch<R> {
-        match std::mem::replace(&mut self.stage, Stage::Nothing) {
-            Stage::Nothing => Vec::new(),
-            Stage::Making => {
-                self.imported = None;
-                self.made = false;
-                self.not_opened(refusal, Some(Parting::Refused))
-            }
-            Stage::Opening { was_open: true } => self.not_opened(refusal, None),
-            // Whoever is next must not find the lock taken.
-            Stage::Opening { was_open: false } => self.not_opened(refusal, Some(Parting::Closed)),
-            Stage::Prompting => {
-                let turn = self.turn.take();
-                turn.map(|turn| Effect::Answer(turn.reply, Err(refusal)))
-                    .into_iter()
-                    .collect()
-            }
-            Stage::Calling => {
-                // The request was answered with the failure.
-                self.calls = self.calls.saturating_sub(1);
-                Vec::new()
-            }
-            Stage::Updating => match &mut self.turn {
-                Some(turn) => {
-                    turn.broken = Some(refusal);
-                    vec![Effect::CancelTurn]
-                }
-                None => vec![Effect::Mend],
-            },
-            Stage::Ending => {
-                if let Some((_, result)) = self.held.back_mut() {
-                    *result = Err(refusal);
-                }
-                Vec::new()
-            }
-            Stage::CatchingUp => vec![Effect::SendHeld],
-            Stage::Trashing { was_open } => {
-                self.open = was_open;
-                Vec::new()
-            }
-        }
-    }
-
-    /// What could not be opened is let go of, unless it was open before.
-    fn not_opened(&mut self, refusal: Refusal, parting: Option<Parting>) -> Batch<R> {
-        let mut batch = Vec::new();
-        if let Some(parting) = parting {
-            self.open = false;
-            batch.push(Effect::Release(parting));
-        }
-        let attach = self.attach.take();
-        let reply = self
-            .replay
-            .take()
-            .or(attach.and_then(Attaching::into_reply));
-        batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
-        batch
-    }
-
     /// Why the running turn cannot be logged any more.
     pub(super) fn broken(&self) -> Option<&Refusal> {
         self.turn.as_ref()?.broken.as_ref()
     }
 
     fn must_wait(&self, request: &Request<R>) -> bool {
+        if let Request::Lend(_) = request {
+            return self.is_unborn();
+        }
         let ends = matches!(request, Request::Close(_) | Request::Delete(_));
         self.replay.is_some()
             || self.attach.is_some()
@@ -333,6 +276,8 @@ impl<R> Machine<R> {
                 self.attach = Some(Attaching::New(reply));
                 self.prepare(wanted, Attach::New)
             }
+            Request::Fork(reply, wanted, forking) => self.fork(reply, wanted, forking),
+            Request::Lend(to) => vec![Effect::Lend(to)],
             // Somebody else asked for it, too, and was first.
             Request::Import {
                 reply,

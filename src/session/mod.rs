@@ -17,7 +17,9 @@ mod attached;
 mod attaching;
 mod command;
 mod expiry;
+mod failing;
 mod forget;
+mod forking;
 mod open;
 mod pace;
 mod perform;
@@ -61,6 +63,8 @@ pub struct Deps {
     pub replay: ReplayPolicy,
     /// After how long without a prompt sessions expire; `None` if they never do.
     pub expire_after: Option<Duration>,
+    /// Whether methods are served that the protocol calls unstable.
+    pub unstable: bool,
     /// Who the client says it is, once it has.
     pub client: OnceLock<Party>,
     /// Sessions without a log that were closed, so that closing them again is no error.

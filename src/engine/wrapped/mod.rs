@@ -12,6 +12,7 @@ mod child;
 mod conversation;
 mod far_end;
 mod fold;
+mod fork;
 mod guard;
 mod import;
 mod intake;

@@ -42,10 +42,12 @@ fn ours(context: &Context, params: Option<&str>) -> Value {
             })
             .ok();
     }
+    let deps = context.registry().deps();
+    let capabilities = capabilities::v1(deps.store.is_some(), deps.unstable);
     json!({
         "protocolVersion": 1,
         "agentInfo": capabilities::agent_info(),
-        "agentCapabilities": capabilities::v1(context.registry().deps().store.is_some()),
+        "agentCapabilities": capabilities,
         "authMethods": [],
     })
 }

@@ -7,6 +7,7 @@ mod context;
 mod delete;
 mod dispatch;
 mod foreign;
+mod fork;
 mod forward;
 mod greeting;
 mod get;

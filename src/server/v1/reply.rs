@@ -21,9 +21,21 @@ pub(super) fn reply(
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
+    reply_about(context, under_way, id, id, responder, done)
+}
+
+/// The same where a refusal is about another session, `about`.
+pub(super) fn reply_about(
+    context: &Context,
+    under_way: &Busy,
+    id: &str,
+    about: &str,
+    responder: Responds,
+    done: impl FnOnce() + Send + 'static,
+) -> Reply {
     let cancellation = responder.cancellation();
     let wire = context.registry().deps().wire.clone();
-    let id = id.to_string();
+    let (id, about) = (id.to_string(), about.to_string());
     let busy = under_way.begin();
     Reply::new(
         busy,
@@ -34,7 +46,7 @@ pub(super) fn reply(
             let passed = wire.answers.expect(&request);
             done();
             let result = answer.map(|answer| encode(&id, answer, &wire.raws));
-            let result = result.map_err(|refusal| error::refused(&id, refusal, &wire.raws));
+            let result = result.map_err(|refusal| error::refused(&about, refusal, &wire.raws));
             if let Err(error) = responder.respond_with_result(result) {
                 tracing::debug!(%error, "the connection ended before an answer");
             }
@@ -55,7 +67,9 @@ pub(super) fn answer(responder: Responds, result: Result<Value, Error>) {
 fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
     match answer.done {
         Done::Created(extra) => opened(id, extra, &[], raws),
-        Done::Loaded(extra) | Done::Resumed(extra) => opened(id, extra, &answer.damage, raws),
+        Done::Forked(extra) | Done::Loaded(extra) | Done::Resumed(extra) => {
+            opened(id, extra, &answer.damage, raws)
+        }
         Done::Stopped(ended) => raws.put(ended.result()),
         Done::Served(result) => raws.put(result),
         Done::Closed | Done::Deleted => json!({}),

@@ -6,7 +6,7 @@ use rejoin::engine::{
 };
 use rejoin::record::Kind;
 use rejoin::record::header::Place;
-use rejoin::session::request::{Answered, Asking};
+use rejoin::session::request::{Answered, Asking, Forking};
 use rejoin::session::{Refusal, Request};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -35,6 +35,10 @@ impl World {
         self.asked.push((ask, 0));
         let request = match ask {
             Ask::New => Request::New(number, wanted()),
+            Ask::Fork => {
+                let (_, lent) = oneshot::channel();
+                Request::Fork(number, wanted(), Forking { lent, at: None })
+            }
             Ask::Load => Request::Load(number, wanted()),
             Ask::Resume => Request::Resume(number, wanted()),
             Ask::Import(replay) => Request::Import {
@@ -56,6 +60,12 @@ impl World {
             },
         };
         let batch = self.machine.request(request);
+        self.perform(batch);
+    }
+
+    pub(super) fn lend(&mut self) {
+        let (lend, _) = oneshot::channel();
+        let batch = self.machine.request(Request::Lend(lend));
         self.perform(batch);
     }
 
@@ -160,7 +170,7 @@ impl World {
                     gone: Vec::new(),
                     imported: match how {
                         Attach::Import => vec![block.clone(), block],
-                        Attach::New | Attach::Again => Vec::new(),
+                        Attach::New | Attach::Fork | Attach::Again => Vec::new(),
                     },
                 })
             }
