@@ -38,6 +38,8 @@ pub(super) struct Actor {
     pub(super) replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     pub(super) answered: Vec<BusyGuard>,
+    /// The prompt of the running turn, if it was answered before that ends.
+    pub(super) prompted: Option<BusyGuard>,
     /// The lines that are being sent.
     pub(super) line: Vec<u8>,
     /// What tasks of this session have to tell it.
@@ -134,7 +136,7 @@ async fn engine(said: &mut mpsc::Receiver<Said>, turn: Option<&mut RunningTurn>)
 
 impl Actor {
     pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
-        let machine = Machine::default();
+        let machine = Machine::new(deps.dialect());
         let (tell, told) = mpsc::unbounded_channel();
         Self {
             name: id.to_string(),
@@ -147,6 +149,7 @@ impl Actor {
             attaching: None,
             replays,
             answered: Vec::new(),
+            prompted: None,
             line: Vec::new(),
             tell,
             told,
@@ -322,6 +325,9 @@ impl Actor {
                 }
             }
             self.answered.clear();
+            if self.turn.is_none() {
+                self.prompted = None;
+            }
             batch = match refusal {
                 None => match self.machine.advance() {
                     Some(batch) => batch,

@@ -5,6 +5,7 @@ use crate::record::Kind;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
+use super::phase::Phase;
 use super::request::{Answered, Asking, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
@@ -89,6 +90,8 @@ pub enum Effect<R> {
         /// The notification's parameters.
         params: String,
     },
+    /// Have the replay begin with this message, which must be in the log.
+    Seek(String),
     /// Start replaying the log up to where it ends now.
     Replay,
     /// Open the session, which is not, and replay its log as it is read.
@@ -100,6 +103,15 @@ pub enum Effect<R> {
     SendHeld,
     /// Send the available commands.
     Announce,
+    /// Show the client the prompt that was appended last, as it stands in the log.
+    Echo {
+        /// The id of the user's message.
+        message_id: String,
+        /// The prompt's parameters without the session's id.
+        params: String,
+    },
+    /// Tell the client what the session is doing.
+    Tell(Phase),
     /// Answer a request.
     Answer(R, Result<Done, Refusal>),
     /// Let go of log and engine, and of a replay that was not caught up with. The log of a session

@@ -109,11 +109,14 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Deliver(answered) => format!("deliver {:?}", answered.outcome),
         Effect::Call { reply, method, .. } => format!("call {method} for {reply}"),
         Effect::Notify { method, .. } => format!("notify {method}"),
+        Effect::Seek(message) => format!("seek {message}"),
         Effect::Replay => "replay".to_owned(),
         Effect::OpenAndReplay(_) => "open and replay".to_owned(),
         Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
+        Effect::Echo { message_id, .. } => format!("echo {message_id}"),
+        Effect::Tell(phase) => format!("tell {phase:?}"),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
             format!("answer {reply}: Stopped({reason:?})")
         }

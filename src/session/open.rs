@@ -70,7 +70,7 @@ impl Actor {
             place: seat.recorded.clone(),
             client: self.deps.client.get().cloned(),
             engine: self.deps.engine.identity(),
-            protocol_version: 1,
+            protocol_version: self.deps.dialect().version(),
         };
         let records = || {
             let inner = inner.map(|payload| (Kind::Inner, None, payload));

@@ -121,12 +121,21 @@ impl Actor {
                 }
                 Ok(())
             }
+            Effect::Seek(message) => self.seek(&message),
             Effect::Replay => self.start_replay(),
             Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
             Effect::CatchUp(snapshots, gone) => self.catch_up(snapshots, gone).await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
                 self.announce().await;
+                Ok(())
+            }
+            Effect::Echo { message_id, params } => {
+                self.echo(&message_id, &params).await;
+                Ok(())
+            }
+            Effect::Tell(phase) => {
+                self.tell(&phase).await;
                 Ok(())
             }
             Effect::Answer(reply, result) => {
@@ -155,8 +164,13 @@ impl Actor {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };
+        let goes_on = matches!(result, Ok(Done::Taken(_)));
         let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
-        self.answered.push(busy);
+        if goes_on {
+            self.prompted = Some(busy);
+        } else {
+            self.answered.push(busy);
+        }
         delivery.await;
     }
 

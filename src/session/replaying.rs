@@ -14,6 +14,12 @@ use super::reply::Reply;
 use super::seat::Seat;
 
 impl Actor {
+    /// Has the next replay begin with a message.
+    pub(super) fn seek(&mut self, message: &str) -> Result<(), Refusal> {
+        tracing::debug!(message);
+        Err(Refusal::NoSuchMessage)
+    }
+
     pub(super) fn start_replay(&mut self) -> Result<(), Refusal> {
         let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
             return Err(Refusal::NotOpen);

@@ -24,6 +24,15 @@ pub enum Request<R> {
     },
     /// Replay the history, then go on like this.
     Load(R, Wanted),
+    /// Replay the history from a message on, then go on like this.
+    LoadFrom {
+        /// Where the answer goes.
+        reply: R,
+        /// How the client wants the session.
+        wanted: Wanted,
+        /// The id of the first message that is replayed.
+        message: String,
+    },
     /// Go on like this without a replay.
     Resume(R, Wanted),
     /// Answer a prompt.
@@ -51,12 +60,21 @@ pub enum Request<R> {
         /// The notification's parameters.
         params: String,
     },
-    /// End the running turn.
+    /// End the running turn, and take back the prompts that wait for it.
     Cancel,
+    /// Take back the prompt with this message's id, unless it is in the log.
+    Withdraw(String),
     /// Release the session.
     Close(R),
     /// Move the session to the trash.
     Delete(R),
+}
+
+impl<R> Request<R> {
+    /// Whether it ends the session's work.
+    pub(super) fn ends(&self) -> bool {
+        matches!(self, Self::Close(_) | Self::Delete(_))
+    }
 }
 
 /// A request of the engine that is to be put to the client.
