@@ -8,6 +8,7 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::engine::outlet::Canceller;
 use crate::engine::{Attached, Called, Ended, EngineError, Parting, Said, Wanted};
 use crate::record::json::with_string;
+use crate::replay::v2::View;
 use crate::store::Scan;
 use crate::sys::SessionId;
 
@@ -42,6 +43,10 @@ pub(super) struct Actor {
     pub(super) prompted: Option<BusyGuard>,
     /// The lines that are being sent.
     pub(super) line: Vec<u8>,
+    /// How the client sees updates, if not as they are in the log.
+    pub(super) view: Option<View>,
+    /// The same lines as it sees them.
+    pub(super) shown: Vec<u8>,
     /// What tasks of this session have to tell it.
     pub(super) tell: mpsc::UnboundedSender<Told>,
     told: mpsc::UnboundedReceiver<Told>,
@@ -137,6 +142,7 @@ async fn engine(said: &mut mpsc::Receiver<Said>, turn: Option<&mut RunningTurn>)
 impl Actor {
     pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
         let machine = Machine::new(deps.dialect());
+        let view = deps.dialect().view();
         let (tell, told) = mpsc::unbounded_channel();
         Self {
             name: id.to_string(),
@@ -151,6 +157,8 @@ impl Actor {
             answered: Vec::new(),
             prompted: None,
             line: Vec::new(),
+            view,
+            shown: Vec::new(),
             tell,
             told,
             barriers: Vec::new(),

@@ -1,5 +1,7 @@
 //! How a client is told of turns: the one thing about its protocol version that sessions know.
 
+use crate::replay::v2::View;
+
 /// How a connection tells of turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
@@ -12,6 +14,14 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// How its client sees updates, if not as they are in the log.
+    pub(super) fn view(self) -> Option<View> {
+        match self {
+            Self::Answered => None,
+            Self::Told => Some(View::new()),
+        }
+    }
+
     /// The version of the protocol that is spoken so.
     pub fn version(self) -> u16 {
         match self {

@@ -266,8 +266,19 @@ impl Actor {
     }
 
     async fn put_lines(&mut self) {
+        let lines = match &mut self.view {
+            None => &self.line,
+            Some(view) => {
+                self.shown.clear();
+                view.lines(&self.line, &mut self.shown);
+                &self.shown
+            }
+        };
         // A client that is gone needs no update; the log has it.
-        self.deps.wire.writer.control(&self.line).await.ok();
+        self.deps.wire.writer.control(lines).await.ok();
+        if self.shown.capacity() > LINE_KEPT {
+            self.shown = Vec::new();
+        }
         if self.line.capacity() > LINE_KEPT {
             self.line = Vec::new();
         }
