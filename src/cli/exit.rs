@@ -4,6 +4,8 @@ use std::fmt;
 
 use crate::store::StoreError;
 
+use super::global::Global;
+
 /// All went well, or whoever read the output stopped reading.
 pub const OK: u8 = 0;
 /// Something failed.
@@ -63,11 +65,28 @@ impl Failure {
 
     /// Says on stderr what went wrong.
     #[expect(clippy::print_stderr, reason = "the one place where failures are told")]
-    pub fn print(&self) {
+    pub(super) fn print(&self, global: &Global) {
         eprintln!("rejoin: {}", super::printable::printable(&self.message));
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {}", super::printable::printable(hint));
+            let hint = hint.replace("`rejoin ", &format!("`{} ", command(global)));
+            eprintln!("  hint: {}", super::printable::printable(&hint));
         }
+    }
+}
+
+/// How to start the program so that it finds the same store.
+pub(super) fn command(global: &Global) -> String {
+    match &global.store {
+        Some(store) if std::env::var_os("REJOIN_STORE").as_deref() != Some(store.as_os_str()) => {
+            let store = store.to_string_lossy();
+            let plain = |c: char| c.is_alphanumeric() || "/\\._-:~".contains(c);
+            if store.chars().all(plain) {
+                format!("rejoin --store {store}")
+            } else {
+                format!("rejoin --store '{}'", store.replace('\'', r"'\''"))
+            }
+        }
+        _ => "rejoin".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::sync::Mutex;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 use super::exit::Failure;
@@ -21,6 +22,13 @@ pub(super) fn start(global: &Global) -> Result<(), Failure> {
     } else {
         global.log_level.clone()
     };
+    // A single word that is no level would be taken for the name of a module.
+    let is_word = !global.log_level.contains(['=', ',', ':', '[']);
+    if is_word && global.log_level.parse::<LevelFilter>().is_err() {
+        let given = &global.log_level;
+        return Err(Failure::usage(format!("there is no log level {given:?}"))
+            .hint("use off, error, warn, info, debug or trace"));
+    }
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::usage(format!("cannot read the log level: {error}"))
             .hint("use error, warn, info, debug or trace")

@@ -97,7 +97,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result.and_then(|()| output.finish()) {
         Ok(()) => ExitCode::from(exit::OK),
         Err(failure) => {
-            failure.print();
+            failure.print(&cli.global);
             ExitCode::from(failure.code())
         }
     }

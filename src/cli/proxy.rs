@@ -17,7 +17,7 @@ pub(super) struct Args {
     #[command(flatten)]
     handing: handing::Args,
     /// The name by which the agent's sessions are known. By default the one that it gives itself.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
 }
 

@@ -8,15 +8,25 @@ use super::global::Global;
 /// The store's folder: the one that was named, or the platform's place for a user's data.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
     match &global.store {
+        // An empty variable is one that is not set.
+        Some(root) if root.as_os_str().is_empty() && is_set_empty() => standard_or_none(),
         Some(root) if root.as_os_str().is_empty() => Err(Failure::usage("the store has no name")),
         Some(root) => std::path::absolute(root).map_err(|error| {
             Failure::new(format!("cannot find the store {}: {error}", root.display()))
         }),
-        None => standard().ok_or_else(|| {
-            Failure::usage("cannot tell where to keep sessions: no home folder is known")
-                .hint("name a folder with --store DIR or REJOIN_STORE")
-        }),
+        None => standard_or_none(),
     }
+}
+
+fn is_set_empty() -> bool {
+    std::env::var_os("REJOIN_STORE").is_some_and(|value| value.is_empty())
+}
+
+fn standard_or_none() -> Result<PathBuf, Failure> {
+    standard().ok_or_else(|| {
+        Failure::usage("cannot tell where to keep sessions: no home folder is known")
+            .hint("name a folder with --store DIR or REJOIN_STORE")
+    })
 }
 
 fn standard() -> Option<PathBuf> {

@@ -22,7 +22,7 @@ pub(super) struct Args {
     #[command(flatten)]
     handing: handing::Args,
     /// The name by which the agent's sessions are known. By default the command's.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// The agent's command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]

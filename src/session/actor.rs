@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
-use crate::engine::{Attached, Called, Ended, EngineError, Parting, Said, Wanted};
+use crate::engine::{Attached, Called, Cancel, Ended, EngineError, Parting, Said, Wanted};
 use crate::record::json::with_string;
 use crate::replay::v2::View;
 use crate::store::Scan;
@@ -47,6 +47,8 @@ pub(super) struct Actor {
     pub(super) view: Option<View>,
     /// The same lines as it sees them.
     pub(super) shown: Vec<u8>,
+    /// Takes back what the client was asked for so far.
+    pub(super) withdrawal: (Canceller, Cancel),
     /// What tasks of this session have to tell it.
     pub(super) tell: mpsc::UnboundedSender<Told>,
     told: mpsc::UnboundedReceiver<Told>,
@@ -159,6 +161,7 @@ impl Actor {
             line: Vec::new(),
             view,
             shown: Vec::new(),
+            withdrawal: Cancel::new(),
             tell,
             told,
             barriers: Vec::new(),
@@ -357,7 +360,7 @@ impl Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Block, Cancel, Outlet};
+    use crate::engine::{Block, Outlet};
     use crate::record::Kind;
 
     #[tokio::test]

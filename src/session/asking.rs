@@ -9,6 +9,7 @@ use super::effect::{Batch, Effect};
 use super::machine::{Machine, Stage};
 use super::outcome::{Done, Refusal};
 use super::request::{Answered, Asking};
+use super::withdrawn;
 
 impl<R> Machine<R> {
     /// The engine asks the client for something. A question that is dropped is thereby answered:
@@ -37,10 +38,16 @@ impl<R> Machine<R> {
             let payload = format!(r#"{{"method":{method},"params":{}}}"#, asking.params);
             batch.push(Effect::record(Kind::Ask, Some(asking.id.clone()), payload));
         }
-        let logged = asking.logged;
-        batch.push(Effect::Ask(asking));
-        if logged {
-            batch.extend(self.asking(1));
+        if self.turn.as_ref().is_some_and(|turn| turn.withdrawn) {
+            // Who has ended the turn is not asked any more.
+            let outcome = withdrawn::outcome(&asking.method);
+            batch.extend(self.answered(asking.answered(outcome)));
+        } else {
+            let logged = asking.logged;
+            batch.push(Effect::Ask(asking));
+            if logged {
+                batch.extend(self.asking(1));
+            }
         }
         batch
     }

@@ -35,15 +35,6 @@ fn asking(id: &str, logged: bool) -> Asked {
     }
 }
 
-fn answered(asking: Asking, outcome: Outcome) -> Answered {
-    Answered {
-        id: asking.id,
-        logged: asking.logged,
-        reply: asking.reply,
-        outcome,
-    }
-}
-
 fn yes() -> String {
     "yes".to_owned()
 }
@@ -96,7 +87,7 @@ fn a_question_and_its_answer_are_in_the_log_before_anybody_acts_on_them() {
         };
         machine.advance();
         let asked = asking("q", true);
-        let batch = machine.answered(answered(asked.asking, outcome));
+        let batch = machine.answered(asked.asking.answered(outcome));
         assert_eq!(appended(&batch), [(Kind::Answer, Some("q"), payload)]);
         let [_, Effect::Deliver(_)] = &batch[..] else {
             panic!("{batch:?}");
@@ -109,7 +100,7 @@ fn what_is_no_part_of_the_conversation_is_not_logged() {
     let mut machine = opened();
     let asked = asking("q", false);
     assert_eq!(effects!(machine, ask(asked.asking)), "ask q");
-    let answered = answered(asking("q", false).asking, Ok(yes()));
+    let answered = asking("q", false).asking.answered(Ok(yes()));
     assert_eq!(effects!(machine, answered(answered)), "deliver Ok(\"yes\")");
 }
 
@@ -146,7 +137,7 @@ fn questions_of_an_engine_that_was_let_go_of_are_dropped() {
     assert_eq!(refused, "release Closed, refuse l: no space");
     assert_eq!(asked.outcome.try_recv(), Err(TryRecvError::Closed));
     // An answer that comes late is still delivered, to whoever may want it.
-    let late = answered(asking("r", true).asking, Ok(yes()));
+    let late = asking("r", true).asking.answered(Ok(yes()));
     assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
 }
 
@@ -157,7 +148,7 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
         effects!(machine, request(prompt("p")));
         let asked = asking("q", true);
         if is_answer {
-            machine.answered(answered(asked.asking, Ok(yes())));
+            machine.answered(asked.asking.answered(Ok(yes())));
         } else {
             machine.ask(asked.asking);
         }
@@ -168,7 +159,7 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
             assert_eq!(effects!(machine, ask(asked.asking)), "");
             assert_eq!(asked.outcome.try_recv(), Err(TryRecvError::Closed));
         }
-        let more = answered(asking("r", true).asking, Ok(yes()));
+        let more = asking("r", true).asking.answered(Ok(yes()));
         assert_eq!(effects!(machine, answered(more)), "");
         assert_eq!(effects!(machine, said(update("{}"))), "");
         let ended = effects!(machine, finished(Ok(end_turn())));
@@ -256,8 +247,36 @@ fn a_session_that_is_being_read_takes_no_records() {
     effects!(machine, request(call("c")));
     effects!(machine, request(Request::Close("x")));
     effects!(machine, request(Request::Load("l", wanted())));
-    let late = answered(asking("q", true).asking, Ok(yes()));
+    let late = asking("q", true).asking.answered(Ok(yes()));
     assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
     let called = effects!(machine, called("c", Ok(served(Some("{}")))));
     assert_eq!(called, "answer c: Served(\"{}\")");
+}
+
+#[test]
+fn who_ends_a_turn_without_answering_is_answered_for() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    effects!(machine, ask(asking("q", true).asking));
+    // By the protocol, the client answers by itself after that.
+    let cancel = |withdraw| Request::Cancel { withdraw };
+    assert_eq!(effects!(machine, request(cancel(false))), "cancel");
+    assert_eq!(effects!(machine, request(cancel(true))), "withdraw");
+    assert_eq!(effects!(machine, request(cancel(true))), "");
+    // Nor is it asked any more.
+    let mut late = asking("r", true);
+    late.asking.method = "session/request_permission".to_owned();
+    let deliver =
+        r#"append ask, append answer, deliver Ok("{\"outcome\":{\"outcome\":\"cancelled\"}}")"#;
+    assert_eq!(effects!(machine, ask(late.asking)), deliver);
+    assert_eq!(
+        effects!(machine, finished(Ok(end_turn()))),
+        "append end and sync, answer p: Stopped(Cancelled)"
+    );
+    effects!(machine, request(prompt("next")));
+    assert_eq!(effects!(machine, ask(asking("s", false).asking)), "ask s");
+    assert_eq!(
+        effects!(machine, request(Request::Close("close"))),
+        "cancel, withdraw"
+    );
 }

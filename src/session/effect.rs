@@ -1,12 +1,12 @@
 //! The effects a session's machine asks its actor for.
 
-use crate::engine::{Attach, Block, Parting, Wanted};
+use crate::engine::{Attach, Block, EngineError, Parting, Wanted};
 use crate::record::Kind;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
-use super::request::{Answered, Asking, Updates};
+use super::request::{Answered, Asking, TurnResult, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
@@ -72,6 +72,9 @@ pub enum Effect<R> {
     CancelTurn,
     /// Put a request of the engine to the client.
     Ask(Asking),
+    /// Tell the client that nothing it was asked for is wanted any more, and answer the engine in
+    /// its place.
+    Withdraw,
     /// Hand the client's answer to the engine.
     Deliver(Answered),
     /// Have the engine serve a request.
@@ -141,4 +144,24 @@ impl<R> Effect<R> {
             sync: Sync::Buffered,
         }
     }
+}
+
+/// How the end of a turn is written down.
+pub(super) fn end_of(result: &TurnResult) -> String {
+    match result {
+        Ok(ended) => ended.result(),
+        Err(error) => failure(error),
+    }
+}
+
+fn failure(error: &EngineError) -> String {
+    let message = serde_json::Value::from(error.message.as_str());
+    let data = error.data.as_ref();
+    let data = data
+        .map(|data| format!(r#","data":{data}"#))
+        .unwrap_or_default();
+    format!(
+        r#"{{"error":{{"code":{},"message":{message}{data}}}}}"#,
+        error.code
+    )
 }

@@ -122,7 +122,7 @@ pub(super) fn summary(scan: &Scan) -> Summary {
 }
 
 /// The title that the session has of itself, from the first prompt there is one to be taken from.
-pub(super) fn first_title(log: &mut Reader) -> Result<Option<String>, StoreError> {
+pub fn first_title(log: &mut Reader) -> Result<Option<String>, StoreError> {
     log.seek(0);
     while let Some(entry) = log.next()? {
         if entry.record.kind == Kind::Prompt

@@ -127,13 +127,13 @@ impl<R> Machine<R> {
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
         let mut batch = Vec::new();
-        if let Request::Withdraw(id) = &request {
+        if let Request::TakeBack(id) = &request {
             return self.take_back(|prompt| prompt == id);
         }
-        if let Request::Cancel = request {
+        if let Request::Cancel { withdraw } = request {
             let prompt = |r: &Request<R>| matches!(r, Request::Prompt { .. });
             if self.dialect == Dialect::Told || !self.queue.iter().any(prompt) {
-                return self.cancel();
+                return self.cancel(withdraw);
             }
         } else {
             if self.dialect == Dialect::Told && request.ends() {
@@ -173,7 +173,7 @@ impl<R> Machine<R> {
                 self.aborting = true;
                 vec![Effect::AbortAttach]
             } else if ends && self.replay.is_none() && self.attach.is_none() {
-                self.cancel()
+                self.cancel(true)
             } else {
                 Vec::new()
             };
@@ -377,8 +377,8 @@ impl<R> Machine<R> {
             } => self.call(reply, method, params),
             Request::Notify { .. } if !self.open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Notify { method, params }],
-            Request::Cancel => self.cancel(),
-            Request::Withdraw(id) => self.take_back(|prompt| *prompt == id),
+            Request::Cancel { withdraw } => self.cancel(withdraw),
+            Request::TakeBack(id) => self.take_back(|prompt| *prompt == id),
             Request::Close(reply) if !self.open => {
                 vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))]
             }

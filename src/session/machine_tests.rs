@@ -1,7 +1,7 @@
 //! The effects of what happens to a session, in their order.
 
 use super::*;
-use crate::engine::Secret;
+use crate::engine::{EngineError, Secret};
 use crate::record::header::Place;
 use crate::store::Sync;
 
@@ -106,6 +106,7 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Begin { .. } => "begin".to_owned(),
         Effect::CancelTurn => "cancel".to_owned(),
         Effect::Ask(asking) => format!("ask {}", asking.id),
+        Effect::Withdraw => "withdraw".to_owned(),
         Effect::Deliver(answered) => format!("deliver {:?}", answered.outcome),
         Effect::Call { reply, method, .. } => format!("call {method} for {reply}"),
         Effect::Notify { method, .. } => format!("notify {method}"),
@@ -185,9 +186,12 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
         effects!(machine, request(prompt("p")));
         effects!(machine, said(update(CALL)));
         if cancelled {
-            assert_eq!(effects!(machine, request(Request::Cancel)), "cancel");
             assert_eq!(
-                effects!(machine, request(Request::Cancel)),
+                effects!(machine, request(Request::Cancel { withdraw: false })),
+                "cancel"
+            );
+            assert_eq!(
+                effects!(machine, request(Request::Cancel { withdraw: false })),
                 "",
                 "once is enough"
             );
@@ -347,12 +351,15 @@ fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
     let mut machine = opened();
     effects!(machine, request(Request::Load("l", wanted())));
     assert_eq!(
-        effects!(machine, request(Request::Cancel)),
+        effects!(machine, request(Request::Cancel { withdraw: false })),
         "",
         "nothing runs"
     );
     effects!(machine, request(prompt("p")));
-    assert_eq!(effects!(machine, request(Request::Cancel)), "");
+    assert_eq!(
+        effects!(machine, request(Request::Cancel { withdraw: false })),
+        ""
+    );
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(

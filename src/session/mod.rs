@@ -30,6 +30,7 @@ pub mod refusal;
 mod seat;
 mod telling;
 mod turn;
+mod withdrawn;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -261,6 +261,7 @@ impl Actor {
         let Some(mut seat) = self.seat.take() else {
             return;
         };
+        self.withdraw();
         // Nobody listens any more, so the engine is not kept waiting.
         seat.said.close();
         seat.conversation.part(how);

@@ -15,8 +15,9 @@ use super::logs::{first_title, note_payload};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
-use super::request::{Answered, Asking};
+use super::request::Asking;
 use super::seat::Hold;
+use super::withdrawn;
 
 /// How often it is looked whether a request was cancelled whose engine makes ready.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
@@ -81,6 +82,10 @@ impl Actor {
             }
             Effect::Ask(asking) => {
                 self.ask(asking).await;
+                Ok(())
+            }
+            Effect::Withdraw => {
+                self.withdraw();
                 Ok(())
             }
             Effect::Deliver(answered) => {
@@ -322,39 +327,42 @@ impl Actor {
         self.attaching = Some(RunningAttach { canceller, task });
     }
 
-    async fn ask(&mut self, asking: Asking) {
+    async fn ask(&mut self, mut asking: Asking) {
         let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
-        let Asking {
-            id,
-            method,
-            params,
-            logged,
-            cancel,
-            mut reply,
-        } = asking;
         // Sent here, so that nothing that is said later overtakes it.
-        let Some(call) = wire.ask(&method, &params).await else {
+        let Some(mut call) = wire.ask(&asking.method, &asking.params).await else {
             return;
         };
+        let withdrawn = self.withdrawal.1.clone();
         tokio::spawn(async move {
-            let unwanted = async {
-                tokio::select! {
-                    () = cancel.cancelled() => {}
-                    () = reply.closed() => {}
+            let is_withdrawn = tokio::select! {
+                biased;
+                outcome = &mut call => {
+                    // A client that is gone answers nothing, and neither do we in its place.
+                    if let Some(outcome) = outcome {
+                        tell.send(Told::Answered(asking.answered(outcome))).ok();
+                    }
+                    return;
                 }
+                () = withdrawn.cancelled() => true,
+                () = asking.unwanted() => false,
             };
-            let outcome = wire.answer_to(call, unwanted).await;
-            // A client that is gone answers nothing, and neither do we in its place.
-            if let Some(outcome) = outcome {
-                let answered = Answered {
-                    id,
-                    logged,
-                    reply,
-                    outcome,
-                };
-                tell.send(Told::Answered(answered)).ok();
+            wire.take_back(&call).await;
+            if is_withdrawn {
+                let outcome = withdrawn::outcome(&asking.method);
+                tell.send(Told::Answered(asking.answered(outcome))).ok();
+                // The client answers all the same, which nobody shall wonder at.
+                call.await;
+            } else if let Some(outcome) = call.await {
+                tell.send(Told::Answered(asking.answered(outcome))).ok();
             }
         });
+    }
+
+    /// Takes back what the client was asked for and has not answered, in its place.
+    pub(super) fn withdraw(&mut self) {
+        let (canceller, _) = std::mem::replace(&mut self.withdrawal, Cancel::new());
+        canceller.cancel();
     }
 
     fn call(&self, reply: Reply, method: &str, params: String) {

@@ -6,7 +6,7 @@ use crate::record::Kind;
 use crate::record::open_calls::OpenCalls;
 
 use super::dialect::Dialect;
-use super::effect::{Batch, Effect};
+use super::effect::{Batch, Effect, end_of};
 use super::machine::{Machine, Stage};
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
@@ -70,6 +70,7 @@ impl<R> Machine<R> {
         self.turn = Some(Turn {
             reply,
             cancelled: false,
+            withdrawn: false,
             calls: OpenCalls::default(),
             broken: None,
             asking: 0,
@@ -102,10 +103,7 @@ impl<R> Machine<R> {
         for payload in open_calls {
             batch.extend(self.logged(payload));
         }
-        let end = match &result {
-            Ok(ended) => ended.result(),
-            Err(error) => failure(error),
-        };
+        let end = end_of(&result);
         batch.push(Effect::end(end.clone()));
         self.stage = Stage::Ending;
         let result = result.map(Done::Stopped).map_err(Refusal::Engine);
@@ -145,16 +143,18 @@ impl<R> Machine<R> {
 
     /// Ends the running turn, and takes back the prompts that wait for it if the client is told
     /// of turns by updates: it cancels all that it has asked for.
-    pub(super) fn cancel(&mut self) -> Batch<R> {
+    pub(super) fn cancel(&mut self, withdraw: bool) -> Batch<R> {
         let mut batch = match self.dialect {
             Dialect::Answered => Vec::new(),
             Dialect::Told => self.take_back(|_| true),
         };
-        if let Some(turn) = &mut self.turn
-            && !turn.cancelled
-        {
-            turn.cancelled = true;
-            batch.push(Effect::CancelTurn);
+        if let Some(turn) = &mut self.turn {
+            if !std::mem::replace(&mut turn.cancelled, true) {
+                batch.push(Effect::CancelTurn);
+            }
+            if withdraw && !std::mem::replace(&mut turn.withdrawn, true) {
+                batch.push(Effect::Withdraw);
+            }
         }
         batch
     }
@@ -204,20 +204,7 @@ impl<R> Machine<R> {
     }
 }
 
-/// How a turn that failed is written down.
-fn failure(error: &EngineError) -> String {
-    let message = serde_json::Value::from(error.message.as_str());
-    let data = error.data.as_ref();
-    let data = data
-        .map(|data| format!(r#","data":{data}"#))
-        .unwrap_or_default();
-    format!(
-        r#"{{"error":{{"code":{},"message":{message}{data}}}}}"#,
-        error.code
-    )
-}
-
 /// How a turn is told of whose end could not be written down.
 fn unwritten(refusal: &Refusal) -> String {
-    failure(&EngineError::internal(refusal.to_string()))
+    end_of(&Err(EngineError::internal(refusal.to_string())))
 }

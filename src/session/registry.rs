@@ -89,7 +89,7 @@ impl Registry {
             return;
         };
         // Nobody has a session to cancel.
-        if matches!(command, Command::Request(Request::Cancel)) {
+        if matches!(command, Command::Request(Request::Cancel { .. })) {
             return;
         }
         let (sender, mailbox) = mpsc::unbounded_channel();
@@ -114,7 +114,7 @@ impl Registry {
     /// Cancels every running turn.
     pub fn cancel_all(&self) {
         for id in self.ids() {
-            self.send(&id, Request::Cancel);
+            self.send(&id, Request::Cancel { withdraw: true });
         }
     }
 

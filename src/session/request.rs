@@ -61,9 +61,13 @@ pub enum Request<R> {
         params: String,
     },
     /// End the running turn, and take back the prompts that wait for it.
-    Cancel,
+    Cancel {
+        /// Whether the client does not answer what the turn asks it for: by the protocol,
+        /// `session/cancel` has it do so, and no other end of a turn.
+        withdraw: bool,
+    },
     /// Take back the prompt with this message's id, unless it is in the log.
-    Withdraw(String),
+    TakeBack(String),
     /// Release the session.
     Close(R),
     /// Move the session to the trash.
@@ -98,6 +102,24 @@ impl Asking {
     /// Whether nobody wants the answer any more.
     pub(super) fn is_moot(&self) -> bool {
         self.reply.is_closed() || self.cancel.is_cancelled()
+    }
+
+    /// Resolves when nobody wants the answer any more.
+    pub(super) async fn unwanted(&mut self) {
+        tokio::select! {
+            () = self.cancel.cancelled() => {}
+            () = self.reply.closed() => {}
+        }
+    }
+
+    /// What was asked for, with its answer.
+    pub(super) fn answered(self, outcome: Outcome) -> Answered {
+        Answered {
+            id: self.id,
+            logged: self.logged,
+            reply: self.reply,
+            outcome,
+        }
     }
 }
 

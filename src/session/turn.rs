@@ -10,6 +10,8 @@ pub(super) struct Turn<R> {
     /// Where its end is answered; nowhere if the client is told of it by an update.
     pub(super) reply: Option<R>,
     pub(super) cancelled: bool,
+    /// Whether what it asked the client for was taken back.
+    pub(super) withdrawn: bool,
     pub(super) calls: OpenCalls,
     /// Why one of its records could not be kept; the answer of the turn.
     pub(super) broken: Option<Refusal>,

@@ -173,12 +173,12 @@ fn classify(envelope: &Envelope<'_>, text: &str) -> Result<Message, Invalid> {
         return invalid("`jsonrpc` must be \"2.0\"");
     }
     let Some(method) = envelope.method else {
-        return match (
-            id.is_some(),
-            envelope.result.is_some() != envelope.error.is_some(),
-        ) {
-            (true, true) => Ok(Message::Response(text.to_owned())),
-            _ => invalid("a message needs `method`, or `id` with one of `result` and `error`"),
+        // Some peers send both, one of them `null`. An answer that is half wrong is better than a
+        // request that waits for ever.
+        return if id.is_some() && (envelope.result.is_some() || envelope.error.is_some()) {
+            Ok(Message::Response(text.to_owned()))
+        } else {
+            invalid("a message needs `method`, or `id` with one of `result` and `error`")
         };
     };
     if envelope.result.is_some() || envelope.error.is_some() {
@@ -311,6 +311,16 @@ mod tests {
                 panic!("{id}")
             };
             assert_eq!((read.as_str(), params.as_str()), (id, "{}"));
+        }
+    }
+
+    #[test]
+    fn an_answer_with_both_members_is_an_answer() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":"m"}}"#,
+        ] {
+            assert_eq!(read_text(text), Message::Response(text.to_owned()));
         }
     }
 

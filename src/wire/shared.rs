@@ -58,9 +58,14 @@ impl Wire {
             outcome = &mut call => return outcome,
             () = cancelled => {}
         }
+        self.take_back(&call).await;
+        call.await
+    }
+
+    /// Tells the client that a request is no longer wanted. It answers all the same.
+    pub async fn take_back(&self, call: &Call) {
         let params = format!("{{\"requestId\":{}}}", call.id);
         self.notify("$/cancel_request", &params).await;
-        call.await
     }
 
     /// Waits until the client has said all it will say.

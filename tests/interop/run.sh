@@ -16,6 +16,8 @@ binary=$(realpath "$1")
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here"
+# shellcheck source=common.sh
+source common.sh
 seconds_for_a_test=180
 
 # Installed once for each content of the lock files.
@@ -48,18 +50,6 @@ find_node() {
     return 1
 }
 
-# Ends every process that has this run's folder in its environment, even those that left our group.
-end_leftovers() {
-    local environ pid
-    for environ in /proc/[0-9]*/environ; do
-        pid=${environ#/proc/}
-        pid=${pid%/environ}
-        if { tr '\0' '\n' <"$environ" | grep -qxF "INTEROP_DIR=$1"; } 2>/dev/null; then
-            kill -KILL "$pid" 2>/dev/null || true
-        fi
-    done
-}
-
 run() {
     local file=$1 folder=$2 environment=()
     mkdir -p "$folder/home" "$folder/cwd"
@@ -84,8 +74,6 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-passed=0
-failed=0
 for name in "$@"; do
     file=${name#wrapped:}.mjs
     if [[ -e ${file%.mjs}.py ]]; then file=${file%.mjs}.py; fi
@@ -94,16 +82,6 @@ for name in "$@"; do
     code=0
     run "$file" "$folder" "$name" || code=$?
     end_leftovers "$folder"
-    took=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
-    checks=$(grep -c '^ok - ' "$folder/output" || true)
-    if ((code == 0 && checks > 0)); then
-        passed=$((passed + 1))
-        echo "ok    $name: $checks checks, $took ms"
-    else
-        failed=$((failed + 1))
-        echo "FAIL  $name: exit code $code, $took ms"
-        sed 's/^/      /' "$folder/output"
-    fi
+    verdict "$name" "$code" "$start" "$folder/output" || true
 done
-echo "$passed passed, $failed failed"
-((failed == 0))
+summary

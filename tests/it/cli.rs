@@ -7,45 +7,14 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::command::{command, fails, runs};
+
 const NOBODY: &str = "sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07";
-
-/// The binary with nothing of the caller's environment that it looks at.
-fn command(store: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
-    for name in ["REJOIN_STORE", "REJOIN_LOG", "REJOIN_LOG_FILE", "NO_COLOR"] {
-        command.env_remove(name);
-    }
-    command.arg("--store").arg(store).args(arguments);
-    command.stdin(Stdio::null());
-    command
-}
-
-fn run(store: &Path, arguments: &[&str]) -> Output {
-    command(store, arguments).output().unwrap()
-}
-
-#[track_caller]
-fn runs(store: &Path, arguments: &[&str]) -> String {
-    let output = run(store, arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The command fails with this code and says why on stderr, where `why` stands; stdout is `out`.
-#[track_caller]
-fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
-    let output = run(store, arguments);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-    assert!(told.contains(why), "{arguments:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// Pipes requests into `rejoin serve` and returns its answers, less `initialize`'s.
 fn serve(store: &Path, requests: &[Value]) -> Vec<Value> {
@@ -156,6 +125,8 @@ fn a_wrong_command_line_is_told_and_does_nothing() {
         (vec!["sessions"], "Usage: rejoin sessions"),
         (vec!["sessions", "show"], "<ID>"),
         (vec!["sessions", "list", "--log-level", "%"], "log level"),
+        (vec!["sessions", "list", "--log-level", "loud"], "log level"),
+        (vec!["wrap", "--name", "", "--", "x"], "a value is required"),
     ] {
         assert_eq!(fails(root.path(), &arguments, 2, why), "");
     }
@@ -196,7 +167,11 @@ fn sessions_are_listed_shown_deleted_and_restored() {
         3,
         "there is no session",
     );
-    assert!(runs(store, &["sessions", "restore"]).starts_with(&id));
+    let trash = runs(store, &["sessions", "restore"]);
+    assert!(
+        trash.starts_with(&id) && trash.ends_with("  My name is Ada\n"),
+        "{trash}"
+    );
     runs(store, &["sessions", "restore", &id]);
     fails(
         store,
@@ -206,6 +181,37 @@ fn sessions_are_listed_shown_deleted_and_restored() {
     );
     assert_eq!(runs(store, &["sessions", "list"]), line);
     assert_eq!(runs(store, &["sessions", "show", &id]), shown);
+}
+
+#[test]
+fn hints_lead_to_the_same_store() {
+    let root = TempDir::new().unwrap();
+    talk(root.path(), "hello");
+    let why = format!("`rejoin --store {} sessions list`", root.path().display());
+    fails(root.path(), &["sessions", "show", NOBODY], 3, &why);
+    let mut named = command(root.path(), &["sessions", "show", "no-such"]);
+    let output = named.env("REJOIN_STORE", root.path()).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(told.contains("`rejoin sessions list`"), "{told}");
+}
+
+#[test]
+fn a_session_of_a_later_format_is_no_damage() {
+    let root = TempDir::new().unwrap();
+    let id = talk(root.path(), "hello");
+    let log = root.path().join("sessions").join(format!("{id}.jsonl"));
+    let text = fs::read_to_string(&log).unwrap();
+    let first = text.lines().next().unwrap().len();
+    let header = text[..first].replace(r#""format":1"#, r#""format":99"#);
+    fs::write(&log, header + &text[first..]).unwrap();
+    let verify = ["sessions", "verify"];
+    let why = "1 of 1 session cannot be read by this version";
+    let report = fails(root.path(), &verify, 5, why);
+    assert!(
+        report.ends_with("1 session, 0 sound, 0 damaged, 1 of a later format\n"),
+        "{report}"
+    );
 }
 
 #[test]

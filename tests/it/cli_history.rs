@@ -7,43 +7,23 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 use rejoin::record::{Kind, line};
 use rejoin::sys::{Sys, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::command::{fails, runs};
+
 const DAY: i64 = 24 * 60 * 60 * 1000;
-
-fn run(store: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
-    for name in ["REJOIN_STORE", "REJOIN_LOG", "REJOIN_LOG_FILE", "NO_COLOR"] {
-        command.env_remove(name);
-    }
-    command.arg("--store").arg(store).arg("sessions");
-    command.args(arguments).stdin(Stdio::null());
-    command.output().unwrap()
-}
-
-#[track_caller]
-fn runs(store: &Path, arguments: &[&str]) -> String {
-    let output = run(store, arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn is_refused(store: &Path, arguments: &[&str], why: &str) {
-    let output = run(store, arguments);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
-    assert!(told.contains(why), "{arguments:?}: {told}");
-}
 
 /// A session that was made so many days ago and prompted with these words, a minute apart.
 fn session(store: &Path, days: i64, prompts: &[&str]) -> String {
+    named_session(store, None, days, prompts)
+}
+
+/// The same, which the agent that made it knows by another id.
+fn named_session(store: &Path, known_as: Option<&str>, days: i64, prompts: &[&str]) -> String {
     let sys = Sys::real();
     let id = sys.ids.session().to_string();
     let mut millis = sys.clock.now().as_millis() - days * DAY;
@@ -55,8 +35,11 @@ fn session(store: &Path, days: i64, prompts: &[&str]) -> String {
         millis += 60_000;
         seq += 1;
     };
-    let header = json!({ "format": 1, "sessionId": id, "cwd": "/w", "engine": { "name": "local" },
-        "protocolVersion": 1 });
+    let mut header = json!({ "format": 1, "sessionId": id, "cwd": "/w",
+        "engine": { "name": "local" }, "protocolVersion": 1 });
+    if let Some(name) = known_as {
+        header["knownAs"] = name.into();
+    }
     record(Kind::Session, None, header);
     for words in prompts {
         let prompt = json!({ "prompt": [{ "type": "text", "text": words }] });
@@ -85,21 +68,37 @@ fn search_shows_what_list_would() {
     let redis = session(store, 2, &["Fix Redis", "thank you"]);
     let both = session(store, 1, &["what is Redis?", "thanks"]);
     session(store, 0, &["something else"]);
-    let shown = runs(store, &["search", "redis"]);
+    let shown = runs(store, &["sessions", "search", "redis"]);
     assert_eq!(ids(&shown), [&both, &redis], "{shown}");
-    assert_eq!(ids(&runs(store, &["search", "thank", "FIX"])), [&redis]);
-    assert_eq!(ids(&runs(store, &["search", "thank fix"])), [&redis]);
-    assert_eq!(ids(&runs(store, &["search", "redis", "-n", "1"])), [&both]);
-    assert_eq!(runs(store, &["search", "redis", "--cwd", "/elsewhere"]), "");
-    assert_eq!(runs(store, &["search", "\"OR"]), "");
-    let listed = runs(store, &["list"]);
+    assert_eq!(
+        ids(&runs(store, &["sessions", "search", "thank", "FIX"])),
+        [&redis]
+    );
+    assert_eq!(
+        ids(&runs(store, &["sessions", "search", "thank fix"])),
+        [&redis]
+    );
+    assert_eq!(
+        ids(&runs(store, &["sessions", "search", "redis", "-n", "1"])),
+        [&both]
+    );
+    assert_eq!(
+        runs(
+            store,
+            &["sessions", "search", "redis", "--cwd", "/elsewhere"]
+        ),
+        ""
+    );
+    assert_eq!(runs(store, &["sessions", "search", "\"OR"]), "");
+    let listed = runs(store, &["sessions", "list"]);
     assert!(shown.lines().all(|line| listed.contains(line)), "{listed}");
-    let json: Value = serde_json::from_str(&runs(store, &["search", "fix", "--json"])).unwrap();
+    let json: Value =
+        serde_json::from_str(&runs(store, &["sessions", "search", "fix", "--json"])).unwrap();
     assert_eq!(json[0]["sessionId"], *redis);
     assert_eq!(json[0]["source"], "rejoin");
     assert_eq!(json.as_array().unwrap().len(), 1);
-    is_refused(store, &["search", " "], "blank");
-    is_refused(store, &["search"], "<TEXT>");
+    fails(store, &["sessions", "search", " "], 2, "blank");
+    fails(store, &["sessions", "search"], 2, "<TEXT>");
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn prune_moves_what_is_old_to_the_trash() {
     let unprompted = session(store, 40, &[]);
     let logs = || fs::read_dir(store.join("sessions")).unwrap().count();
 
-    let older = ["prune", "--older-than", "30d"];
+    let older = ["sessions", "prune", "--older-than", "30d"];
     let shown = runs(store, &[&older[..], &["--dry-run"]].concat());
     assert_eq!(ids(&shown), [&ancient, &unprompted, &old]);
     assert!(
@@ -140,12 +139,15 @@ fn prune_moves_what_is_old_to_the_trash() {
     drop(holder);
 
     assert_eq!(logs(), 2);
-    assert_eq!(ids(&runs(store, &["list"])), [&recent, &old]);
-    assert_eq!(ids(&runs(store, &["restore"])).len(), 2);
-    runs(store, &["restore", &ancient]);
-    assert_eq!(ids(&runs(store, &["list"])), [&recent, &old, &ancient]);
+    assert_eq!(ids(&runs(store, &["sessions", "list"])), [&recent, &old]);
+    assert_eq!(ids(&runs(store, &["sessions", "restore"])).len(), 2);
+    runs(store, &["sessions", "restore", &ancient]);
     assert_eq!(
-        ids(&runs(store, &["prune", "--keep", "1"])),
+        ids(&runs(store, &["sessions", "list"])),
+        [&recent, &old, &ancient]
+    );
+    assert_eq!(
+        ids(&runs(store, &["sessions", "prune", "--keep", "1"])),
         [&ancient, &old]
     );
     assert_eq!(runs(store, &older), "0 sessions moved to the trash\n");
@@ -154,11 +156,48 @@ fn prune_moves_what_is_old_to_the_trash() {
 #[test]
 fn prune_wants_to_be_told_what() {
     let root = TempDir::new().unwrap();
-    is_refused(root.path(), &["prune"], "--older-than");
-    is_refused(root.path(), &["prune", "--dry-run"], "--older-than");
-    is_refused(root.path(), &["prune", "--older-than", "30"], "such as 90d");
-    is_refused(root.path(), &["prune", "--older-than", "-1d"], "unexpected");
-    let nothing = runs(root.path(), &["prune", "--keep", "0"]);
+    fails(root.path(), &["sessions", "prune"], 2, "--older-than");
+    fails(
+        root.path(),
+        &["sessions", "prune", "--dry-run"],
+        2,
+        "--older-than",
+    );
+    fails(
+        root.path(),
+        &["sessions", "prune", "--older-than", "30"],
+        2,
+        "such as 90d",
+    );
+    fails(
+        root.path(),
+        &["sessions", "prune", "--older-than", "-1d"],
+        2,
+        "unexpected",
+    );
+    let nothing = runs(root.path(), &["sessions", "prune", "--keep", "0"]);
     assert_eq!(nothing, "0 sessions moved to the trash\n");
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_session_is_found_by_the_id_that_its_agent_gave_it() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let id = named_session(store, Some("agent's own"), 1, &["fix it"]);
+    let sessions = |verb: &str| runs(store, &["sessions", verb, "agent's own"]);
+    assert!(sessions("show").contains("user: fix it"));
+    assert_eq!(sessions("verify"), "1 session, 1 sound, 0 damaged\n");
+    assert!(sessions("delete").starts_with(&id));
+    let trash = runs(store, &["sessions", "restore"]);
+    assert!(
+        trash.starts_with(&id) && trash.ends_with("  fix it\n"),
+        "{trash}"
+    );
+    let why = "there is no session";
+    fails(store, &["sessions", "show", "agent's own"], 3, why);
+    assert_eq!(sessions("restore"), format!("{id} is back\n"));
+    assert_eq!(ids(&runs(store, &["sessions", "list"])), [&id]);
+    let why = "is not in the trash";
+    fails(store, &["sessions", "restore", "agent's own"], 3, why);
 }

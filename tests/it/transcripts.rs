@@ -9,6 +9,12 @@ use crate::support::{env, memory, runner};
 macro_rules! for_each_transcript {
     ($run:path) => {
         transcripts_as_tests! { $run, "fixtures/transcripts" =>
+            seeds: [
+                a_load_replays_the_whole_conversation_before_its_answer,
+                an_orchestrator_comes_back_after_a_restart,
+                one_prompt_at_a_time,
+                the_history_is_listed_searched_and_read,
+            ],
             session: [
                 a_folder_that_is_gone_is_no_obstacle,
                 a_new_folder_is_written_with_the_next_prompt,

@@ -5,7 +5,7 @@ use crate::cli::output::Output;
 use crate::index::Catalog;
 use crate::store::{Store, StoreError};
 
-use super::id::id;
+use super::id::find;
 
 /// What to delete.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub(super) fn run(
     let ids = args
         .ids
         .iter()
-        .map(|text| id(text))
+        .map(|text| find(catalog, text))
         .collect::<Result<Vec<_>, _>>()?;
     for id in ids {
         let before = catalog.before_change();

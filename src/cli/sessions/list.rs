@@ -102,7 +102,8 @@ pub(super) fn line(session: &Listed) -> String {
     )
 }
 
-fn one_line(text: &str) -> String {
+/// Text of a session, on one line.
+pub(super) fn one_line(text: &str) -> String {
     printable(&text.replace(['\n', '\t'], " "))
 }
 

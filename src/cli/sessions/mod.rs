@@ -73,10 +73,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         Command::List(args) => list::run(&catalog(&store, &sys), args, output),
         Command::Search(args) => search::run(&catalog(&store, &sys), args, output),
         Command::Prune(args) => prune::run(&store, &catalog(&store, &sys), &sys, args, output),
-        Command::Show(args) => show::run(&store, args, output),
+        Command::Show(args) => show::run(&store, &catalog(&store, &sys), args, output),
         Command::Delete(args) => delete::run(&store, &catalog(&store, &sys), args, output),
         Command::Restore(args) => restore::run(&store, args, output),
-        Command::Verify(args) => verify::run(&store, args, output),
+        Command::Verify(args) => verify::run(&store, &catalog(&store, &sys), args, output),
     }
 }
 

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
+use crate::index::Catalog;
 use crate::record::Kind;
 use crate::record::transcript::Transcript;
 use crate::store::Store;
 
-use super::id::id;
+use super::id::find;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -22,8 +23,13 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let id = id(&args.id)?;
+pub(super) fn run(
+    store: &Store,
+    catalog: &Catalog,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let id = find(catalog, &args.id)?;
     let mut reader = store.read(&id)?;
     let mut transcript = Transcript::default();
     let mut ends = Vec::new();

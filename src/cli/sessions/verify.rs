@@ -6,10 +6,11 @@ use crate::cli::count::count;
 use crate::cli::exit::{DAMAGED, Failure};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
+use crate::index::Catalog;
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::SessionId;
 
-use super::id::id;
+use super::id::find;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
@@ -36,10 +37,15 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(
+    store: &Store,
+    catalog: &Catalog,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let ids = match &args.id {
         Some(text) => {
-            let id = id(text)?;
+            let id = find(catalog, text)?;
             if !store.exists(&id) {
                 return Err(StoreError::NotFound { id }.into());
             }
@@ -48,11 +54,13 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
         None => store.ids()?,
     };
     let mut reports = Vec::new();
-    let mut unsound = 0;
+    let (mut damaged, mut newer) = (0, 0);
     for id in &ids {
         let scan = store.read(id).and_then(|mut reader| reader.verify());
-        if !is_sound(&scan) {
-            unsound += 1;
+        match &scan {
+            Err(StoreError::Newer { .. }) => newer += 1,
+            scan if !is_sound(scan) => damaged += 1,
+            _ => {}
         }
         if args.json {
             reports.push(report(id, &scan));
@@ -63,21 +71,30 @@ pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(),
     if args.json {
         output.json(&Value::Array(reports))?;
     } else {
-        let sound = ids.len() - unsound;
+        let sound = ids.len() - damaged - newer;
         let sessions = count(ids.len(), "session");
-        output.line(format!("{sessions}, {sound} sound, {unsound} damaged"))?;
+        let later = match newer {
+            0 => String::new(),
+            newer => format!(", {newer} of a later format"),
+        };
+        output.line(format!(
+            "{sessions}, {sound} sound, {damaged} damaged{later}"
+        ))?;
     }
-    if unsound == 0 {
-        return Ok(());
+    let of_all = count(ids.len(), "session");
+    match (damaged, newer) {
+        (0, 0) => Ok(()),
+        (0, newer) => Err(Failure::with_code(
+            DAMAGED,
+            format!("{newer} of {of_all} cannot be read by this version"),
+        )
+        .hint("a later version of rejoin wrote them; nothing was changed")),
+        _ => Err(Failure::with_code(
+            DAMAGED,
+            format!("damage was found in {damaged} of {of_all}"),
+        )
+        .hint("what can be read of a session loads all the same; nothing was changed")),
     }
-    Err(Failure::with_code(
-        DAMAGED,
-        format!(
-            "damage was found in {unsound} of {}",
-            count(ids.len(), "session")
-        ),
-    )
-    .hint("what is undamaged loads all the same, and nothing was changed"))
 }
 
 /// A turn that a crash left open and a line that it tore are no damage: nobody was told of what is

@@ -24,7 +24,9 @@ struct Cancelled<'a> {
 pub(in crate::server) fn session(context: &Context, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
     if let Some(id) = session.and_then(|session| context.named(&session.session_id)) {
-        context.registry().send(&id, Request::Cancel);
+        // In version 1 it answers by itself what it was asked for.
+        let withdraw = context.registry().deps().dialect() == Dialect::Told;
+        context.registry().send(&id, Request::Cancel { withdraw });
     }
 }
 
@@ -41,9 +43,9 @@ pub(in crate::server) fn request(context: &Context, params: &str) {
     let prompted = context.prompts().get(&id.to_string()).cloned();
     if let Some(prompted) = prompted {
         let request = match context.registry().deps().dialect() {
-            Dialect::Answered => Request::Cancel,
+            Dialect::Answered => Request::Cancel { withdraw: true },
             // A prompt that is in the log was answered, and so was the request.
-            Dialect::Told => Request::Withdraw(prompted.message),
+            Dialect::Told => Request::TakeBack(prompted.message),
         };
         context.registry().send(&prompted.session, request);
     }

@@ -22,6 +22,8 @@ fi
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here"
+# shellcheck source=../common.sh
+source ../common.sh
 seconds_for_an_agent=300
 
 # Installed once for each content of the lock file.
@@ -34,18 +36,6 @@ install() {
     echo "$stamp" >node_modules/.installed
 }
 
-# Ends every process that has this run's folder in its environment, even those that left our group.
-end_leftovers() {
-    local environ pid
-    for environ in /proc/[0-9]*/environ; do
-        pid=${environ#/proc/}
-        pid=${pid%/environ}
-        if { tr '\0' '\n' <"$environ" | grep -qxE "(INTEROP_DIR|REJOIN_AGENT_RUN)=$1"; } 2>/dev/null; then
-            kill -KILL "$pid" 2>/dev/null || true
-        fi
-    done
-}
-
 start=$SECONDS
 install
 echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
@@ -55,8 +45,6 @@ if (($# == 0)); then set -- claude gemini codex-zed opencode codex qwen kimi; fi
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 
-passed=0
-failed=0
 for name in "$@"; do
     folder=$scratch/$name
     mkdir "$folder"
@@ -65,18 +53,10 @@ for name in "$@"; do
     INTEROP_DIR=$folder timeout --kill-after=5 "$seconds_for_an_agent" \
         "$node" "${test[@]}" "$name" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
     end_leftovers "$folder"
-    took=$(((${EPOCHREALTIME/[.,]/} - start) / 1000))
-    checks=$(grep -c '^ok - ' "$folder/output" || true)
-    if ((code == 0 && checks > 0)); then
-        passed=$((passed + 1))
-        echo "ok    $name: $checks checks, $took ms"
+    if verdict "$name" "$code" "$start" "$folder/output"; then
         grep -v '^ok - ' "$folder/output" | sed 's/^/      /' || true
     else
-        failed=$((failed + 1))
-        echo "FAIL  $name: exit code $code, $took ms"
-        sed 's/^/      /' "$folder/output"
         tail -n 20 "$folder"/life-*.stderr 2>/dev/null | sed 's/^/      /'
     fi
 done
-echo "$passed passed, $failed failed"
-((failed == 0))
+summary

@@ -23,6 +23,7 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         modes_and_configuration_are_the_agents,
         notifications_go_both_ways,
         permission_is_asked_of_the_client,
+        a_question_ends_with_its_turn,
         requests_about_a_session_get_its_inner_id,
         secrets_of_mcp_servers_reach_the_agent_only,
         sign_in_is_the_agents,

@@ -176,7 +176,8 @@ impl World {
                 // It is sent once more when the log is claimed.
                 self.shown = self.log.len();
             }
-            Effect::Notify { .. } | Effect::Announce => assert!(self.seat),
+            // What is withdrawn is answered like other questions, and later.
+            Effect::Withdraw | Effect::Notify { .. } | Effect::Announce => assert!(self.seat),
             Effect::Answer(number, result) => self.answer(number, &result),
             Effect::Release(how) => {
                 assert!(!self.is_in_use(), "released in use");

@@ -59,8 +59,8 @@ impl World {
         self.perform(batch);
     }
 
-    pub(super) fn cancel(&mut self) {
-        let batch = self.machine.request(Request::Cancel);
+    pub(super) fn cancel(&mut self, withdraw: bool) {
+        let batch = self.machine.request(Request::Cancel { withdraw });
         self.perform(batch);
     }
 

@@ -14,7 +14,9 @@ use world::{Ask, Say, World};
 #[derive(Clone, Copy, Debug)]
 enum Happens {
     Asks(Ask),
-    Cancels,
+    Cancels {
+        withdraw: bool,
+    },
     Says(Say),
     Ends(bool),
     Replayed(bool),
@@ -41,7 +43,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     let say = prop_oneof![Just(Say::Text), Just(Say::Begin), Just(Say::Done)];
     prop_oneof![
         8 => ask.prop_map(Happens::Asks),
-        2 => Just(Happens::Cancels),
+        2 => any::<bool>().prop_map(|withdraw| Happens::Cancels { withdraw }),
         8 => say.prop_map(Happens::Says),
         3 => prop::bool::weighted(0.8).prop_map(Happens::Ends),
         4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
@@ -75,7 +77,7 @@ proptest! {
         for happening in happenings {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),
-                Happens::Cancels => world.cancel(),
+                Happens::Cancels { withdraw } => world.cancel(withdraw),
                 Happens::Says(say) => world.says(say),
                 Happens::Ends(well) => world.ends(well),
                 Happens::Replayed(well) => world.replayed(well),
