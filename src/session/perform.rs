@@ -10,6 +10,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::actor::{Actor, RunningAttach, RunningTurn, Told};
+use super::dialect::unknown_method;
 use super::effect::Effect;
 use super::logs::{first_title, note_payload};
 use super::outcome::{Done, Refusal};
@@ -329,8 +330,14 @@ impl Actor {
 
     async fn ask(&mut self, mut asking: Asking) {
         let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
+        let dialect = self.deps.dialect();
+        let Some(params) = dialect.question(&asking.method, &asking.params) else {
+            let unknown = Err(unknown_method(&asking.method));
+            tell.send(Told::Answered(asking.answered(unknown))).ok();
+            return;
+        };
         // Sent here, so that nothing that is said later overtakes it.
-        let Some(mut call) = wire.ask(&asking.method, &asking.params).await else {
+        let Some(mut call) = wire.ask(&asking.method, &params).await else {
             return;
         };
         let withdrawn = self.withdrawal.1.clone();
@@ -340,6 +347,7 @@ impl Actor {
                 outcome = &mut call => {
                     // A client that is gone answers nothing, and neither do we in its place.
                     if let Some(outcome) = outcome {
+                        let outcome = dialect.outcome(&asking.method, outcome);
                         tell.send(Told::Answered(asking.answered(outcome))).ok();
                     }
                     return;
@@ -354,6 +362,7 @@ impl Actor {
                 // The client answers all the same, which nobody shall wonder at.
                 call.await;
             } else if let Some(outcome) = call.await {
+                let outcome = dialect.outcome(&asking.method, outcome);
                 tell.send(Told::Answered(asking.answered(outcome))).ok();
             }
         });

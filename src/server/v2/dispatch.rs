@@ -7,7 +7,7 @@ use crate::server::v1::context::{Context, Responds};
 use crate::server::v1::place::Servers;
 use crate::server::v1::{cancel, delete, get, new, prompt};
 
-use super::{close, initialize, list, resume};
+use super::{close, initialize, list, resume, set_config_option};
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
 /// itself.
@@ -26,6 +26,7 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         "session/list" => list::serve(context, &params, responder),
         "session/delete" if persistent => delete::serve(context, &params, responder),
         "session/get" if persistent => get::serve(context, &params, responder),
+        "session/set_config_option" => set_config_option::serve(context, &params, responder),
         method @ "session/delete" => {
             responder.answer(Err(error::undeclared(method, "session.delete")));
         }

@@ -7,6 +7,7 @@ mod dispatch;
 mod initialize;
 mod list;
 mod resume;
+mod set_config_option;
 
 pub use answers::encode;
 pub use dispatch::{notification, request};
