@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod conductor;
 pub(crate) mod conform;
+pub(crate) mod conform_v2;
 pub(crate) mod connection;
 pub(crate) mod damage;
 pub(crate) mod expect;
