@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
+use crate::record::json;
+use crate::replay::live_line;
 use crate::replay::v2::{self, View};
 use crate::wire::Outcome;
 
@@ -45,6 +49,29 @@ impl Dialect {
             Self::Told if method == PERMISSION => outcome.map(|text| v2::permission_outcome(&text)),
             _ => outcome,
         }
+    }
+
+    /// An engine's part of an answer with the commands of an update in it, as its client sees them.
+    pub(super) fn with_commands(self, own: Option<String>, update: &str) -> String {
+        let mut line = Vec::new();
+        live_line("", update, &mut line);
+        if let Some(mut view) = self.view() {
+            let mut shown = Vec::new();
+            view.lines(&line, &mut shown);
+            line = shown;
+        }
+        let line = String::from_utf8(line).unwrap_or_default();
+        let commands = ["params", "update", "availableCommands"]
+            .into_iter()
+            .try_fold(line.as_str(), |object, name| {
+                json::text_member(object, name)
+            });
+        let members = own.as_deref().unwrap_or("{}");
+        let members = json::text_members(members).into_iter();
+        let members = members.map(|(name, value)| format!("{}:{value}", Value::from(name)));
+        let commands = commands.map(|commands| format!(r#""availableCommands":{commands}"#));
+        let members: Vec<_> = members.chain(commands).collect();
+        format!("{{{}}}", members.join(","))
     }
 
     /// The version of the protocol that is spoken so.

@@ -1,7 +1,7 @@
 //! The effects of what happens to a session, in their order.
 
 use super::*;
-use crate::engine::{EngineError, Secret};
+use crate::engine::{Ended, EngineError, Secret, StopReason};
 use crate::record::header::Place;
 use crate::store::Sync;
 
@@ -337,7 +337,7 @@ fn closing_and_deleting_end_a_turn_first() {
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        assert_eq!(effects!(machine, request(request)), "cancel");
+        assert_eq!(effects!(machine, request(request)), "cancel, withdraw");
         assert!(machine.waits());
         let ended = effects!(machine, finished(Ok(Ended::Because(StopReason::Cancelled))));
         let answered = "append end and sync, answer p: Stopped(Cancelled)";

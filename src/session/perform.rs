@@ -10,7 +10,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::actor::{Actor, RunningAttach, RunningTurn, Told};
-use super::dialect::unknown_method;
+use super::dialect::{Dialect, unknown_method};
 use super::effect::Effect;
 use super::logs::{first_title, note_payload};
 use super::outcome::{Done, Refusal};
@@ -171,6 +171,7 @@ impl Actor {
             None => Arc::from([]),
         };
         let goes_on = matches!(result, Ok(Done::Taken(_)));
+        let result = result.map(|done| self.with_commands(done));
         let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
         if goes_on {
             self.prompted = Some(busy);
@@ -386,17 +387,12 @@ impl Actor {
     }
 
     async fn announce(&mut self) {
-        let commands = self
-            .seat
-            .as_ref()
-            .and_then(|seat| seat.conversation.commands());
-        let Some(commands) = commands else {
-            return;
-        };
-        let update = format!(
-            r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
-        );
-        self.send_live(Kind::Info, &update).await;
+        // Other clients find them in the answer.
+        if self.deps.dialect() == Dialect::Answered
+            && let Some(update) = self.commands()
+        {
+            self.send_live(Kind::Info, &update).await;
+        }
     }
 }
 

@@ -208,3 +208,7 @@ impl<R> Machine<R> {
 fn unwritten(refusal: &Refusal) -> String {
     end_of(&Err(EngineError::internal(refusal.to_string())))
 }
+
+#[cfg(test)]
+#[path = "prompting_tests.rs"]
+mod tests;

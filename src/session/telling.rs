@@ -4,6 +4,8 @@ use crate::record::json;
 use crate::replay::live_line;
 
 use super::actor::Actor;
+use super::dialect::Dialect;
+use super::outcome::Done;
 use super::phase::Phase;
 
 impl Actor {
@@ -23,6 +25,29 @@ impl Actor {
             tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
         }
         self.send_own(&phase.update()).await;
+    }
+
+    /// The update that says which commands there are.
+    pub(super) fn commands(&self) -> Option<String> {
+        let commands = self.seat.as_ref()?.conversation.commands()?;
+        Some(format!(
+            r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
+        ))
+    }
+
+    /// An answer with the commands that there are, if that is where its client looks for them.
+    pub(super) fn with_commands(&self, done: Done) -> Done {
+        let dialect = self.deps.dialect();
+        let with = |own: Option<String>| match self.commands() {
+            Some(update) => Some(dialect.with_commands(own, &update)),
+            None => own,
+        };
+        match (dialect, done) {
+            (Dialect::Told, Done::Created(own)) => Done::Created(with(own)),
+            (Dialect::Told, Done::Loaded(own)) => Done::Loaded(with(own)),
+            (Dialect::Told, Done::Resumed(own)) => Done::Resumed(with(own)),
+            (_, done) => done,
+        }
     }
 
     /// Sends an update that has the form of the client's version already.

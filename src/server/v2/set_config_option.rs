@@ -77,7 +77,7 @@ mod tests {
             let params =
                 format!(r#"{{"sessionId":"s","configId":"c","type":"{kind}","value":{value}}}"#);
             let params = decode(&params).unwrap();
-            let head = r#"{"configId":"c","sessionId":"s","#;
+            let head = r#"{"sessionId":"s","configId":"c","#;
             let wanted = change.map(|change| format!("{head}{change}"));
             assert_eq!(in_v1(&params), wanted);
         }
