@@ -20,6 +20,7 @@ mod terminal;
 mod cut;
 mod spots;
 mod stub;
+pub mod v2;
 
 pub use envelope::{live_line, live_params_line};
 pub use live::live_record_line;

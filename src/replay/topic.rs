@@ -67,7 +67,7 @@ pub(super) fn call_id(update: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 /// What escaped text says.
-fn plain(text: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn plain(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
     }

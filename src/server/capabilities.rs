@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::history::MAX_RESULTS;
 
+/// The type of the cursor that begins a replay with a message.
+pub const FROM_MESSAGE: &str = "_rejoin/message";
+
 /// Name and version of the agent.
 pub fn agent_info() -> Value {
     json!({
@@ -41,4 +44,26 @@ pub fn v1(persistent: bool, unstable: bool) -> Value {
 /// What forking can do, also at a message that is named in `_meta`.
 pub fn fork() -> Value {
     json!({ "_meta": { "rejoin": { "atMessageId": true } } })
+}
+
+/// The capabilities for protocol version 2, whose baseline is new, list, resume, close, prompt and
+/// cancel.
+pub fn v2(persistent: bool) -> Value {
+    let mut session = json!({
+        "prompt": { "image": {}, "audio": {}, "embeddedContext": {} },
+        "additionalDirectories": {},
+    });
+    if !persistent {
+        return json!({ "session": session });
+    }
+    session["delete"] = json!({});
+    json!({
+        "session": session,
+        "_meta": {
+            "rejoin": {
+                "replayFrom": [FROM_MESSAGE],
+                "sessionHistory": { "supported": true, "maxResults": MAX_RESULTS },
+            },
+        },
+    })
 }

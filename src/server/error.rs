@@ -32,6 +32,17 @@ pub fn no_such_message(id: &str) -> Error {
     .data(json!({ "sessionId": id, "error": "message_not_found" }))
 }
 
+/// Whether an error says that there is no such session.
+pub fn is_not_found(error: &Error) -> bool {
+    let name = error.data.as_ref().and_then(|data| data["error"].as_str());
+    name == Some("session_not_found")
+}
+
+/// What is named by this parameter is nothing that can be cancelled by itself.
+pub fn not_cancellable(field: &str) -> Error {
+    invalid_params(format!("`{field}` names nothing that can be cancelled"))
+}
+
 /// The method is unknown.
 pub fn unknown_method(method: &str) -> Error {
     Error::new(-32601, format!("Method not found: {method}"))
@@ -52,6 +63,9 @@ pub fn refused(id: &str, refusal: Refusal, raws: &Raws) -> Error {
     };
     match refusal {
         Refusal::NotFound => not_found(id),
+        Refusal::NoSuchMessage => {
+            invalid_params("`replayFrom.messageId` is no message of this session")
+        }
         Refusal::NotOpen => {
             let message = "Session is not open: call session/load or session/resume first";
             with(-32600, message.to_owned(), "session_not_open")
@@ -75,6 +89,18 @@ pub fn refused(id: &str, refusal: Refusal, raws: &Raws) -> Error {
         Refusal::Cancelled => Error::new(-32800, "Request cancelled"),
         Refusal::Gone => Error::new(-32603, text).data(Value::Null),
     }
+}
+
+/// An error in the words of protocol version 2, which has a code of its own for sessions that are
+/// not there or not open.
+pub fn in_v2(error: Error) -> Error {
+    let name = error.data.as_ref().and_then(|data| data["error"].as_str());
+    let message = match name {
+        Some("session_not_found") => error.message,
+        Some("session_not_open") => "Session is not open: call session/resume first".to_owned(),
+        _ => return error,
+    };
+    Error::new(-32002, message).data(error.data)
 }
 
 /// What an engine says went wrong, with its data to the byte.

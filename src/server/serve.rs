@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_client_protocol::{Agent, Lines, UntypedMessage};
+use agent_client_protocol::{Agent, Client, ConnectTo, Lines, UntypedMessage};
 
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
@@ -17,8 +17,9 @@ use crate::sys::Sys;
 use crate::wire::{LINE_LIMIT, Writer, connect};
 
 use super::house::keep_house;
-use super::v1;
+use super::responds::Responds;
 use super::wind_down::{self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, wind_down};
+use super::{v1, v2};
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone.
 const STALLED: Duration = Duration::from_millis(500);
@@ -92,7 +93,9 @@ pub async fn serve(
             &sys,
         ))
     });
-    let (wire, outgoing, incoming) = connect(input, output, options.line_limit)?;
+    // An agent behind us speaks version 1, and what goes through us is not rewritten.
+    let latest = if engine.relay().is_some() { 1 } else { 2 };
+    let (wire, outgoing, incoming) = connect(input, output, options.line_limit, latest)?;
     let registry = Registry::new(Arc::new(Deps {
         sys,
         store,
@@ -103,42 +106,22 @@ pub async fn serve(
         expire_after: options.expire_after,
         unstable: options.unstable,
         client: std::sync::OnceLock::new(),
+        dialect: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
     if let Some(relay) = registry.deps().engine.relay() {
         relay.connect(wire.clone());
     }
-    let context = v1::Context::new(registry.clone());
-    let notified = context.clone();
-    let closing = registry.clone();
-    let agent = Agent
-        .v1()
-        .name("rejoin")
-        .on_receive_request(
-            async move |message: UntypedMessage, responder, _| {
-                v1::request(&context, &message, responder);
-                Ok(())
-            },
-            agent_client_protocol::on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |message: UntypedMessage, _| {
-                v1::notification(&notified, &message);
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .on_close(async move |_| {
-            let wraps = closing.deps().engine.relay().is_some();
-            let patience = if wraps {
-                AT_LEISURE_WRAPPED
-            } else {
-                AT_LEISURE
-            };
-            end(&closing, patience).await;
-            Ok(())
-        });
-    let connection = agent.connect_to(Lines::new(outgoing, incoming));
+    let lines = Lines::new(outgoing, incoming);
+    let connection = async {
+        let first = version_1(&registry);
+        if latest == 1 {
+            return first.connect_to(lines).await;
+        }
+        let second = version_2(&registry);
+        let both = Agent.protocol_router().with_v1(first).with_v2(second);
+        both.connect_to(lines).await
+    };
     let stopped = async {
         stop.await;
         // A replay may be far from its end, so no more than this.
@@ -176,6 +159,73 @@ pub async fn serve(
         relay.leave(patience).await;
     }
     Ok(())
+}
+
+/// The agent of version 1.
+fn version_1(registry: &Registry) -> impl ConnectTo<Client> + use<> {
+    let context = v1::Context::new(registry.clone(), v1::encode);
+    let notified = context.clone();
+    let closing = registry.clone();
+    Agent
+        .v1()
+        .name("rejoin")
+        .on_receive_request(
+            async move |message: UntypedMessage, responder, _| {
+                v1::request(&context, &message, Responds::V1(responder));
+                Ok(())
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |message: UntypedMessage, _| {
+                v1::notification(&notified, &message);
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_close(async move |_| {
+            close(&closing).await;
+            Ok(())
+        })
+}
+
+/// The agent of version 2.
+fn version_2(registry: &Registry) -> impl ConnectTo<Client> + use<> {
+    let context = v1::Context::new(registry.clone(), v2::encode);
+    let notified = context.clone();
+    let closing = registry.clone();
+    Agent
+        .v2()
+        .name("rejoin")
+        .on_receive_request(
+            async move |message: UntypedMessage, responder, _| {
+                v2::request(&context, &message, Responds::V2(responder));
+                Ok(())
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |message: UntypedMessage, _| {
+                v2::notification(&notified, &message);
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_close(async move |_| {
+            close(&closing).await;
+            Ok(())
+        })
+}
+
+/// The client has said all it will say.
+async fn close(registry: &Registry) {
+    let wraps = registry.deps().engine.relay().is_some();
+    let patience = if wraps {
+        AT_LEISURE_WRAPPED
+    } else {
+        AT_LEISURE
+    };
+    end(registry, patience).await;
 }
 
 /// Ends the turns, and sees to it that what was answered leaves.

@@ -8,6 +8,7 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::engine::outlet::Canceller;
 use crate::engine::{Attached, Called, Cancel, Ended, EngineError, Parting, Said, Wanted};
 use crate::record::json::with_string;
+use crate::replay::v2::View;
 use crate::store::Scan;
 use crate::sys::SessionId;
 
@@ -38,8 +39,14 @@ pub(super) struct Actor {
     pub(super) replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     pub(super) answered: Vec<BusyGuard>,
+    /// The prompt of the running turn, if it was answered before that ends.
+    pub(super) prompted: Option<BusyGuard>,
     /// The lines that are being sent.
     pub(super) line: Vec<u8>,
+    /// How the client sees updates, if not as they are in the log.
+    pub(super) view: Option<View>,
+    /// The same lines as it sees them.
+    pub(super) shown: Vec<u8>,
     /// Takes back what the client was asked for so far.
     pub(super) withdrawal: (Canceller, Cancel),
     /// What tasks of this session have to tell it.
@@ -136,7 +143,8 @@ async fn engine(said: &mut mpsc::Receiver<Said>, turn: Option<&mut RunningTurn>)
 
 impl Actor {
     pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
-        let machine = Machine::default();
+        let machine = Machine::new(deps.dialect());
+        let view = deps.dialect().view();
         let (tell, told) = mpsc::unbounded_channel();
         Self {
             name: id.to_string(),
@@ -149,7 +157,10 @@ impl Actor {
             attaching: None,
             replays,
             answered: Vec::new(),
+            prompted: None,
             line: Vec::new(),
+            view,
+            shown: Vec::new(),
             withdrawal: Cancel::new(),
             tell,
             told,
@@ -325,6 +336,9 @@ impl Actor {
                 }
             }
             self.answered.clear();
+            if self.turn.is_none() {
+                self.prompted = None;
+            }
             batch = match refusal {
                 None => match self.machine.advance() {
                     Some(batch) => batch,

@@ -43,9 +43,23 @@ impl<R> Machine<R> {
             let outcome = withdrawn::outcome(&asking.method);
             batch.extend(self.answered(asking.answered(outcome)));
         } else {
+            let logged = asking.logged;
             batch.push(Effect::Ask(asking));
+            if logged {
+                batch.extend(self.asking(1));
+            }
         }
         batch
+    }
+
+    /// So many questions more are open in the running turn. If that is news to the client, it is
+    /// told.
+    fn asking(&mut self, more: isize) -> Option<Effect<R>> {
+        let turn = self.turn.as_mut()?;
+        let before = turn.asking > 0;
+        turn.asking = turn.asking.saturating_add_signed(more);
+        let now = turn.asking > 0;
+        if before == now { None } else { self.tell() }
     }
 
     /// The client has answered what the engine asked it for.
@@ -63,6 +77,7 @@ impl<R> Machine<R> {
             };
             let id = Some(answered.id.clone());
             batch.push(Effect::record(Kind::Answer, id, payload));
+            batch.extend(self.asking(-1));
         }
         batch.push(Effect::Deliver(answered));
         batch

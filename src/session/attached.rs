@@ -76,7 +76,7 @@ impl<R> Machine<R> {
                     self.imported = Some(attached);
                     batch.push(Effect::Replay);
                 } else {
-                    batch.extend(going_on(reply, attached));
+                    batch.extend(self.going_on(reply, attached));
                 }
                 batch
             }
@@ -88,16 +88,25 @@ impl<R> Machine<R> {
                 batch.push(Effect::Announce);
                 let done = Done::Loaded(attached.answer);
                 let reply = self.replay.take();
+                batch.extend(self.tell());
                 batch.extend(reply.map(|reply| Effect::Answer(reply, Ok(done))));
                 batch
             }
             Attaching::Resume(reply, _) => {
                 let mut batch: Batch<R> = Vec::new();
                 batch.extend(attached.inner.take().map(Effect::KeepInner));
-                batch.extend(going_on(reply, attached));
+                batch.extend(self.going_on(reply, attached));
                 batch
             }
         }
+    }
+
+    /// How a session goes on that is not replayed.
+    fn going_on(&mut self, reply: R, attached: Attached) -> Batch<R> {
+        let mut batch = vec![Effect::Announce, Effect::SendSnapshots(attached.snapshots)];
+        batch.extend(self.tell());
+        batch.push(Effect::Answer(reply, Ok(Done::Resumed(attached.answer))));
+        batch
     }
 
     fn unready(&mut self, attaching: Attaching<R>, refusal: Refusal) -> Batch<R> {
@@ -109,24 +118,28 @@ impl<R> Machine<R> {
             }
             (_, refusal) => refusal,
         };
-        let (first, reply) = match attaching {
+        let (parting, reply) = match attaching {
             Attaching::New(reply) | Attaching::Fork(reply) | Attaching::Import(reply, _) => {
-                (Some(Effect::Release(Parting::Refused)), Some(reply))
+                (Some(Parting::Refused), Some(reply))
             }
-            Attaching::Load { was_open: true } => (Some(Effect::SendHeld), self.replay.take()),
-            Attaching::Load { was_open: false } => {
-                (Some(Effect::Release(Parting::Closed)), self.replay.take())
+            Attaching::Load { was_open: true } => {
+                let reply = self.replay.take();
+                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
+                return self.not_shown().into_iter().chain(answer).collect();
             }
+            Attaching::Load { was_open: false } => (Some(Parting::Closed), self.replay.take()),
             Attaching::Resume(reply, true) => (None, Some(reply)),
-            Attaching::Resume(reply, false) => {
-                (Some(Effect::Release(Parting::Closed)), Some(reply))
-            }
+            Attaching::Resume(reply, false) => (Some(Parting::Closed), Some(reply)),
         };
-        if let Some(Effect::Release(_)) = first {
+        if parting.is_some() {
             self.open = false;
         }
         let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
-        first.into_iter().chain(answer).collect()
+        parting
+            .map(Effect::Release)
+            .into_iter()
+            .chain(answer)
+            .collect()
     }
 
     /// The log of a session that is to be, with how the engine knows it.
@@ -137,15 +150,6 @@ impl<R> Machine<R> {
             imported: std::mem::take(&mut attached.imported),
         }]
     }
-}
-
-/// How a session goes on that is not replayed.
-fn going_on<R>(reply: R, attached: Attached) -> [Effect<R>; 3] {
-    [
-        Effect::Announce,
-        Effect::SendSnapshots(attached.snapshots),
-        Effect::Answer(reply, Ok(Done::Resumed(attached.answer))),
-    ]
 }
 
 #[cfg(test)]

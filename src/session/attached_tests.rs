@@ -275,7 +275,7 @@ fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\")), cancel"
+        "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\")), cancel, withdraw"
     );
     assert_eq!(
         effects!(machine, finished(Ok(end_turn()))),

@@ -5,6 +5,7 @@ use crate::record::Kind;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
+use super::phase::Phase;
 use super::request::{Answered, Asking, Forking, Lending, TurnResult, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
@@ -96,6 +97,8 @@ pub enum Effect<R> {
         /// The notification's parameters.
         params: String,
     },
+    /// Have the replay begin with this message, which must be in the log.
+    Seek(String),
     /// Start replaying the log up to where it ends now.
     Replay,
     /// Open the session, which is not, and replay its log as it is read.
@@ -107,6 +110,15 @@ pub enum Effect<R> {
     SendHeld,
     /// Send the available commands.
     Announce,
+    /// Show the client the prompt that was appended last, as it stands in the log.
+    Echo {
+        /// The id of the user's message.
+        message_id: String,
+        /// The prompt's parameters without the session's id.
+        params: String,
+    },
+    /// Tell the client what the session is doing.
+    Tell(Phase),
     /// Answer a request.
     Answer(R, Result<Done, Refusal>),
     /// Let go of log and engine, and of a replay that was not caught up with. The log of a session
@@ -118,11 +130,7 @@ pub enum Effect<R> {
 
 impl<R> Effect<R> {
     /// The end of a turn.
-    pub(super) fn end(result: &TurnResult) -> Self {
-        let payload = match result {
-            Ok(ended) => ended.result(),
-            Err(error) => failure(error),
-        };
+    pub(super) fn end(payload: String) -> Self {
         Self::Append {
             kind: Kind::End,
             id: None,
@@ -142,7 +150,14 @@ impl<R> Effect<R> {
     }
 }
 
-/// How a turn that failed is written down.
+/// How the end of a turn is written down.
+pub(super) fn end_of(result: &TurnResult) -> String {
+    match result {
+        Ok(ended) => ended.result(),
+        Err(error) => failure(error),
+    }
+}
+
 fn failure(error: &EngineError) -> String {
     let message = serde_json::Value::from(error.message.as_str());
     let data = error.data.as_ref();

@@ -21,10 +21,10 @@ impl<R> Machine<R> {
             // Whoever is next must not find the lock taken.
             Stage::Opening { was_open: false } => self.not_opened(refusal, Some(Parting::Closed)),
             Stage::Prompting => {
-                let turn = self.turn.take();
-                turn.map(|turn| Effect::Answer(turn.reply, Err(refusal)))
-                    .into_iter()
-                    .collect()
+                // A prompt that was to be answered in this batch was.
+                let reply = self.turn.take().and_then(|turn| turn.reply);
+                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
+                answer.into_iter().collect()
             }
             Stage::Calling => {
                 // The request was answered with the failure.
@@ -38,13 +38,8 @@ impl<R> Machine<R> {
                 }
                 None => vec![Effect::Mend],
             },
-            Stage::Ending => {
-                if let Some((_, result)) = self.held.back_mut() {
-                    *result = Err(refusal);
-                }
-                Vec::new()
-            }
-            Stage::CatchingUp => vec![Effect::SendHeld],
+            Stage::Ending => self.not_ended(refusal),
+            Stage::CatchingUp => self.not_shown(),
             Stage::Trashing { was_open } => {
                 self.open = was_open;
                 Vec::new()
@@ -66,5 +61,11 @@ impl<R> Machine<R> {
             .or(attach.and_then(Attaching::into_reply));
         batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
         batch
+    }
+
+    /// What a replay that failed has held up.
+    pub(super) fn not_shown(&mut self) -> Batch<R> {
+        let told = if self.open { self.tell() } else { None };
+        std::iter::once(Effect::SendHeld).chain(told).collect()
     }
 }

@@ -13,30 +13,15 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::{Attach, Attached, Block, Ended, Parting, StopReason, Wanted};
+use crate::engine::{Attach, Attached, Block, Parting, Wanted};
 use crate::record::Kind;
-use crate::record::open_calls::OpenCalls;
 
 use super::attaching::Attaching;
+use super::dialect::Dialect;
 use super::effect::{Batch, Effect};
 use super::outcome::{Done, Refusal};
-use super::request::{Asking, Request, TurnResult};
-
-/// Said by the failed update of a tool call that a cancelled turn left open.
-const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call ended.";
-/// Said by the failed update of a tool call that a failed turn left open.
-const FAILED: &str = "Interrupted: the turn failed before this tool call ended.";
-
-#[derive(Debug)]
-pub(super) struct Turn<R> {
-    pub(super) reply: R,
-    cancelled: bool,
-    /// Whether what it asked the client for was taken back.
-    pub(super) withdrawn: bool,
-    pub(super) calls: OpenCalls,
-    /// Why one of its records could not be kept; the answer of the turn.
-    pub(super) broken: Option<Refusal>,
-}
+use super::request::{Asking, Request};
+use super::turn::{Turn, Waiting};
 
 /// What the effects that were handed out last are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +44,7 @@ pub(super) enum Stage {
     reason = "each is a fact of its own, and all but one combine"
 )]
 pub struct Machine<R> {
+    pub(super) dialect: Dialect,
     pub(super) open: bool,
     pub(super) turn: Option<Turn<R>>,
     /// The load that is under way: its replay, and what follows that until it is answered.
@@ -78,15 +64,27 @@ pub struct Machine<R> {
     /// How many requests the engine is serving.
     pub(super) calls: usize,
     /// Requests that wait.
-    queue: VecDeque<Request<R>>,
+    pub(super) queue: VecDeque<Request<R>>,
+    /// Prompts that wait for the turn in front of them.
+    pub(super) prompts: VecDeque<Waiting<R>>,
     /// Answers of turns that ended during a replay.
     pub(super) held: VecDeque<(R, Result<Done, Refusal>)>,
+    /// How a turn ended during a replay whose client is to be told by an update.
+    pub(super) rested: Option<String>,
     pub(super) stage: Stage,
 }
 
 impl<R> Default for Machine<R> {
     fn default() -> Self {
+        Self::new(Dialect::default())
+    }
+}
+
+impl<R> Machine<R> {
+    /// A session that is not open, of a client that is told of turns in this way.
+    pub fn new(dialect: Dialect) -> Self {
         Self {
+            dialect,
             open: false,
             turn: None,
             replay: None,
@@ -98,13 +96,13 @@ impl<R> Default for Machine<R> {
             asked: VecDeque::new(),
             calls: 0,
             queue: VecDeque::new(),
+            prompts: VecDeque::new(),
             held: VecDeque::new(),
+            rested: None,
             stage: Stage::Nothing,
         }
     }
-}
 
-impl<R> Machine<R> {
     /// Whether nothing is open and nobody waits for an answer, so that the actor may go.
     pub fn is_over(&self) -> bool {
         !self.open
@@ -113,6 +111,7 @@ impl<R> Machine<R> {
             && self.attach.is_none()
             && self.calls == 0
             && self.queue.is_empty()
+            && self.prompts.is_empty()
     }
 
     /// Whether requests wait to be begun.
@@ -127,19 +126,27 @@ impl<R> Machine<R> {
 
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
+        let mut batch = Vec::new();
+        if let Request::TakeBack(id) = &request {
+            return self.take_back(|prompt| prompt == id);
+        }
         if let Request::Cancel { withdraw } = request {
-            let prompt_waits = self
-                .queue
-                .iter()
-                .any(|r| matches!(r, Request::Prompt { .. }));
-            if !prompt_waits {
+            let prompt = |r: &Request<R>| matches!(r, Request::Prompt { .. });
+            if self.dialect == Dialect::Told || !self.queue.iter().any(prompt) {
                 return self.cancel(withdraw);
             }
-        } else if self.queue.is_empty() && !self.must_wait(&request) {
-            return self.serve(request);
+        } else {
+            if self.dialect == Dialect::Told && request.ends() {
+                batch = self.take_back(|_| true);
+            }
+            if self.queue.is_empty() && !self.must_wait(&request) {
+                batch.extend(self.serve(request));
+                return batch;
+            }
         }
         self.queue.push_back(request);
-        self.advance().unwrap_or_default()
+        batch.extend(self.advance().unwrap_or_default());
+        batch
     }
 
     /// Call after each batch that was performed whole: what waits and need not wait any longer.
@@ -156,10 +163,12 @@ impl<R> Machine<R> {
                 return Some(vec![Effect::Answer(reply, result)]);
             }
         }
-        let front = self.queue.front()?;
+        let Some(front) = self.queue.front() else {
+            return self.next_prompt();
+        };
         if self.must_wait(front) {
             // Whoever ends the session does not wait for a turn to end by itself.
-            let ends = matches!(front, Request::Close(_) | Request::Delete(_));
+            let ends = front.ends();
             let cancel = if ends && self.attach.is_some() && !self.aborting {
                 self.aborting = true;
                 vec![Effect::AbortAttach]
@@ -197,39 +206,6 @@ impl<R> Machine<R> {
         }
     }
 
-    /// The engine is done with the running turn.
-    pub fn finished(&mut self, result: TurnResult) -> Batch<R> {
-        let Some(mut turn) = self.turn.take() else {
-            return Vec::new();
-        };
-        if let Some(refusal) = turn.broken {
-            // Its end is written when the log is recovered: now, or with the next prompt.
-            return self.answer_turn(turn.reply, Err(refusal), vec![Effect::Mend]);
-        }
-        // A client that cancelled is told so, whatever the engine made of it.
-        let result = match result {
-            Ok(ended) if !turn.cancelled || ended.is_cancelled() => Ok(ended),
-            _ if turn.cancelled => Ok(Ended::Because(StopReason::Cancelled)),
-            result => result,
-        };
-        let open_calls = match &result {
-            Ok(ended) if ended.is_cancelled() => turn.calls.close_all(CANCELLED),
-            Ok(_) => Vec::new(),
-            Err(_) => turn.calls.close_all(FAILED),
-        };
-        let mut batch: Batch<R> = Vec::new();
-        for payload in open_calls {
-            batch.extend(self.logged(payload));
-        }
-        batch.push(Effect::end(&result));
-        self.stage = Stage::Ending;
-        self.answer_turn(
-            turn.reply,
-            result.map(Done::Stopped).map_err(Refusal::Engine),
-            batch,
-        )
-    }
-
     /// The replay that was started has reached where the log ended then, or failed. `open` says
     /// whether the session is open: it need not be if it was to be opened with the replay.
     pub fn replayed(&mut self, result: Result<(), Refusal>, open: bool) -> Batch<R> {
@@ -247,7 +223,11 @@ impl<R> Machine<R> {
             Err(refusal) => {
                 self.imported = None;
                 match self.replay.take() {
-                    Some(reply) => vec![Effect::Answer(reply, Err(refusal)), Effect::SendHeld],
+                    Some(reply) => {
+                        let mut batch = vec![Effect::Answer(reply, Err(refusal))];
+                        batch.extend(self.not_shown());
+                        batch
+                    }
                     None => Vec::new(),
                 }
             }
@@ -263,11 +243,10 @@ impl<R> Machine<R> {
         if let Request::Lend(_) = request {
             return self.is_unborn();
         }
-        let ends = matches!(request, Request::Close(_) | Request::Delete(_));
         self.replay.is_some()
             || self.attach.is_some()
             || !self.held.is_empty()
-            || (ends && self.turn.is_some())
+            || (request.ends() && self.turn.is_some())
     }
 
     fn serve(&mut self, request: Request<R>) -> Batch<R> {
@@ -309,6 +288,17 @@ impl<R> Machine<R> {
                     vec![Effect::OpenAndReplay(wanted)]
                 }
             }
+            Request::LoadFrom {
+                reply,
+                wanted,
+                message,
+            } => {
+                self.replay = Some(reply);
+                self.opened = !self.open;
+                let mut batch = self.opening(wanted);
+                batch.extend([Effect::Seek(message), Effect::Replay]);
+                batch
+            }
             Request::Resume(reply, wanted) => {
                 self.attach = Some(Attaching::Resume(reply, self.open));
                 let mut batch = self.opening(wanted);
@@ -319,7 +309,11 @@ impl<R> Machine<R> {
                 reply,
                 message_id,
                 params,
-            } => self.prompt(reply, message_id, params),
+            } => self.prompt(Waiting {
+                reply,
+                message_id,
+                params,
+            }),
             Request::Call {
                 reply,
                 method,
@@ -328,6 +322,7 @@ impl<R> Machine<R> {
             Request::Notify { .. } if !self.open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Notify { method, params }],
             Request::Cancel { withdraw } => self.cancel(withdraw),
+            Request::TakeBack(id) => self.take_back(|prompt| *prompt == id),
             Request::Close(reply) if !self.open => {
                 vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))]
             }
@@ -360,70 +355,6 @@ impl<R> Machine<R> {
         };
         self.open = true;
         vec![Effect::Open(wanted), Effect::Mend]
-    }
-
-    fn prompt(&mut self, reply: R, message_id: String, params: String) -> Batch<R> {
-        if !self.open {
-            return vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))];
-        }
-        if self.turn.is_some() {
-            return vec![Effect::Answer(reply, Err(Refusal::PromptInProgress))];
-        }
-        let prompt = Effect::record(Kind::Prompt, Some(message_id.clone()), params.clone());
-        let calls = OpenCalls::default();
-        self.turn = Some(Turn {
-            reply,
-            cancelled: false,
-            withdrawn: false,
-            calls,
-            broken: None,
-        });
-        self.stage = Stage::Prompting;
-        vec![
-            Effect::Claim,
-            Effect::Reopened,
-            prompt,
-            Effect::Begin { message_id, params },
-        ]
-    }
-
-    fn cancel(&mut self, withdraw: bool) -> Batch<R> {
-        let Some(turn) = &mut self.turn else {
-            return Vec::new();
-        };
-        let mut batch = Vec::new();
-        if !std::mem::replace(&mut turn.cancelled, true) {
-            batch.push(Effect::CancelTurn);
-        }
-        if withdraw && !std::mem::replace(&mut turn.withdrawn, true) {
-            batch.push(Effect::Withdraw);
-        }
-        batch
-    }
-
-    /// The effects of an update: into the log, then to the client, unless a replay that will come
-    /// to it is on its way.
-    fn logged(&self, payload: String) -> Vec<Effect<R>> {
-        let append = Effect::record(Kind::Update, None, payload.clone());
-        if self.replay.is_some() {
-            vec![append]
-        } else {
-            vec![append, Effect::Send(payload)]
-        }
-    }
-
-    fn answer_turn(
-        &mut self,
-        reply: R,
-        result: Result<Done, Refusal>,
-        mut batch: Batch<R>,
-    ) -> Batch<R> {
-        if self.replay.is_some() {
-            self.held.push_back((reply, result));
-        } else {
-            batch.push(Effect::Answer(reply, result));
-        }
-        batch
     }
 }
 

@@ -1,7 +1,7 @@
 //! The effects of what happens to a session, in their order.
 
 use super::*;
-use crate::engine::{EngineError, Secret};
+use crate::engine::{Ended, EngineError, Secret, StopReason};
 use crate::record::header::Place;
 use crate::store::Sync;
 
@@ -112,11 +112,14 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::Deliver(answered) => format!("deliver {:?}", answered.outcome),
         Effect::Call { reply, method, .. } => format!("call {method} for {reply}"),
         Effect::Notify { method, .. } => format!("notify {method}"),
+        Effect::Seek(message) => format!("seek {message}"),
         Effect::Replay => "replay".to_owned(),
         Effect::OpenAndReplay(_) => "open and replay".to_owned(),
         Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
         Effect::SendHeld => "send held".to_owned(),
         Effect::Announce => "announce".to_owned(),
+        Effect::Echo { message_id, .. } => format!("echo {message_id}"),
+        Effect::Tell(phase) => format!("tell {phase:?}"),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
             format!("answer {reply}: Stopped({reason:?})")
         }
@@ -336,7 +339,7 @@ fn closing_and_deleting_end_a_turn_first() {
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        assert_eq!(effects!(machine, request(request)), "cancel");
+        assert_eq!(effects!(machine, request(request)), "cancel, withdraw");
         assert!(machine.waits());
         let ended = effects!(machine, finished(Ok(Ended::Because(StopReason::Cancelled))));
         let answered = "append end and sync, answer p: Stopped(Cancelled)";

@@ -1,11 +1,13 @@
 //! Conversations: each a pure state machine inside an actor that does what it decides.
 
 pub mod busy;
+pub mod dialect;
 pub mod effect;
 pub mod history;
 pub mod logs;
 pub mod machine;
 pub mod outcome;
+pub mod phase;
 pub mod registry;
 pub mod reply;
 pub mod request;
@@ -24,15 +26,19 @@ mod open;
 mod pace;
 mod perform;
 mod playback;
+mod prompting;
 mod replaying;
 pub mod refusal;
 mod seat;
+mod telling;
+mod turn;
 mod withdrawn;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+pub use dialect::Dialect;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
 pub use reply::{Answer, Reply};
@@ -67,11 +73,18 @@ pub struct Deps {
     pub unstable: bool,
     /// Who the client says it is, once it has.
     pub client: OnceLock<Party>,
+    /// How the client is told of turns, once that is agreed upon.
+    pub dialect: OnceLock<Dialect>,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Mutex<BTreeSet<SessionId>>,
 }
 
 impl Deps {
+    /// How the client is told of turns.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect.get().copied().unwrap_or_default()
+    }
+
     fn close_in_memory(&self, id: &SessionId) {
         lock(&self.closed).insert(id.clone());
     }

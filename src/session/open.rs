@@ -63,7 +63,7 @@ impl Actor {
             place: place.clone(),
             client: self.deps.client.get().cloned(),
             engine: self.deps.engine.identity(),
-            protocol_version: 1,
+            protocol_version: self.deps.dialect().version(),
             forked_from,
         }
     }

@@ -15,6 +15,8 @@ pub enum Done {
     Loaded(Option<String>),
     /// The session goes on. The engine's own part of the answer.
     Resumed(Option<String>),
+    /// A prompt is in the log, as the message with this id, and is answered next.
+    Taken(String),
     /// A turn ended.
     Stopped(Ended),
     /// The engine has served a request, with this result as JSON text.
@@ -31,6 +33,9 @@ pub enum Refusal {
     /// There is no such session.
     #[error("session not found")]
     NotFound,
+    /// The session has no message with that id.
+    #[error("there is no such message in the session")]
+    NoSuchMessage,
     /// The session exists, but was closed or never opened on this connection.
     #[error("the session is not open: load or resume it first")]
     NotOpen,

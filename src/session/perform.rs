@@ -10,6 +10,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::actor::{Actor, RunningAttach, RunningTurn, Told};
+use super::dialect::{Dialect, unknown_method};
 use super::effect::Effect;
 use super::logs::{first_title, note_payload};
 use super::outcome::{Done, Refusal};
@@ -131,12 +132,21 @@ impl Actor {
                 }
                 Ok(())
             }
+            Effect::Seek(message) => self.seek(&message),
             Effect::Replay => self.start_replay(),
             Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
             Effect::CatchUp(snapshots, gone) => self.catch_up(snapshots, gone).await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
                 self.announce().await;
+                Ok(())
+            }
+            Effect::Echo { message_id, params } => {
+                self.echo(&message_id, &params).await;
+                Ok(())
+            }
+            Effect::Tell(phase) => {
+                self.tell(&phase).await;
                 Ok(())
             }
             Effect::Answer(reply, result) => {
@@ -169,8 +179,14 @@ impl Actor {
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };
+        let goes_on = matches!(result, Ok(Done::Taken(_)));
+        let result = result.map(|done| self.with_commands(done));
         let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
-        self.answered.push(busy);
+        if goes_on {
+            self.prompted = Some(busy);
+        } else {
+            self.answered.push(busy);
+        }
         delivery.await;
     }
 
@@ -266,8 +282,19 @@ impl Actor {
     }
 
     async fn put_lines(&mut self) {
+        let lines = match &mut self.view {
+            None => &self.line,
+            Some(view) => {
+                self.shown.clear();
+                view.lines(&self.line, &mut self.shown);
+                &self.shown
+            }
+        };
         // A client that is gone needs no update; the log has it.
-        self.deps.wire.writer.control(&self.line).await.ok();
+        self.deps.wire.writer.control(lines).await.ok();
+        if self.shown.capacity() > LINE_KEPT {
+            self.shown = Vec::new();
+        }
         if self.line.capacity() > LINE_KEPT {
             self.line = Vec::new();
         }
@@ -313,8 +340,14 @@ impl Actor {
 
     async fn ask(&mut self, mut asking: Asking) {
         let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
+        let dialect = self.deps.dialect();
+        let Some(params) = dialect.question(&asking.method, &asking.params) else {
+            let unknown = Err(unknown_method(&asking.method));
+            tell.send(Told::Answered(asking.answered(unknown))).ok();
+            return;
+        };
         // Sent here, so that nothing that is said later overtakes it.
-        let Some(mut call) = wire.ask(&asking.method, &asking.params).await else {
+        let Some(mut call) = wire.ask(&asking.method, &params).await else {
             return;
         };
         let withdrawn = self.withdrawal.1.clone();
@@ -324,6 +357,7 @@ impl Actor {
                 outcome = &mut call => {
                     // A client that is gone answers nothing, and neither do we in its place.
                     if let Some(outcome) = outcome {
+                        let outcome = dialect.outcome(&asking.method, outcome);
                         tell.send(Told::Answered(asking.answered(outcome))).ok();
                     }
                     return;
@@ -338,6 +372,7 @@ impl Actor {
                 // The client answers all the same, which nobody shall wonder at.
                 call.await;
             } else if let Some(outcome) = call.await {
+                let outcome = dialect.outcome(&asking.method, outcome);
                 tell.send(Told::Answered(asking.answered(outcome))).ok();
             }
         });
@@ -361,17 +396,12 @@ impl Actor {
     }
 
     async fn announce(&mut self) {
-        let commands = self
-            .seat
-            .as_ref()
-            .and_then(|seat| seat.conversation.commands());
-        let Some(commands) = commands else {
-            return;
-        };
-        let update = format!(
-            r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
-        );
-        self.send_live(Kind::Info, &update).await;
+        // Other clients find them in the answer.
+        if self.deps.dialect() == Dialect::Answered
+            && let Some(update) = self.commands()
+        {
+            self.send_live(Kind::Info, &update).await;
+        }
     }
 }
 

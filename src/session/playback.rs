@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::replay::v2::View;
 use crate::replay::{Options, Replay};
 use crate::store::{Entry, Reader};
 use crate::wire::Writer;
@@ -20,6 +21,8 @@ pub(super) struct Playback {
     writer: Writer,
     cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     lines: Vec<u8>,
+    /// How the client sees them, if not as they are in the log.
+    view: Option<View>,
     /// How far the log has been replayed, in bytes.
     pub(super) end: u64,
 }
@@ -32,6 +35,7 @@ impl Playback {
         options: Options,
         pace: Pace,
         writer: &Writer,
+        view: Option<View>,
         cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Self {
         Self {
@@ -40,6 +44,7 @@ impl Playback {
             writer: writer.clone(),
             cancelled,
             lines: Vec::new(),
+            view,
             end: 0,
         }
     }
@@ -73,6 +78,7 @@ impl Playback {
         if (self.cancelled)() {
             return Err(Refusal::Cancelled);
         }
+        self.show();
         let limited = self.pace.is_limited();
         let lines = limited.then(|| memchr::memchr_iter(b'\n', &self.lines).count() as u64);
         let put = self.writer.bulk(&mut self.lines);
@@ -81,6 +87,20 @@ impl Playback {
             self.pace.rest(lines, &*self.cancelled);
         }
         Ok(())
+    }
+
+    /// Gives the lines that are ready the form in which the client sees them.
+    fn show(&mut self) {
+        if let Some(view) = &mut self.view {
+            let mut shown = Vec::with_capacity(self.lines.len());
+            view.lines(&self.lines, &mut shown);
+            self.lines = shown;
+        }
+    }
+
+    /// How the client sees what follows.
+    pub(super) fn view(self) -> Option<View> {
+        self.view
     }
 
     /// Takes updates that say how things are now; they are sent behind all others.
@@ -96,6 +116,7 @@ impl Playback {
     /// Sends what is left, and waits until nothing can overtake it.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
+        self.show();
         let put = self.writer.bulk(&mut self.lines);
         put.map_err(|_| Refusal::Gone)?;
         self.settle()?;

@@ -14,6 +14,12 @@ use super::reply::Reply;
 use super::seat::Seat;
 
 impl Actor {
+    /// Has the next replay begin with a message.
+    pub(super) fn seek(&mut self, message: &str) -> Result<(), Refusal> {
+        tracing::debug!(message);
+        Err(Refusal::NoSuchMessage)
+    }
+
     pub(super) fn start_replay(&mut self) -> Result<(), Refusal> {
         let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
             return Err(Refusal::NotOpen);
@@ -84,6 +90,7 @@ impl Actor {
             policy.for_session(prompts),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
+            self.deps.dialect().view(),
             Reply::cancelled(reply),
         ))
     }
@@ -119,12 +126,14 @@ impl Actor {
                 playback.play(&mut reader)?;
             }
             playback.snapshots(&now, &snapshots, &gone);
-            playback.finish().map(|()| playback.end)
+            playback.finish().map(|()| (playback.end, playback.view()))
         };
         let played = tokio::task::spawn_blocking(work).await;
         let played = played
             .map_err(|_| Refusal::Storage("the replay failed unexpectedly".to_owned()))
             .flatten()?;
+        let (played, view) = played;
+        self.view = view;
         if let Some(seat) = &mut self.seat {
             seat.shown = end.unwrap_or(played);
         }

@@ -29,6 +29,15 @@ pub enum Request<R> {
     Lend(Lending),
     /// Replay the history, then go on like this.
     Load(R, Wanted),
+    /// Replay the history from a message on, then go on like this.
+    LoadFrom {
+        /// Where the answer goes.
+        reply: R,
+        /// How the client wants the session.
+        wanted: Wanted,
+        /// The id of the first message that is replayed.
+        message: String,
+    },
     /// Go on like this without a replay.
     Resume(R, Wanted),
     /// Answer a prompt.
@@ -56,12 +65,14 @@ pub enum Request<R> {
         /// The notification's parameters.
         params: String,
     },
-    /// End the running turn.
+    /// End the running turn, and take back the prompts that wait for it.
     Cancel {
         /// Whether the client does not answer what the turn asks it for: by the protocol,
         /// `session/cancel` has it do so, and no other end of a turn.
         withdraw: bool,
     },
+    /// Take back the prompt with this message's id, unless it is in the log.
+    TakeBack(String),
     /// Release the session.
     Close(R),
     /// Move the session to the trash.
@@ -78,6 +89,13 @@ pub struct Forking {
     pub lent: oneshot::Receiver<Result<Reader, Refusal>>,
     /// The message that its history is to end with; all of it if none is named.
     pub at: Option<String>,
+}
+
+impl<R> Request<R> {
+    /// Whether it ends the session's work.
+    pub(super) fn ends(&self) -> bool {
+        matches!(self, Self::Close(_) | Self::Delete(_))
+    }
 }
 
 /// A request of the engine that is to be put to the client.

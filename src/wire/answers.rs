@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
@@ -39,9 +39,15 @@ pub enum Answer {
 
 #[derive(Deserialize)]
 struct Outgoing {
+    /// `null` is an id, too.
+    #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
     method: Option<serde::de::IgnoredAny>,
     error: Option<serde::de::IgnoredAny>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Answers {
@@ -126,6 +132,11 @@ mod tests {
         assert!(named.try_recv().is_err());
         answers.passed(r#"{"jsonrpc":"2.0","id":"1","error":{"code":1,"message":"m"}}"#);
         assert_eq!(named.try_recv(), Ok(Answer::Error));
+        let mut nameless = answers.expect("null");
+        answers.passed(r#"{"jsonrpc":"2.0","result":{}}"#);
+        assert!(nameless.try_recv().is_err());
+        answers.passed(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
+        assert_eq!(nameless.try_recv(), Ok(Answer::Result));
     }
 
     #[tokio::test]

@@ -26,11 +26,13 @@ const READ_AHEAD: usize = 2;
 const BLOCK: usize = 64 * 1024;
 
 /// Starts reading `input` and writing `output`, each on a thread of its own. Returns what the
-/// connection shares, and the ends for the SDK.
+/// connection shares, and the ends for the SDK. `latest` is the latest version of the protocol that
+/// is spoken.
 pub fn connect(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
     line_limit: usize,
+    latest: u16,
 ) -> io::Result<(Arc<Wire>, Outgoing, Incoming)> {
     let wire = Arc::new(Wire {
         writer: Writer::start(output)?,
@@ -65,6 +67,6 @@ pub fn connect(
             }
             ended.send_replace(true);
         })?;
-    let incoming = Incoming::new(wire.clone(), messages);
+    let incoming = Incoming::new(wire.clone(), messages, latest);
     Ok((wire.clone(), Outgoing::new(wire), incoming))
 }

@@ -8,6 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use futures_sink::Sink;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::Answer;
@@ -15,6 +17,9 @@ use super::message::{Invalid, Message};
 use super::shared::Wire;
 use super::stash::TICKET;
 use super::writer::Gone;
+
+/// From this version on, a client must say who it is.
+const VERSION_2: u16 = 2;
 
 /// The largest `protocolVersion` or `requestId` that is shown to the SDK, in bytes.
 const SHOWN: usize = 4096;
@@ -61,6 +66,8 @@ pub struct Incoming {
     phase: Phase,
     /// An error line that waits for room in the writer.
     unsent: Option<String>,
+    /// The latest version of the protocol that is spoken.
+    latest: u16,
 }
 
 /// How far the connection is.
@@ -108,12 +115,13 @@ impl Stream for Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(wire: Arc<Wire>, messages: mpsc::Receiver<Message>) -> Self {
+    pub(super) fn new(wire: Arc<Wire>, messages: mpsc::Receiver<Message>, latest: u16) -> Self {
         Self {
             wire,
             messages,
             phase: Phase::New,
             unsent: None,
+            latest,
         }
     }
 
@@ -132,7 +140,15 @@ impl Incoming {
                 Ok(ready.then(|| self.ticketed(None, &method, params)))
             }
             Message::Request { id, method, params } => {
-                if method == "initialize" && !ready {
+                let hello = method == "initialize";
+                if hello && let Some(problem) = self.anonymous(&params) {
+                    return Err(Invalid {
+                        id,
+                        code: -32602,
+                        message: format!("Invalid params: {problem}"),
+                    });
+                }
+                if hello && !ready {
                     self.phase = Phase::Initializing(self.wire.answers.expect(&id));
                 } else if !ready {
                     let message = "the connection is not initialized: send `initialize` first";
@@ -147,6 +163,26 @@ impl Incoming {
         }
     }
 
+    /// What is wrong with how a client of exactly version 2 says who it is, which it must. Answered
+    /// here, so that the SDK does not take a version for agreed upon and the client may try again.
+    fn anonymous(&self, params: &str) -> Option<&'static str> {
+        let version = number(&member(params, "protocolVersion"));
+        if self.latest < VERSION_2 || version != Some(VERSION_2) {
+            return None;
+        }
+        let Ok(Hello { info: Some(info) }) = serde_json::from_str(params) else {
+            return Some("`info` is missing");
+        };
+        let Ok(info) = serde_json::from_str::<Info<'_>>(info.get()) else {
+            return Some("`info` must be an object");
+        };
+        match (is_string(info.name), is_string(info.version)) {
+            (false, _) => Some("`info.name` must be a string"),
+            (_, false) => Some("`info.version` must be a string"),
+            _ => None,
+        }
+    }
+
     fn ticketed(&self, id: Option<&str>, method: &str, params: String) -> String {
         let params = match method {
             // The SDK negotiates the version itself, and makes the parameters anew for its own
@@ -154,7 +190,12 @@ impl Incoming {
             "initialize" => {
                 let version = within_range(member(&params, "protocolVersion"));
                 self.wire.stash.put_initialize(params);
-                version
+                if number(&version).is_some_and(|version| version >= VERSION_2) {
+                    // It insists on one, and the true one may be large.
+                    version + r#","info":{"name":"client","version":"0"}"#
+                } else {
+                    version
+                }
             }
             // The SDK marks the request as cancelled.
             "$/cancel_request" => {
@@ -171,6 +212,30 @@ impl Incoming {
         let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
         format!(r#"{{"jsonrpc":"2.0",{id}"method":{method},"params":{{{params}}}}}"#)
     }
+}
+
+/// How a client says who it is.
+#[derive(Deserialize)]
+struct Hello<'a> {
+    #[serde(borrow, default)]
+    info: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Info<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    version: Option<&'a RawValue>,
+}
+
+fn is_string(value: Option<&RawValue>) -> bool {
+    value.is_some_and(|value| value.get().starts_with('"'))
+}
+
+/// The version in a member, if it is one.
+fn number(version: &str) -> Option<u16> {
+    version.rsplit(':').next()?.trim().parse().ok()
 }
 
 /// The SDK knows versions of 16 bits; a later one than all of those is a later one still.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::session::Request;
+use crate::session::{Dialect, Request};
 
 use super::context::Context;
 
@@ -21,17 +21,18 @@ struct Cancelled<'a> {
 }
 
 /// Ends the running turn of a session, if there is one.
-pub(super) fn session(context: &Context, params: &str) {
+pub(in crate::server) fn session(context: &Context, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
     if let Some(id) = session.and_then(|session| context.named(&session.session_id)) {
-        context
-            .registry()
-            .send(&id, Request::Cancel { withdraw: false });
+        // In version 1 it answers by itself what it was asked for.
+        let withdraw = context.registry().deps().dialect() == Dialect::Told;
+        context.registry().send(&id, Request::Cancel { withdraw });
     }
 }
 
-/// Ends the turn that answers a request. Other requests look at their own mark.
-pub(super) fn request(context: &Context, params: &str) {
+/// Ends the turn that answers a request, or takes back the prompt that it holds. Other requests look
+/// at their own mark.
+pub(in crate::server) fn request(context: &Context, params: &str) {
     let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) else {
         return;
     };
@@ -39,10 +40,13 @@ pub(super) fn request(context: &Context, params: &str) {
     let Ok(id) = serde_json::from_str::<serde_json::Value>(cancelled.request_id.get()) else {
         return;
     };
-    let session = context.prompts().get(&id.to_string()).cloned();
-    if let Some(session) = session {
-        context
-            .registry()
-            .send(&session, Request::Cancel { withdraw: true });
+    let prompted = context.prompts().get(&id.to_string()).cloned();
+    if let Some(prompted) = prompted {
+        let request = match context.registry().deps().dialect() {
+            Dialect::Answered => Request::Cancel { withdraw: true },
+            // A prompt that is in the log was answered, and so was the request.
+            Dialect::Told => Request::TakeBack(prompted.message),
+        };
+        context.registry().send(&prompted.session, request);
     }
 }

@@ -14,7 +14,7 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
     let found = decode::<Params>(params)
         .and_then(|params| Ok((context.find(&params.session_id)?, params.session_id)));
     let (id, name) = match found {

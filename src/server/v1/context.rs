@@ -3,64 +3,81 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use agent_client_protocol::v1::Responder;
 use agent_client_protocol::{Error, UntypedMessage};
 use serde_json::Value;
 
 use crate::engine::Relay;
 use crate::index::ListError;
-use crate::session::Registry;
+use crate::session::{Answer, Registry};
 use crate::sys::{SessionId, blocking, lock};
+use crate::wire::Raws;
 use crate::wire::stash::TICKET;
 
 use super::params::session_id;
 
+pub(in crate::server) use crate::server::responds::Responds;
+
 /// The longest id of another agent that is looked at, in bytes.
 const FOREIGN_LIMIT: usize = 256;
 
-/// One connection of protocol version 1. Clones share it.
+/// One connection, of either version of the protocol. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Context(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     registry: Registry,
-    /// The sessions of prompts that are not answered yet, by the request's id.
-    prompts: Mutex<HashMap<String, SessionId>>,
+    /// How what was done is answered.
+    encode: Encode,
+    /// The prompts that are not answered yet, by the request's id.
+    prompts: Mutex<HashMap<String, Prompted>>,
     /// Sessions that clients know by another id: the wrapped agent's.
     names: Mutex<HashMap<String, SessionId>>,
 }
 
-/// A request's way back.
-pub(super) type Responds = Responder<Value>;
+/// Makes the result of what was done to the session that the client knows by a name.
+pub(in crate::server) type Encode = fn(&str, Answer, &Raws) -> Value;
+
+/// A prompt that is not answered yet.
+#[derive(Clone, Debug)]
+pub(super) struct Prompted {
+    pub(super) session: SessionId,
+    /// The id of the user's message.
+    pub(super) message: String,
+}
 
 impl Context {
-    /// A connection that serves these sessions.
-    pub fn new(registry: Registry) -> Self {
+    /// A connection that serves these sessions, and answers so.
+    pub(in crate::server) fn new(registry: Registry, encode: Encode) -> Self {
         Self(Arc::new(Shared {
             registry,
+            encode,
             prompts: Mutex::default(),
             names: Mutex::default(),
         }))
     }
 
-    pub(super) fn registry(&self) -> &Registry {
+    pub(in crate::server) fn registry(&self) -> &Registry {
         &self.0.registry
     }
 
-    pub(super) fn prompts(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
+    pub(super) fn encode(&self, name: &str, answer: Answer) -> Value {
+        (self.0.encode)(name, answer, &self.registry().deps().wire.raws)
+    }
+
+    pub(super) fn prompts(&self) -> MutexGuard<'_, HashMap<String, Prompted>> {
         lock(&self.0.prompts)
     }
 
     /// The session that the client has come to know by this name on this connection. The agent's
     /// ids may look like ours, so names come first.
-    pub(super) fn named(&self, name: &str) -> Option<SessionId> {
+    pub(in crate::server) fn named(&self, name: &str) -> Option<SessionId> {
         let known = self.names().get(name).cloned();
         known.or_else(|| SessionId::parse(name))
     }
 
     /// The session that a client means.
-    pub(super) fn find(&self, name: &str) -> Result<SessionId, Error> {
+    pub(in crate::server) fn find(&self, name: &str) -> Result<SessionId, Error> {
         match self.named(name) {
             Some(id) if id.as_str() != name || self.is_here(&id) => Ok(id),
             Some(id) => Ok(self.foreign(name).unwrap_or(id)),
@@ -69,7 +86,7 @@ impl Context {
     }
 
     /// Whether somebody works on a session, or it is in the store.
-    pub(super) fn is_here(&self, id: &SessionId) -> bool {
+    pub(in crate::server) fn is_here(&self, id: &SessionId) -> bool {
         self.registry().has(id) || self.is_kept(id)
     }
 
@@ -133,7 +150,7 @@ impl Context {
     }
 
     /// The parameters of a message, as the client wrote them.
-    pub(super) fn params(&self, message: &UntypedMessage) -> String {
+    pub(in crate::server) fn params(&self, message: &UntypedMessage) -> String {
         let ticket = message.params().get(TICKET).and_then(Value::as_u64);
         let stash = &self.registry().deps().wire.stash;
         ticket

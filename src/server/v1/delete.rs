@@ -18,7 +18,7 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
     let text = match decode::<Params>(params) {
         Ok(params) => params.session_id,
         Err(error) => return answer(responder, Err(error)),

@@ -41,8 +41,7 @@ pub(super) fn request(
     }
     let cancellation = responder.cancellation();
     let cancelled = Box::pin(async move { cancellation.cancelled().await });
-    // The id of a request always has a JSON form.
-    let id = serde_json::to_string(responder.raw_id()).unwrap_or_default();
+    let id = responder.id();
     let call = relay.call(&id, method, params, cancelled);
     let registry = context.registry().clone();
     let busy = registry.requests().begin();

@@ -28,7 +28,7 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
     let decoded = decode::<Params>(params).and_then(|params| {
         let id = context.find(&params.session_id)?;
         let turns = TurnsParams {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::record::header::Party;
 use crate::server::capabilities;
+use crate::session::Dialect;
 
 use super::context::{Context, Responds};
 use super::{forward, reply};
@@ -20,28 +21,8 @@ pub(super) fn serve(context: &Context, params: Option<String>, responder: Respon
 }
 
 fn ours(context: &Context, params: Option<&str>) -> Value {
-    let params: Value = params
-        .and_then(|params| serde_json::from_str(params).ok())
-        .unwrap_or_default();
-    // Version 1 calls it `clientInfo`, later versions call it `info`.
-    let info = [&params["clientInfo"], &params["info"]]
-        .into_iter()
-        .find(|info| info.is_object());
-    if let Some(name) = info.and_then(|info| info["name"].as_str()) {
-        let version = info
-            .and_then(|info| info["version"].as_str())
-            .map(str::to_owned);
-        // A repeated `initialize` finds it set; the first one counts.
-        context
-            .registry()
-            .deps()
-            .client
-            .set(Party {
-                name: name.to_owned(),
-                version,
-            })
-            .ok();
-    }
+    let params = params.and_then(|params| serde_json::from_str(params).ok());
+    greeted(context, &params.unwrap_or_default(), Dialect::Answered);
     let deps = context.registry().deps();
     let capabilities = capabilities::v1(deps.store.is_some(), deps.unstable);
     json!({
@@ -50,4 +31,24 @@ fn ours(context: &Context, params: Option<&str>) -> Value {
         "agentCapabilities": capabilities,
         "authMethods": [],
     })
+}
+
+/// Remembers who the client is and how it is spoken to. A repeated `initialize` finds both set; the
+/// first one counts.
+pub(in crate::server) fn greeted(context: &Context, params: &Value, dialect: Dialect) {
+    let deps = context.registry().deps();
+    deps.dialect.set(dialect).ok();
+    // Version 1 calls it `clientInfo`, later versions call it `info`.
+    let info = [&params["clientInfo"], &params["info"]]
+        .into_iter()
+        .find(|info| info.is_object());
+    if let Some(name) = info.and_then(|info| info["name"].as_str()) {
+        let version = info.and_then(|info| info["version"].as_str());
+        deps.client
+            .set(Party {
+                name: name.to_owned(),
+                version: version.map(str::to_owned),
+            })
+            .ok();
+    }
 }

@@ -36,6 +36,16 @@ struct Params {
 }
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+    list(context, params, responder, |page| page);
+}
+
+/// Lists sessions; `shape` gives the result its form.
+pub(in crate::server) fn list(
+    context: &Context,
+    params: &str,
+    responder: Responds,
+    shape: fn(Value) -> Value,
+) {
     let decoded = decode::<Params>(params).and_then(|p| {
         let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
         let history = ListParams {
@@ -81,7 +91,7 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
             }
             None => ours(&deps, filter, cursor, query).await,
         };
-        answer(responder, page);
+        answer(responder, page.map(shape));
         drop(busy);
     });
 }

@@ -1,27 +1,28 @@
 //! Protocol version 1: one file for each method, which decodes, calls, encodes.
 
-mod cancel;
-mod close;
+pub(super) mod cancel;
+pub(super) mod close;
 mod content;
-mod context;
-mod delete;
+pub(super) mod context;
+pub(super) mod delete;
 mod dispatch;
 mod foreign;
 mod fork;
 mod forward;
 mod greeting;
-mod get;
-mod initialize;
-mod list;
+pub(super) mod get;
+pub(super) mod initialize;
+pub(super) mod list;
 mod listed;
 mod load;
-mod new;
+pub(super) mod new;
 mod open;
-mod params;
-mod place;
-mod prompt;
-mod reply;
+pub(super) mod params;
+pub(super) mod place;
+pub(super) mod prompt;
+pub(super) mod reply;
 mod resume;
 
 pub use context::Context;
 pub use dispatch::{notification, request};
+pub use reply::encode;

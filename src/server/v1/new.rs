@@ -3,11 +3,21 @@
 use crate::session::Request;
 
 use super::context::{Context, Responds};
-use super::place::fresh;
+use super::place::{Servers, fresh};
 use super::reply::{answer, reply};
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    let mut wanted = match fresh(params, context.relay().is_some()) {
+    make(context, params, Servers::Required, responder);
+}
+
+/// Makes a session with MCP servers as the version has them.
+pub(in crate::server) fn make(
+    context: &Context,
+    params: &str,
+    servers: Servers,
+    responder: Responds,
+) {
+    let mut wanted = match fresh(params, servers, context.relay().is_some()) {
         Ok(wanted) => wanted,
         Err(error) => return answer(responder, Err(error)),
     };

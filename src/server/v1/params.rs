@@ -10,7 +10,7 @@ use crate::sys::SessionId;
 pub(super) const ID_LIMIT: usize = 256;
 
 /// Decodes an object of parameters.
-pub(super) fn decode<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Error> {
+pub(in crate::server) fn decode<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Error> {
     decode_at(params, "").map_err(error::invalid_params)
 }
 
@@ -69,7 +69,7 @@ fn in_words_of_json(expected: &str) -> &str {
 }
 
 /// A member that must be there but may be `null`, which means its default.
-pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(in crate::server) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

@@ -28,26 +28,31 @@ struct Params {
 
 /// Whether `mcpServers` must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Servers {
+pub(in crate::server) enum Servers {
     /// It must, as the schema has it for new and load; `null` is fine.
     Required,
     /// It may be absent, as the schema has it for resume.
     Optional,
+    /// It may be absent, as may be what a server needs no more than its defaults of, but each says
+    /// of which type it is: version 2.
+    Typed,
 }
 
 /// How a new session is wanted, but for its name.
-pub(super) fn fresh(params: &str, lenient: bool) -> Result<Wanted, Error> {
-    wanted(
-        String::new(),
-        decode(params)?,
-        params,
-        Servers::Required,
-        lenient,
-    )
+pub(in crate::server) fn fresh(
+    params: &str,
+    servers: Servers,
+    lenient: bool,
+) -> Result<Wanted, Error> {
+    wanted(String::new(), decode(params)?, params, servers, lenient)
 }
 
 /// How an existing session is wanted, by the name that the client has for it.
-pub(super) fn existing(params: &str, servers: Servers, lenient: bool) -> Result<Wanted, Error> {
+pub(in crate::server) fn existing(
+    params: &str,
+    servers: Servers,
+    lenient: bool,
+) -> Result<Wanted, Error> {
     let decoded: Params = decode(params)?;
     let missing = || error::invalid_params("`sessionId` is missing");
     let name = decoded.session_id.clone().ok_or_else(missing)?;
@@ -64,11 +69,16 @@ fn wanted(
     if servers == Servers::Required && decoded.mcp_servers.is_none() {
         return Err(error::invalid_params("`mcpServers` is missing"));
     }
-    let servers = decoded.mcp_servers.unwrap_or_default();
+    let mut named = decoded.mcp_servers.unwrap_or_default();
+    if servers == Servers::Typed {
+        for (at, server) in named.iter_mut().enumerate() {
+            server.fill(at).map_err(error::invalid_params)?;
+        }
+    }
     let place = place(
         &decoded.cwd,
         &decoded.additional_directories,
-        &servers,
+        &named,
         lenient,
     )?;
     let params = Secret(params.into());
@@ -99,6 +109,21 @@ struct Server {
     url: Option<String>,
     #[serde(default)]
     headers: Option<Vec<Named>>,
+}
+
+impl Server {
+    /// Fills in what version 2 leaves to defaults.
+    fn fill(&mut self, at: usize) -> Result<(), String> {
+        match self.transport.as_deref() {
+            Some("stdio" | "http") => {
+                self.args.get_or_insert_default();
+                self.env.get_or_insert_default();
+                Ok(())
+            }
+            Some(_) => Err(format!("`mcpServers[{at}].type` is not a known transport")),
+            None => Err(format!("`mcpServers[{at}].type` is missing")),
+        }
+    }
 }
 
 /// An environment variable or a header.

@@ -10,14 +10,14 @@ use crate::server::error;
 use crate::session::Request;
 
 use super::content;
-use super::context::{Context, Responds};
+use super::context::{Context, Prompted, Responds};
 use super::params::decode;
 use super::reply::{answer, reply};
 
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
     let lenient = context.relay().is_some();
     let decoded = decode_prompt(params, lenient)
         .and_then(|(name, prompt)| Ok((context.find(&name)?, name, prompt)));
@@ -25,9 +25,13 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
         Ok(decoded) => decoded,
         Err(error) => return answer(responder, Err(error)),
     };
-    // The id of a request always has a JSON form.
-    let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
-    context.prompts().insert(request.clone(), id.clone());
+    let request = responder.id();
+    let message_id = context.registry().deps().sys.ids.message();
+    let prompted = Prompted {
+        session: id.clone(),
+        message: message_id.clone(),
+    };
+    context.prompts().insert(request.clone(), prompted);
     let answered = context.clone();
     let reply = reply(
         context,
@@ -38,7 +42,6 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
             answered.prompts().remove(&request);
         },
     );
-    let message_id = context.registry().deps().sys.ids.message();
     context.registry().send(
         &id,
         Request::Prompt {

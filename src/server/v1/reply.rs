@@ -14,7 +14,7 @@ use super::context::{Context, Responds};
 
 /// The way back to the client for a request to the session that it knows as `id`, which counts as `under_way` until it
 /// is answered. `done` is called then.
-pub(super) fn reply(
+pub(in crate::server) fn reply(
     context: &Context,
     under_way: &Busy,
     id: &str,
@@ -34,22 +34,18 @@ pub(super) fn reply_about(
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
     let cancellation = responder.cancellation();
+    let (context, id) = (context.clone(), id.to_string());
     let wire = context.registry().deps().wire.clone();
-    let (id, about) = (id.to_string(), about.to_string());
+    let about = about.to_owned();
     let busy = under_way.begin();
     Reply::new(
         busy,
         move || cancellation.is_cancelled(),
         move |answer| {
-            // The id of a request always has a JSON form.
-            let request = serde_json::to_string(responder.raw_id()).unwrap_or_default();
-            let passed = wire.answers.expect(&request);
+            let passed = wire.answers.expect(&responder.id());
             done();
-            let result = answer.map(|answer| encode(&id, answer, &wire.raws));
-            let result = result.map_err(|refusal| error::refused(&about, refusal, &wire.raws));
-            if let Err(error) = responder.respond_with_result(result) {
-                tracing::debug!(%error, "the connection ended before an answer");
-            }
+            let result = answer.map(|answer| context.encode(&id, answer));
+            responder.answer(result.map_err(|refusal| error::refused(&about, refusal, &wire.raws)));
             Box::pin(async move {
                 passed.await.ok();
             })
@@ -58,18 +54,18 @@ pub(super) fn reply_about(
 }
 
 /// Answers at once, without a session.
-pub(super) fn answer(responder: Responds, result: Result<Value, Error>) {
-    if let Err(error) = responder.respond_with_result(result) {
-        tracing::debug!(%error, "the connection ended before an answer");
-    }
+pub(in crate::server) fn answer(responder: Responds, result: Result<Value, Error>) {
+    responder.answer(result);
 }
 
-fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
+/// What was done, as version 1 answers it.
+pub fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
     match answer.done {
         Done::Created(extra) => opened(id, extra, &[], raws),
         Done::Forked(extra) | Done::Loaded(extra) | Done::Resumed(extra) => {
             opened(id, extra, &answer.damage, raws)
         }
+        Done::Taken(message_id) => json!({ "messageId": message_id }),
         Done::Stopped(ended) => raws.put(ended.result()),
         Done::Served(result) => raws.put(result),
         Done::Closed | Done::Deleted => json!({}),
@@ -113,7 +109,7 @@ fn opened(id: &str, extra: Option<String>, report: &[DamageReport], raws: &Raws)
 }
 
 /// What is wrong with a log, as clients are told.
-pub(super) fn damage(damage: &[DamageReport]) -> Value {
+pub(in crate::server) fn damage(damage: &[DamageReport]) -> Value {
     let each = damage.iter().map(|damage| {
         json!({
             "line": damage.line,

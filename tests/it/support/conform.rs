@@ -7,6 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use agent_client_protocol_schema::v1;
 use serde_json::Value;
 
+use super::conform_v2;
 use super::json::Json;
 use super::schema::Schema;
 
@@ -24,6 +25,8 @@ pub(crate) struct Watch {
     wraps: bool,
     /// Requests of the agent that were not answered yet: the ids' JSON texts.
     asked: Vec<String>,
+    /// Whether version 2 was agreed on.
+    is_v2: bool,
 }
 
 impl Watch {
@@ -73,13 +76,21 @@ impl Watch {
                 if self.wraps {
                     return Ok(message);
                 }
+                if self.is_v2 {
+                    let method = method.as_str().unwrap_or_default();
+                    conform_v2::notification(method, &plain["params"])?;
+                    return Ok(message);
+                }
                 if *method != "session/update" {
                     return Err(format!("an unknown notification: {method}"));
                 }
                 of::<v1::SessionNotification>("notification", &plain["params"])?;
             }
-            (Some(_), Some(_)) if self.wraps => {
+            (Some(method), Some(_)) if self.wraps || self.is_v2 => {
                 members(&plain, &["jsonrpc", "id", "method", "params"])?;
+                if !self.wraps {
+                    conform_v2::request(method.as_str().unwrap_or_default(), &plain["params"])?;
+                }
                 let id = message.get("id").map(Json::to_string).unwrap_or_default();
                 if self.asked.contains(&id) {
                     return Err("a request with the id of another".to_owned());
@@ -102,7 +113,11 @@ impl Watch {
         if let Some(error) = plain.get("error") {
             members(plain, &["jsonrpc", "id", "error"])?;
             members(error, &["code", "message", "data"])?;
-            of::<v1::Error>("error", error)?;
+            if self.is_v2 {
+                conform_v2::error(error)?;
+            } else {
+                of::<v1::Error>("error", error)?;
+            }
             if error["message"].as_str().unwrap_or_default().is_empty() {
                 return Err("an error without a message".to_owned());
             }
@@ -116,10 +131,18 @@ impl Watch {
         if !result.is_object() && !self.wraps {
             return Err("a result that is no object".to_owned());
         }
-        match method
-            .as_deref()
-            .ok_or("an answer to nothing that was asked")?
-        {
+        let method = method.ok_or("an answer to nothing that was asked")?;
+        if method == "initialize" {
+            self.is_v2 = result["protocolVersion"] == 2;
+        }
+        if self.is_v2 {
+            return match conform_v2::result(&method, result) {
+                Some(checked) => checked,
+                None if self.wraps => Ok(()),
+                None => Err(format!("a result for {method:?}, which is no method")),
+            };
+        }
+        match method.as_str() {
             "initialize" => of::<v1::InitializeResponse>("initialize", result),
             "session/new" => of::<v1::NewSessionResponse>("new", result),
             "session/fork" => of::<v1::ForkSessionResponse>("fork", result),
@@ -133,6 +156,11 @@ impl Watch {
             _ if self.wraps => Ok(()),
             method => Err(format!("a result for {method:?}, which is no method")),
         }
+    }
+
+    /// Whether version 2 was agreed on.
+    pub(crate) fn is_v2(&self) -> bool {
+        self.is_v2
     }
 
     /// Whether this request waits for its answer.
@@ -178,7 +206,7 @@ fn members(object: &Value, known: &[&str]) -> Result<(), String> {
 
 /// The result of `session/get`, which the protocol does not have: what is in it has the
 /// protocol's form.
-fn turns(result: &Value) -> Result<(), String> {
+pub(super) fn turns(result: &Value) -> Result<(), String> {
     let turns = result["turns"].as_array().ok_or("no turns")?;
     for turn in turns {
         let role = turn["role"].as_str().unwrap_or_default();
@@ -200,7 +228,7 @@ fn turns(result: &Value) -> Result<(), String> {
 }
 
 /// Holds a value against the schema of a type, which is made once.
-fn of<T: schemars::JsonSchema>(name: &'static str, value: &Value) -> Result<(), String> {
+pub(super) fn of<T: schemars::JsonSchema>(name: &'static str, value: &Value) -> Result<(), String> {
     static SCHEMAS: LazyLock<Mutex<HashMap<&str, &Schema>>> = LazyLock::new(Mutex::default);
     let schema = *SCHEMAS
         .lock()
@@ -246,5 +274,31 @@ mod tests {
         let good = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
         assert!(watch.received(good.as_bytes()).is_ok());
         assert!(watch.received(good.as_bytes()).is_err(), "answered twice");
+    }
+
+    #[test]
+    fn lines_are_held_against_the_version_that_was_agreed_on() {
+        let v1 = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
+        let v2 = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle"}}}"#;
+        let asks = r#"{"jsonrpc":"2.0","id":"a","method":"session/request_permission","params":{"sessionId":"s","title":"t","options":[{"optionId":"o","name":"n","kind":"allow_once"}]}}"#;
+        let loose = v1.replace("plan", "user_message_chunk");
+        let agree = |version: u8| {
+            let mut watch = Watch::default();
+            watch.sent(br#"{"jsonrpc":"2.0","id":0,"method":"initialize"}"#);
+            let info = r#""info":{"name":"n","version":"1"},"capabilities":{},"authMethods":[]"#;
+            let result = format!(
+                r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":{version},{info}}}}}"#
+            );
+            watch.received(result.as_bytes()).unwrap();
+            watch
+        };
+        let fits = |version, line: &str| agree(version).received(line.as_bytes()).is_ok();
+        assert!(fits(1, v1) && !fits(1, v2) && !fits(1, asks));
+        assert!(fits(2, v2) && fits(2, asks) && !fits(2, &loose));
+        assert!(!fits(2, &asks.replace("title", "titel")));
+        let mut watch = agree(2);
+        watch.sent(br#"{"jsonrpc":"2.0","id":1,"method":"session/load"}"#);
+        let loaded = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        assert!(watch.received(loaded.as_bytes()).is_err(), "it is gone");
     }
 }

@@ -69,8 +69,9 @@ pub(crate) enum Order {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Initialize,
-    New,
+    /// With this version of the protocol.
+    Initialize(u8),
+    New(u8),
     Crash,
     Restart,
     Eof,

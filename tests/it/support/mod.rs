@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod command;
 pub(crate) mod conductor;
 pub(crate) mod conform;
+pub(crate) mod conform_v2;
 pub(crate) mod connection;
 pub(crate) mod damage;
 pub(crate) mod expect;

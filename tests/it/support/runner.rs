@@ -211,9 +211,9 @@ impl Stage<'_> {
 
     fn happens(&mut self, number: usize, event: Event) -> Result<(), String> {
         match event {
-            Event::Initialize => self.initialize(number),
-            Event::New => self
-                .initialize(number)
+            Event::Initialize(version) => self.initialize(number, version),
+            Event::New(version) => self
+                .initialize(number, version)
                 .and_then(|()| self.make_session(number)),
             Event::Crash => {
                 if let Some(mut connection) = self.connections.remove(&number) {
@@ -259,11 +259,21 @@ impl Stage<'_> {
         }
     }
 
-    fn initialize(&mut self, number: usize) -> Result<(), String> {
-        let line = r#"{"jsonrpc":"2.0","id":"initialize","method":"initialize","params":{"protocolVersion":1}}"#;
+    fn initialize(&mut self, number: usize, version: u8) -> Result<(), String> {
+        let more = match version {
+            1 => "",
+            _ => r#","info":{"name":"fixture","version":"1"},"capabilities":{}"#,
+        };
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":"initialize","method":"initialize","params":{{"protocolVersion":{version}{more}}}}}"#
+        );
         self.connection(number)
             .send(format!("{line}\n").as_bytes())?;
-        self.comes(number, r#"{"id":"initialize","result":"..."}"#)
+        let result = format!(r#"{{"protocolVersion":{version},"...":"..."}}"#);
+        self.comes(
+            number,
+            &format!(r#"{{"id":"initialize","result":{result}}}"#),
+        )
     }
 
     /// Makes the session that is called by the next free name.
@@ -273,8 +283,9 @@ impl Stage<'_> {
             .send(format!("{line}\n").as_bytes())?;
         let free = (0..100).find(|n| self.names.get(&format!("session:{n}")).is_none());
         let session = format!("<session:{}>", free.unwrap_or_default());
-        if self.agent.is_some() {
-            // It may have more to say of a session, and has nothing to announce.
+        if self.agent.is_some() || self.connection(number).watch.is_v2() {
+            // It may have more to say of a session, and has nothing to announce. In version 2
+            // the answer itself says what there is.
             let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);
             return self.comes(number, &format!(r#"{{"id":"new","result":{result}}}"#));
         }

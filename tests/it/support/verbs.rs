@@ -68,8 +68,17 @@ fn with_version(json: &str) -> String {
 
 fn happens(verb: &str, rest: &str) -> Result<Action, String> {
     let event = match verb {
-        "initialize" => Event::Initialize,
-        "new" => Event::New,
+        "initialize" | "new" => {
+            let version = match rest {
+                "" => 1,
+                "2" => 2,
+                _ => return Err(format!("`!{verb}` takes 2, or nothing")),
+            };
+            return Ok(Action::Happens(match verb {
+                "initialize" => Event::Initialize(version),
+                _ => Event::New(version),
+            }));
+        }
         "crash" => Event::Crash,
         "restart" => Event::Restart,
         "eof" => Event::Eof,
@@ -215,6 +224,8 @@ mod tests {
         assert_eq!(action("->*3 {}"), send(b"{\"jsonrpc\":\"2.0\"}\n", 3));
         assert_eq!(action(r"->raw a\xff\n"), send(b"a\xff\\n\n", 1));
         assert_eq!(action("->part {"), send(b"{", 1));
+        assert_eq!(action("!new"), Ok(Action::Happens(Event::New(1))));
+        assert_eq!(action("!new 2"), Ok(Action::Happens(Event::New(2))));
         assert_eq!(action("<-*2 7"), expect(Order::Times(2), "7"));
         assert_eq!(
             action(r#"!replace <session:0> "a\"\n" "\x00""#),
@@ -228,6 +239,7 @@ mod tests {
             "<- x",
             "!dance",
             "!crash now",
+            "!new 3",
             "== so",
             "== agent",
             "== agent saw it",

@@ -1,0 +1,90 @@
+//! Shows tool calls: in version 2 one kind of update both begins and changes them.
+
+use crate::record::json::{self, Member};
+
+use super::diff;
+use super::splice::Splice;
+
+/// Changes what version 2 has otherwise in the fields of a tool call: those of the object at
+/// `at`, be they a call's, an update's or those in a request for permission.
+pub(super) fn change(text: &[u8], at: usize, splice: &mut Splice<'_>) -> Option<()> {
+    let mut found = json::members(text, at)?;
+    let members: Vec<Member> = std::iter::from_fn(|| found.member()).collect();
+    found.end()?;
+    drop_nulls(text, &members, splice);
+    for member in &members {
+        match &text[member.key.clone()] {
+            b"content" => contents(text, member.value.start, splice),
+            b"locations" => locations(text, member.value.start, splice),
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+/// In version 1 a field that is `null` stays as it was, in version 2 it is cleared. So such
+/// fields are left out, but for raw input and output, of which `null` is a value.
+fn drop_nulls(text: &[u8], members: &[Member], splice: &mut Splice<'_>) {
+    let is_kept = |member: &Member| {
+        &text[member.value.clone()] != b"null"
+            || matches!(&text[member.key.clone()], b"rawInput" | b"rawOutput")
+    };
+    let mut rest = members;
+    // Where the last member ends that is kept.
+    let mut kept = None;
+    while let Some(member) = rest.first() {
+        let dropped = rest.iter().take_while(|member| !is_kept(member)).count();
+        if dropped == 0 {
+            kept = Some(member.value.end);
+            rest = &rest[1..];
+            continue;
+        }
+        let from = member.key.start - 1;
+        let last = rest[dropped - 1].value.end;
+        rest = &rest[dropped..];
+        match (rest.first(), kept) {
+            (Some(next), _) => splice.replace(from..next.key.start - 1, ""),
+            (None, Some(before)) => splice.replace(before..last, ""),
+            (None, None) => splice.replace(from..last, ""),
+        }
+    }
+}
+
+fn contents(text: &[u8], at: usize, splice: &mut Splice<'_>) {
+    let Some(mut items) = json::elements(text, at) else {
+        return;
+    };
+    while let Some(item) = items.element() {
+        let kind = json::member(text, item.start, "type");
+        let instead = match kind.map(|kind| &text[kind]) {
+            Some(b"\"diff\"") => diff::shown(text, item.clone()),
+            Some(b"\"terminal\"") => Some(terminal(&text[item.clone()])),
+            _ => None,
+        };
+        if let Some(instead) = instead {
+            splice.replace(item, instead);
+        }
+    }
+}
+
+/// What takes the place of a terminal. In version 1 it belongs to the client, in version 2 to
+/// the agent, so that the name of the one says nothing to a client of the other.
+fn terminal(item: &[u8]) -> Vec<u8> {
+    let note = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here]"},"_meta":{"rejoin":{"terminal":"#;
+    [note, item, b"}}}"].concat()
+}
+
+/// A line of a file is counted from 1; some agents say 0 for none.
+fn locations(text: &[u8], at: usize, splice: &mut Splice<'_>) {
+    let Some(mut places) = json::elements(text, at) else {
+        return;
+    };
+    while let Some(place) = places.element() {
+        if let Some(line) = json::member(text, place.start, "line")
+            && &text[line.clone()] == b"0"
+        {
+            splice.replace(line, "null");
+            splice.note(place.start, b"\"line\":0");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Shows a change of a file: version 2 tells what was done to it, and carries its text as a patch.
+
+use std::ops::Range;
+
+use crate::record::json;
+
+/// A diff in the form of version 2. The texts of version 1 stand in `_meta.rejoin` to the byte,
+/// since a patch has only what differs. `None` for what is no diff of version 1.
+pub(super) fn shown(text: &[u8], item: Range<usize>) -> Option<Vec<u8>> {
+    let mut members = json::members(text, item.start)?;
+    let (mut path, mut old, mut new, mut meta) = (None, None, None, None);
+    let mut others: Vec<&[u8]> = Vec::new();
+    while let Some(member) = members.member() {
+        let value = member.value.clone();
+        match &text[member.key.clone()] {
+            b"type" => {}
+            b"path" => path = Some(value),
+            b"oldText" => old = Some(value),
+            b"newText" => new = Some(value),
+            b"_meta" => meta = Some(value),
+            // The names of version 2 are no part of version 1.
+            b"changes" | b"patch" => return None,
+            _ => others.push(&text[member.key.start - 1..value.end]),
+        }
+    }
+    members.end()?;
+    let is_string = |value: &Range<usize>| text[value.start] == b'"';
+    let (path, new) = (path.filter(is_string)?, new.filter(is_string)?);
+    let is_new = old.as_ref().is_none_or(|old| &text[old.clone()] == b"null");
+    if !is_new && !old.as_ref().is_some_and(is_string) {
+        return None;
+    }
+    let mut out = Vec::new();
+    out.extend(b"{\"type\":\"diff\",\"changes\":[{\"operation\":");
+    out.extend::<&[u8]>(if is_new { b"\"add\"" } else { b"\"modify\"" });
+    out.extend(b",\"path\":");
+    out.extend(&text[path]);
+    out.extend(b",\"fileType\":\"text\"}]");
+    out.extend(b",\"_meta\":{\"rejoin\":{");
+    if let Some(old) = old {
+        out.extend(b"\"oldText\":");
+        out.extend(&text[old]);
+        out.extend(b",");
+    }
+    out.extend(b"\"newText\":");
+    out.extend(&text[new]);
+    out.extend(b"}");
+    if let Some(mut members) = meta.and_then(|meta| json::members(text, meta.start)) {
+        while let Some(member) = members.member() {
+            if &text[member.key.clone()] != b"rejoin" {
+                out.extend(b",");
+                out.extend(&text[member.key.start - 1..member.value.end]);
+            }
+        }
+    }
+    out.extend(b"}");
+    for other in others {
+        out.extend(b",");
+        out.extend(other);
+    }
+    out.extend(b"}");
+    Some(out)
+}

@@ -1,0 +1,53 @@
+//! What was done, as version 2 answers it: as version 1 does, but for config options, which have
+//! another form, and modes, which are config options.
+
+use serde_json::Value;
+
+use crate::record::json;
+use crate::replay::v2::config_options;
+use crate::server::v1;
+use crate::session::{Answer, Done};
+use crate::wire::Raws;
+
+/// The result of what was done to the session that the client knows by this name.
+pub fn encode(name: &str, mut answer: Answer, raws: &Raws) -> Value {
+    answer.done = match answer.done {
+        Done::Created(own) => Done::Created(own.map(|own| shown(&own))),
+        Done::Loaded(own) => Done::Loaded(own.map(|own| shown(&own))),
+        Done::Resumed(own) => Done::Resumed(own.map(|own| shown(&own))),
+        Done::Served(result) => Done::Served(shown(&result)),
+        done => done,
+    };
+    v1::encode(name, answer, raws)
+}
+
+/// The engine's part of a result.
+fn shown(own: &str) -> String {
+    let member = |name| json::text_member(own, name).filter(|value| *value != "null");
+    let options = config_options(member("configOptions"), member("modes"));
+    let options = options.map(|options| format!(r#""configOptions":{options}"#));
+    let others = json::text_members(own)
+        .into_iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
+    let others = others.map(|(name, value)| format!("{}:{value}", Value::from(name)));
+    let members: Vec<_> = others.chain(options).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_change_their_form_and_the_rest_stays() {
+        assert_eq!(
+            shown(r#"{"_meta":{"n":1e400}}"#),
+            r#"{"_meta":{"n":1e400}}"#
+        );
+        assert_eq!(shown(r#"{"modes":null,"configOptions":null}"#), "{}");
+        let modes = r#"{"modes":{"currentModeId":"a","availableModes":[{"id":"a","name":"A"}]}}"#;
+        let shown = shown(modes);
+        assert!(shown.starts_with(r#"{"configOptions":["#), "{shown}");
+        assert!(shown.contains(r#""configId":"mode""#), "{shown}");
+    }
+}

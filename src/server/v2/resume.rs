@@ -1,0 +1,73 @@
+//! `session/resume`: goes on with a session, and replays as much of it as is asked for.
+
+use agent_client_protocol::Error;
+use serde::Deserialize;
+
+use crate::server::capabilities::FROM_MESSAGE;
+use crate::server::error;
+use crate::server::v1::context::{Context, Responds};
+use crate::server::v1::params::decode;
+use crate::server::v1::place::{Servers, existing};
+use crate::server::v1::reply::reply;
+use crate::session::Request;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    #[serde(default)]
+    replay_from: Option<Cursor>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cursor {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    message_id: Option<String>,
+}
+
+/// Where a replay begins.
+enum From {
+    /// There is none.
+    Nowhere,
+    Start,
+    Message(String),
+}
+
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+    let decoded = existing(params, Servers::Typed, false)
+        .and_then(|wanted| Ok((from(params)?, context.find(&wanted.name)?, wanted)));
+    let (from, id, wanted) = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => return responder.answer(Err(error)),
+    };
+    let requests = context.registry().requests();
+    let reply = reply(context, requests, &wanted.name, responder, || ());
+    // Where nothing is kept there is nothing to replay.
+    let persistent = context.registry().deps().store.is_some();
+    let request = match from {
+        From::Start if persistent => Request::Load(reply, wanted),
+        From::Message(message) => Request::LoadFrom {
+            reply,
+            wanted,
+            message,
+        },
+        From::Start | From::Nowhere => Request::Resume(reply, wanted),
+    };
+    context.registry().send(&id, request);
+}
+
+fn from(params: &str) -> Result<From, Error> {
+    let Some(cursor) = decode::<Params>(params)?.replay_from else {
+        return Ok(From::Nowhere);
+    };
+    match (cursor.kind.as_str(), cursor.message_id) {
+        ("start", _) => Ok(From::Start),
+        (FROM_MESSAGE, Some(message)) => Ok(From::Message(message)),
+        (FROM_MESSAGE, None) => Err(error::invalid_params("`replayFrom.messageId` is missing")),
+        _ => Err(error::invalid_params(
+            "`replayFrom.type` is not a known cursor",
+        )),
+    }
+}

@@ -1,0 +1,48 @@
+//! Holds what an agent sends on a connection of version 2 against that version's schema.
+
+use agent_client_protocol_schema::v2;
+use serde_json::Value;
+
+use super::conform::{of, turns};
+
+/// The parameters of a notification of the agent.
+pub(super) fn notification(method: &str, params: &Value) -> Result<(), String> {
+    match method {
+        "session/update" => of::<v2::UpdateSessionNotification>("v2 update", params),
+        "$/cancel_request" => of::<v2::CancelRequestNotification>("v2 cancel", params),
+        _ => Err(format!("an unknown notification: {method}")),
+    }
+}
+
+/// The parameters of a request of the agent to its client.
+pub(super) fn request(method: &str, params: &Value) -> Result<(), String> {
+    match method {
+        "session/request_permission" => of::<v2::RequestPermissionRequest>("v2 permission", params),
+        _ => Err(format!("an unexpected request: {method}")),
+    }
+}
+
+/// An error.
+pub(super) fn error(error: &Value) -> Result<(), String> {
+    of::<v2::Error>("v2 error", error)
+}
+
+/// What a request of the client is answered with; `None` if the method is none of those.
+pub(super) fn result(method: &str, result: &Value) -> Option<Result<(), String>> {
+    Some(match method {
+        "initialize" => of::<v2::InitializeResponse>("v2 initialize", result),
+        "auth/login" => of::<v2::LoginAuthResponse>("v2 login", result),
+        "auth/logout" => of::<v2::LogoutAuthResponse>("v2 logout", result),
+        "session/new" => of::<v2::NewSessionResponse>("v2 new", result),
+        "session/resume" => of::<v2::ResumeSessionResponse>("v2 resume", result),
+        "session/list" => of::<v2::ListSessionsResponse>("v2 list", result),
+        "session/get" => turns(result),
+        "session/prompt" => of::<v2::PromptResponse>("v2 prompt", result),
+        "session/set_config_option" => {
+            of::<v2::SetSessionConfigOptionResponse>("v2 option", result)
+        }
+        "session/close" => of::<v2::CloseSessionResponse>("v2 close", result),
+        "session/delete" => of::<v2::DeleteSessionResponse>("v2 delete", result),
+        _ => return None,
+    })
+}
