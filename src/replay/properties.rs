@@ -71,7 +71,7 @@ fn any_snapshot() -> impl Strategy<Value = Item> {
     })
 }
 
-fn any_item() -> impl Strategy<Value = Item> {
+pub(super) fn any_item() -> impl Strategy<Value = Item> {
     let call = (prop::bool::ANY, 0..3, words()).prop_map(|(new, id, words)| {
         let kind = if new { "tool_call" } else { "tool_call_update" };
         format!(

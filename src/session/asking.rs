@@ -53,13 +53,14 @@ impl<R> Machine<R> {
     }
 
     /// So many questions more are open in the running turn. If that is news to the client, it is
-    /// told.
+    /// told: at once, or when the replay that is running is through.
     fn asking(&mut self, more: isize) -> Option<Effect<R>> {
         let turn = self.turn.as_mut()?;
         let before = turn.asking > 0;
         turn.asking = turn.asking.saturating_add_signed(more);
         let now = turn.asking > 0;
-        if before == now { None } else { self.tell() }
+        let news = before != now && self.replay.is_none();
+        if news { self.tell() } else { None }
     }
 
     /// The client has answered what the engine asked it for.

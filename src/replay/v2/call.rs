@@ -2,19 +2,25 @@
 
 use crate::record::json::{self, Member};
 
-use super::diff;
 use super::splice::Splice;
+use super::terminal::Terminals;
+use super::{diff, terminal};
 
 /// Changes what version 2 has otherwise in the fields of a tool call: those of the object at
 /// `at`, be they a call's, an update's or those in a request for permission.
-pub(super) fn change(text: &[u8], at: usize, splice: &mut Splice<'_>) -> Option<()> {
+pub(super) fn change(
+    text: &[u8],
+    at: usize,
+    terminals: &Terminals,
+    splice: &mut Splice<'_>,
+) -> Option<()> {
     let mut found = json::members(text, at)?;
     let members: Vec<Member> = std::iter::from_fn(|| found.member()).collect();
     found.end()?;
     drop_nulls(text, &members, splice);
     for member in &members {
         match &text[member.key.clone()] {
-            b"content" => contents(text, member.value.start, splice),
+            b"content" => contents(text, member.value.start, terminals, splice),
             b"locations" => locations(text, member.value.start, splice),
             _ => {}
         }
@@ -50,28 +56,24 @@ fn drop_nulls(text: &[u8], members: &[Member], splice: &mut Splice<'_>) {
     }
 }
 
-fn contents(text: &[u8], at: usize, splice: &mut Splice<'_>) {
+fn contents(text: &[u8], at: usize, terminals: &Terminals, splice: &mut Splice<'_>) {
     let Some(mut items) = json::elements(text, at) else {
         return;
     };
+    let mut budget = diff::PATCHES;
     while let Some(item) = items.element() {
         let kind = json::member(text, item.start, "type");
         let instead = match kind.map(|kind| &text[kind]) {
-            Some(b"\"diff\"") => diff::shown(text, item.clone()),
-            Some(b"\"terminal\"") => Some(terminal(&text[item.clone()])),
+            Some(b"\"diff\"") => diff::shown(text, item.clone(), &mut budget),
+            Some(b"\"terminal\"") if !terminals.shows(text, item.start) => {
+                Some(terminal::note(&text[item.clone()]))
+            }
             _ => None,
         };
         if let Some(instead) = instead {
             splice.replace(item, instead);
         }
     }
-}
-
-/// What takes the place of a terminal. In version 1 it belongs to the client, in version 2 to
-/// the agent, so that the name of the one says nothing to a client of the other.
-fn terminal(item: &[u8]) -> Vec<u8> {
-    let note = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here]"},"_meta":{"rejoin":{"terminal":"#;
-    [note, item, b"}}}"].concat()
 }
 
 /// A line of a file is counted from 1; some agents say 0 for none.

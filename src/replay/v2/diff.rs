@@ -3,10 +3,19 @@
 use std::ops::Range;
 
 use crate::record::json;
+use crate::replay::topic::plain;
+
+use super::patch;
+
+/// How long the texts of an update may be in all for patches to be made of them, in bytes. A
+/// patch says again what the texts say, so without a limit a long line would become far longer.
+pub(super) const PATCHES: usize = 1024 * 1024;
 
 /// A diff in the form of version 2. The texts of version 1 stand in `_meta.rejoin` to the byte,
 /// since a patch has only what differs. `None` for what is no diff of version 1.
-pub(super) fn shown(text: &[u8], item: Range<usize>) -> Option<Vec<u8>> {
+///
+/// A patch is only made within the budget, which it uses up.
+pub(super) fn shown(text: &[u8], item: Range<usize>, budget: &mut usize) -> Option<Vec<u8>> {
     let mut members = json::members(text, item.start)?;
     let (mut path, mut old, mut new, mut meta) = (None, None, None, None);
     let mut others: Vec<&[u8]> = Vec::new();
@@ -30,12 +39,18 @@ pub(super) fn shown(text: &[u8], item: Range<usize>) -> Option<Vec<u8>> {
     if !is_new && !old.as_ref().is_some_and(is_string) {
         return None;
     }
+    let patch = budgeted(text, &path, old.as_ref().filter(|_| !is_new), &new, budget);
     let mut out = Vec::new();
     out.extend(b"{\"type\":\"diff\",\"changes\":[{\"operation\":");
     out.extend::<&[u8]>(if is_new { b"\"add\"" } else { b"\"modify\"" });
     out.extend(b",\"path\":");
-    out.extend(&text[path]);
+    out.extend(&text[path.clone()]);
     out.extend(b",\"fileType\":\"text\"}]");
+    if let Some(patch) = patch {
+        out.extend(b",\"patch\":{\"format\":\"git_patch\",\"text\":");
+        out.extend(serde_json::Value::from(patch).to_string().as_bytes());
+        out.extend(b"}");
+    }
     out.extend(b",\"_meta\":{\"rejoin\":{");
     if let Some(old) = old {
         out.extend(b"\"oldText\":");
@@ -60,4 +75,25 @@ pub(super) fn shown(text: &[u8], item: Range<usize>) -> Option<Vec<u8>> {
     }
     out.extend(b"}");
     Some(out)
+}
+
+/// The patch of a change, if there is one and the budget allows for it.
+fn budgeted(
+    text: &[u8],
+    path: &Range<usize>,
+    old: Option<&Range<usize>>,
+    new: &Range<usize>,
+    budget: &mut usize,
+) -> Option<String> {
+    let len = old.map_or(0, Range::len) + new.len();
+    *budget = budget.checked_sub(len)?;
+    let said = |value: &Range<usize>| {
+        let body = plain(&text[json::string_body(text, value)?]).into_owned();
+        String::from_utf8(body).ok()
+    };
+    let (path, new) = (said(path)?, said(new)?);
+    match old {
+        Some(old) => patch::patch(&path, Some(&said(old)?), &new),
+        None => patch::patch(&path, None, &new),
+    }
 }

@@ -8,23 +8,31 @@
 mod line;
 mod splice;
 mod messages;
-mod call;
+mod patch;
 mod diff;
+mod terminal;
+mod call;
+mod plan;
+mod commands;
 mod settings;
+mod modes;
 mod permission;
+mod search;
 
 pub use permission::{permission, permission_outcome};
+pub use search::Search;
 pub use settings::{config_options, mode_config_id};
-
-use std::ops::Range;
 
 use crate::record::json;
 use crate::record::transcript::Role;
-use crate::replay::topic;
+use crate::replay::ids::{Id, Ids};
+use crate::replay::topic::{self, plain};
 
-use line::Spot;
+use line::{Chunk, Spot};
 use messages::Messages;
+use modes::Modes;
 use splice::Splice;
+use terminal::Terminals;
 
 /// One session's updates in the form of version 2.
 ///
@@ -33,6 +41,19 @@ use splice::Splice;
 #[derive(Debug, Default)]
 pub struct View {
     messages: Messages,
+    /// The tool calls that were begun.
+    calls: Ids,
+    terminals: Terminals,
+    modes: Modes,
+    /// The message with which the view begins, until it comes.
+    awaited: Option<Vec<u8>>,
+}
+
+/// What a line becomes.
+struct Change<'a> {
+    splice: Splice<'a>,
+    /// Whole lines that are sent before it.
+    before: Vec<u8>,
 }
 
 impl View {
@@ -41,61 +62,153 @@ impl View {
         Self::default()
     }
 
+    /// The same, which shows nothing of the history before the first chunk of the message with
+    /// this id. The lines have to be those of the whole session, since what came earlier has a
+    /// say in what later lines become; [`Search`] tells whether there is such a message.
+    #[must_use]
+    pub fn from_message(mut self, id: &str) -> Self {
+        self.awaited = Some(id.as_bytes().to_vec());
+        self
+    }
+
+    /// Takes note of the config options and modes that the client was told of otherwise: an array
+    /// of options and an object of modes, both in the form of version 1. Without them, a change
+    /// of the mode cannot be shown as one of an option.
+    pub fn settings(&mut self, options: Option<&str>, modes: Option<&str>) {
+        self.modes.tell(options, modes);
+    }
+
     /// Takes whole lines of version 1 (`session/update` notifications with their newlines) and
     /// appends the lines of version 2. What is no such line passes as it is.
     pub fn lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
         // Where the bytes begin that were not written yet.
-        let mut copied = 0;
-        let mut start = 0;
+        let (mut copied, mut start) = (0, 0);
         while start < lines.len() {
-            let len =
-                memchr::memchr(b'\n', &lines[start..]).map_or(lines.len() - start, |at| at + 1);
-            let line = &lines[start..start + len];
-            if let Some(spot) = line::update(line)
-                && let Some(change) = self.update(line, &spot)
-            {
+            let end = memchr::memchr(b'\n', &lines[start..]);
+            let end = end.map_or(lines.len(), |at| start + at + 1);
+            let line = &lines[start..end];
+            let was_awaiting = self.awaited.is_some();
+            let (is_update, change) = self.line(line);
+            if was_awaiting && self.awaited.is_some() && is_update {
                 out.extend_from_slice(&lines[copied..start]);
-                change.write(0..len, out);
-                copied = start + len;
+                copied = end;
+            } else if let Some(change) = change {
+                out.extend_from_slice(&lines[copied..start]);
+                out.extend_from_slice(&change.before);
+                change.splice.write(0..line.len(), out);
+                copied = end;
             }
-            start += len;
+            start = end;
         }
         out.extend_from_slice(&lines[copied..]);
     }
 
-    /// What has to change in a line.
-    fn update<'a>(&mut self, line: &'a [u8], spot: &Spot) -> Option<Splice<'a>> {
-        let update = &line[spot.update.clone()];
-        let name = topic::name(update)?;
-        if let Some(role) = std::str::from_utf8(&name).ok().and_then(Role::of_chunk) {
-            return self.chunk(role, line, spot);
+    /// Whether a line is an update, and what has to change in it.
+    fn line<'a>(&mut self, line: &'a [u8]) -> (bool, Option<Change<'a>>) {
+        if let Some((spot, chunk)) = line::plain_chunk(line) {
+            return (true, self.chunk(line, &spot, &chunk).map(Change::from));
         }
-        None
+        match line::update(line) {
+            Some(spot) => (true, self.update(line, &spot)),
+            None => (false, None),
+        }
     }
 
-    fn chunk<'a>(&mut self, role: Role, line: &'a [u8], spot: &Spot) -> Option<Splice<'a>> {
+    fn update<'a>(&mut self, line: &'a [u8], spot: &Spot) -> Option<Change<'a>> {
         let at = spot.update.start;
-        let id = json::member(line, at, "messageId");
-        let given = id.clone().filter(|id| &line[id.clone()] != b"null");
-        let body = given.clone().and_then(|id| json::string_body(line, &id));
-        let whole =
-            json::member(line, at, "content").is_some() && given.is_some() == body.is_some();
-        if !whole {
-            // Neither version has such a chunk.
+        let name = topic::name(&line[spot.update.clone()]);
+        let name = name.as_deref().unwrap_or_default();
+        let splice = match name {
+            b"tool_call" | b"tool_call_update" => return self.call(line, spot),
+            b"available_commands_update" => commands::change(line, at),
+            b"config_option_update" => self.modes.options(line, at),
+            b"current_mode_update" => self.modes.mode(line, at),
+            // None of them has a place in the history, nor another form.
+            b"session_info_update" | b"usage_update" | b"notice" => None,
+            b"plan" => {
+                self.messages.pause();
+                plan::change(line, at)
+            }
+            name if std::str::from_utf8(name).is_ok_and(|name| Role::of_chunk(name).is_some()) => {
+                match Chunk::at(line, at) {
+                    Some(chunk) => self.chunk(line, spot, &chunk),
+                    None => {
+                        self.messages.pause();
+                        None
+                    }
+                }
+            }
+            _ => {
+                self.messages.pause();
+                None
+            }
+        };
+        splice.map(Change::from)
+    }
+
+    fn chunk<'a>(&mut self, line: &'a [u8], spot: &Spot, chunk: &Chunk) -> Option<Splice<'a>> {
+        let Some(body) = chunk.id_body(line) else {
             self.messages.pause();
             return None;
-        }
-        let body: Option<Range<usize>> = body;
+        };
         let turn = || line::turn(line, spot);
-        let shown = self
-            .messages
-            .chunk(role, body.map(|body| &line[body]), turn)?;
-        let quoted = [b"\"", shown, b"\""].concat();
+        let body = body.map(|body| &line[body]);
+        let shown = self.messages.chunk(chunk.role, body, turn);
+        if let Some(awaited) = &self.awaited
+            && let Some(id) = shown.or(body)
+            && *plain(id) == awaited[..]
+        {
+            self.awaited = None;
+        }
+        let quoted = [b"\"", shown?, b"\""].concat();
         let mut splice = Splice::new(line);
-        match id {
-            Some(id) => splice.replace(id, quoted),
-            None => splice.prepend(at, [b"\"messageId\":", &quoted[..], b","].concat()),
+        match &chunk.id {
+            Some(id) => splice.replace(id.clone(), quoted),
+            None => splice.member(
+                spot.update.start,
+                &[b"\"messageId\":", &quoted[..]].concat(),
+            ),
         }
         Some(splice)
     }
+
+    fn call<'a>(&mut self, line: &'a [u8], spot: &Spot) -> Option<Change<'a>> {
+        let at = spot.update.start;
+        let id = json::member(line, at, "toolCallId");
+        let Some(id) = id.and_then(|id| json::string_body(line, &id)) else {
+            self.messages.pause();
+            return None;
+        };
+        if self.calls.add(Id::of(&plain(&line[id]))) {
+            // A call that begins stands behind the last message. An update of one that was begun
+            // changes what stands further up.
+            self.messages.pause();
+        }
+        let before = self.terminals.lines(line, spot);
+        let mut splice = Splice::new(line);
+        let name = json::member(line, at, "sessionUpdate")?;
+        if &line[name.clone()] == b"\"tool_call\"" {
+            splice.replace(name, "\"tool_call_update\"");
+        }
+        call::change(line, at, &self.terminals, &mut splice)?;
+        (!splice.is_empty() || !before.is_empty()).then_some(Change { splice, before })
+    }
 }
+
+impl<'a> From<Splice<'a>> for Change<'a> {
+    fn from(splice: Splice<'a>) -> Self {
+        Self {
+            splice,
+            before: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod fold;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod properties;

@@ -4,6 +4,7 @@ use crate::record::json;
 
 use super::call;
 use super::splice::Splice;
+use super::terminal::Terminals;
 
 /// What a request is called whose tool call has no title.
 const TITLE: &str = "\"Allow this?\"";
@@ -32,7 +33,7 @@ fn shown(params: &str) -> Option<String> {
     let call = call?;
     let mut subject = Vec::new();
     let mut splice = Splice::new(text);
-    call::change(text, call.value.start, &mut splice)?;
+    call::change(text, call.value.start, &Terminals::default(), &mut splice)?;
     splice.write(call.value.clone(), &mut subject);
     let title = json::member(text, call.value.start, "title");
     let title = title.filter(|title| text[title.start] == b'"');

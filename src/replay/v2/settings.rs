@@ -99,6 +99,42 @@ fn rename_key(text: &[u8], at: usize, from: &str, to: &str, splice: &mut Splice<
     }
 }
 
+/// The options with another mode, if one of them is of category `mode` and has this value. Both
+/// are JSON of version 1.
+pub(super) fn with_mode(options: &str, mode: &str) -> Option<String> {
+    let text = options.as_bytes();
+    let mut listed = json::elements(text, 0)?;
+    while let Some(option) = listed.element() {
+        if !is(text, option.start, "category", b"\"mode\"") {
+            continue;
+        }
+        let values = json::member(text, option.start, "options")?;
+        let current = json::member(text, option.start, "currentValue")?;
+        if !has_value(text, values.start, mode.as_bytes()) {
+            return None;
+        }
+        let mut splice = Splice::new(text);
+        splice.replace(current, mode);
+        let mut out = Vec::new();
+        splice.write(0..text.len(), &mut out);
+        return String::from_utf8(out).ok();
+    }
+    None
+}
+
+/// Whether a value is among those listed at `at`, or in one of the groups listed there.
+fn has_value(text: &[u8], at: usize, wanted: &[u8]) -> bool {
+    let Some(mut values) = json::elements(text, at) else {
+        return false;
+    };
+    std::iter::from_fn(|| values.element()).any(|value| {
+        let mut group = json::member_elements(text, value.start, "options");
+        let mut grouped = std::iter::from_fn(|| group.as_mut()?.element());
+        is(text, value.start, "value", wanted)
+            || grouped.any(|value| is(text, value.start, "value", wanted))
+    })
+}
+
 /// The option that modes are shown as. `current` is the JSON of the mode that is set, if that is
 /// another one than `modes` tells.
 pub(super) fn mode_option(id: &str, modes: &str, current: Option<&str>) -> Option<Vec<u8>> {

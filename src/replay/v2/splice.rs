@@ -24,18 +24,12 @@ impl<'a> Splice<'a> {
         self.edits.push((range, instead.into()));
     }
 
-    /// Puts members, with a comma behind each, in front of those of the object that begins at
-    /// `at`. The object must have members of its own.
-    pub(super) fn prepend(&mut self, at: usize, members: impl Into<Vec<u8>>) {
-        self.replace(at + 1..at + 1, members);
-    }
-
     /// Adds members to what `_meta.rejoin` of the object at `at` says. `members` is what stands between
     /// the braces. A `_meta` that is no object could not hold them and is replaced.
     pub(super) fn note(&mut self, at: usize, members: &[u8]) {
         let Some(meta) = json::member(self.text, at, "_meta") else {
             let note = [b"\"_meta\":{\"rejoin\":{", members, b"}}"].concat();
-            return self.add_member(at, &note);
+            return self.member(at, &note);
         };
         if json::members(self.text, meta.start).is_none() {
             let note = [b"{\"rejoin\":{", members, b"}}"].concat();
@@ -44,27 +38,38 @@ impl<'a> Splice<'a> {
         match json::member(self.text, meta.start, "rejoin") {
             None => {
                 let note = [b"\"rejoin\":{", members, b"}"].concat();
-                self.add_member(meta.start, &note);
+                self.member(meta.start, &note);
             }
             Some(ours) if json::members(self.text, ours.start).is_some() => {
-                self.add_member(ours.start, members);
+                self.member(ours.start, members);
             }
             Some(other) => self.replace(other, [b"{", members, b"}"].concat()),
         }
     }
 
     /// Puts a member in front of those that the object at `at` has, if it has any.
-    fn add_member(&mut self, at: usize, member: &[u8]) {
+    pub(super) fn member(&mut self, at: usize, member: &[u8]) {
         let empty = self.text.get(json::skip_space(self.text, at + 1)) == Some(&b'}');
         let comma: &[u8] = if empty { b"" } else { b"," };
         self.replace(at + 1..at + 1, [member, comma].concat());
     }
 
+    /// Whether nothing is to be changed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
     /// Writes a part of the text with the changes in it.
     pub(super) fn write(mut self, part: Range<usize>, out: &mut Vec<u8>) {
-        self.edits.sort_by_key(|(range, _)| range.start);
+        // What is put in at a place stands before what is put instead of something there.
+        self.edits
+            .sort_by_key(|(range, _)| (range.start, range.end));
         let mut at = part.start;
         for (range, instead) in &self.edits {
+            debug_assert!(at <= range.start, "parts do not overlap");
+            if range.start < at {
+                continue;
+            }
             out.extend_from_slice(&self.text[at..range.start]);
             out.extend_from_slice(instead);
             at = range.end;

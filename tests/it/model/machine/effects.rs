@@ -37,7 +37,7 @@ impl World {
             // The actor goes; somebody else's may come.
             assert!(!self.seat, "left behind");
             assert!(self.serving.is_empty(), "nobody is there to answer");
-            self.machine = Machine::default();
+            self.machine = Machine::new(self.dialect);
             // Nor is anybody there to take what the client answers.
             self.questions.clear();
         }
@@ -145,7 +145,7 @@ impl World {
                 let last = self.log.last().expect("there is a header");
                 assert_eq!(*last, (Kind::Update, update), "sent and not logged");
                 assert!(self.replay.is_none(), "sent into a replay");
-                assert!(self.is_answering(), "sent with no prompt to answer");
+                assert!(self.is_in_turn(), "sent with no prompt to answer");
             }
             Effect::Begin { message_id, .. } => {
                 let last = self.log.last().expect("there is a header");
@@ -154,6 +154,12 @@ impl World {
                 let number = message_id.parse().expect("a number");
                 self.turn = Some((number, false));
             }
+            Effect::Echo { message_id, .. } => {
+                assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
+                assert!(self.replay.is_none(), "sent into a replay");
+            }
+            Effect::Tell(phase) => self.told(phase),
+            Effect::Seek(_) => self.may_fail()?,
             Effect::CancelTurn => {
                 if let Some((_, stopped)) = &mut self.turn {
                     *stopped = true;

@@ -6,28 +6,31 @@ use rejoin::engine::{
 };
 use rejoin::record::Kind;
 use rejoin::record::header::Place;
+use rejoin::session::machine::Machine;
 use rejoin::session::request::{Answered, Asking, Forking};
-use rejoin::session::{Refusal, Request};
+use rejoin::session::{Dialect, Refusal, Request};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::world::{Ask, Say, World};
 
 impl World {
-    /// A session that is being made.
-    pub(super) fn new(ask: Ask) -> Self {
-        let mut world = Self::default();
-        world.ask(ask);
-        world
-    }
-
-    /// A session of a former process, which is there and not open.
-    pub(super) fn with_a_log() -> Self {
-        Self {
-            log: vec![(Kind::Session, "{}".to_owned())],
-            shown: 1,
+    /// A session that is being made or, if none is, one of a former process, which is there and
+    /// not open. Its client is told of turns in this way.
+    pub(super) fn new(dialect: Dialect, made: Option<Ask>) -> Self {
+        let mut world = Self {
+            dialect,
+            machine: Machine::new(dialect),
             ..Self::default()
+        };
+        match made {
+            Some(ask) => world.ask(ask),
+            None => {
+                world.log = vec![(Kind::Session, "{}".to_owned())];
+                world.shown = 1;
+            }
         }
+        world
     }
 
     pub(super) fn ask(&mut self, ask: Ask) {
@@ -40,6 +43,11 @@ impl World {
                 Request::Fork(number, wanted(), Forking { lent, at: None })
             }
             Ask::Load => Request::Load(number, wanted()),
+            Ask::LoadFrom => Request::LoadFrom {
+                reply: number,
+                wanted: wanted(),
+                message: "x".to_owned(),
+            },
             Ask::Resume => Request::Resume(number, wanted()),
             Ask::Import(replay) => Request::Import {
                 reply: number,
@@ -72,6 +80,17 @@ impl World {
     pub(super) fn cancel(&mut self, withdraw: bool) {
         let batch = self.machine.request(Request::Cancel { withdraw });
         self.perform(batch);
+    }
+
+    /// The client takes its last prompt back.
+    pub(super) fn takes_back(&mut self) {
+        let prompt = |(ask, _): &(Ask, usize)| *ask == Ask::Prompt;
+        if let Some(number) = self.asked.iter().rposition(prompt)
+            && self.dialect == Dialect::Told
+        {
+            let batch = self.machine.request(Request::TakeBack(number.to_string()));
+            self.perform(batch);
+        }
     }
 
     pub(super) fn says(&mut self, say: Say) {
@@ -252,6 +271,7 @@ impl World {
             assert_eq!(*answers, 1, "answers to {ask:?}, number {number}");
         }
         assert_eq!(self.machine.is_over(), !self.seat);
+        assert_eq!(self.phase, None, "the client waits for ever");
         if !self.exists() {
             return;
         }
@@ -266,6 +286,7 @@ impl World {
         let last = inners.find(|(kind, _)| *kind == Kind::Inner);
         assert_eq!(last, Some(&inner));
         assert_eq!(self.shown, self.log.len());
+        assert_eq!(self.phase, None);
         self.ask(Ask::Load);
         self.replayed(true);
         self.attaches(true);

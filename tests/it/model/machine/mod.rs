@@ -6,6 +6,7 @@ mod events;
 mod world;
 
 use proptest::prelude::*;
+use rejoin::session::Dialect;
 
 use crate::support::env;
 use world::{Ask, Say, World};
@@ -26,6 +27,7 @@ enum Happens {
     /// The engine asks, for the log or not.
     Inquires(bool),
     ThinksBetter,
+    TakesBack,
     Responds(bool),
     /// Well or not, and whether the log is told.
     Serves(bool, bool),
@@ -36,6 +38,7 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     let ask = prop_oneof![
         3 => Just(Ask::Load),
+        1 => Just(Ask::LoadFrom),
         2 => Just(Ask::Resume),
         6 => Just(Ask::Prompt),
         2 => Just(Ask::Call),
@@ -53,6 +56,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         6 => prop::bool::weighted(0.8).prop_map(Happens::Attaches),
         2 => any::<bool>().prop_map(Happens::Inquires),
         1 => Just(Happens::ThinksBetter),
+        1 => Just(Happens::TakesBack),
         2 => any::<bool>().prop_map(Happens::Responds),
         2 => any::<(bool, bool)>().prop_map(|(well, info)| Happens::Serves(well, info)),
         1 => (0usize..6).prop_map(Happens::Fails),
@@ -75,9 +79,10 @@ proptest! {
     #[test]
     fn whatever_happens_everybody_is_answered_and_nothing_is_said_that_is_not_logged(
         made in made(),
+        dialect in prop_oneof![Just(Dialect::Answered), Just(Dialect::Told)],
         happenings in prop::collection::vec(happens(), 0..60),
     ) {
-        let mut world = made.map_or_else(World::with_a_log, World::new);
+        let mut world = World::new(dialect, made);
         for happening in happenings {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),
@@ -89,6 +94,7 @@ proptest! {
                 Happens::Attaches(well) => world.attaches(well),
                 Happens::Inquires(logged) => world.inquires(logged),
                 Happens::ThinksBetter => world.thinks_better(),
+                Happens::TakesBack => world.takes_back(),
                 Happens::Responds(well) => world.responds(well),
                 Happens::Serves(well, info) => world.serves(well, info),
                 Happens::Fails(effects) => world.fail_in(effects),

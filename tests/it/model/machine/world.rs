@@ -7,8 +7,9 @@ use rejoin::engine::outlet::Canceller;
 use rejoin::engine::{Attach, Block};
 use rejoin::record::{Kind, OpenCalls};
 use rejoin::session::machine::Machine;
+use rejoin::session::phase::Phase;
 use rejoin::session::request::Asking;
-use rejoin::session::{Done, Refusal};
+use rejoin::session::{Dialect, Done, Refusal};
 use rejoin::wire::Outcome;
 use tokio::sync::oneshot;
 
@@ -20,6 +21,8 @@ pub(super) enum Ask {
     /// Whether with a replay.
     Import(bool),
     Load,
+    /// From a message on.
+    LoadFrom,
     Resume,
     Prompt,
     Call,
@@ -39,7 +42,10 @@ pub(super) enum Say {
 
 #[derive(Debug, Default)]
 pub(super) struct World {
+    pub(super) dialect: Dialect,
     pub(super) machine: Machine<usize>,
+    /// What the client knows the session to be doing; nothing if it is idle.
+    pub(super) phase: Option<Phase>,
     /// What was asked, by number, and how often it was answered.
     pub(super) asked: Vec<(Ask, usize)>,
     /// Without a header there is no such session.
@@ -93,7 +99,9 @@ impl World {
             !matches!(ask, Ask::Prompt | Ask::Call) && *answers == 0
         };
         let before = self.asked[..number].iter().position(waiting);
-        assert_eq!(before, None, "{number} is answered before it");
+        if *result != Err(Refusal::Cancelled) || self.asked[number].0 != Ask::Prompt {
+            assert_eq!(before, None, "{number} is answered before it");
+        }
         let (ask, answers) = &mut self.asked[number];
         *answers += 1;
         assert_eq!(*answers, 1, "answered again: {ask:?}, number {number}");
@@ -115,10 +123,16 @@ impl World {
             self.unborn = false;
         }
         match (ask, result) {
-            (Ask::Load | Ask::Import(true), Ok(_)) => {
+            (Ask::Load | Ask::LoadFrom | Ask::Import(true), Ok(_)) => {
                 assert_eq!(self.replayed, self.log.len(), "cut");
             }
+            (Ask::Prompt, Ok(Done::Taken(id))) => {
+                assert_eq!(self.dialect, Dialect::Told);
+                assert_eq!(self.log.last(), Some(&(Kind::Prompt, id.clone())));
+                assert_eq!(*id, number.to_string());
+            }
             (Ask::Prompt, Ok(_)) => {
+                assert_eq!(self.dialect, Dialect::Answered);
                 // What the engine says between two turns may be behind it.
                 let mut kinds = self.log.iter().rev().map(|(kind, _)| *kind);
                 let last = kinds.find(|kind| matches!(kind, Kind::Prompt | Kind::End));
@@ -163,12 +177,32 @@ impl World {
         (self.replay, self.inner) = (None, None);
     }
 
-    /// Whether a prompt has begun and is not answered.
-    pub(super) fn is_answering(&self) -> bool {
-        let prompts = self.log.iter().rev();
-        let mut prompts = prompts.filter(|(kind, _)| *kind == Kind::Prompt);
-        let last = prompts.next().and_then(|(_, number)| number.parse().ok());
-        last.is_some_and(|number: usize| self.asked[number].1 == 0)
+    /// Whether a prompt has begun and its turn has not ended.
+    pub(super) fn is_in_turn(&self) -> bool {
+        let mut kinds = self.log.iter().rev().map(|(kind, _)| *kind);
+        let last = kinds.find(|kind| matches!(kind, Kind::Prompt | Kind::End));
+        last == Some(Kind::Prompt)
+    }
+
+    /// The client is told what the session is doing.
+    pub(super) fn told(&mut self, phase: Phase) {
+        assert_eq!(self.dialect, Dialect::Told);
+        assert!(self.seat && self.replay.is_none(), "told in a replay");
+        match &phase {
+            Phase::Running | Phase::RequiresAction => assert!(self.is_in_turn()),
+            Phase::Idle(end) => {
+                assert_eq!(self.turn, None, "it goes on");
+                let mut ends = self.log.iter().rev();
+                let last = ends.find(|(kind, _)| *kind == Kind::End);
+                if let (Some(end), Some((_, last))) = (end, last)
+                    && !end.contains("no space")
+                    && !end.contains("broken")
+                {
+                    assert_eq!(end, last, "told and not logged");
+                }
+            }
+        }
+        self.phase = Some(phase).filter(|phase| !matches!(phase, Phase::Idle(_)));
     }
 
     pub(super) fn check(&self) -> Result<(), Refusal> {

@@ -1,0 +1,102 @@
+//! Shows changes of config options and of the mode, which version 2 does not tell apart.
+
+use crate::record::json;
+
+use super::settings;
+use super::splice::Splice;
+
+/// What a change of the mode is called if the modes are not known.
+pub(super) const CHANGED: &str = "_rejoin/current_mode_update";
+
+/// How the settings of a session stand, in the form of version 1.
+#[derive(Debug, Default)]
+pub(super) struct Modes {
+    options: Option<String>,
+    modes: Option<String>,
+    /// The JSON of the mode that is set, if it was changed.
+    current: Option<String>,
+}
+
+impl Modes {
+    /// Takes note of how the settings stand.
+    pub(super) fn tell(&mut self, options: Option<&str>, modes: Option<&str>) {
+        if let Some(options) = options {
+            self.options = Some(options.to_owned());
+        }
+        if let Some(modes) = modes {
+            self.modes = Some(modes.to_owned());
+            self.current = None;
+        }
+    }
+
+    /// The option that the mode is shown as beside these options.
+    fn mode_option(&self, options: Option<&str>) -> Option<Vec<u8>> {
+        let modes = self.modes.as_deref()?;
+        let id = settings::mode_config_id(options, Some(modes))?;
+        settings::mode_option(id, modes, self.current.as_deref())
+    }
+
+    /// Changes the `config_option_update` at `at`.
+    pub(super) fn options<'a>(&mut self, text: &'a [u8], at: usize) -> Option<Splice<'a>> {
+        let value = json::member(text, at, "configOptions")?;
+        json::elements(text, value.start)?;
+        let options = std::str::from_utf8(&text[value.clone()]).ok()?.to_owned();
+        let mut shown = Vec::new();
+        settings::write(
+            options.as_bytes(),
+            self.mode_option(Some(&options)).as_deref(),
+            &mut shown,
+        );
+        self.options = Some(options);
+        let mut splice = Splice::new(text);
+        splice.replace(value, shown);
+        Some(splice)
+    }
+
+    /// Changes the `current_mode_update` at `at`: into one of the options if it is known which
+    /// they are, or else into one of a kind of our own.
+    pub(super) fn mode<'a>(&mut self, text: &'a [u8], at: usize) -> Option<Splice<'a>> {
+        let name = json::member(text, at, "sessionUpdate")?;
+        let mut splice = Splice::new(text);
+        let Some((member, shown)) = self.changed(text, at) else {
+            splice.replace(name, format!("\"{CHANGED}\""));
+            return Some(splice);
+        };
+        splice.replace(name, "\"config_option_update\"");
+        let note = [b"\"currentModeId\":", &text[member.value.clone()]].concat();
+        let instead = [b"\"configOptions\":", &shown[..]].concat();
+        splice.replace(member.key.start - 1..member.value.end, instead);
+        splice.note(at, &note);
+        Some(splice)
+    }
+
+    /// The member that says which mode is set now, and all options with it.
+    fn changed(&mut self, text: &[u8], at: usize) -> Option<(json::Member, Vec<u8>)> {
+        let mut found = None;
+        let mut members = json::members(text, at)?;
+        while let Some(member) = members.member() {
+            match &text[member.key.clone()] {
+                b"currentModeId" if found.is_none() => found = Some(member),
+                b"currentModeId" | b"configOptions" => return None,
+                _ => {}
+            }
+        }
+        let member = found?;
+        json::string_body(text, &member.value)?;
+        let current = std::str::from_utf8(&text[member.value.clone()]).ok()?;
+        let options = self.options.as_deref();
+        if let Some(set) = options.and_then(|options| settings::with_mode(options, current)) {
+            let mut shown = Vec::new();
+            settings::write(set.as_bytes(), None, &mut shown);
+            self.options = Some(set);
+            return Some((member, shown));
+        }
+        self.modes.as_deref()?;
+        self.current = Some(current.to_owned());
+        let mode = self.mode_option(self.options.as_deref())?;
+        let mut shown = Vec::new();
+        let options = self.options.as_deref().unwrap_or("[]");
+        settings::write(options.as_bytes(), Some(&mode), &mut shown);
+        Some((member, shown))
+    }
+}

@@ -1,0 +1,47 @@
+//! Tells whether a session has a message, by the id that a client of version 2 knows it by.
+
+use crate::record::Record;
+use crate::replay::{Options, Replay};
+
+use super::View;
+
+/// Looks for a message in the records of a session.
+#[derive(Debug)]
+pub struct Search {
+    replay: Replay,
+    view: View,
+    /// Lines of version 1, and of version 2.
+    lines: [Vec<u8>; 2],
+}
+
+impl Search {
+    /// A search for the message with this id.
+    pub fn new(id: &str) -> Self {
+        Self {
+            replay: Replay::new("", Options::default()),
+            view: View::new().from_message(id),
+            lines: Default::default(),
+        }
+    }
+
+    /// Takes the next record of the session, from its first one on; true if the message is there.
+    /// After that, no more need come.
+    pub fn record(&mut self, record: &Record<'_>) -> bool {
+        self.replay.record(record, &mut self.lines[0]);
+        self.look()
+    }
+
+    /// Whether the message is there, now that all records have come.
+    pub fn finish(mut self) -> bool {
+        self.replay.finish(&mut self.lines[0]);
+        self.look()
+    }
+
+    fn look(&mut self) -> bool {
+        let [v1, v2] = &mut self.lines;
+        self.view.lines(v1, v2);
+        v1.clear();
+        v2.clear();
+        self.view.awaited.is_none()
+    }
+}

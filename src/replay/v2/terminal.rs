@@ -1,0 +1,152 @@
+//! Shows terminals: those of version 1 belong to the client, those of version 2 to the agent.
+//!
+//! A terminal of the client says nothing to a client of version 2, which has none, so a note
+//! takes its place. The specification of version 2 forbids to take the one for the other by their
+//! looks. But agents of version 1 that run commands themselves tell of terminals for display
+//! only, in `_meta` of their tool calls: `terminal_info`, `terminal_output` and `terminal_exit`.
+//! Those are just what version 2 has, and are shown as such.
+
+use std::ops::Range;
+
+use crate::record::json;
+use crate::replay::ids::{Id, Ids};
+use crate::replay::topic::plain;
+
+use super::line::Spot;
+
+/// The terminals of a session that are for display.
+#[derive(Debug, Default)]
+pub(super) struct Terminals(Ids);
+
+impl Terminals {
+    /// Whether a terminal in the content of a tool call is known as one for display.
+    pub(super) fn shows(&self, text: &[u8], item: usize) -> bool {
+        json::member(text, item, "terminalId")
+            .and_then(|id| json::string_body(text, &id))
+            .is_some_and(|id| self.0.has(Id::of(&plain(&text[id]))))
+    }
+
+    /// The lines that tell of a terminal what an update of a tool call tells in its `_meta`.
+    pub(super) fn lines(&mut self, line: &[u8], spot: &Spot) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Some(meta) = json::member(line, spot.update.start, "_meta") else {
+            return out;
+        };
+        let told = |key: &str| {
+            let told = json::member(line, meta.start, key)?;
+            let id = json::member(line, told.start, "terminal_id")?;
+            let body = json::string_body(line, &id)?;
+            Some((told.start, &line[id], &line[body]))
+        };
+        let mut write = |update: &[u8]| {
+            out.extend_from_slice(&line[..spot.update.start]);
+            out.extend_from_slice(update);
+            out.extend_from_slice(&line[spot.update.end..]);
+        };
+        if let Some((at, id, body)) = told("terminal_info") {
+            self.0.add(Id::of(&plain(body)));
+            let cwd = string(line, at, "cwd").filter(|cwd| is_absolute(&line[cwd.clone()]));
+            let cwd = cwd.map_or(Vec::new(), |cwd| [b",\"cwd\":", &line[cwd]].concat());
+            let head = b"{\"sessionUpdate\":\"terminal_update\",\"terminalId\":";
+            write(&[&head[..], id, &cwd, b"}"].concat());
+        }
+        if let Some((at, id, _)) = told("terminal_output")
+            && let Some(data) = string(line, at, "data")
+        {
+            let data = plain(&line[data.start + 1..data.end - 1]);
+            let head = b"{\"sessionUpdate\":\"terminal_output_chunk\",\"terminalId\":";
+            write(&[&head[..], id, b",\"data\":\"", &base64(&data), b"\"}"].concat());
+        }
+        if let Some((at, id, _)) = told("terminal_exit") {
+            let code =
+                json::member(line, at, "exit_code").filter(|code| is_code(&line[code.clone()]));
+            let code = code.map_or(&b"null"[..], |code| &line[code]);
+            let signal = string(line, at, "signal").map_or(&b"null"[..], |signal| &line[signal]);
+            let head = b"{\"sessionUpdate\":\"terminal_update\",\"terminalId\":";
+            let status = [
+                b",\"exitStatus\":{\"exitCode\":",
+                code,
+                b",\"signal\":",
+                signal,
+            ];
+            write(&[&head[..], id, &status.concat(), b"}}"].concat());
+        }
+        out
+    }
+}
+
+/// What takes the place of a terminal of the client, as the content of a tool call.
+pub(super) fn note(item: &[u8]) -> Vec<u8> {
+    let note = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here]"},"_meta":{"rejoin":{"terminal":"#;
+    [note, item, b"}}}"].concat()
+}
+
+/// A member that is a string, with its quotes.
+fn string(text: &[u8], at: usize, key: &str) -> Option<Range<usize>> {
+    let value = json::member(text, at, key)?;
+    json::string_body(text, &value).map(|_| value)
+}
+
+/// Whether a path in its quotes is absolute, on a machine of any sort.
+fn is_absolute(quoted: &[u8]) -> bool {
+    match quoted {
+        [b'"', b'/', ..] | [b'"', b'\\', b'\\', b'\\', b'\\', ..] => true,
+        [b'"', drive, b':', b'/' | b'\\', ..] => drive.is_ascii_alphabetic(),
+        _ => false,
+    }
+}
+
+/// Whether a number can be the code that a process ends with.
+fn is_code(number: &[u8]) -> bool {
+    let number = std::str::from_utf8(number).ok();
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// The bytes in the form of RFC 4648.
+fn base64(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
+            out.push(if at <= group.len() { digit } else { b'=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_in_base64() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("\u{ff}\u{fffd}?", "w7/vv70/"),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn only_absolute_paths_count() {
+        for path in [
+            r#""/w""#,
+            r#""C:\\w""#,
+            r#""c:/w""#,
+            r#""\\\\server\\share""#,
+        ] {
+            assert!(is_absolute(path.as_bytes()), "{path}");
+        }
+        for path in [r#""""#, r#""w""#, r#""C:w""#, r#""\\w""#] {
+            assert!(!is_absolute(path.as_bytes()), "{path}");
+        }
+    }
+}
