@@ -43,15 +43,15 @@ use mcp::{Servers, Settings};
 use turn::{Done, Stop, Turn};
 
 /// The engine that is built in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LocalEngine {
     settings: Settings,
     /// The MCP servers of all sessions that are open, and of some that are not any more.
-    servers: Mutex<Vec<Weak<Servers>>>,
+    servers: Arc<Mutex<Vec<Weak<Servers>>>>,
 }
 
 impl LocalEngine {
-    /// The engine; it keeps nothing between sessions.
+    /// The engine; it keeps nothing of a session that is closed.
     pub fn new() -> Self {
         Self::default()
     }
@@ -61,7 +61,7 @@ impl LocalEngine {
     pub fn guarded_by(guard: Option<PathBuf>) -> Self {
         Self {
             settings: Settings { guard },
-            servers: Mutex::default(),
+            servers: Arc::default(),
         }
     }
 }
