@@ -6,6 +6,10 @@ use std::path::Path;
 use crate::support::{env, process, runner};
 
 transcripts_as_tests! { crate::mcp::with_servers, "fixtures/mcp" =>
+    http: [
+        a_server_is_found_again,
+        headers_are_sent,
+    ],
     servers: [
         are_connected_anew_after_a_restart,
         are_connected_when_a_session_is_made,

@@ -10,6 +10,7 @@ use super::connection::{Came, Connection};
 use super::damage::Files;
 use super::expect::{differs, fit};
 use super::fixture::{Action, Check, Event, Order, Pattern, Script, Step};
+use super::http_server::HttpServer;
 use super::json::Json;
 use super::pattern::Names;
 use super::rewrite::Rewrite;
@@ -29,6 +30,7 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
         args: Vec::new(),
         agent: None,
         started: Wrapped::new(folder.path(), &[]),
+        http: None,
         folder: folder.path(),
         names: Names::default(),
         files: Files::new(&store),
@@ -74,6 +76,7 @@ struct Stage<'a> {
     agent: Option<Wrapped>,
     /// All that was started that notes what happens to it.
     started: Wrapped,
+    http: Option<HttpServer>,
     folder: &'a Path,
     names: Names,
     files: Files<'a>,
@@ -119,6 +122,14 @@ impl Stage<'_> {
                 let record = self.started.record();
                 self.names.set("server:0", text(mcp_server()));
                 self.names.set("record:0", text(record));
+                Ok(())
+            }
+            Action::HttpServer => {
+                // The one before ends.
+                self.http = None;
+                let (server, url) = HttpServer::start(self.folder)?;
+                self.names.set("url:0", url);
+                self.http = Some(server);
                 Ok(())
             }
             Action::Check(Check::Agent(saw)) => self.started.check(saw, &mut self.names),
@@ -307,6 +318,7 @@ impl Stage<'_> {
             let ended = connection.end();
             ended.map_err(|wrong| format!("at the end of connection {number}: {wrong}"))?;
         }
+        self.http = None;
         self.started.gone()
     }
 

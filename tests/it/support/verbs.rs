@@ -82,6 +82,7 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "args" => return Ok(Action::Args(words(rest))),
         "agent" => return Ok(Action::Agent(words(rest))),
         "servers" => return Ok(Action::Servers),
+        "http-server" => return Ok(Action::HttpServer),
         _ => return damage(verb, rest),
     };
     match rest {

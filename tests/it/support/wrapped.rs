@@ -168,7 +168,7 @@ fn built(name: &str) -> PathBuf {
 }
 
 /// Tries until it is so; says at last why it is not.
-fn until(mut so: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+pub(crate) fn until(mut so: impl FnMut() -> Result<(), String>) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         match so() {
