@@ -84,12 +84,8 @@ async fn find(servers: &Servers, rest: &str) -> Result<Wanted, String> {
         ));
     };
     let name = server.name();
-    let cannot = |why: &str| {
-        let why = server.wanted.secrets().hide(why);
-        format!("The server `{name}` cannot be used: {why}")
-    };
-    let connection = server.connection().await.map_err(|why| cannot(&why))?;
-    let tools = connection.tools().await.map_err(|why| cannot(&why))?;
+    let cannot = |why| format!("The server `{name}` cannot be used: {why}");
+    let (connection, tools) = server.tools().await.map_err(cannot)?;
     let there = tools
         .iter()
         .map(|tool| format!("`{}`", shorten(&tool.name, NAMED)));

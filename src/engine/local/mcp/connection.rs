@@ -22,8 +22,12 @@ use crate::sys::lock;
 use super::ears::Ears;
 use super::failure::not_answered;
 
-/// How long a server may take to tell its tools.
+/// How long a process may take to tell its tools.
 const LISTS: Duration = Duration::from_secs(15);
+
+/// The same for a server that is none of our processes. One that has forgotten us may say so in a
+/// way that answers no request.
+const LISTS_FAR: Duration = Duration::from_secs(5);
 
 /// How long the end of a connection may take that is no process, and a word to a server about a
 /// call that is not wanted any more.
@@ -68,6 +72,11 @@ impl Connection {
         )
     }
 
+    /// Whether the server is a process of ours.
+    pub(super) fn is_process(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Whether nothing can be asked any more.
     pub(super) fn is_over(&self) -> bool {
         *self.over.borrow() || self.child.as_ref().is_some_and(Child::has_ended)
@@ -89,12 +98,13 @@ impl Connection {
 
     /// The tools that the server has now.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
-        match timeout(LISTS, self.peer.list_all_tools()).await {
+        let time = if self.is_process() { LISTS } else { LISTS_FAR };
+        match timeout(time, self.peer.list_all_tools()).await {
             Ok(Ok(tools)) => Ok(tools),
             Ok(Err(error)) => Err(not_answered(&error)),
             Err(_) => Err(format!(
                 "it does not tell its tools within {} seconds",
-                LISTS.as_secs()
+                time.as_secs()
             )),
         }
     }

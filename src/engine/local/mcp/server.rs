@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::ServiceExt;
+use rmcp::model::Tool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -117,7 +118,7 @@ impl Server {
     }
 
     /// The connection, made anew if it has to be, or why there is none.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, Arc<str>> {
+    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, Arc<str>> {
         self.revive();
         match self.settled(Instant::now() + STARTS).await {
             State::Ready(connection) => Ok(connection),
@@ -125,6 +126,38 @@ impl Server {
             State::Starting => Err("it does not start".into()),
             State::Gone => Err("it is not wanted any more".into()),
         }
+    }
+
+    /// The tools that it has now, with the connection to call them on. If it has gone without a
+    /// word, as those do that are no processes of ours, there is a second try.
+    pub(super) async fn tools(self: &Arc<Self>) -> Result<(Arc<Connection>, Vec<Tool>), String> {
+        let hidden = |why: &str| self.wanted.secrets().hide(why);
+        let mut connection = self.connection().await.map_err(|why| why.to_string())?;
+        let mut tools = connection.tools().await;
+        if let Err(why) = &tools
+            && (connection.is_over() || !connection.is_process())
+        {
+            self.lose(&connection, why);
+            connection = self.connection().await.map_err(|why| why.to_string())?;
+            tools = connection.tools().await;
+        }
+        let tools = tools.map_err(|why| hidden(&why))?;
+        Ok((connection, tools))
+    }
+
+    /// Gives a connection up that is of no use.
+    fn lose(&self, connection: &Arc<Connection>, why: &str) {
+        let why = self.wanted.secrets().hide(why);
+        self.state.send_if_modified(|state| {
+            let current =
+                matches!(state, State::Ready(current) if Arc::ptr_eq(current, connection));
+            if current {
+                *state = State::Failed(why.into());
+            }
+            current
+        });
+        let connection = connection.clone();
+        tokio::spawn(async move { connection.end(Patience::Hurry).await });
     }
 
     /// Ends it for good. Whoever asks for that returns when it has ended.
@@ -165,7 +198,8 @@ impl Server {
             return;
         }
         connection.over().await;
-        if !matches!(self.state(), State::Gone) {
+        let current = |state| matches!(state, State::Ready(now) if Arc::ptr_eq(&now, &connection));
+        if current(self.state()) {
             let why = connection.epitaph();
             tracing::warn!(server = self.name(), why, "an MCP server has ended");
         }

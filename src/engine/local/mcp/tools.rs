@@ -1,5 +1,6 @@
 //! `/tools`: the session's MCP servers, how they are, and what they can do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::Tool;
@@ -42,25 +43,22 @@ pub(in crate::engine::local) async fn run(turn: &Turn<'_>, servers: &Servers) ->
 }
 
 /// A server with its tools, as items of a list.
-async fn describe(server: &Server, until: Instant) -> String {
+async fn describe(server: &Arc<Server>, until: Instant) -> String {
     let name = server.name();
     match server.settled(until).await {
         State::Starting | State::Gone => format!("- **{name}** is still starting\n"),
         State::Failed(why) => format!("- **{name}** cannot be used: {why}\n"),
-        State::Ready(connection) => {
-            let who = shorten(&connection.who(), DESCRIBED);
-            match connection.tools().await {
-                Ok(tools) if tools.is_empty() => format!("- **{name}** ({who}) has no tools\n"),
-                Ok(tools) => {
-                    let tools: String = tools.iter().map(line).collect();
-                    format!("- **{name}** ({who})\n{tools}")
+        State::Ready(_) => match server.tools().await {
+            Ok((connection, tools)) => {
+                let who = shorten(&connection.who(), DESCRIBED);
+                if tools.is_empty() {
+                    return format!("- **{name}** ({who}) has no tools\n");
                 }
-                Err(why) => {
-                    let why = server.wanted.secrets().hide(&why);
-                    format!("- **{name}** ({who}) does not tell its tools: {why}\n")
-                }
+                let tools: String = tools.iter().map(line).collect();
+                format!("- **{name}** ({who})\n{tools}")
             }
-        }
+            Err(why) => format!("- **{name}** cannot be used: {why}\n"),
+        },
     }
 }
 
