@@ -32,7 +32,7 @@ pub fn v1(persistent: bool, unstable: bool) -> Value {
     let mut capabilities = json!({
         "loadSession": persistent,
         "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
-        "mcpCapabilities": { "http": false, "sse": false },
+        "mcpCapabilities": { "http": cfg!(feature = "mcp-http"), "sse": false },
         "sessionCapabilities": session,
     });
     if persistent {

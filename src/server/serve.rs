@@ -155,7 +155,9 @@ pub async fn serve(
     tokio::time::timeout(RELEASING, registry.release())
         .await
         .ok();
-    if let Some(relay) = registry.deps().engine.relay() {
+    let engine = &registry.deps().engine;
+    engine.leave(patience).await;
+    if let Some(relay) = engine.relay() {
         relay.leave(patience).await;
     }
     Ok(())
