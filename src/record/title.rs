@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
+use super::noted::title_of_client;
 use super::transcript::SESSION_INFO;
 use super::{Kind, Record};
 
@@ -15,12 +16,13 @@ pub const MAX_CHARS: usize = 80;
 /// How far from its end a long title may be cut to end with a whole word.
 const WORD: usize = 20;
 
-/// The title of a session as its records come in: the last one that its agent gave it, or else that
+/// The title of a session as its records come in: the last one that it was given, or else that
 /// of the first prompt there is one to be taken from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Titles {
     first: Option<String>,
     named: Option<String>,
+    set: Option<String>,
 }
 
 impl Titles {
@@ -32,6 +34,9 @@ impl Titles {
                 if let Some(named) = named(record.payload) {
                     self.named = named;
                 }
+                if let Some(set) = title_of_client(record.payload) {
+                    self.set = Some(set);
+                }
             }
             _ => {}
         }
@@ -41,6 +46,16 @@ impl Titles {
     pub fn title(&self) -> Option<&str> {
         self.named.as_deref().or(self.first.as_deref())
     }
+
+    /// The title that a client has given it, which stays.
+    pub fn set(&self) -> Option<&str> {
+        self.set.as_deref()
+    }
+}
+
+/// A title of one line, as it is shown; nothing if there is nothing to see in it.
+pub fn plain(text: &str) -> Option<String> {
+    first_line(text)
 }
 
 /// What an `info` record with this payload makes the title: `None` if it says nothing of it, and

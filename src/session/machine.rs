@@ -157,7 +157,7 @@ impl<R> Machine<R> {
         let front = self.queue.front()?;
         if self.must_wait(front) {
             // Whoever ends the session does not wait for a turn to end by itself.
-            let ends = matches!(front, Request::Close(_) | Request::Delete(_));
+            let ends = front.ends();
             let cancel = if ends && self.attach.is_some() && !self.aborting {
                 self.aborting = true;
                 vec![Effect::AbortAttach]
@@ -261,10 +261,10 @@ impl<R> Machine<R> {
     }
 
     fn must_wait(&self, request: &Request<R>) -> bool {
-        if let Request::Lend(_) = request {
+        if let Request::Lend(_) | Request::Status(_) = request {
             return self.is_unborn();
         }
-        let ends = matches!(request, Request::Close(_) | Request::Delete(_));
+        let ends = request.ends();
         self.replay.is_some()
             || self.attach.is_some()
             || !self.held.is_empty()
@@ -279,6 +279,8 @@ impl<R> Machine<R> {
             }
             Request::Fork(reply, wanted, forking) => self.fork(reply, wanted, forking),
             Request::Lend(to) => vec![Effect::Lend(to)],
+            Request::Note(reply, note) => self.note(reply, note),
+            Request::Status(reply) => self.status(reply),
             // Somebody else asked for it, too, and was first.
             Request::Import {
                 reply,

@@ -38,6 +38,7 @@ impl Actor {
                 self.lend(to);
                 Ok(())
             }
+            Effect::Note(note) => self.note(&note).await,
             Effect::Open(wanted) => {
                 self.name.clone_from(&wanted.name);
                 self.open(wanted)
@@ -169,7 +170,7 @@ impl Actor {
         delivery.await;
     }
 
-    fn append(
+    pub(super) fn append(
         &mut self,
         kind: Kind,
         id: Option<&str>,

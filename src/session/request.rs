@@ -4,6 +4,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::outlet::Cancel;
 use crate::engine::{Attached, Block, Ended, EngineError, Wanted};
+use crate::record::noted::Note;
 use crate::store::Reader;
 use crate::wire::Outcome;
 
@@ -58,10 +59,24 @@ pub enum Request<R> {
     },
     /// End the running turn.
     Cancel,
+    /// Take a note of the session. If it is to be archived, it is closed, too.
+    Note(R, Note),
+    /// Tell whether the session is open.
+    Status(R),
     /// Release the session.
     Close(R),
     /// Move the session to the trash.
     Delete(R),
+}
+
+impl<R> Request<R> {
+    /// Whether it ends the session's work, and the turn that is running.
+    pub(super) fn ends(&self) -> bool {
+        matches!(
+            self,
+            Self::Close(_) | Self::Delete(_) | Self::Note(_, Note::Archived(true))
+        )
+    }
 }
 
 /// Where a session's log goes that another one is made of.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use crate::engine::{Relay, Wanted};
+use crate::engine::Wanted;
 use crate::server::error;
 use crate::session::reply::Delivery;
 use crate::session::{Answer, Refusal, Registry, Reply, Request};
@@ -32,13 +32,6 @@ struct Meta {
 struct Own {
     #[serde(default)]
     message_id: Option<String>,
-}
-
-/// Whether it is served.
-pub(super) fn is_offered(context: &Context) -> bool {
-    let deps = context.registry().deps();
-    let theirs = context.relay().is_some_and(Relay::forks);
-    deps.store.is_some() && (deps.unstable || theirs)
 }
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::record::json;
 use crate::server::error;
 use crate::session::busy::Busy;
-use crate::session::{Answer, Done, Reply};
+use crate::session::{Answer, Done, Refusal, Reply};
 use crate::store::DamageReport;
 use crate::wire::Raws;
 
@@ -33,6 +33,26 @@ pub(super) fn reply_about(
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
+    let refuse = error::refused;
+    reply_with(context, under_way, (id, about, refuse), responder, done)
+}
+
+/// The same for a method that knows another error for a session that is not there.
+pub(super) fn reply_of_unstable(context: &Context, id: &str, responder: Responds) -> Reply {
+    let refuse = |id: &str, refusal: Refusal, raws: &Raws| {
+        error::unstable(error::refused(id, refusal, raws))
+    };
+    let requests = context.registry().requests();
+    reply_with(context, requests, (id, id, refuse), responder, || ())
+}
+
+fn reply_with(
+    context: &Context,
+    under_way: &Busy,
+    (id, about, refuse): (&str, &str, fn(&str, Refusal, &Raws) -> Error),
+    responder: Responds,
+    done: impl FnOnce() + Send + 'static,
+) -> Reply {
     let cancellation = responder.cancellation();
     let wire = context.registry().deps().wire.clone();
     let (id, about) = (id.to_string(), about.to_string());
@@ -46,7 +66,7 @@ pub(super) fn reply_about(
             let passed = wire.answers.expect(&request);
             done();
             let result = answer.map(|answer| encode(&id, answer, &wire.raws));
-            let result = result.map_err(|refusal| error::refused(&about, refusal, &wire.raws));
+            let result = result.map_err(|refusal| refuse(&about, refusal, &wire.raws));
             if let Err(error) = responder.respond_with_result(result) {
                 tracing::debug!(%error, "the connection ended before an answer");
             }
@@ -72,7 +92,9 @@ fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
         }
         Done::Stopped(ended) => raws.put(ended.result()),
         Done::Served(result) => raws.put(result),
-        Done::Closed | Done::Deleted => json!({}),
+        Done::Titled(title) => json!({ "title": title }),
+        Done::Status { open, .. } => json!({ "status": if open { "open" } else { "saved" } }),
+        Done::Noted | Done::Closed | Done::Deleted => json!({}),
     }
 }
 
