@@ -10,6 +10,7 @@ pub mod render;
 pub mod spoken;
 pub mod title;
 pub mod noted;
+pub mod titles;
 pub mod json;
 
 pub use header::Header;

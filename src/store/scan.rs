@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::record::header::{Header, Place};
 use crate::record::noted::archived;
-use crate::record::title::Titles;
+use crate::record::titles::Titles;
 use crate::record::{Inner, Kind, Record};
 use crate::sys::{DiskFile, SessionId};
 

@@ -30,13 +30,13 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         "session/get" if persistent => get::serve(context, &params, responder),
         "session/fork" if context.offers("fork") => fork::serve(context, &params, responder),
         "session/set_title" if context.offers("title") => {
-            set_title::serve(context, &params, responder)
+            set_title::serve(context, &params, responder);
         }
         "session/archive" if context.offers("archive") => {
-            archive::serve(context, true, &params, responder)
+            archive::serve(context, true, &params, responder);
         }
         "session/unarchive" if context.offers("archive") => {
-            archive::serve(context, false, &params, responder)
+            archive::serve(context, false, &params, responder);
         }
         "session/status" if context.offers("status") => status::serve(context, &params, responder),
         "session/load" => {

@@ -66,15 +66,13 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     }
     let imported = imported(&registry, &source, from);
     tokio::spawn(async move {
-        match imported.await {
-            Ok(Err(refusal)) => drop(reply.send(Err(refusal))),
-            _ => {
-                registry.fork(&source, &id, reply, wanted, at);
-                // Nobody has asked for it to be open.
-                let unheard = Reply::new(registry.requests().begin(), || false, unheard);
-                registry.send(&source, Request::Close(unheard));
-            }
+        if let Ok(Err(refusal)) = imported.await {
+            return drop(reply.send(Err(refusal)));
         }
+        registry.fork(&source, &id, reply, wanted, at);
+        // Nobody has asked for it to be open.
+        let unheard = Reply::new(registry.requests().begin(), || false, unheard);
+        registry.send(&source, Request::Close(unheard));
     });
 }
 

@@ -46,10 +46,13 @@ pub(super) fn reply_of_unstable(context: &Context, id: &str, responder: Responds
     reply_with(context, requests, (id, id, refuse), responder, || ())
 }
 
+/// Says in the protocol's words that a session refuses.
+type Refuse = fn(&str, Refusal, &Raws) -> Error;
+
 fn reply_with(
     context: &Context,
     under_way: &Busy,
-    (id, about, refuse): (&str, &str, fn(&str, Refusal, &Raws) -> Error),
+    (id, about, refuse): (&str, &str, Refuse),
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
