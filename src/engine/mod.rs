@@ -123,6 +123,11 @@ pub trait Conversation: Send + Sync {
         tracing::debug!(method, length = params.len(), "unknown notification");
     }
 
+    /// The client has given the session a title. Does not wait.
+    fn titled(&self, title: &str) {
+        tracing::trace!(title, "titled");
+    }
+
     /// The session is closed or deleted. Does not wait.
     fn part(&self, how: Parting) {
         tracing::trace!(?how, "parted");

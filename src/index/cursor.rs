@@ -6,7 +6,7 @@
 
 use crate::sys::SessionId;
 
-use super::filter::Filter;
+use super::filter::{Archived, Filter};
 use super::logs::Summary;
 
 /// Longer than any cursor: what is longer is refused unread.
@@ -89,6 +89,9 @@ fn checksum(form: Form, text: &str, filter: &Filter) -> u32 {
     // No cursor holds a NUL, so the parts cannot run into one another.
     hasher.update(&[0]);
     hasher.update(filter.cwd.as_deref().unwrap_or_default().as_bytes());
+    if filter.archived != Archived::Exclude {
+        hasher.update(&[1, filter.archived as u8]);
+    }
     // `since` moves on with the clock while somebody turns the pages, and is no part of this.
     if let Some(search) = &filter.search {
         hasher.update(&[0]);
@@ -143,10 +146,13 @@ mod tests {
         let filters: Vec<_> = cwds
             .into_iter()
             .flat_map(|cwd| searches.map(|search| (cwd, search)))
-            .map(|(cwd, search)| Filter {
-                cwd: cwd.map(str::to_owned),
-                search: search.and_then(Search::parse),
-                since: None,
+            .flat_map(|(cwd, search)| {
+                [Archived::Exclude, Archived::Include, Archived::Only].map(|archived| Filter {
+                    cwd: cwd.map(str::to_owned),
+                    archived,
+                    search: search.and_then(Search::parse),
+                    since: None,
+                })
             })
             .collect();
         for made in &filters {

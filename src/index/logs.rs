@@ -62,6 +62,8 @@ pub struct Summary {
     /// The latest time of its prompts, in the same form; none if it was never prompted. It must
     /// not go back when the clock does: the order of the list hangs on it.
     pub updated_at: Option<String>,
+    /// Whether lists leave it out unless they are asked for it.
+    pub archived: bool,
     /// How many prompts it has.
     pub prompts: u64,
     /// How many bytes of the log this is true for: up to the end of a record.

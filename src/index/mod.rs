@@ -24,6 +24,6 @@ mod tests;
 pub use catalog::{BeforeChange, Catalog, ListError, Listed, Page};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
-pub use filter::Filter;
+pub use filter::{Archived, Filter};
 pub use logs::{Logs, Summary, Texts};
 pub use search::Search;

@@ -7,7 +7,7 @@ use crate::sys::SessionId;
 
 use super::Summary;
 use super::cursor::Position;
-use super::filter::Filter;
+use super::filter::{Archived, Filter};
 use super::inners;
 
 /// How long changes made by this program may stand for a comparison of names, in milliseconds.
@@ -60,7 +60,7 @@ impl Names {
 
 /// The columns that [`row`] reads, in its order.
 pub(super) const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
-                       unreadable, source, known_as";
+                       unreadable, source, known_as, archived";
 
 /// What is known of the folder's names.
 pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
@@ -164,6 +164,11 @@ fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<
         conditions += " AND cwd = ?";
         values.push(cwd);
     }
+    match filter.archived {
+        Archived::Exclude => conditions += " AND NOT archived",
+        Archived::Include => {}
+        Archived::Only => conditions += " AND archived",
+    }
     if let Some(since) = &filter.since {
         conditions += " AND updated_at >= ?";
         values.push(since);
@@ -227,7 +232,7 @@ pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
         created_at = excluded.created_at, updated_at = excluded.updated_at,
         prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
         dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
-        known_as = excluded.known_as";
+        known_as = excluded.known_as, archived = excluded.archived";
     insert(tx, row, replace)
 }
 
@@ -239,7 +244,7 @@ pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
 fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
-        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -256,6 +261,7 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         row.unreadable,
         summary.source,
         summary.known_as,
+        summary.archived,
     ])?;
     inners::add(tx, &row.id, &summary.inners)
 }
@@ -265,7 +271,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
     let summary = &new.summary;
     tx.prepare_cached(
         "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
-             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?
+             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?, archived = ?
          WHERE id = ? AND len = ? AND scanned = ?",
     )?
     .execute(params![
@@ -280,6 +286,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
         new.unreadable,
         summary.source,
         summary.known_as,
+        summary.archived,
         old.id.as_str(),
         old.len,
         int(old.summary.scanned),
@@ -334,6 +341,7 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
             scanned: count(columns, 7)?,
             source: columns.get(11)?,
             known_as: columns.get(12)?,
+            archived: columns.get(13)?,
             inners: Vec::new(),
         },
         len: columns.get(8)?,

@@ -8,7 +8,7 @@ use crate::sys::Sys;
 
 /// The version of the tables below and of the format whose logs they describe. A program that
 /// reads a newer format of logs reads those again that an older program could not.
-pub(super) const VERSION: i64 = 4000 + FORMAT as i64;
+pub(super) const VERSION: i64 = 5000 + FORMAT as i64;
 
 /// `updated_at` is null in the rows that are not listed: never prompted, or unreadable.
 /// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
@@ -21,7 +21,7 @@ pub(super) const VERSION: i64 = 4000 + FORMAT as i64;
 /// `inners` says by which ids agents know sessions, see `inners`.
 ///
 /// `names` has one row. `epoch` differs each time that the tables are made, `listed` is how many
-/// sessions are listed, which triggers keep count of. For the rest see `rows::Names`.
+/// sessions are listed that are not archived, which triggers keep count of. For the rest see `rows::Names`.
 const TABLES: &str = "
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY NOT NULL,
@@ -37,6 +37,7 @@ const TABLES: &str = "
         unreadable TEXT,
         source TEXT NOT NULL DEFAULT '',
         known_as TEXT,
+        archived INTEGER NOT NULL DEFAULT 0,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
         text_pieces INTEGER NOT NULL DEFAULT 0
@@ -62,13 +63,16 @@ const TABLES: &str = "
         absorbed_at INTEGER,
         listed INTEGER NOT NULL
     ) STRICT;
-    CREATE TRIGGER one_more AFTER INSERT ON sessions WHEN new.updated_at IS NOT NULL
+    CREATE TRIGGER one_more AFTER INSERT ON sessions
+        WHEN new.updated_at IS NOT NULL AND NOT new.archived
         BEGIN UPDATE names SET listed = listed + 1; END;
-    CREATE TRIGGER one_less AFTER DELETE ON sessions WHEN old.updated_at IS NOT NULL
+    CREATE TRIGGER one_less AFTER DELETE ON sessions
+        WHEN old.updated_at IS NOT NULL AND NOT old.archived
         BEGIN UPDATE names SET listed = listed - 1; END;
-    CREATE TRIGGER one_changed AFTER UPDATE OF updated_at ON sessions
-        WHEN (old.updated_at IS NULL) <> (new.updated_at IS NULL)
-        BEGIN UPDATE names SET listed = listed + iif(new.updated_at IS NULL, -1, 1); END;
+    CREATE TRIGGER one_changed AFTER UPDATE OF updated_at, archived ON sessions
+        WHEN (old.updated_at IS NULL OR old.archived) <> (new.updated_at IS NULL OR new.archived)
+        BEGIN UPDATE names
+            SET listed = listed + iif(new.updated_at IS NULL OR new.archived, -1, 1); END;
     CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1,
         tokenize='unicode61 remove_diacritics 2');
 ";

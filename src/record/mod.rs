@@ -9,6 +9,8 @@ pub mod transcript;
 pub mod render;
 pub mod spoken;
 pub mod title;
+pub mod noted;
+pub mod titles;
 pub mod json;
 
 pub use header::Header;

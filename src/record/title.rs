@@ -7,7 +7,6 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use super::transcript::SESSION_INFO;
-use super::{Kind, Record};
 
 /// The longest title, in characters, its ellipsis included.
 pub const MAX_CHARS: usize = 80;
@@ -15,32 +14,9 @@ pub const MAX_CHARS: usize = 80;
 /// How far from its end a long title may be cut to end with a whole word.
 const WORD: usize = 20;
 
-/// The title of a session as its records come in: the last one that its agent gave it, or else that
-/// of the first prompt there is one to be taken from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Titles {
-    first: Option<String>,
-    named: Option<String>,
-}
-
-impl Titles {
-    /// Takes the next record.
-    pub fn record(&mut self, record: &Record<'_>) {
-        match record.kind {
-            Kind::Prompt if self.first.is_none() => self.first = title(record.payload),
-            Kind::Info => {
-                if let Some(named) = named(record.payload) {
-                    self.named = named;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The title so far.
-    pub fn title(&self) -> Option<&str> {
-        self.named.as_deref().or(self.first.as_deref())
-    }
+/// A title of one line, as it is shown; nothing if there is nothing to see in it.
+pub fn plain(text: &str) -> Option<String> {
+    first_line(text)
 }
 
 /// What an `info` record with this payload makes the title: `None` if it says nothing of it, and
@@ -266,7 +242,7 @@ fn percent_decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn of_text(text: &str) -> Option<String> {
         title(&json!({"prompt": [{"type": "text", "text": text}]}).to_string())
@@ -419,39 +395,6 @@ mod tests {
         let long = info(&format!(r#","title":"{}""#, "word ".repeat(100_000)));
         let named = named(&long).unwrap().unwrap();
         assert!(named.chars().count() <= MAX_CHARS);
-    }
-
-    #[test]
-    fn the_last_name_counts_and_else_the_first_prompt() {
-        let prompt = |text: &str| {
-            let params = json!({"prompt": [{"type": "text", "text": text}]});
-            (Kind::Prompt, params.to_string())
-        };
-        let name = |title: Value| {
-            let info = json!({"sessionUpdate": "session_info_update", "title": title});
-            (Kind::Info, info.to_string())
-        };
-        let mut titles = Titles::default();
-        for ((kind, payload), expected) in [
-            (name(json!("Early")), Some("Early")),
-            (prompt(" "), Some("Early")),
-            (name(json!(null)), None),
-            (prompt("one"), Some("one")),
-            (prompt("two"), Some("one")),
-            (name(json!("Named")), Some("Named")),
-            (name(json!("Again")), Some("Again")),
-            (prompt("three"), Some("Again")),
-            (name(json!(null)), Some("one")),
-        ] {
-            titles.record(&Record {
-                seq: 0,
-                at: "",
-                kind,
-                id: None,
-                payload: &payload,
-            });
-            assert_eq!(titles.title(), expected, "{payload}");
-        }
     }
 
     proptest::proptest! {

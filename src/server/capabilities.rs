@@ -28,6 +28,9 @@ pub fn v1(persistent: bool, unstable: bool) -> Value {
     };
     if persistent && unstable {
         session["fork"] = fork();
+        for name in ["archive", "status", "title"] {
+            session[name] = json!({});
+        }
     }
     let mut capabilities = json!({
         "loadSession": persistent,

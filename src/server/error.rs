@@ -23,6 +23,23 @@ pub fn not_found(id: &str) -> Error {
     Error::new(-32602, message).data(json!({ "sessionId": id, "error": "session_not_found" }))
 }
 
+/// The same error with the code that the protocol's unstable methods have for a session that is not
+/// there.
+pub fn unstable(error: Error) -> Error {
+    let missing = error
+        .data
+        .as_ref()
+        .is_some_and(|data| data["error"] == "session_not_found");
+    if !missing {
+        return error;
+    }
+    let unstable = Error::new(-32002, error.message);
+    match error.data {
+        Some(data) => unstable.data(data),
+        None => unstable,
+    }
+}
+
 /// A session is to be forked at a message that it does not have.
 pub fn no_such_message(id: &str) -> Error {
     let field = "_meta.rejoin.messageId";

@@ -234,7 +234,7 @@ impl Actor {
     /// What the engine says: for the log, or for the client.
     async fn said(&mut self, said: Said) -> Batch<Reply> {
         match said {
-            Said::Block(block) => self.machine.said(block),
+            Said::Block(block) => self.machine.said(self.with_title(block)),
             Said::Ask(question) => {
                 let params = with_string(&question.params, &question.session, &self.name);
                 self.machine.ask(Asking {
@@ -289,7 +289,11 @@ impl Actor {
             Ok(Err(error)) if error.code == EngineError::cancelled().code => {
                 Err(Refusal::Cancelled)
             }
-            Ok(result) => result.map_err(Refusal::Engine),
+            Ok(Ok(mut attached)) => {
+                self.with_title_of(&mut attached);
+                Ok(attached)
+            }
+            Ok(Err(error)) => Err(Refusal::Engine(error)),
             Err(error) if error.is_cancelled() => Err(Refusal::Cancelled),
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "the engine panicked");

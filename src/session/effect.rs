@@ -2,6 +2,7 @@
 
 use crate::engine::{Attach, Block, EngineError, Parting, Wanted};
 use crate::record::Kind;
+use crate::record::noted::Note;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
@@ -27,6 +28,8 @@ pub enum Effect<R> {
     Fork(Wanted, Forking),
     /// Hand the log to whoever makes another session out of it.
     Lend(Lending),
+    /// Write down what a client notes of the session, which need not be open.
+    Note(Note),
     /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
     Open(Wanted),
     /// Make sure that the session exists, without opening it.

@@ -104,6 +104,7 @@ impl Actor {
             wanted,
             recorded: scan.place.clone(),
             summary: summary(&scan),
+            titled: scan.titles.set().map(str::to_owned),
             damage: Arc::from(damage),
             origin: inner
                 .filter(|inner| inner.agent == agent)

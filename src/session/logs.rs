@@ -5,6 +5,7 @@ use std::io;
 
 use crate::index::{Logs, Summary, Texts};
 use crate::record::header::{Party, Place};
+use crate::record::noted::archived;
 use crate::record::spoken::Spoken;
 use crate::record::title::{named, title};
 use crate::record::{Inner, Kind, Record};
@@ -114,6 +115,7 @@ pub(super) fn summary(scan: &Scan) -> Summary {
         known_as: scan.header.known_as.clone(),
         inners: inners(scan),
         title: scan.titles.title().map(str::to_owned),
+        archived: scan.archived,
         created_at: scan.created_at.clone(),
         updated_at: scan.last_prompt_at.clone(),
         prompts: scan.prompts.len() as u64,
@@ -175,6 +177,13 @@ pub(super) fn note_payload(
             Err(_) => false,
         },
         Kind::Info => match named(payload) {
+            None => match archived(payload) {
+                Some(archived) if archived != summary.archived => {
+                    summary.archived = archived;
+                    true
+                }
+                _ => false,
+            },
             // One that is taken away leaves none: whoever reads the log has that of a prompt.
             Some(named) if named != summary.title => {
                 summary.title = named;

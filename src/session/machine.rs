@@ -240,7 +240,7 @@ impl<R> Machine<R> {
     }
 
     fn must_wait(&self, request: &Request<R>) -> bool {
-        if let Request::Lend(_) = request {
+        if let Request::Lend(_) | Request::Status(_) = request {
             return self.is_unborn();
         }
         self.replay.is_some()
@@ -257,6 +257,8 @@ impl<R> Machine<R> {
             }
             Request::Fork(reply, wanted, forking) => self.fork(reply, wanted, forking),
             Request::Lend(to) => vec![Effect::Lend(to)],
+            Request::Note(reply, note) => self.note(reply, note),
+            Request::Status(reply) => self.status(reply),
             // Somebody else asked for it, too, and was first.
             Request::Import {
                 reply,

@@ -86,6 +86,7 @@ fn told(batch: Batch<&'static str>) -> String {
             format!("create{}", all.concat())
         }
         Effect::Fork(..) => "fork".to_owned(),
+        Effect::Note(note) => format!("note {note:?}"),
         Effect::Lend(_) => "lend".to_owned(),
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),

@@ -23,6 +23,7 @@ mod failing;
 mod forget;
 mod forking;
 mod open;
+mod noting;
 mod pace;
 mod perform;
 mod playback;

@@ -30,6 +30,7 @@ impl Actor {
             title: None,
             created_at: self.deps.sys.clock.now().to_string(),
             updated_at: None,
+            archived: false,
             prompts: 0,
             scanned: 0,
         };
@@ -42,6 +43,7 @@ impl Actor {
             wanted,
             recorded: place,
             summary,
+            titled: None,
             damage: Arc::from([]),
             shown: 0,
             origin: None,
@@ -163,6 +165,7 @@ impl Actor {
             wanted,
             recorded: scan.place.clone(),
             summary: summary(&scan),
+            titled: scan.titles.set().map(str::to_owned),
             damage: scan.damage.into(),
             shown: scan.end,
             origin: None,
@@ -217,6 +220,7 @@ impl Actor {
         seat.broken = false;
         seat.history.reset(&scan.prompts);
         seat.summary = summary(&scan);
+        seat.titled = scan.titles.set().map(str::to_owned);
         seat.recorded = scan.place;
         seat.damage = scan.damage.into();
         // A replay that is on its way comes to it by itself.

@@ -21,6 +21,17 @@ pub enum Done {
     Stopped(Ended),
     /// The engine has served a request, with this result as JSON text.
     Served(String),
+    /// The session has this title now.
+    Titled(String),
+    /// A note of the session was taken.
+    Noted,
+    /// How the session is.
+    Status {
+        /// Whether it is open here.
+        open: bool,
+        /// Whether a prompt is being answered.
+        running: bool,
+    },
     /// The session is released.
     Closed,
     /// The session is in the trash, or never was.

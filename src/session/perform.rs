@@ -40,6 +40,7 @@ impl Actor {
                 self.lend(to);
                 Ok(())
             }
+            Effect::Note(note) => self.note(&note).await,
             Effect::Open(wanted) => {
                 self.name.clone_from(&wanted.name);
                 self.open(wanted)
@@ -190,7 +191,7 @@ impl Actor {
         delivery.await;
     }
 
-    fn append(
+    pub(super) fn append(
         &mut self,
         kind: Kind,
         id: Option<&str>,

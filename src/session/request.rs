@@ -4,6 +4,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::outlet::Cancel;
 use crate::engine::{Attached, Block, Ended, EngineError, Wanted};
+use crate::record::noted::Note;
 use crate::store::Reader;
 use crate::wire::Outcome;
 
@@ -73,10 +74,24 @@ pub enum Request<R> {
     },
     /// Take back the prompt with this message's id, unless it is in the log.
     TakeBack(String),
+    /// Take a note of the session. If it is to be archived, it is closed, too.
+    Note(R, Note),
+    /// Tell whether the session is open.
+    Status(R),
     /// Release the session.
     Close(R),
     /// Move the session to the trash.
     Delete(R),
+}
+
+impl<R> Request<R> {
+    /// Whether it ends the session's work, and the turn that is running.
+    pub(super) fn ends(&self) -> bool {
+        matches!(
+            self,
+            Self::Close(_) | Self::Delete(_) | Self::Note(_, Note::Archived(true))
+        )
+    }
 }
 
 /// Where a session's log goes that another one is made of.
@@ -89,13 +104,6 @@ pub struct Forking {
     pub lent: oneshot::Receiver<Result<Reader, Refusal>>,
     /// The message that its history is to end with; all of it if none is named.
     pub at: Option<String>,
-}
-
-impl<R> Request<R> {
-    /// Whether it ends the session's work.
-    pub(super) fn ends(&self) -> bool {
-        matches!(self, Self::Close(_) | Self::Delete(_))
-    }
 }
 
 /// A request of the engine that is to be put to the client.

@@ -28,6 +28,8 @@ pub(super) struct Seat {
     pub(super) recorded: Place,
     /// What the catalog shows.
     pub(super) summary: Summary,
+    /// The title that a client has given it.
+    pub(super) titled: Option<String>,
     pub(super) damage: Arc<[DamageReport]>,
     /// How the engine knows the session, as long as that is not in the log.
     pub(super) inner: Option<String>,
@@ -58,6 +60,7 @@ pub(super) struct Furniture {
     pub(super) wanted: Wanted,
     pub(super) recorded: Place,
     pub(super) summary: Summary,
+    pub(super) titled: Option<String>,
     pub(super) damage: Arc<[DamageReport]>,
     pub(super) shown: u64,
     /// How the agent behind the engine knows the session that this one was just made of.
@@ -77,6 +80,7 @@ impl Seat {
             wanted: furniture.wanted,
             recorded: furniture.recorded,
             summary: furniture.summary,
+            titled: furniture.titled,
             damage: furniture.damage,
             inner: None,
             broken: false,

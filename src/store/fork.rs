@@ -1,6 +1,7 @@
 //! Makes a session whose history is that of another one, as a copy that shares nothing with it.
 
 use crate::record::json::{string_member, text_member};
+use crate::record::noted::archived;
 use crate::record::{Header, Inner, Kind, Record};
 use crate::sys::SessionId;
 
@@ -56,7 +57,7 @@ impl Store {
     ///
     /// The records keep their times and their order and are numbered anew. Left out are the
     /// header, of which there is a new one, what says where the session worked, by which ids agents
-    /// know it, and kinds that are unknown. Memory is bounded by the longest record; the source is
+    /// know it, that it is archived, and kinds that are unknown. Memory is bounded by the longest record; the source is
     /// neither locked nor changed. All of it is there, synced, when this returns, or nothing is.
     pub fn fork(
         &self,
@@ -205,6 +206,8 @@ impl<'a> Copy<'a> {
         let mut payload = record.payload;
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
+            // A fork is nothing that was put away.
+            Kind::Info if archived(payload).is_some() => return Ok(Next::More),
             Kind::Inner => {
                 self.known = Inner::read(payload);
                 without_id = Inner::without_id(payload);

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::record::header::{Header, Place};
-use crate::record::title::Titles;
+use crate::record::noted::archived;
+use crate::record::titles::Titles;
 use crate::record::{Inner, Kind, Record};
 use crate::sys::{DiskFile, SessionId};
 
@@ -49,6 +50,8 @@ pub struct Scan {
     pub inners: Vec<Inner>,
     /// What the session is called.
     pub titles: Titles,
+    /// Whether it is archived.
+    pub archived: bool,
 }
 
 /// Whether a scan believes a checksum.
@@ -86,6 +89,7 @@ pub(super) fn scan(
         first_prompt: None,
         inners: Vec::new(),
         titles: Titles::default(),
+        archived: false,
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
@@ -135,6 +139,11 @@ impl Scan {
                 let inner = Inner::read(record.payload);
                 let new = inner.filter(|inner| !self.inners.contains(inner));
                 self.inners.extend(new);
+            }
+            Kind::Info => {
+                if let Some(archived) = archived(record.payload) {
+                    self.archived = archived;
+                }
             }
             Kind::Reopen => match serde_json::from_str(record.payload) {
                 Ok(place) => self.place = place,

@@ -87,6 +87,15 @@ macro_rules! for_each_transcript {
                 shares_nothing_with_its_source,
                 what_cannot_be_forked_leaves_nothing,
             ],
+            unstable: [
+                a_title_of_the_client_stays,
+                archived_sessions_are_listed_if_asked_for,
+                archiving_ends_a_turn_first,
+                is_there_only_if_asked_for,
+                of_a_session_in_use_elsewhere,
+                status_touches_nothing,
+                what_is_not_there_has_its_own_code,
+            ],
             history: [
                 a_crash_leaves_an_interrupted_turn,
                 a_failed_turn_has_its_error,

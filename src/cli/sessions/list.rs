@@ -7,7 +7,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
 use crate::history::last_used;
-use crate::index::{Catalog, Filter, Listed, Search};
+use crate::index::{Archived, Catalog, Filter, Listed, Search};
 use crate::sys::path;
 
 /// How many sessions are asked for at once.
@@ -58,6 +58,7 @@ pub(super) fn show(
         })?;
     let filter = Filter {
         cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
+        archived: Archived::Include,
         search,
         since: None,
     };

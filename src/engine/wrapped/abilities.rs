@@ -1,5 +1,7 @@
 //! What an agent says it can do, as far as we make use of it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::record::json;
@@ -20,6 +22,9 @@ pub(super) struct Abilities {
     pub(super) close: bool,
     pub(super) delete: bool,
     pub(super) fork: bool,
+    pub(super) title: bool,
+    /// The names of all that it declares of sessions, known to us or not.
+    pub(super) declared: BTreeSet<String>,
 }
 
 impl Abilities {
@@ -30,6 +35,10 @@ impl Abilities {
         let session = &capabilities["sessionCapabilities"];
         // A capability is an object; `null` and `false` mean that there is none.
         let can = |name: &str| !matches!(session[name], Value::Null | Value::Bool(false));
+        let names = session
+            .as_object()
+            .into_iter()
+            .flat_map(|members| members.keys());
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Self {
             name: text(&result["agentInfo"]["name"]),
@@ -40,6 +49,8 @@ impl Abilities {
             close: can("close"),
             delete: can("delete"),
             fork: can("fork"),
+            title: can("title"),
+            declared: names.filter(|name| can(name)).cloned().collect(),
         }
     }
 }
@@ -61,6 +72,7 @@ mod tests {
             resume: true,
             close: true,
             fork: true,
+            declared: ["close", "fork", "resume"].map(str::to_owned).into(),
             ..Abilities::default()
         };
         assert_eq!(read, expected);

@@ -1,5 +1,6 @@
 //! Keeps the agent running: starts it when it is needed, greets it, signs in again, ends it.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
@@ -40,8 +41,8 @@ pub(super) struct Agent {
     current: Mutex<Option<Arc<Link>>>,
     /// The connection with a process that has not answered `initialize` yet.
     starting: Mutex<Option<Arc<Link>>>,
-    /// Whether it said that it forks sessions.
-    forks: AtomicBool,
+    /// What it declared of sessions when it was started last.
+    declared: Mutex<BTreeSet<String>>,
     /// Whether no process is to be started any more.
     left: AtomicBool,
     state: tokio::sync::Mutex<State>,
@@ -73,7 +74,7 @@ impl Agent {
             client: OnceLock::new(),
             current: Mutex::default(),
             starting: Mutex::default(),
-            forks: AtomicBool::new(false),
+            declared: Mutex::default(),
             left: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
         }
@@ -84,9 +85,9 @@ impl Agent {
         self.name.get().map_or(NAMELESS, String::as_str)
     }
 
-    /// Whether the agent, when it was there last, said that it forks sessions.
-    pub(super) fn forks(&self) -> bool {
-        self.forks.load(Ordering::Relaxed)
+    /// Whether the agent, when it was there last, declared this one of its session capabilities.
+    pub(super) fn declares(&self, capability: &str) -> bool {
+        lock(&self.declared).contains(capability)
     }
 
     pub(super) fn connect(&self, client: Arc<Wire>) {
@@ -217,7 +218,7 @@ impl Agent {
             // Once known by a name, it stays so.
             self.name.set(name).ok();
         }
-        self.forks.store(abilities.fork, Ordering::Relaxed);
+        lock(&self.declared).clone_from(&abilities.declared);
         link.know(abilities);
         Ok((link, result))
     }

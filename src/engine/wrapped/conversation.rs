@@ -166,6 +166,14 @@ impl Conversation for Talk {
         }
     }
 
+    fn titled(&self, title: &str) {
+        if let Some(live) = self.0.live().filter(|live| live.link.abilities().title) {
+            let params = json!({ "sessionId": live.inner, "title": title }).to_string();
+            // Nobody waits for the answer: the title is the session's, whatever the agent says.
+            drop(live.link.request("session/set_title", &params));
+        }
+    }
+
     fn part(&self, how: Parting) {
         let Some(live) = lock(&self.0.live).take() else {
             return;

@@ -88,8 +88,8 @@ impl Relay for Front {
         abilities.is_none_or(|abilities| abilities.load || abilities.resume)
     }
 
-    fn forks(&self) -> bool {
-        self.0.forks()
+    fn declares(&self, capability: &str) -> bool {
+        self.0.declares(capability)
     }
 
     fn delete(&self, id: &str) -> Doing<'static, Result<(), EngineError>> {

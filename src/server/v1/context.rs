@@ -140,6 +140,14 @@ impl Context {
         self.registry().deps().engine.relay()
     }
 
+    /// Whether what the protocol calls unstable is served: if it was asked for, or if the agent
+    /// behind the engine declares it, for which ours stands in.
+    pub(super) fn offers(&self, capability: &str) -> bool {
+        let deps = self.registry().deps();
+        let theirs = |relay: &dyn Relay| relay.declares(capability);
+        deps.store.is_some() && (deps.unstable || self.relay().is_some_and(theirs))
+    }
+
     /// From now on, the client knows the session by this name.
     pub(super) fn name(&self, name: &str, id: &SessionId) {
         self.names().insert(name.to_owned(), id.clone());

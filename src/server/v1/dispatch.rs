@@ -6,7 +6,8 @@ use crate::server::error;
 
 use super::context::{Context, Responds};
 use super::{
-    cancel, close, delete, fork, forward, get, initialize, list, load, new, prompt, reply, resume,
+    archive, cancel, close, delete, fork, forward, get, initialize, list, load, new, prompt, reply,
+    resume, set_title, status,
 };
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
@@ -27,7 +28,17 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         "session/list" if persistent => list::serve(context, &params, responder),
         "session/delete" if persistent => delete::serve(context, &params, responder),
         "session/get" if persistent => get::serve(context, &params, responder),
-        "session/fork" if fork::is_offered(context) => fork::serve(context, &params, responder),
+        "session/fork" if context.offers("fork") => fork::serve(context, &params, responder),
+        "session/set_title" if context.offers("title") => {
+            set_title::serve(context, &params, responder);
+        }
+        "session/archive" if context.offers("archive") => {
+            archive::serve(context, true, &params, responder);
+        }
+        "session/unarchive" if context.offers("archive") => {
+            archive::serve(context, false, &params, responder);
+        }
+        "session/status" if context.offers("status") => status::serve(context, &params, responder),
         "session/load" => {
             reply::answer(
                 responder,

@@ -40,6 +40,8 @@ pub(super) struct Wanted {
     pub(super) limit: usize,
     /// Whether the answer is to say how many sessions there are.
     pub(super) counted: bool,
+    /// Whether it is to say which sessions are archived.
+    pub(super) archives: bool,
 }
 
 /// How far a client is with the list.
@@ -120,7 +122,7 @@ pub(super) async fn list(
     let ours = ours(deps, &wanted, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&wanted, place, ours?, theirs);
-    Ok(merged.result(&agent, &deps.wire.raws))
+    Ok(merged.result(&agent, wanted.archives, &deps.wire.raws))
 }
 
 /// Our own page.
@@ -338,15 +340,18 @@ fn merge(wanted: &Wanted, place: Place, ours: Page, theirs: Theirlist) -> Merged
 }
 
 impl Merged {
-    fn result(self, agent: &str, raws: &Raws) -> Value {
+    fn result(self, agent: &str, archives: bool, raws: &Raws) -> Value {
         let source = self.source;
         let sessions = self.sessions.into_iter().map(|one| match one {
-            One::Ours(listed) => session(*listed, Some(agent)),
+            One::Ours(listed) => session(*listed, Some(agent), archives),
             One::Theirs(text) => {
                 let members = text_members(&text).into_iter();
                 let members = members.map(|(name, value)| (name, raws.put(value.to_owned())));
                 let mut entry: Map<_, _> = members.collect();
                 entry.insert("source".to_owned(), source.as_str().into());
+                if archives {
+                    entry.entry("archived").or_insert(Value::Bool(false));
+                }
                 entry.into()
             }
         });

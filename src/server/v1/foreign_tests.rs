@@ -33,6 +33,7 @@ fn wanted(limit: usize) -> Wanted {
         cursor: None,
         limit,
         counted: false,
+        archives: false,
     }
 }
 
@@ -256,7 +257,7 @@ fn a_session_goes_by_the_agents_id_only_with_the_agent_that_made_it() {
         (Some("other"), own.as_str()),
         (None, own.as_str()),
     ] {
-        assert_eq!(session(listed.clone(), agent)["sessionId"], name);
+        assert_eq!(session(listed.clone(), agent, false)["sessionId"], name);
     }
 }
 
@@ -304,7 +305,7 @@ impl Relay for Odd {
         true
     }
 
-    fn forks(&self) -> bool {
+    fn declares(&self, _: &str) -> bool {
         false
     }
 

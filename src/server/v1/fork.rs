@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use crate::engine::{Relay, Wanted};
+use crate::engine::Wanted;
 use crate::server::error;
 use crate::session::reply::Delivery;
 use crate::session::{Answer, Refusal, Registry, Reply, Request};
@@ -32,13 +32,6 @@ struct Meta {
 struct Own {
     #[serde(default)]
     message_id: Option<String>,
-}
-
-/// Whether it is served.
-pub(super) fn is_offered(context: &Context) -> bool {
-    let deps = context.registry().deps();
-    let theirs = context.relay().is_some_and(Relay::forks);
-    deps.store.is_some() && (deps.unstable || theirs)
 }
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
@@ -73,15 +66,13 @@ pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     }
     let imported = imported(&registry, &source, from);
     tokio::spawn(async move {
-        match imported.await {
-            Ok(Err(refusal)) => drop(reply.send(Err(refusal))),
-            _ => {
-                registry.fork(&source, &id, reply, wanted, at);
-                // Nobody has asked for it to be open.
-                let unheard = Reply::new(registry.requests().begin(), || false, unheard);
-                registry.send(&source, Request::Close(unheard));
-            }
+        if let Ok(Err(refusal)) = imported.await {
+            return drop(reply.send(Err(refusal)));
         }
+        registry.fork(&source, &id, reply, wanted, at);
+        // Nobody has asked for it to be open.
+        let unheard = Reply::new(registry.requests().begin(), || false, unheard);
+        registry.send(&source, Request::Close(unheard));
     });
 }
 

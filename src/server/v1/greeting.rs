@@ -8,7 +8,7 @@ use crate::wire::Raws;
 
 /// Capabilities that are declared only where they are asked for, and served whatever the agent can
 /// do.
-const UNSTABLE: [&str; 1] = ["fork"];
+const UNSTABLE: [&str; 4] = ["archive", "fork", "status", "title"];
 
 /// What the agent behind us answers, to the byte, and what we can do besides.
 pub(super) fn merge(theirs: &str, ours: Value, persistent: bool, raws: &Raws) -> Value {

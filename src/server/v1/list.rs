@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use agent_client_protocol::Error;
 
 use crate::history::query::{ListParams, ListQuery};
-use crate::index::Filter;
+use crate::index::{Archived, Filter};
 use crate::server::error;
 use crate::session::Deps;
 
@@ -27,6 +27,8 @@ struct Params {
     cwd: Option<String>,
     #[serde(default)]
     cursor: Option<String>,
+    #[serde(default)]
+    archived: Option<String>,
     #[serde(default)]
     limit: Option<i64>,
     #[serde(default)]
@@ -46,6 +48,7 @@ pub(in crate::server) fn list(
     responder: Responds,
     shape: fn(Value) -> Value,
 ) {
+    let archives = context.offers("archive");
     let decoded = decode::<Params>(params).and_then(|p| {
         let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
         let history = ListParams {
@@ -54,9 +57,12 @@ pub(in crate::server) fn list(
             search: p.search,
         };
         let query = history.check(p.cursor.is_some());
-        Ok((cwd, p.cursor, query.map_err(error::invalid_params)?))
+        let query = query.map_err(error::invalid_params)?;
+        // Whoever was not told of it may mean anything by it.
+        let archived = p.archived.filter(|_| archives);
+        Ok((cwd, archive_filter(archived.as_deref())?, p.cursor, query))
     });
-    let (cwd, cursor, query) = match decoded {
+    let (cwd, archived, cursor, query) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return answer(responder, Err(error)),
     };
@@ -74,11 +80,14 @@ pub(in crate::server) fn list(
         }
         let filter = Filter {
             cwd,
+            archived,
             search: query.search.clone(),
             since: deps.expired_before(),
         };
-        // What was said in the agent's sessions is not known, nor how many there are.
-        let alone = query.search.is_some() || query.offset.is_some();
+        // What was said in the agent's sessions is not known, nor how many there are, nor which
+        // of them are archived.
+        let only = archived == Archived::Only;
+        let alone = only || query.search.is_some() || query.offset.is_some();
         let page = match deps.engine.relay().filter(|_| !alone) {
             Some(relay) => {
                 let wanted = foreign::Wanted {
@@ -86,14 +95,27 @@ pub(in crate::server) fn list(
                     cursor,
                     limit: query.limit,
                     counted: query.counted,
+                    archives,
                 };
                 foreign::list(&deps, relay, wanted).await
             }
-            None => ours(&deps, filter, cursor, query).await,
+            None => ours(&deps, filter, cursor, query, archives).await,
         };
         answer(responder, page.map(shape));
         drop(busy);
     });
+}
+
+/// What a list is to do with archived sessions.
+fn archive_filter(wanted: Option<&str>) -> Result<Archived, Error> {
+    match wanted {
+        None | Some("exclude") => Ok(Archived::Exclude),
+        Some("include") => Ok(Archived::Include),
+        Some("only") => Ok(Archived::Only),
+        Some(_) => Err(error::invalid_params(
+            "`archived` is no filter that is known here",
+        )),
+    }
 }
 
 /// A page of our own sessions.
@@ -102,6 +124,7 @@ async fn ours(
     filter: Filter,
     cursor: Option<String>,
     query: ListQuery,
+    archives: bool,
 ) -> Result<Value, Error> {
     let Some(catalog) = deps.catalog.clone() else {
         return Ok(json!({ "sessions": [] }));
@@ -117,7 +140,7 @@ async fn ours(
         .map_err(refused)?;
     let mut result = Map::new();
     let sessions = page.sessions.into_iter();
-    let sessions = sessions.map(|listed| session(listed, agent.as_deref()));
+    let sessions = sessions.map(|listed| session(listed, agent.as_deref(), archives));
     result.insert("sessions".to_owned(), sessions.collect());
     if let Some(cursor) = page.next_cursor {
         result.insert("nextCursor".to_owned(), cursor.into());

@@ -12,8 +12,8 @@ use crate::sys::with_causes;
 use super::context::foreign_id;
 
 /// An entry of the list. `agent` is the name of the agent behind the engine: sessions that it made
-/// go by its ids.
-pub(super) fn session(listed: Listed, agent: Option<&str>) -> Value {
+/// go by its ids. `archives` says whether the client is to know of archives.
+pub(super) fn session(listed: Listed, agent: Option<&str>, archives: bool) -> Value {
     let Listed { id, summary } = listed;
     let name = summary.known_as.as_deref();
     let name = name.filter(|name| {
@@ -33,6 +33,9 @@ pub(super) fn session(listed: Listed, agent: Option<&str>) -> Value {
     }
     if let Some(updated_at) = &summary.updated_at {
         session.insert("updatedAt".to_owned(), updated_at.clone().into());
+    }
+    if archives {
+        session.insert("archived".to_owned(), summary.archived.into());
     }
     entry(&summary, &mut session);
     Value::Object(session)

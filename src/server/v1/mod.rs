@@ -1,5 +1,6 @@
 //! Protocol version 1: one file for each method, which decodes, calls, encodes.
 
+mod archive;
 pub(super) mod cancel;
 pub(super) mod close;
 mod content;
@@ -22,6 +23,8 @@ pub(super) mod place;
 pub(super) mod prompt;
 pub(super) mod reply;
 mod resume;
+mod set_title;
+mod status;
 
 pub use context::Context;
 pub use dispatch::{notification, request};

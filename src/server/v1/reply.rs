@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::record::json;
 use crate::server::error;
 use crate::session::busy::Busy;
-use crate::session::{Answer, Done, Reply};
+use crate::session::{Answer, Done, Refusal, Reply};
 use crate::store::DamageReport;
 use crate::wire::Raws;
 
@@ -33,6 +33,29 @@ pub(super) fn reply_about(
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
+    let refuse = error::refused;
+    reply_with(context, under_way, (id, about, refuse), responder, done)
+}
+
+/// The same for a method that knows another error for a session that is not there.
+pub(super) fn reply_of_unstable(context: &Context, id: &str, responder: Responds) -> Reply {
+    let refuse = |id: &str, refusal: Refusal, raws: &Raws| {
+        error::unstable(error::refused(id, refusal, raws))
+    };
+    let requests = context.registry().requests();
+    reply_with(context, requests, (id, id, refuse), responder, || ())
+}
+
+/// Says in the protocol's words that a session refuses.
+type Refuse = fn(&str, Refusal, &Raws) -> Error;
+
+fn reply_with(
+    context: &Context,
+    under_way: &Busy,
+    (id, about, refuse): (&str, &str, Refuse),
+    responder: Responds,
+    done: impl FnOnce() + Send + 'static,
+) -> Reply {
     let cancellation = responder.cancellation();
     let (context, id) = (context.clone(), id.to_string());
     let wire = context.registry().deps().wire.clone();
@@ -45,7 +68,7 @@ pub(super) fn reply_about(
             let passed = wire.answers.expect(&responder.id());
             done();
             let result = answer.map(|answer| context.encode(&id, answer));
-            responder.answer(result.map_err(|refusal| error::refused(&about, refusal, &wire.raws)));
+            responder.answer(result.map_err(|refusal| refuse(&about, refusal, &wire.raws)));
             Box::pin(async move {
                 passed.await.ok();
             })
@@ -68,7 +91,9 @@ pub fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
         Done::Taken(message_id) => json!({ "messageId": message_id }),
         Done::Stopped(ended) => raws.put(ended.result()),
         Done::Served(result) => raws.put(result),
-        Done::Closed | Done::Deleted => json!({}),
+        Done::Titled(title) => json!({ "title": title }),
+        Done::Status { open, .. } => json!({ "status": if open { "open" } else { "saved" } }),
+        Done::Noted | Done::Closed | Done::Deleted => json!({}),
     }
 }
 

@@ -6,6 +6,7 @@
 //! run, since the server has more than one thread.
 
 mod failing;
+mod fork;
 mod power;
 mod story;
 

@@ -128,7 +128,7 @@ impl Relay for Scripted {
         true
     }
 
-    fn forks(&self) -> bool {
+    fn declares(&self, _: &str) -> bool {
         false
     }
 

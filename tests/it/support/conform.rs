@@ -145,6 +145,10 @@ impl Watch {
         match method.as_str() {
             "initialize" => of::<v1::InitializeResponse>("initialize", result),
             "session/new" => of::<v1::NewSessionResponse>("new", result),
+            "session/set_title" => of::<v1::SetSessionTitleResponse>("set_title", result),
+            "session/archive" => of::<v1::ArchiveSessionResponse>("archive", result),
+            "session/unarchive" => of::<v1::UnarchiveSessionResponse>("unarchive", result),
+            "session/status" => of::<v1::SessionStatusResponse>("status", result),
             "session/fork" => of::<v1::ForkSessionResponse>("fork", result),
             "session/load" => of::<v1::LoadSessionResponse>("load", result),
             "session/resume" => of::<v1::ResumeSessionResponse>("resume", result),

@@ -35,6 +35,7 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         without_a_store_it_is_only_passed_on,
     ],
     fork: [
+        a_title_of_the_client_outlives_the_agents,
         an_agent_that_cannot_is_told,
         an_agent_that_ends_in_a_fork,
         an_agent_whose_fork_fails_is_told,

@@ -71,6 +71,19 @@ impl World {
                 self.shown = self.log.len();
                 self.seat = true;
             }
+            Effect::Note(_) => {
+                if self.seat {
+                    self.claim()?;
+                    self.may_append()?;
+                    self.append(vec![(Kind::Info, "noted".to_owned())]);
+                } else {
+                    self.check()?;
+                    self.may_fail()?;
+                    self.recover();
+                    self.log.push((Kind::Info, "noted".to_owned()));
+                    self.shown = self.log.len();
+                }
+            }
             Effect::Lend(_) => assert!(!self.unborn, "lent before it is there"),
             Effect::Open(_) => {
                 if !self.seat {

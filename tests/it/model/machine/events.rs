@@ -6,6 +6,7 @@ use rejoin::engine::{
 };
 use rejoin::record::Kind;
 use rejoin::record::header::Place;
+use rejoin::record::noted::Note;
 use rejoin::session::machine::Machine;
 use rejoin::session::request::{Answered, Asking, Forking};
 use rejoin::session::{Dialect, Refusal, Request};
@@ -60,6 +61,7 @@ impl World {
                 params: "{}".to_owned(),
             },
             Ask::Close => Request::Close(number),
+            Ask::Archive => Request::Note(number, Note::Archived(true)),
             Ask::Delete => Request::Delete(number),
             Ask::Prompt => Request::Prompt {
                 reply: number,

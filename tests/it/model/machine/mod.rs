@@ -43,6 +43,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         6 => Just(Ask::Prompt),
         2 => Just(Ask::Call),
         2 => Just(Ask::Close),
+        1 => Just(Ask::Archive),
         1 => Just(Ask::Delete),
     ];
     let say = prop_oneof![Just(Say::Text), Just(Say::Begin), Just(Say::Done)];

@@ -27,6 +27,7 @@ pub(super) enum Ask {
     Prompt,
     Call,
     Close,
+    Archive,
     Delete,
 }
 
@@ -139,7 +140,7 @@ impl World {
                 assert_eq!(last, Some(Kind::End));
                 assert_eq!(self.shown, self.log.len(), "answered before all was sent");
             }
-            (Ask::Close | Ask::Delete, Ok(_)) => assert!(!self.seat),
+            (Ask::Close | Ask::Archive | Ask::Delete, Ok(_)) => assert!(!self.seat),
             (Ask::Call, Ok(done)) => {
                 assert_eq!(*done, Done::Served(number.to_string()));
             }

@@ -104,6 +104,18 @@ impl Client {
         }))
     }
 
+    /// Forks a session; answers with the fork's id.
+    pub(crate) fn fork(&mut self, session: &str) -> Option<Result<String, Value>> {
+        let mut params = place();
+        params["sessionId"] = session.into();
+        let id = self.request("session/fork", &params, None)?;
+        let answer = self.wait(id)?;
+        Some(answer.map(|result| {
+            let id = result["sessionId"].as_str().expect("a session has an id");
+            id.to_owned()
+        }))
+    }
+
     /// Asks for the list of sessions; answers with their ids.
     pub(crate) fn list(&mut self) -> Option<Result<Vec<String>, Value>> {
         let id = self.request("session/list", &json!({}), None)?;

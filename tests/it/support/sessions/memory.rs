@@ -55,6 +55,7 @@ impl Memory {
                 exact: setup.exact,
                 ..ReplayPolicy::default()
             },
+            unstable: true,
             ..Options::default()
         };
         let (sys, setup) = (sys.clone(), setup.clone());

@@ -1,0 +1,88 @@
+//! Which title of a session counts, of all that its log has.
+
+use super::noted::title_of_client;
+use super::title::{named, title};
+use super::{Kind, Record};
+
+/// The title of a session as its records come in: the last one that it was given, or else that
+/// of the first prompt there is one to be taken from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Titles {
+    first: Option<String>,
+    named: Option<String>,
+    set: Option<String>,
+}
+
+impl Titles {
+    /// Takes the next record.
+    pub fn record(&mut self, record: &Record<'_>) {
+        match record.kind {
+            Kind::Prompt if self.first.is_none() => self.first = title(record.payload),
+            Kind::Info => {
+                if let Some(named) = named(record.payload) {
+                    self.named = named;
+                }
+                if let Some(set) = title_of_client(record.payload) {
+                    self.set = Some(set);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The title so far.
+    pub fn title(&self) -> Option<&str> {
+        self.named.as_deref().or(self.first.as_deref())
+    }
+
+    /// The title that a client has given it, which stays.
+    pub fn set(&self) -> Option<&str> {
+        self.set.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::record::noted::Note;
+
+    #[test]
+    fn the_last_name_counts_and_else_the_first_prompt() {
+        let prompt = |text: &str| {
+            let params = json!({"prompt": [{"type": "text", "text": text}]});
+            (Kind::Prompt, params.to_string())
+        };
+        let name = |title: Value| {
+            let info = json!({"sessionUpdate": "session_info_update", "title": title});
+            (Kind::Info, info.to_string())
+        };
+        let mut titles = Titles::default();
+        for ((kind, payload), expected) in [
+            (name(json!("Early")), Some("Early")),
+            (prompt(" "), Some("Early")),
+            (name(json!(null)), None),
+            (prompt("one"), Some("one")),
+            (prompt("two"), Some("one")),
+            (name(json!("Named")), Some("Named")),
+            (name(json!("Again")), Some("Again")),
+            (prompt("three"), Some("Again")),
+            (name(json!(null)), Some("one")),
+            (
+                (Kind::Info, Note::Title("Mine".to_owned()).payload()),
+                Some("Mine"),
+            ),
+        ] {
+            titles.record(&Record {
+                seq: 0,
+                at: "",
+                kind,
+                id: None,
+                payload: &payload,
+            });
+            assert_eq!(titles.title(), expected, "{payload}");
+            assert_eq!(titles.set(), expected.filter(|title| *title == "Mine"));
+        }
+    }
+}

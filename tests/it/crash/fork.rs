@@ -1,0 +1,103 @@
+//! The disk stops for good while a session is forked: a fork that was told of has all that was said
+//! before, and one that was not is whole or not there.
+
+use rejoin::record::Kind;
+use rejoin::store::{Durability, Store};
+use rejoin::sys::sim::{Fault, SimDisk, Tail};
+
+use crate::support::sessions::memory::{Memory, Setup};
+use crate::support::sessions::seen::Asked;
+
+use super::root;
+
+/// What the client was told: the source if it has all of its turns, and the fork.
+type Told = (Option<String>, Option<String>);
+
+/// A session with two turns is made and forked, and the fork is prompted.
+fn tell(memory: &mut Memory) -> Option<Told> {
+    let client = &mut memory.client;
+    let Ok(source) = client.new_session()? else {
+        return Some((None, None));
+    };
+    client.seen.get_mut(&source)?.mends = true;
+    for text in ["/echo one", "/tool edit"] {
+        if client.ask(&source, Asked::text(text))?.is_err() {
+            return Some((None, None));
+        }
+    }
+    let Ok(fork) = client.fork(&source)? else {
+        return Some((Some(source), None));
+    };
+    client.seen.get_mut(&fork)?.mends = true;
+    client.ask(&fork, Asked::text("/echo three"))?.ok();
+    Some((Some(source), Some(fork)))
+}
+
+/// Every record behind the header, without those of later turns.
+fn history(store: &Store, id: &str) -> Option<Vec<(Kind, String)>> {
+    let id = rejoin::sys::SessionId::parse(id)?;
+    let mut reader = store.read(&id).ok()?;
+    let (mut records, mut ends) = (Vec::new(), 0);
+    while let Some(entry) = reader.next().expect("it can be read") {
+        if entry.record.kind != Kind::Session && ends < 2 {
+            records.push((entry.record.kind, entry.record.payload.to_owned()));
+        }
+        ends += usize::from(entry.record.kind == Kind::End);
+    }
+    Some(records)
+}
+
+#[test]
+fn whenever_the_disk_stops_a_fork_that_was_told_of_is_there() {
+    let setup = Setup {
+        durability: Durability::Turn,
+        ..Setup::default()
+    };
+    let disk = SimDisk::new();
+    let mut memory = Memory::start(root(), &disk.sys(), &setup);
+    let told = tell(&mut memory).expect("nothing fails");
+    assert!(told.1.is_some());
+    memory.end();
+    let (mut forked, mut alone) = (0, 0);
+    for at in 0..disk.operations() {
+        let disk = SimDisk::new();
+        for n in at..at + 2000 {
+            disk.fail_at(n, Fault::Error(std::io::ErrorKind::Other));
+        }
+        let mut memory = Memory::start(root(), &disk.sys(), &setup);
+        let told = tell(&mut memory).unwrap_or_default();
+        let _left: (_, Result<(), String>) = memory.abandon();
+        forked += usize::from(told.1.is_some());
+        alone += usize::from(told.0.is_some() && told.1.is_none());
+        for tail in [None, Some(Tail::Lost), Some(Tail::Torn), Some(Tail::Zeroed)] {
+            let what = format!("operation {at}, {tail:?}, told {told:?}");
+            let left = tail.map_or_else(|| disk.crash(), |tail| disk.power_cut(tail));
+            check(&left, &setup, &told, &what);
+        }
+    }
+    assert!(forked > 3 && alone > 3, "{forked} forks, {alone} failures");
+}
+
+fn check(disk: &SimDisk, setup: &Setup, told: &Told, what: &str) {
+    let (Some(source), fork) = told else {
+        return;
+    };
+    let store = Store::open(root(), disk.sys(), Durability::Os).unwrap();
+    let expected = history(&store, source).expect(what);
+    for id in store.ids().unwrap() {
+        // A fork of which nobody was told may be there, whole.
+        assert_eq!(
+            history(&store, id.as_str()),
+            Some(expected.clone()),
+            "{what}"
+        );
+    }
+    if let Some(fork) = fork {
+        assert!(history(&store, fork).is_some(), "{what}: it is missing");
+        let mut memory = Memory::start(root(), &disk.sys(), setup);
+        memory.client.ask(fork, Asked::Load).unwrap().expect(what);
+        let answer = memory.client.ask(fork, Asked::text("/echo more")).unwrap();
+        assert_eq!(answer.expect(what)["stopReason"], "end_turn");
+        memory.end();
+    }
+}
