@@ -26,6 +26,7 @@ mod memory;
 mod replay;
 mod report;
 mod start;
+mod v2;
 mod wrap;
 
 use std::process::ExitCode;
@@ -37,8 +38,9 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 type Question = fn(&Settings, &mut Report) -> Result<()>;
 
-const QUESTIONS: [(&str, Question); 9] = [
+const QUESTIONS: [(&str, Question); 10] = [
     ("replay", replay::run),
+    ("v2", v2::run),
     ("memory", memory::run),
     ("append", append::run),
     ("start", start::run),
@@ -51,7 +53,7 @@ const QUESTIONS: [(&str, Question); 9] = [
 
 const HELP: &str = "\
 usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
-  NAME           replay, memory, append, start, list, history, load,
+  NAME           replay, v2, memory, append, start, list, history, load,
                  live, wrap; all by default
   --rounds N     how often each thing is measured; 11 by default
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024

@@ -4,12 +4,19 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::fold::{Fold, bare};
+use super::table::TABLE;
 use super::*;
 use crate::record::transcript::{Entry, Transcript};
 use crate::record::{Kind, Record};
 use crate::replay::properties::any_item;
-use crate::replay::tests::{Item, exact, replay};
+use crate::replay::tests::{Item, exact, replay, update};
 use crate::replay::{Options, live_record_line};
+
+/// Any record of a log, among them each kind of update in its full form.
+fn item() -> impl Strategy<Value = Item> {
+    let full = prop::sample::select(&TABLE[..]).prop_map(|(full, _)| update(full));
+    prop_oneof![3 => any_item(), 1 => full]
+}
 
 fn shown(lines: &str) -> String {
     let mut out = Vec::new();
@@ -52,11 +59,11 @@ fn search(items: &[Item], id: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn every_view_folds_as_what_it_shows(
-        items in prop::collection::vec(any_item(), 0..24),
+        items in prop::collection::vec(item(), 0..24),
         text_limit in 0_usize..40,
     ) {
         let limited = Options { text_limit, ..Options::default() };
@@ -87,14 +94,15 @@ proptest! {
 
     #[test]
     fn what_begins_with_a_message_is_the_rest_of_the_whole(
-        items in prop::collection::vec(any_item(), 0..24),
+        items in prop::collection::vec(item(), 0..24),
         at in any::<prop::sample::Index>(),
     ) {
         let lines = replay(&items, Options::default());
         let whole = shown(&lines);
         let ids: Vec<String> = whole.lines().filter_map(|line| {
-            let id = &json::tree(line)?["params"]["update"]["messageId"];
-            id.as_str().map(str::to_owned)
+            let update = &json::tree(line)?["params"]["update"];
+            Role::of_chunk(update["sessionUpdate"].as_str()?)?;
+            update["messageId"].as_str().map(str::to_owned)
         }).collect();
         prop_assert!(!search(&items, "nobody"));
         if ids.is_empty() {
@@ -115,7 +123,7 @@ proptest! {
 
     #[test]
     fn no_bytes_are_a_panic(
-        items in prop::collection::vec(any_item(), 1..12),
+        items in prop::collection::vec(item(), 1..12),
         cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         junk in prop::collection::vec(any::<u8>(), 0..64),
     ) {

@@ -13,7 +13,7 @@ use crate::record::transcript::Transcript;
 use crate::replay::live_line;
 
 /// Updates of version 1, and what they become; the same if that is empty.
-const TABLE: [(&str, &str); 36] = [
+pub(super) const TABLE: [(&str, &str); 36] = [
     (
         r#"{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"t"},"messageId":"a"}"#,
         "",
