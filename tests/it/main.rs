@@ -11,6 +11,7 @@ mod pipe;
 mod wrap;
 #[cfg(test)]
 mod sdk_client;
+mod sdk_client_v2;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]
