@@ -67,6 +67,7 @@ impl Filled {
                 version: None,
             },
             protocol_version: 1,
+            forked_from: None,
         };
         Ok(self.store.create(&id, &header)?)
     }

@@ -1,7 +1,7 @@
-//! `rejoin guard`: ends a wrapped agent whose `rejoin wrap` was killed. Started by that, not by
-//! people.
+//! `rejoin guard`: ends a process that another rejoin has started, if that is killed. Started by
+//! it, not by people.
 
-use crate::engine::wrapped::guard;
+use crate::engine::process::guard;
 use crate::wire::stdio;
 
 use super::exit::Failure;
@@ -9,7 +9,7 @@ use super::exit::Failure;
 /// What to guard.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The agent's process group.
+    /// The process group.
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     group: u32,
 }

@@ -17,11 +17,14 @@ use super::global::Global;
 pub(super) fn start(global: &Global) -> Result<(), Failure> {
     // The SDK warns of each error that we answer, which is the client's business and not news.
     let quiet = ["error", "warn", "info"].contains(&global.log_level.as_str());
-    let filter = if quiet {
-        format!("{},agent_client_protocol=error", global.log_level)
+    let sdk = if quiet {
+        ",agent_client_protocol=error"
     } else {
-        global.log_level.clone()
+        ""
     };
+    // These log whole messages and addresses, which may hold secrets, at any level.
+    let silent = "rmcp=off,reqwest=off";
+    let filter = format!("{}{sdk},{silent}", global.log_level);
     // A single word that is no level would be taken for the name of a module.
     let is_word = !global.log_level.contains(['=', ',', ':', '[']);
     if is_word && global.log_level.parse::<LevelFilter>().is_err() {

@@ -48,6 +48,9 @@ pub(super) struct Args {
     /// and go to the trash in the background. By default they never do.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     expire_after: Option<u32>,
+    /// Serve what the protocol calls unstable: methods that it may still change or remove.
+    #[arg(long, env = "REJOIN_UNSTABLE", value_parser = clap::builder::FalseyValueParser::new())]
+    unstable: bool,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
@@ -69,6 +72,7 @@ impl Default for Args {
             replay_tail: None,
             replay_rate: None,
             expire_after: None,
+            unstable: false,
             max_line: crate::wire::LINE_LIMIT as u64,
         }
     }
@@ -82,7 +86,8 @@ impl Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    with(global, args, Arc::new(LocalEngine::new()))
+    let engine = LocalEngine::guarded_by(std::env::current_exe().ok());
+    with(global, args, Arc::new(engine))
 }
 
 /// Serves the client on stdin and stdout with this engine.
@@ -111,6 +116,7 @@ pub(super) fn on(
             rate: args.replay_rate,
         },
         line_limit: args.line_limit(),
+        unstable: args.unstable,
         expire_after: args.expire_after.map(|days| DAY * days),
     };
     let cannot_start = |error| Failure::new(format!("cannot start: {error}"));

@@ -9,6 +9,7 @@ pub mod error;
 pub mod history;
 pub mod local;
 pub mod outlet;
+pub mod process;
 pub mod prompt;
 pub mod relay;
 pub mod successor;
@@ -22,7 +23,7 @@ pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, Outlet, Question, Said};
 pub use prompt::{Ended, Prompt, StopReason};
-pub use relay::Relay;
+pub use relay::{Patience, Relay};
 
 use crate::record::header::{Party, Place};
 use crate::sys::{Ids, SessionId};
@@ -34,6 +35,12 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
     /// Begins or continues a conversation. Nothing happens before it is asked for something.
     fn open(&self, opening: Opening) -> Arc<dyn Conversation>;
+
+    /// The process is about to end: so does what the engine has started.
+    fn leave(&self, patience: Patience) -> Doing<'static, ()> {
+        tracing::trace!(?patience, "nothing to end");
+        Box::pin(async {})
+    }
 
     /// The agent behind this engine, if there is one.
     fn relay(&self) -> Option<&dyn Relay> {
@@ -52,6 +59,9 @@ pub struct Opening {
     pub history: Arc<dyn History>,
     /// Where ids of messages and tool calls come from.
     pub ids: Arc<dyn Ids>,
+    /// How the agent behind the engine knows the session that this one was just made of, if it
+    /// knows that and nothing more than what was said in this one.
+    pub origin: Option<String>,
     /// Where everything goes that the engine says, within turns and between them.
     pub out: Outlet,
 }
@@ -124,6 +134,8 @@ pub trait Conversation: Send + Sync {
 pub enum Attach {
     /// The session is new.
     New,
+    /// The session is new, with the history of another one.
+    Fork,
     /// The session is opened again.
     Again,
     /// The session is one that the agent made without us, with the id it has there; all that

@@ -36,6 +36,9 @@ pub trait Relay: Send + Sync + fmt::Debug {
     /// Whether a session that we know nothing of may be one of the agent's.
     fn may_know(&self) -> bool;
 
+    /// Whether the agent says that it forks sessions.
+    fn forks(&self) -> bool;
+
     /// Deletes a session of the agent that we know nothing of.
     fn delete(&self, id: &str) -> Doing<'static, Result<(), EngineError>>;
 

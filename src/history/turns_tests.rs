@@ -38,6 +38,7 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
             version: None,
         },
         protocol_version: 1,
+        forked_from: None,
     };
     let mut log = store.create(&id, &header).unwrap();
     for (kind, payload) in records {

@@ -24,6 +24,20 @@ pub struct Header {
     pub engine: Party,
     /// The protocol version of the connection that made it.
     pub protocol_version: u16,
+    /// The session whose history it began with, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+}
+
+/// The session that another one was forked from. It need not be there any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkedFrom {
+    /// Its id.
+    pub session_id: String,
+    /// The message that the fork's history ends with, if one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
 }
 
 /// Where a session works; a `reopen` record holds a new one.

@@ -20,11 +20,30 @@ impl Inner {
             id: payload["id"].as_str()?.to_owned(),
         })
     }
+
+    /// A payload without the id: which agent it was that answered from there on. For a session that
+    /// began as a copy of another one, whose id it was.
+    pub fn without_id(payload: &str) -> String {
+        let members = json::text_members(payload).into_iter();
+        let kept = members.filter(|(name, _)| name != "id");
+        let kept = kept.map(|(name, value)| format!("{}:{value}", serde_json::Value::from(name)));
+        format!("{{{}}}", kept.collect::<Vec<_>>().join(","))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_an_id_it_names_the_agent_only() {
+        let payload = r#"{"id":"a","agent":{"name":"n", "version":1e400},"how":"new","id":"b"}"#;
+        let without = Inner::without_id(payload);
+        let expected = r#"{"agent":{"name":"n", "version":1e400},"how":"new"}"#;
+        assert_eq!(without, expected);
+        assert_eq!(Inner::read(&without), None);
+        assert_eq!(Inner::without_id("7"), "{}");
+    }
 
     #[test]
     fn only_what_names_both_is_one() {

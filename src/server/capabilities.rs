@@ -18,24 +18,32 @@ pub fn agent_info() -> Value {
 
 /// The capabilities for protocol version 1. Without a store nothing outlives the connection, so
 /// nothing that needs one is offered.
-pub fn v1(persistent: bool) -> Value {
-    let session = if persistent {
+pub fn v1(persistent: bool, unstable: bool) -> Value {
+    let mut session = if persistent {
         json!({
             "list": {}, "resume": {}, "close": {}, "delete": {}, "additionalDirectories": {},
         })
     } else {
         json!({ "close": {}, "additionalDirectories": {} })
     };
+    if persistent && unstable {
+        session["fork"] = fork();
+    }
     let mut capabilities = json!({
         "loadSession": persistent,
         "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
-        "mcpCapabilities": { "http": false, "sse": false },
+        "mcpCapabilities": { "http": cfg!(feature = "mcp-http"), "sse": false },
         "sessionCapabilities": session,
     });
     if persistent {
         capabilities["sessionHistory"] = json!({ "supported": true, "maxResults": MAX_RESULTS });
     }
     capabilities
+}
+
+/// What forking can do, also at a message that is named in `_meta`.
+pub fn fork() -> Value {
+    json!({ "_meta": { "rejoin": { "atMessageId": true } } })
 }
 
 /// The capabilities for protocol version 2, whose baseline is new, list, resume, close, prompt and

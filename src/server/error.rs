@@ -23,6 +23,15 @@ pub fn not_found(id: &str) -> Error {
     Error::new(-32602, message).data(json!({ "sessionId": id, "error": "session_not_found" }))
 }
 
+/// A session is to be forked at a message that it does not have.
+pub fn no_such_message(id: &str) -> Error {
+    let field = "_meta.rejoin.messageId";
+    invalid_params(format!(
+        "`{field}` is no message of the session's finished turns"
+    ))
+    .data(json!({ "sessionId": id, "error": "message_not_found" }))
+}
+
 /// Whether an error says that there is no such session.
 pub fn is_not_found(error: &Error) -> bool {
     let name = error.data.as_ref().and_then(|data| data["error"].as_str());
@@ -61,6 +70,7 @@ pub fn refused(id: &str, refusal: Refusal, raws: &Raws) -> Error {
             let message = "Session is not open: call session/load or session/resume first";
             with(-32600, message.to_owned(), "session_not_open")
         }
+        Refusal::UnknownMessage => no_such_message(id),
         Refusal::PromptInProgress => {
             Error::new(-32600, "There is already an active prompt execution")
                 .data(json!({ "error": "prompt_in_progress" }))

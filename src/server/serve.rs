@@ -43,6 +43,8 @@ pub struct Options {
     pub expire_after: Option<Duration>,
     /// The longest line that is accepted, in bytes.
     pub line_limit: usize,
+    /// Whether to serve methods that the protocol calls unstable.
+    pub unstable: bool,
 }
 
 impl Default for Options {
@@ -53,6 +55,7 @@ impl Default for Options {
             replay: ReplayPolicy::default(),
             expire_after: None,
             line_limit: LINE_LIMIT,
+            unstable: false,
         }
     }
 }
@@ -101,6 +104,7 @@ pub async fn serve(
         wire: wire.clone(),
         replay: options.replay,
         expire_after: options.expire_after,
+        unstable: options.unstable,
         client: std::sync::OnceLock::new(),
         dialect: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
@@ -151,7 +155,9 @@ pub async fn serve(
     tokio::time::timeout(RELEASING, registry.release())
         .await
         .ok();
-    if let Some(relay) = registry.deps().engine.relay() {
+    let engine = &registry.deps().engine;
+    engine.leave(patience).await;
+    if let Some(relay) = engine.relay() {
         relay.leave(patience).await;
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! What a session does when its engine is ready, or cannot be.
 
 use crate::engine::{Attached, EngineError, Parting};
+use crate::record::Kind;
+use crate::store::Sync;
 
 use super::attaching::Attaching;
 use super::effect::{Batch, Effect};
@@ -12,16 +14,23 @@ impl<R> Machine<R> {
     /// The request that waits for the engine to be ready.
     pub fn attaching(&self) -> Option<&R> {
         match self.attach.as_ref()? {
-            Attaching::New(reply) | Attaching::Import(reply, _) | Attaching::Resume(reply, _) => {
-                Some(reply)
-            }
+            Attaching::New(reply)
+            | Attaching::Fork(reply)
+            | Attaching::Import(reply, _)
+            | Attaching::Resume(reply, _) => Some(reply),
             Attaching::Load { .. } => self.replay.as_ref(),
         }
     }
 
     /// Whether what the engine says must wait for the session to exist.
     pub fn is_unborn(&self) -> bool {
-        matches!(self.attach, Some(Attaching::New(_) | Attaching::Import(..)))
+        let attach = self.attach.as_ref();
+        attach.is_some_and(|attach| {
+            matches!(
+                attach,
+                Attaching::New(_) | Attaching::Fork(_) | Attaching::Import(..)
+            )
+        })
     }
 
     /// The engine is ready, or cannot be.
@@ -39,6 +48,21 @@ impl<R> Machine<R> {
             Attaching::New(reply) => {
                 let mut batch = self.make(&mut attached);
                 batch.push(Effect::Answer(reply, Ok(Done::Created(attached.answer))));
+                batch.push(Effect::SendSnapshots(attached.snapshots));
+                batch.push(Effect::Announce);
+                batch
+            }
+            Attaching::Fork(reply) => {
+                self.stage = Stage::Making;
+                let mut batch: Batch<R> = Vec::new();
+                // What the agent has of it is lost without that, so it is as safe as the rest.
+                batch.extend(attached.inner.map(|payload| Effect::Append {
+                    kind: Kind::Inner,
+                    id: None,
+                    payload,
+                    sync: Sync::Turn,
+                }));
+                batch.push(Effect::Answer(reply, Ok(Done::Forked(attached.answer))));
                 batch.push(Effect::SendSnapshots(attached.snapshots));
                 batch.push(Effect::Announce);
                 batch
@@ -95,7 +119,7 @@ impl<R> Machine<R> {
             (_, refusal) => refusal,
         };
         let (parting, reply) = match attaching {
-            Attaching::New(reply) | Attaching::Import(reply, _) => {
+            Attaching::New(reply) | Attaching::Fork(reply) | Attaching::Import(reply, _) => {
                 (Some(Parting::Refused), Some(reply))
             }
             Attaching::Load { was_open: true } => {

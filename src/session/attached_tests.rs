@@ -3,8 +3,8 @@
 use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
 use super::*;
 use crate::engine::Block;
-use crate::record::Kind;
 use crate::session::Request;
+use crate::session::request::Forking;
 
 /// An engine that is ready and has something to say of each kind.
 fn attached() -> Attached {
@@ -36,6 +36,53 @@ fn import(reply: &'static str, replay: bool) -> Request<&'static str> {
         wanted: wanted(),
         replay,
     }
+}
+
+#[test]
+fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
+    for (result, expected, over) in [
+        (
+            Ok(attached()),
+            "append inner and sync, answer f: Forked(Some(\"{}\")), snapshots [\"s\"], announce",
+            false,
+        ),
+        (Err(refused()), "release Refused, refuse f: no", true),
+    ] {
+        let mut machine = Machine::default();
+        let (lend, lent) = tokio::sync::oneshot::channel();
+        let forking = Forking { lent, at: None };
+        let begun = effects!(machine, request(Request::Fork("f", wanted(), forking)));
+        assert_eq!(begun, "fork, attach Fork");
+        assert!(machine.is_unborn());
+        let lent = effects!(machine, request(Request::Lend(lend)));
+        assert_eq!(lent, "", "what is not there yet cannot be lent");
+        let attached = effects!(machine, attached(result));
+        assert_eq!(attached, format!("{expected}, lend"));
+        assert_eq!(machine.is_over(), over);
+    }
+}
+
+#[test]
+fn a_fork_whose_log_cannot_be_made_is_let_go_of() {
+    let mut machine = Machine::default();
+    let (_, lent) = tokio::sync::oneshot::channel();
+    let forking = Forking { lent, at: None };
+    let begun = machine.request(Request::Fork("f", wanted(), forking));
+    assert_eq!(begun.len(), 2);
+    let refused = effects!(machine, failed(failed()));
+    assert_eq!(refused, "release Refused, refuse f: no space");
+    assert!(machine.is_over());
+}
+
+#[test]
+fn a_log_is_lent_while_a_turn_or_a_replay_runs() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("p")));
+    let (lend, _lent) = tokio::sync::oneshot::channel();
+    assert_eq!(effects!(machine, request(Request::Lend(lend))), "lend");
+    effects!(machine, request(Request::Load("l", wanted())));
+    let (lend, _lent) = tokio::sync::oneshot::channel();
+    assert_eq!(effects!(machine, request(Request::Lend(lend))), "lend");
 }
 
 #[test]

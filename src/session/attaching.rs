@@ -5,6 +5,8 @@
 pub(super) enum Attaching<R> {
     /// A new session.
     New(R),
+    /// A session that is made out of another one.
+    Fork(R),
     /// A session that the engine's agent has, and whether it is to be replayed, too.
     Import(R, bool),
     /// The load that is under way, whose reply is with the replay.
@@ -20,7 +22,10 @@ impl<R> Attaching<R> {
     /// Where the answer goes, unless it is a load's.
     pub(super) fn into_reply(self) -> Option<R> {
         match self {
-            Self::New(reply) | Self::Import(reply, _) | Self::Resume(reply, _) => Some(reply),
+            Self::New(reply)
+            | Self::Fork(reply)
+            | Self::Import(reply, _)
+            | Self::Resume(reply, _) => Some(reply),
             Self::Load { .. } => None,
         }
     }

@@ -6,7 +6,7 @@ use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
-use super::request::{Answered, Asking, TurnResult, Updates};
+use super::request::{Answered, Asking, Forking, Lending, TurnResult, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
@@ -23,6 +23,10 @@ pub enum Effect<R> {
         /// What was said in it before it was ours.
         imported: Vec<Block>,
     },
+    /// Make the log out of another session's, and open the engine's conversation.
+    Fork(Wanted, Forking),
+    /// Hand the log to whoever makes another session out of it.
+    Lend(Lending),
     /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
     Open(Wanted),
     /// Make sure that the session exists, without opening it.

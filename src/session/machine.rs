@@ -240,73 +240,15 @@ impl<R> Machine<R> {
         }
     }
 
-    /// An effect of the last batch failed.
-    pub fn failed(&mut self, refusal: Refusal) -> Batch<R> {
-        match std::mem::replace(&mut self.stage, Stage::Nothing) {
-            Stage::Nothing => Vec::new(),
-            Stage::Making => {
-                self.imported = None;
-                self.made = false;
-                self.not_opened(refusal, Some(Parting::Refused))
-            }
-            Stage::Opening { was_open: true } => self.not_opened(refusal, None),
-            // Whoever is next must not find the lock taken.
-            Stage::Opening { was_open: false } => self.not_opened(refusal, Some(Parting::Closed)),
-            Stage::Prompting => {
-                // A prompt that was to be answered in this batch was.
-                let reply = self.turn.take().and_then(|turn| turn.reply);
-                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
-                answer.into_iter().collect()
-            }
-            Stage::Calling => {
-                // The request was answered with the failure.
-                self.calls = self.calls.saturating_sub(1);
-                Vec::new()
-            }
-            Stage::Updating => match &mut self.turn {
-                Some(turn) => {
-                    turn.broken = Some(refusal);
-                    vec![Effect::CancelTurn]
-                }
-                None => vec![Effect::Mend],
-            },
-            Stage::Ending => self.not_ended(refusal),
-            Stage::CatchingUp => self.not_shown(),
-            Stage::Trashing { was_open } => {
-                self.open = was_open;
-                Vec::new()
-            }
-        }
-    }
-
-    /// What could not be opened is let go of, unless it was open before.
-    fn not_opened(&mut self, refusal: Refusal, parting: Option<Parting>) -> Batch<R> {
-        let mut batch = Vec::new();
-        if let Some(parting) = parting {
-            self.open = false;
-            batch.push(Effect::Release(parting));
-        }
-        let attach = self.attach.take();
-        let reply = self
-            .replay
-            .take()
-            .or(attach.and_then(Attaching::into_reply));
-        batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
-        batch
-    }
-
-    /// What a replay that failed has held up.
-    pub(super) fn not_shown(&mut self) -> Batch<R> {
-        let told = if self.open { self.tell() } else { None };
-        std::iter::once(Effect::SendHeld).chain(told).collect()
-    }
-
     /// Why the running turn cannot be logged any more.
     pub(super) fn broken(&self) -> Option<&Refusal> {
         self.turn.as_ref()?.broken.as_ref()
     }
 
     fn must_wait(&self, request: &Request<R>) -> bool {
+        if let Request::Lend(_) = request {
+            return self.is_unborn();
+        }
         self.replay.is_some()
             || self.attach.is_some()
             || !self.held.is_empty()
@@ -319,6 +261,8 @@ impl<R> Machine<R> {
                 self.attach = Some(Attaching::New(reply));
                 self.prepare(wanted, Attach::New)
             }
+            Request::Fork(reply, wanted, forking) => self.fork(reply, wanted, forking),
+            Request::Lend(to) => vec![Effect::Lend(to)],
             // Somebody else asked for it, too, and was first.
             Request::Import {
                 reply,

@@ -85,6 +85,8 @@ fn told(batch: Batch<&'static str>) -> String {
             let all: Vec<_> = inner.into_iter().chain(imported).collect();
             format!("create{}", all.concat())
         }
+        Effect::Fork(..) => "fork".to_owned(),
+        Effect::Lend(_) => "lend".to_owned(),
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),

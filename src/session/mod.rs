@@ -19,7 +19,9 @@ mod attached;
 mod attaching;
 mod command;
 mod expiry;
+mod failing;
 mod forget;
+mod forking;
 mod open;
 mod pace;
 mod perform;
@@ -67,6 +69,8 @@ pub struct Deps {
     pub replay: ReplayPolicy,
     /// After how long without a prompt sessions expire; `None` if they never do.
     pub expire_after: Option<Duration>,
+    /// Whether methods are served that the protocol calls unstable.
+    pub unstable: bool,
     /// Who the client says it is, once it has.
     pub client: OnceLock<Party>,
     /// How the client is told of turns, once that is agreed upon.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::{Block, Parting, Wanted};
 use crate::index::Summary;
-use crate::record::header::Header;
+use crate::record::header::{ForkedFrom, Header, Place};
 use crate::record::{FORMAT, Inner, Kind};
 use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
 use crate::sys::{SessionId, blocking};
@@ -44,6 +44,7 @@ impl Actor {
             summary,
             damage: Arc::from([]),
             shown: 0,
+            origin: None,
         };
         self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
     }
@@ -53,24 +54,33 @@ impl Actor {
         (self.name != self.id.as_str()).then(|| self.name.clone())
     }
 
+    /// The header of a session that is made here and now.
+    pub(super) fn header(&self, place: &Place, forked_from: Option<ForkedFrom>) -> Header {
+        Header {
+            format: FORMAT,
+            session_id: self.id.to_string(),
+            known_as: self.known_as(),
+            place: place.clone(),
+            client: self.deps.client.get().cloned(),
+            engine: self.deps.engine.identity(),
+            protocol_version: self.deps.dialect().version(),
+            forked_from,
+        }
+    }
+
     /// Makes the log of a session that is to be kept in one.
     pub(super) fn create(
         &mut self,
         inner: Option<&str>,
         imported: &[Block],
     ) -> Result<(), Refusal> {
-        let known_as = self.known_as();
-        let (Some(store), Some(seat)) = (&self.deps.store, &mut self.seat) else {
+        let header = self
+            .seat
+            .as_ref()
+            .map(|seat| self.header(&seat.recorded, None));
+        let (Some(store), Some(seat), Some(header)) = (&self.deps.store, &mut self.seat, header)
+        else {
             return Ok(());
-        };
-        let header = Header {
-            format: FORMAT,
-            session_id: self.id.to_string(),
-            known_as,
-            place: seat.recorded.clone(),
-            client: self.deps.client.get().cloned(),
-            engine: self.deps.engine.identity(),
-            protocol_version: self.deps.dialect().version(),
         };
         let records = || {
             let inner = inner.map(|payload| (Kind::Inner, None, payload));
@@ -155,6 +165,7 @@ impl Actor {
             summary: summary(&scan),
             damage: scan.damage.into(),
             shown: scan.end,
+            origin: None,
         };
         self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
     }

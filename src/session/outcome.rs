@@ -8,6 +8,9 @@ use crate::store::Holder;
 pub enum Done {
     /// The session exists and is durable. The engine's own part of the answer, as JSON text.
     Created(Option<String>),
+    /// The session exists, with the history of another one, and is durable. The engine's own part of
+    /// the answer.
+    Forked(Option<String>),
     /// The whole history was replayed. The engine's own part of the answer.
     Loaded(Option<String>),
     /// The session goes on. The engine's own part of the answer.
@@ -36,6 +39,9 @@ pub enum Refusal {
     /// The session exists, but was closed or never opened on this connection.
     #[error("the session is not open: load or resume it first")]
     NotOpen,
+    /// A session was to be forked at a message that it does not have.
+    #[error("the session has no such message in its finished turns")]
+    UnknownMessage,
     /// A prompt is being answered.
     #[error("there is already an active prompt execution")]
     PromptInProgress,

@@ -35,6 +35,11 @@ impl Actor {
                 Ok(())
             }
             Effect::Create { inner, imported } => self.create(inner.as_deref(), &imported),
+            Effect::Fork(wanted, forking) => self.fork(wanted, forking).await,
+            Effect::Lend(to) => {
+                self.lend(to);
+                Ok(())
+            }
             Effect::Open(wanted) => {
                 self.name.clone_from(&wanted.name);
                 self.open(wanted)
@@ -169,7 +174,11 @@ impl Actor {
                 result = Err(refusal);
             }
         }
-        let damage = match &self.seat {
+        let damage = match &mut self.seat {
+            // What is told of a fork is wrong with the session that it was made of.
+            Some(seat) if matches!(result, Ok(Done::Forked(_))) => {
+                std::mem::replace(&mut seat.damage, Arc::from([]))
+            }
             Some(seat) => seat.damage.clone(),
             None => Arc::from([]),
         };

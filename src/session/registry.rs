@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::engine::Wanted;
 use crate::sys::{SessionId, lock};
 
 use super::Deps;
@@ -13,7 +14,7 @@ use super::busy::Busy;
 use super::command::{Command, Mailbox};
 
 use super::reply::Reply;
-use super::request::Request;
+use super::request::{Forking, Request};
 
 /// The sessions that are being worked on. Clones share them.
 #[derive(Clone, Debug)]
@@ -104,6 +105,20 @@ impl Registry {
             actor.run(|mailbox| registry.retire(&id, mailbox)).await;
             drop(alive);
         });
+    }
+
+    /// Makes the session `id` out of another one, up to the message `at` if one is named.
+    pub fn fork(
+        &self,
+        source: &SessionId,
+        id: &SessionId,
+        reply: Reply,
+        wanted: Wanted,
+        at: Option<String>,
+    ) {
+        let (lend, lent) = oneshot::channel();
+        self.send(source, Request::Lend(lend));
+        self.send(id, Request::Fork(reply, wanted, Forking { lent, at }));
     }
 
     /// Whether somebody works on this session.

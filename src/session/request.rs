@@ -4,6 +4,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::outlet::Cancel;
 use crate::engine::{Attached, Block, Ended, EngineError, Wanted};
+use crate::store::Reader;
 use crate::wire::Outcome;
 
 use super::outcome::Refusal;
@@ -22,6 +23,10 @@ pub enum Request<R> {
         /// Whether to replay it.
         replay: bool,
     },
+    /// Make the session, which has just been given its id, out of the turns of another one.
+    Fork(R, Wanted, Forking),
+    /// Let another session be made out of this one.
+    Lend(Lending),
     /// Replay the history, then go on like this.
     Load(R, Wanted),
     /// Replay the history from a message on, then go on like this.
@@ -72,6 +77,18 @@ pub enum Request<R> {
     Close(R),
     /// Move the session to the trash.
     Delete(R),
+}
+
+/// Where a session's log goes that another one is made of.
+pub type Lending = oneshot::Sender<Result<Reader, Refusal>>;
+
+/// Of what a session is to be made.
+#[derive(Debug)]
+pub struct Forking {
+    /// The log of the other one, as soon as that lends it.
+    pub lent: oneshot::Receiver<Result<Reader, Refusal>>,
+    /// The message that its history is to end with; all of it if none is named.
+    pub at: Option<String>,
 }
 
 impl<R> Request<R> {

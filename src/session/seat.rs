@@ -60,13 +60,15 @@ pub(super) struct Furniture {
     pub(super) summary: Summary,
     pub(super) damage: Arc<[DamageReport]>,
     pub(super) shown: u64,
+    /// How the agent behind the engine knows the session that this one was just made of.
+    pub(super) origin: Option<String>,
 }
 
 impl Seat {
     /// Opens the engine's conversation.
     pub(super) fn new(id: &SessionId, deps: &Deps, furniture: Furniture) -> Self {
         let history = Arc::new(furniture.history);
-        let (conversation, said) = open(id, deps, &history, &furniture.wanted);
+        let (conversation, said) = open(id, deps, &history, &furniture.wanted, furniture.origin);
         Self {
             hold: furniture.hold,
             conversation,
@@ -85,7 +87,7 @@ impl Seat {
 
     /// Opens the engine's conversation anew.
     pub(super) fn reopen_conversation(&mut self, id: &SessionId, deps: &Deps) {
-        (self.conversation, self.said) = open(id, deps, &self.history, &self.wanted);
+        (self.conversation, self.said) = open(id, deps, &self.history, &self.wanted, None);
     }
 
     /// The session is to be as the client wants it now.
@@ -110,6 +112,7 @@ fn open(
     deps: &Deps,
     history: &Arc<SessionHistory>,
     wanted: &Wanted,
+    origin: Option<String>,
 ) -> (Arc<dyn Conversation>, mpsc::Receiver<Said>) {
     let (out, said) = Outlet::new();
     let conversation = deps.engine.open(Opening {
@@ -117,6 +120,7 @@ fn open(
         wanted: wanted.clone(),
         history: history.clone(),
         ids: deps.sys.ids.clone(),
+        origin,
         out,
     });
     (conversation, said)

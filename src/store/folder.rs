@@ -36,6 +36,9 @@ pub struct Opened {
     pub kept_aside: Option<PathBuf>,
 }
 
+/// A session's file that is being made: where it is, its header, its lock.
+type Begun = (PathBuf, String, Result<Lock, StoreError>);
+
 impl Store {
     /// Opens the store at `root`, which is made if need be, open to its owner only.
     pub fn open(root: &Path, sys: Sys, durability: Durability) -> Result<Self, StoreError> {
@@ -89,6 +92,38 @@ impl Store {
         header: &Header,
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
     ) -> Result<Log, StoreError> {
+        let made = self.make(id, header, |log, payload| {
+            let first = std::iter::once((Kind::Session, None, payload));
+            #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
+            let records = records.map(|(kind, id, payload)| (kind, id, payload));
+            log.append_all(first.chain(records), Sync::Buffered)
+        });
+        made.map(|(log, _)| log)
+    }
+
+    /// Makes a session of what `fill` writes into its log; it is given the header's payload for the
+    /// first record. All of it is in the session when it comes to be, or it does not.
+    pub(super) fn make<T, E: From<StoreError>>(
+        &self,
+        id: &SessionId,
+        header: &Header,
+        fill: impl FnOnce(&mut Log, &str) -> Result<T, E>,
+    ) -> Result<(Log, T), E> {
+        let (begun, payload, lock) = self.begin(id, header)?;
+        let made = lock.map_err(E::from).and_then(|lock| {
+            let mut log = Log::new(&self.base, id, lock);
+            let filled = fill(&mut log, &payload)?;
+            log.publish(&begun)?;
+            Ok((log, filled))
+        });
+        if made.is_err() {
+            self.base.discard(&begun);
+        }
+        made
+    }
+
+    /// A file that has no session's name yet, the header for it, and its lock.
+    fn begin(&self, id: &SessionId, header: &Header) -> Result<Begun, StoreError> {
         header::fits(header, id)?;
         self.prepare()?;
         let base = &self.base;
@@ -107,19 +142,11 @@ impl Store {
             io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
             _ => StoreError::disk("create", &begun)(error),
         })?;
-        let made = Lock::of_file(base, id, file).and_then(|lock| {
-            let mut log = Log::new(base, id, lock);
-            let first = std::iter::once((Kind::Session, None, payload.as_str()));
-            #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
-            let records = records.map(|(kind, id, payload)| (kind, id, payload));
-            log.append_all(first.chain(records), Sync::Buffered)?;
-            log.publish(&begun)?;
-            Ok(log)
-        });
-        if made.is_err() {
-            base.discard(&begun);
-        }
-        made
+        Ok((begun, payload, Lock::of_file(base, id, file)))
+    }
+
+    pub(super) fn base(&self) -> &Arc<Base> {
+        &self.base
     }
 
     /// Opens a session for writing: takes its lock, cuts off a torn end and keeps it aside, closes

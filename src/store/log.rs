@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::record::{Kind, line};
-use crate::sys::{SessionId, Timestamp};
+use crate::sys::{DiskFile, SessionId, Timestamp};
 
 use super::base::Base;
 use super::durability::{Durability, Sync};
@@ -15,6 +15,8 @@ use super::trash;
 
 /// A larger buffer is given back after use, in bytes.
 const KEEP: usize = 1024 * 1024;
+/// Records that are copied are written together when they have so many bytes.
+const BLOCK: usize = 256 * 1024;
 
 /// The one writer of a session. Holds its lock until it is dropped.
 ///
@@ -47,6 +49,8 @@ pub struct Log {
     /// The time of the record that was appended last, if any was.
     last_at: Option<Timestamp>,
     buffer: Vec<u8>,
+    /// Records that are copied and not written yet.
+    waiting: Vec<u8>,
 }
 
 /// How much of the file survives a power cut.
@@ -56,6 +60,14 @@ enum Synced {
     NotYet,
     /// Nobody knows, since a sync failed.
     Unknown,
+}
+
+/// A place between two records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where the next record goes, in bytes.
+    pub(super) end: u64,
+    next_seq: u64,
 }
 
 /// A record that was appended.
@@ -86,6 +98,7 @@ impl Log {
             synced: Synced::NotYet,
             last_at: None,
             buffer: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -163,6 +176,60 @@ impl Log {
             end: self.end,
             at,
         })
+    }
+
+    /// Takes a record as it stands in another log, with the time that it has there. It is written
+    /// with others, at the latest by [`back_to`](Self::back_to).
+    pub(super) fn copy(
+        &mut self,
+        at: &str,
+        kind: Kind,
+        id: Option<&str>,
+        payload: &str,
+    ) -> Result<(), StoreError> {
+        line::encode_at(&mut self.waiting, self.next_seq, at, kind, id, payload);
+        self.next_seq += 1;
+        if self.waiting.len() >= BLOCK {
+            self.write_waiting()?;
+        }
+        Ok(())
+    }
+
+    /// The place behind all records, those that are copied included.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            end: self.end + self.waiting.len() as u64,
+            next_seq: self.next_seq,
+        }
+    }
+
+    /// Writes all that was copied, up to this place.
+    pub(super) fn back_to(&mut self, place: Place) -> Result<(), StoreError> {
+        self.write_waiting()?;
+        if place.end < self.end {
+            self.end = place.end;
+            self.next_seq = place.next_seq;
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    fn write_waiting(&mut self) -> Result<(), StoreError> {
+        std::mem::swap(&mut self.buffer, &mut self.waiting);
+        let written = self.write();
+        std::mem::swap(&mut self.buffer, &mut self.waiting);
+        self.waiting.clear();
+        written
+    }
+
+    /// The name that the file has, or is to have.
+    pub(super) fn path(&self) -> &Path {
+        &self.lock.path
+    }
+
+    /// The file itself, to be read.
+    pub(super) fn file(&self) -> &dyn DiskFile {
+        &*self.lock.file
     }
 
     /// Gives the file its name, once what is in it is safe. So far it has been at `from`.

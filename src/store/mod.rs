@@ -27,11 +27,13 @@ pub mod log;
 mod recover;
 pub mod trash;
 pub mod folder;
+pub mod fork;
 
 pub use damage::{DamageReport, Reason, Torn};
 pub use durability::{Durability, Sync};
 pub use error::StoreError;
 pub use folder::{Opened, Store};
+pub use fork::{ForkError, Forked};
 pub use holder::Holder;
 pub use log::{Appended, Log};
 pub use reader::{Entry, Reader};

@@ -58,6 +58,11 @@ impl Reader {
         })
     }
 
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
     /// The payload of the first record.
     pub fn header(&self) -> &Header {
         &self.header

@@ -17,9 +17,10 @@ use super::records::{Entry, Records};
 use super::scan::{self, Payloads, Scan};
 
 /// What a tool call says that was running when the process died.
-const CALL_INTERRUPTED: &str = "Interrupted: the agent process ended before this tool call did.";
+pub(super) const CALL_INTERRUPTED: &str =
+    "Interrupted: the agent process ended before this tool call did.";
 /// The end of a turn that was running when the process died.
-const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
+pub(super) const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
 /// How much of a torn end is copied at once.
 const BLOCK: usize = 256 * 1024;
 /// How many names are tried for a torn end.
@@ -77,7 +78,7 @@ pub(super) fn recover(
 }
 
 /// The tool calls of the last turn that have not ended.
-fn open_calls(
+pub(super) fn open_calls(
     records: &mut Records,
     prompt: u64,
     file: &dyn DiskFile,

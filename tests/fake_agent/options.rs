@@ -59,6 +59,18 @@ pub(crate) struct Options {
     /// Answers -32000 until somebody has signed in.
     #[arg(long)]
     pub(crate) needs_auth: bool,
+    /// Answers every fork with an error.
+    #[arg(long)]
+    pub(crate) fork_fails: bool,
+    /// Forks only sessions that are open.
+    #[arg(long)]
+    pub(crate) fork_open_only: bool,
+    /// Answers a fork with the id of the session that was to be forked.
+    #[arg(long)]
+    pub(crate) fork_same_id: bool,
+    /// Ends when it is to fork.
+    #[arg(long)]
+    pub(crate) fork_exits: bool,
     /// Has the modes `ask` and `code`.
     #[arg(long)]
     pub(crate) modes: bool,

@@ -225,13 +225,7 @@ impl Agent {
                 memory.sessions.remove(id);
                 memory.save();
             }
-            "session/fork" => {
-                let session = self.memory().sessions.get(id).cloned();
-                let session = session.ok_or_else(|| self.unknown(id))?;
-                let fork = self.memory().add(session);
-                self.open(&fork);
-                return Ok(format!(r#"{{"sessionId":"{fork}"}}"#));
-            }
+            "session/fork" => return self.fork(id, params),
             "session/set_mode" => {
                 if !["ask", "code"].contains(&&*params.mode_id) {
                     return Err(Refusal::new(-32602, "there is no such mode"));
@@ -256,6 +250,28 @@ impl Agent {
             _ => return Err(Refusal::new(-32601, "Method not found")),
         }
         Ok("{}".to_owned())
+    }
+
+    fn fork(&self, id: &str, params: &Params) -> Result<String, Refusal> {
+        let options = &self.options;
+        if options.fork_exits {
+            std::process::exit(6);
+        }
+        let closed = options.fork_open_only && !self.live().open.contains_key(id);
+        if options.fork_fails || closed {
+            return Err(Refusal::new(-32603, "it cannot be forked"));
+        }
+        if options.fork_same_id {
+            return Ok(format!(r#"{{"sessionId":"{id}"}}"#));
+        }
+        let session = self.memory().sessions.get(id).cloned();
+        let mut session = session.ok_or_else(|| self.unknown(id))?;
+        session.cwd.clone_from(&params.cwd);
+        let fork = self.memory().add(session);
+        self.open(&fork);
+        let mut members = self.opened(&fork);
+        members.insert(0, format!(r#""sessionId":"{fork}""#));
+        Ok(format!("{{{}}}", members.join(",")))
     }
 
     fn load(&self, id: &str, params: &Params) {

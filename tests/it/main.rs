@@ -9,6 +9,8 @@ mod transcripts;
 mod pipe;
 #[cfg(all(test, unix))]
 mod wrap;
+#[cfg(all(test, unix))]
+mod mcp;
 #[cfg(test)]
 mod sdk_client;
 mod sdk_client_v2;

@@ -75,6 +75,18 @@ macro_rules! for_each_transcript {
                 what_is_unknown_comes_back_to_the_byte,
                 while_a_turn_runs,
             ],
+            fork: [
+                at_a_message_ends_with_it,
+                during_a_turn_takes_what_has_ended,
+                is_there_only_if_asked_for,
+                of_a_damaged_session_tells_so,
+                of_a_fork_and_of_what_was_asked_for_before,
+                of_a_session_in_use_elsewhere,
+                of_a_session_that_a_crash_cut_off,
+                of_nothing_is_nothing,
+                shares_nothing_with_its_source,
+                what_cannot_be_forked_leaves_nothing,
+            ],
             history: [
                 a_crash_leaves_an_interrupted_turn,
                 a_failed_turn_has_its_error,

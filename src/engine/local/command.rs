@@ -14,6 +14,8 @@ pub(super) enum Action {
     Tool,
     Image,
     Resource,
+    Tools,
+    Call,
     Demo,
     Slow,
     Flood,
@@ -86,6 +88,18 @@ const COMMANDS: &[Command] = &[
         names: &["resource"],
         hint: None,
         description: "Answer with an embedded text and a link",
+    },
+    Command {
+        action: Action::Tools,
+        names: &["tools"],
+        hint: None,
+        description: "List the session's MCP servers and their tools",
+    },
+    Command {
+        action: Action::Call,
+        names: &["call"],
+        hint: Some("a server, a tool, its arguments as a JSON object"),
+        description: "Call a tool of an MCP server",
     },
     Command {
         action: Action::Demo,

@@ -13,6 +13,7 @@ mod fail;
 mod flood;
 mod history;
 mod image;
+mod mcp;
 mod pieces;
 mod plan;
 mod reply;
@@ -24,26 +25,44 @@ mod tool;
 mod turn;
 mod update;
 
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
 
+use crate::engine::relay::Patience;
 use crate::engine::{
-    Attach, Attached, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening, Prompt,
-    StopReason, Wanted,
+    Attach, Attached, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening, Parting,
+    Prompt, StopReason, Wanted,
 };
 use crate::record::header::Party;
 use crate::sys::lock;
 
+use tokio::task::JoinSet;
+
 use command::{Action, Parsed};
+use mcp::{Servers, Settings};
 use turn::{Done, Stop, Turn};
 
 /// The engine that is built in.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LocalEngine;
+#[derive(Clone, Debug, Default)]
+pub struct LocalEngine {
+    settings: Settings,
+    /// The MCP servers of all sessions that are open, and of some that are not any more.
+    servers: Arc<Mutex<Vec<Weak<Servers>>>>,
+}
 
 impl LocalEngine {
-    /// The engine; it keeps nothing between sessions.
+    /// The engine; it keeps nothing of a session that is closed.
     pub fn new() -> Self {
-        Self
+        Self::default()
+    }
+
+    /// The same. `guard` is the program that [guards](crate::engine::process::guard) the processes
+    /// that it starts.
+    pub fn guarded_by(guard: Option<PathBuf>) -> Self {
+        Self {
+            settings: Settings { guard },
+            servers: Arc::default(),
+        }
     }
 }
 
@@ -56,15 +75,32 @@ impl Engine for LocalEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
+        let servers = Arc::new(Servers::new(self.settings.clone()));
+        let mut all = lock(&self.servers);
+        all.retain(|servers| servers.strong_count() > 0);
+        all.push(Arc::downgrade(&servers));
+        drop(all);
         let opening = Mutex::new(opening);
-        Arc::new(LocalConversation { opening })
+        Arc::new(LocalConversation { opening, servers })
+    }
+
+    fn leave(&self, patience: Patience) -> Doing<'static, ()> {
+        let all = std::mem::take(&mut *lock(&self.servers));
+        let mut ending: JoinSet<()> = JoinSet::new();
+        Box::pin(async move {
+            for servers in all.iter().filter_map(Weak::upgrade) {
+                ending.spawn(async move { servers.end(patience).await });
+            }
+            while ending.join_next().await.is_some() {}
+        })
     }
 }
 
-/// One session. All it knows is what it was opened with: the history is the only memory.
-#[derive(Debug)]
+/// One session. All it knows is what it was opened with, and its MCP servers: the history is the
+/// only memory.
 struct LocalConversation {
     opening: Mutex<Opening>,
+    servers: Arc<Servers>,
 }
 
 impl Conversation for LocalConversation {
@@ -78,25 +114,41 @@ impl Conversation for LocalConversation {
     }
 
     fn attach(&self, _: Attach) -> Doing<'static, Result<Attached, EngineError>> {
-        Box::pin(async { Ok(Attached::default()) })
+        let wanted = lock(&self.opening).wanted.clone();
+        let servers = self.servers.clone();
+        Box::pin(async move {
+            servers.want(&wanted);
+            servers.settle().await;
+            Ok(Attached {
+                answer: servers.report(),
+                ..Attached::default()
+            })
+        })
     }
 
     fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
         let opening = lock(&self.opening);
         let opening = opening.clone();
+        let servers = self.servers.clone();
         Box::pin(async move {
             let turn = Turn::new(&opening, &prompt, &cancel);
-            match answer(&turn).await {
+            match answer(&turn, &servers).await {
                 Ok(reason) => Ok(Ended::Because(reason)),
                 Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
                 Err(Stop::Failed(error)) => Err(error),
             }
         })
     }
+
+    fn part(&self, _: Parting) {
+        let servers = self.servers.clone();
+        // The engine waits for that when it is left.
+        tokio::spawn(async move { servers.end(Patience::EndOfInput).await });
+    }
 }
 
 /// Answers one prompt by what its text asks for.
-async fn answer(turn: &Turn<'_>) -> Done {
+async fn answer(turn: &Turn<'_>, servers: &Servers) -> Done {
     let text = turn.prompt.text();
     match command::parse(&text) {
         Parsed::Plain => reply::plain(turn).await,
@@ -112,6 +164,8 @@ async fn answer(turn: &Turn<'_>) -> Done {
             Action::Tool => tool::run(turn, rest).await,
             Action::Image => image::run(turn).await,
             Action::Resource => resource::run(turn).await,
+            Action::Tools => mcp::tools::run(turn, servers).await,
+            Action::Call => mcp::call::run(turn, servers, rest).await,
             Action::Demo => demo::run(turn, rest).await,
             Action::Slow => slow::run(turn, rest).await,
             Action::Flood => flood::run(turn, rest).await,

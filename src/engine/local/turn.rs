@@ -153,6 +153,18 @@ impl<'a> Turn<'a> {
         Ok(self.opening.out.update(update).await?)
     }
 
+    /// Waits for something, unless the turn is cancelled before it is there.
+    pub(super) async fn unless_cancelled<T>(
+        &self,
+        doing: impl Future<Output = T> + Send,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Stop::Cancelled),
+            done = doing => Ok(done),
+        }
+    }
+
     /// Waits for some time.
     pub(super) async fn pause(&self, time: Duration) -> Sent {
         if time.is_zero() {

@@ -19,6 +19,7 @@ pub(super) struct Abilities {
     pub(super) list: bool,
     pub(super) close: bool,
     pub(super) delete: bool,
+    pub(super) fork: bool,
 }
 
 impl Abilities {
@@ -38,6 +39,7 @@ impl Abilities {
             list: can("list"),
             close: can("close"),
             delete: can("delete"),
+            fork: can("fork"),
         }
     }
 }
@@ -50,7 +52,7 @@ mod tests {
     fn reads_what_is_declared_and_nothing_else() {
         let read = Abilities::read(
             r#"{"agentInfo":{"name":"a","version":"1"},"agentCapabilities":{"loadSession":true,
-                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false}}}"#,
+                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false,"fork":{}}}}"#,
         );
         let expected = Abilities {
             name: Some("a".to_owned()),
@@ -58,6 +60,7 @@ mod tests {
             load: true,
             resume: true,
             close: true,
+            fork: true,
             ..Abilities::default()
         };
         assert_eq!(read, expected);

@@ -40,6 +40,8 @@ pub(super) struct Agent {
     current: Mutex<Option<Arc<Link>>>,
     /// The connection with a process that has not answered `initialize` yet.
     starting: Mutex<Option<Arc<Link>>>,
+    /// Whether it said that it forks sessions.
+    forks: AtomicBool,
     /// Whether no process is to be started any more.
     left: AtomicBool,
     state: tokio::sync::Mutex<State>,
@@ -71,6 +73,7 @@ impl Agent {
             client: OnceLock::new(),
             current: Mutex::default(),
             starting: Mutex::default(),
+            forks: AtomicBool::new(false),
             left: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
         }
@@ -79,6 +82,11 @@ impl Agent {
     /// The name by which its sessions are known in the store.
     pub(super) fn name(&self) -> &str {
         self.name.get().map_or(NAMELESS, String::as_str)
+    }
+
+    /// Whether the agent, when it was there last, said that it forks sessions.
+    pub(super) fn forks(&self) -> bool {
+        self.forks.load(Ordering::Relaxed)
     }
 
     pub(super) fn connect(&self, client: Arc<Wire>) {
@@ -209,6 +217,7 @@ impl Agent {
             // Once known by a name, it stays so.
             self.name.set(name).ok();
         }
+        self.forks.store(abilities.fork, Ordering::Relaxed);
         link.know(abilities);
         Ok((link, result))
     }

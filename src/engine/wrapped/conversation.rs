@@ -17,6 +17,7 @@ use crate::record::json::{text_member, with_string};
 use crate::sys::lock;
 
 use super::agent::Agent;
+use super::fork::{Origin, fork};
 use super::link::{Link, Pending};
 use super::past::Past;
 use super::policy::Policy;
@@ -94,7 +95,10 @@ impl Conversation for Talk {
         Box::pin(async move {
             match shared.ready(how).await {
                 // What was said can be read without the agent, and the next prompt tries again.
-                Err(error) if how == Attach::Again && error.code != EngineError::SIGN_IN => {
+                Err(error)
+                    if matches!(how, Attach::Again | Attach::Fork)
+                        && error.code != EngineError::SIGN_IN =>
+                {
                     tracing::warn!(%error, "the session is opened without its agent");
                     let note =
                         json!({ "_meta": { "rejoin": { "agent": { "error": error.message } } } });
@@ -131,10 +135,6 @@ impl Conversation for Talk {
         params: String,
         cancelled: Doing<'static, ()>,
     ) -> Doing<'static, Result<Called, EngineError>> {
-        if method == "session/fork" {
-            let error = EngineError::unknown_method(method);
-            return Box::pin(async move { Err(error) });
-        }
         let (shared, method) = (self.0.clone(), method.to_owned());
         let live = shared.live();
         let sent = live.map(|live| (live.call(&method, &params), live));
@@ -231,7 +231,7 @@ impl Shared {
                 settings.opened(&restored.answer);
                 Ok(self.attached(link, route, restored, settings, key, None))
             }
-            Attach::Again => self.again(link, params, key).await,
+            Attach::Again | Attach::Fork => self.again(link, params, key, how).await,
             Attach::Import => self.import(link, &wanted, key).await,
         }
     }
@@ -241,9 +241,10 @@ impl Shared {
         link: Arc<Link>,
         params: &str,
         key: String,
+        how: Attach,
     ) -> Result<Attached, EngineError> {
-        let (history, ids) = (&*self.opening.history, self.opening.ids.clone());
-        let mut past = Past::read(history, self.agent.name(), ids)?;
+        let (history, ids) = (&*self.opening.history, &self.opening.ids);
+        let mut past = Past::read(history, self.agent.name(), ids.clone())?;
         if past.inner.is_none() {
             past.inner.clone_from(&lock(&self.last));
         }
@@ -255,9 +256,18 @@ impl Shared {
             past.settings = lock(&self.settings).clone();
         }
         let route = self.route(past.marks, past.infos);
-        let known = match &past.inner {
-            Some(inner) => restore::again(&link, params, &route, inner, past.prompts).await?,
-            None => None,
+        let origin = self.opening.origin.as_deref();
+        let origin = origin.filter(|_| how == Attach::Fork && !self.policy.adopt);
+        let known = match (&past.inner, origin) {
+            (_, Some(inner)) => {
+                let prompts = past.prompts;
+                let origin = Origin { inner, prompts };
+                fork(&link, params, &route, origin, ids.clone()).await?
+            }
+            (Some(inner), None) => {
+                restore::again(&link, params, &route, inner, past.prompts).await?
+            }
+            (None, None) => None,
         };
         let restored = if let Some(restored) = known {
             restored
@@ -268,6 +278,7 @@ impl Shared {
         };
         let reason = match past.other {
             Some(other) => Reason::Other(other),
+            None if past.forked && past.inner.is_none() => Reason::Forked,
             None if self.policy.adopt => Reason::Adopted,
             None => Reason::Forgot,
         };

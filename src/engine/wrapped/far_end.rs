@@ -1,15 +1,26 @@
 //! What an agent is to us: a process of ours, or the successor that a conductor has started.
 
-use std::io::Read;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 
+use crate::engine::process::{Child, Pipes};
 use crate::engine::relay::Patience;
 use crate::engine::successor::{Port, Seat};
 use crate::sys::{blocking, lock};
 use crate::wire::calls::{notification_line, request_line, response_line};
 use crate::wire::{Outcome, Writer};
 
-use super::child::{Child, Program};
+/// How an agent is started.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The command, then its arguments.
+    pub command: Vec<OsString>,
+    /// The program that [guards](crate::engine::process::guard) it, if one is to.
+    pub guard: Option<PathBuf>,
+}
 
 /// Where an agent comes from.
 #[derive(Clone, Debug)]
@@ -38,10 +49,12 @@ impl Source {
         match self {
             Self::Program(program) => {
                 let in_words = |error: std::io::Error| error.to_string();
-                let (child, (input, output)) =
-                    blocking(|| Child::start(program)).map_err(in_words)?;
+                let (child, (input, output)) = blocking(|| start(program)).map_err(in_words)?;
                 let writer = Writer::start(input).map_err(in_words)?;
-                Ok((FarEnd::Process(child, Mutex::new(Some(writer))), output))
+                Ok((
+                    FarEnd::Process(child, Mutex::new(Some(writer))),
+                    Box::new(output),
+                ))
             }
             Self::Successor(port) => {
                 let (seat, output) = port.open().ok_or("the conductor has left")?;
@@ -142,6 +155,20 @@ impl FarEnd {
     pub(super) fn is_process(&self) -> bool {
         matches!(self, Self::Process(..))
     }
+}
+
+/// Starts the agent's process, whose words go into our own log.
+fn start(program: &Program) -> io::Result<(Child, Pipes)> {
+    let Some((name, arguments)) = program.command.split_first() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut command = Command::new(name);
+    command.args(arguments);
+    let heard = |line: &str| {
+        tracing::info!(target: "rejoin::agent", "{}", line.escape_debug());
+        line.to_owned()
+    };
+    Child::start(command, program.guard.as_deref(), Box::new(heard))
 }
 
 /// Sends a line, even if the agent does not keep up: what a client asks for is bounded elsewhere.

@@ -8,11 +8,10 @@
 
 mod abilities;
 mod agent;
-mod child;
 mod conversation;
 mod far_end;
 mod fold;
-mod guard;
+mod fork;
 mod import;
 mod intake;
 mod link;
@@ -25,14 +24,12 @@ mod said;
 mod screens;
 mod settings;
 pub mod shape;
-mod signal;
 mod transcript;
 mod unclaimed;
 
 use std::sync::Arc;
 
-pub use child::Program;
-pub use guard::guard;
+pub use far_end::Program;
 pub use policy::Policy;
 
 use crate::engine::successor::Port;

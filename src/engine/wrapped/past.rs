@@ -20,6 +20,8 @@ pub(super) struct Past {
     pub(super) inner: Option<String>,
     /// The name of the agent that answered last, if it was another one.
     pub(super) other: Option<String>,
+    /// Whether the session began as a copy of another one.
+    pub(super) forked: bool,
     pub(super) prompts: u64,
     pub(super) settings: Settings,
     pub(super) marks: Marks,
@@ -37,6 +39,7 @@ impl Past {
         let mut past = Self {
             inner: None,
             other: None,
+            forked: false,
             prompts: 0,
             settings: Settings::default(),
             marks: Marks::new(ids),
@@ -54,11 +57,13 @@ impl Past {
                 let engine = text_member(record.payload, "engine");
                 let name = engine.and_then(|engine| string_member(engine, "name"));
                 self.other = name.filter(|name| name != agent);
+                self.forked = text_member(record.payload, "forkedFrom").is_some();
             }
             Kind::Inner => {
                 let party = text_member(record.payload, "agent");
                 let name = party.and_then(|party| string_member(party, "name"));
                 if name.as_deref() == Some(agent) {
+                    // The id that another session had is left out of a copy.
                     self.inner = string_member(record.payload, "id");
                     self.other = None;
                 } else {

@@ -88,6 +88,10 @@ impl Relay for Front {
         abilities.is_none_or(|abilities| abilities.load || abilities.resume)
     }
 
+    fn forks(&self) -> bool {
+        self.0.forks()
+    }
+
     fn delete(&self, id: &str) -> Doing<'static, Result<(), EngineError>> {
         let agent = self.0.clone();
         let params = json!({ "sessionId": id }).to_string();

@@ -19,6 +19,8 @@ use super::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     New,
+    /// The agent's own fork of another session.
+    Fork,
     Resume,
     Load,
     /// The agent does not know the conversation.
@@ -30,6 +32,7 @@ impl How {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
+            Self::Fork => "fork",
             Self::Resume => "resume",
             Self::Load => "load",
             Self::Transcript => "transcript",

@@ -15,6 +15,8 @@ pub(super) enum Reason {
     Other(String),
     /// It was, and does not know it any more.
     Forgot,
+    /// The session was made out of another one.
+    Forked,
     /// The user wants it so.
     Adopted,
 }
@@ -44,6 +46,10 @@ pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) 
         Reason::Forgot => format!(
             "[rejoin] {agent} does not have this conversation any more. It {}.",
             goes_on("")
+        ),
+        Reason::Forked => format!(
+            "[rejoin] This conversation was forked from another one. {agent} {}.",
+            goes_on(" with it")
         ),
         Reason::Adopted => format!("[rejoin] {agent} {}.", goes_on(" with this conversation")),
     };

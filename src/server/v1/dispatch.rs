@@ -6,7 +6,7 @@ use crate::server::error;
 
 use super::context::{Context, Responds};
 use super::{
-    cancel, close, delete, forward, get, initialize, list, load, new, prompt, reply, resume,
+    cancel, close, delete, fork, forward, get, initialize, list, load, new, prompt, reply, resume,
 };
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
@@ -27,13 +27,14 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         "session/list" if persistent => list::serve(context, &params, responder),
         "session/delete" if persistent => delete::serve(context, &params, responder),
         "session/get" if persistent => get::serve(context, &params, responder),
+        "session/fork" if fork::is_offered(context) => fork::serve(context, &params, responder),
         "session/load" => {
             reply::answer(
                 responder,
                 Err(error::undeclared("session/load", "loadSession")),
             );
         }
-        method @ ("session/resume" | "session/list" | "session/delete") => {
+        method @ ("session/resume" | "session/list" | "session/delete" | "session/fork") => {
             let capability = method.replace("session/", "sessionCapabilities.");
             reply::answer(responder, Err(error::undeclared(method, &capability)));
         }

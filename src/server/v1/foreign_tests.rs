@@ -304,6 +304,10 @@ impl Relay for Odd {
         true
     }
 
+    fn forks(&self) -> bool {
+        false
+    }
+
     fn delete(&self, _: &str) -> Doing<'static, Result<(), EngineError>> {
         unimplemented!("nobody deletes in it")
     }

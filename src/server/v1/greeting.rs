@@ -6,6 +6,10 @@ use crate::engine::EngineError;
 use crate::record::json;
 use crate::wire::Raws;
 
+/// Capabilities that are declared only where they are asked for, and served whatever the agent can
+/// do.
+const UNSTABLE: [&str; 1] = ["fork"];
+
 /// What the agent behind us answers, to the byte, and what we can do besides.
 pub(super) fn merge(theirs: &str, ours: Value, persistent: bool, raws: &Raws) -> Value {
     let mut result = Map::new();
@@ -32,17 +36,21 @@ pub(super) fn merge(theirs: &str, ours: Value, persistent: bool, raws: &Raws) ->
             }
         }
     }
-    // A fork is a session that the agent makes by itself, under an id that we do not know.
-    session.remove("fork");
     if persistent {
         capabilities.insert("loadSession".to_owned(), true.into());
         for ours in ["list", "resume", "delete"] {
             session.entry(ours).or_insert_with(|| json!({}));
         }
+        let ours = ours["agentCapabilities"]["sessionCapabilities"].as_object();
+        for (name, ours) in ours.into_iter().flatten() {
+            if UNSTABLE.contains(&name.as_str()) {
+                session.insert(name.clone(), ours.clone());
+            }
+        }
     } else {
         // What the agent remembers by itself goes by ids that we keep nowhere.
         capabilities.insert("loadSession".to_owned(), false.into());
-        for theirs in ["list", "resume", "delete"] {
+        for theirs in ["list", "resume", "delete", "fork"] {
             session.remove(theirs);
         }
         capabilities.remove("sessionHistory");

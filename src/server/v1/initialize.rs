@@ -23,10 +23,12 @@ pub(super) fn serve(context: &Context, params: Option<String>, responder: Respon
 fn ours(context: &Context, params: Option<&str>) -> Value {
     let params = params.and_then(|params| serde_json::from_str(params).ok());
     greeted(context, &params.unwrap_or_default(), Dialect::Answered);
+    let deps = context.registry().deps();
+    let capabilities = capabilities::v1(deps.store.is_some(), deps.unstable);
     json!({
         "protocolVersion": 1,
         "agentInfo": capabilities::agent_info(),
-        "agentCapabilities": capabilities::v1(context.registry().deps().store.is_some()),
+        "agentCapabilities": capabilities,
         "authMethods": [],
     })
 }

@@ -7,6 +7,7 @@ pub(super) mod context;
 pub(super) mod delete;
 mod dispatch;
 mod foreign;
+mod fork;
 mod forward;
 mod greeting;
 pub(super) mod get;

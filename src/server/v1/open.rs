@@ -1,5 +1,7 @@
 //! Opens a session that exists: here, or with the agent behind the engine.
 
+use agent_client_protocol::Error;
+
 use crate::engine::Wanted;
 use crate::session::Request;
 use crate::sys::SessionId;
@@ -18,12 +20,9 @@ pub(super) enum How {
 
 pub(super) fn open(context: &Context, wanted: Wanted, how: How, responder: Responds) {
     let name = wanted.name.clone();
-    let (id, import) = match (context.find(&name), may_know(context, &name)) {
-        // It may be that it is being imported just now, and that this comes to nothing.
-        (Ok(id), Some(foreign)) if is_foreign(context, &id, &foreign) => (foreign, true),
-        (Ok(id), _) => (id, false),
-        (Err(_), Some(foreign)) => (foreign, true),
-        (Err(error), None) => return answer(responder, Err(error)),
+    let (id, import) = match find(context, &name) {
+        Ok(found) => found,
+        Err(error) => return answer(responder, Err(error)),
     };
     context.name(&name, &id);
     let requests = context.registry().requests();
@@ -38,6 +37,17 @@ pub(super) fn open(context: &Context, wanted: Wanted, how: How, responder: Respo
         (false, How::Resume) => Request::Resume(reply, wanted),
     };
     context.registry().send(&id, request);
+}
+
+/// The session that a client means, and whether it is the agent's alone and must be imported.
+pub(super) fn find(context: &Context, name: &str) -> Result<(SessionId, bool), Error> {
+    match (context.find(name), may_know(context, name)) {
+        // It may be that it is being imported just now, and that this comes to nothing.
+        (Ok(id), Some(foreign)) if is_foreign(context, &id, &foreign) => Ok((foreign, true)),
+        (Ok(id), _) => Ok((id, false)),
+        (Err(_), Some(foreign)) => Ok((foreign, true)),
+        (Err(error), None) => Err(error),
+    }
 }
 
 /// Whether a session that goes by this id, or would by that one, is the agent's alone.

@@ -7,7 +7,7 @@ use crate::server::error;
 use crate::sys::SessionId;
 
 /// The longest id that is looked at, in bytes; it is echoed in errors.
-const ID_LIMIT: usize = 256;
+pub(super) const ID_LIMIT: usize = 256;
 
 /// Decodes an object of parameters.
 pub(in crate::server) fn decode<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Error> {

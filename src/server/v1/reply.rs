@@ -21,9 +21,22 @@ pub(in crate::server) fn reply(
     responder: Responds,
     done: impl FnOnce() + Send + 'static,
 ) -> Reply {
+    reply_about(context, under_way, id, id, responder, done)
+}
+
+/// The same where a refusal is about another session, `about`.
+pub(super) fn reply_about(
+    context: &Context,
+    under_way: &Busy,
+    id: &str,
+    about: &str,
+    responder: Responds,
+    done: impl FnOnce() + Send + 'static,
+) -> Reply {
     let cancellation = responder.cancellation();
     let (context, id) = (context.clone(), id.to_string());
     let wire = context.registry().deps().wire.clone();
+    let about = about.to_owned();
     let busy = under_way.begin();
     Reply::new(
         busy,
@@ -32,7 +45,7 @@ pub(in crate::server) fn reply(
             let passed = wire.answers.expect(&responder.id());
             done();
             let result = answer.map(|answer| context.encode(&id, answer));
-            responder.answer(result.map_err(|refusal| error::refused(&id, refusal, &wire.raws)));
+            responder.answer(result.map_err(|refusal| error::refused(&about, refusal, &wire.raws)));
             Box::pin(async move {
                 passed.await.ok();
             })
@@ -49,7 +62,9 @@ pub(in crate::server) fn answer(responder: Responds, result: Result<Value, Error
 pub fn encode(id: &str, answer: Answer, raws: &Raws) -> Value {
     match answer.done {
         Done::Created(extra) => opened(id, extra, &[], raws),
-        Done::Loaded(extra) | Done::Resumed(extra) => opened(id, extra, &answer.damage, raws),
+        Done::Forked(extra) | Done::Loaded(extra) | Done::Resumed(extra) => {
+            opened(id, extra, &answer.damage, raws)
+        }
         Done::Taken(message_id) => json!({ "messageId": message_id }),
         Done::Stopped(ended) => raws.put(ended.result()),
         Done::Served(result) => raws.put(result),

@@ -63,6 +63,7 @@ fn log(records: &[Written]) -> (Vec<u8>, Vec<Written>) {
             version: None,
         },
         protocol_version: 1,
+        forked_from: None,
     };
     let header = serde_json::to_string(&header).unwrap();
     let mut all = vec![(Kind::Session, None, header)];

@@ -99,6 +99,7 @@ fn open(before: Vec<Option<Value>>) -> Talk {
         session,
         history: Arc::new(Before(before)),
         ids: Arc::new(ids),
+        origin: None,
         out,
     });
     Talk { conversation, said }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::support::{conductor, runner};
 
 /// Transcripts of an agent that ends and is started again: without its agent a chain is no more.
-const RESTARTS: [&str; 2] = [
+const RESTARTS: [&str; 3] = [
+    "an_agent_that_ends_in_a_fork",
     "an_agent_that_fails_to_start_is_no_agent_that_forgot",
     "both_sessions_go_on_after_the_agent_ended",
 ];
@@ -57,4 +58,9 @@ fn foreign() {
 #[test]
 fn adoption() {
     all_of("adoption");
+}
+
+#[test]
+fn fork() {
+    all_of("fork");
 }

@@ -128,6 +128,10 @@ impl Relay for Scripted {
         true
     }
 
+    fn forks(&self) -> bool {
+        false
+    }
+
     fn delete(&self, _: &str) -> Doing<'static, Result<(), EngineError>> {
         Box::pin(async { Ok(()) })
     }

@@ -6,6 +6,7 @@ mod cut;
 mod damage;
 mod flip;
 mod folder;
+mod fork;
 mod formats;
 mod header;
 mod long;

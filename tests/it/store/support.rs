@@ -55,6 +55,7 @@ pub(super) fn header() -> Header {
             version: None,
         },
         protocol_version: 1,
+        forked_from: None,
     }
 }
 

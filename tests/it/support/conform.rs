@@ -153,6 +153,7 @@ impl Watch {
         match method.as_str() {
             "initialize" => of::<v1::InitializeResponse>("initialize", result),
             "session/new" => of::<v1::NewSessionResponse>("new", result),
+            "session/fork" => of::<v1::ForkSessionResponse>("fork", result),
             "session/load" => of::<v1::LoadSessionResponse>("load", result),
             "session/resume" => of::<v1::ResumeSessionResponse>("resume", result),
             "session/list" => of::<v1::ListSessionsResponse>("list", result),

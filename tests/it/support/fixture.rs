@@ -36,6 +36,10 @@ pub(crate) enum Action {
     Args(Vec<String>),
     /// What is started from now on wraps an agent with these flags.
     Agent(Vec<String>),
+    /// From now on, names stand for an MCP server and for what it notes.
+    Servers,
+    /// An MCP server that is none of ours is started, and a name stands for its address.
+    HttpServer,
     /// Something happens to the connection.
     Happens(Event),
     /// Something happens to a session's file.

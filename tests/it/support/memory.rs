@@ -96,7 +96,7 @@ fn options(store: &Path, args: &[String]) -> Options {
     let mut args = args.iter();
     let mut next = || args.next().map(String::as_str);
     while let Some(name) = next() {
-        let value = if name == "--no-persist" {
+        let value = if matches!(name, "--no-persist" | "--unstable") {
             ""
         } else {
             next().unwrap_or_default()
@@ -104,6 +104,7 @@ fn options(store: &Path, args: &[String]) -> Options {
         let number = || value.parse().expect("a number");
         match (name, value) {
             ("--no-persist", _) => options.store = None,
+            ("--unstable", _) => options.unstable = true,
             ("--replay", "exact") => options.replay.exact = true,
             ("--replay", "merged") => options.replay.exact = false,
             ("--replay-tail", _) => options.replay.tail = Some(number()),

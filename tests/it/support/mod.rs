@@ -9,6 +9,7 @@ pub(crate) mod connection;
 pub(crate) mod damage;
 pub(crate) mod expect;
 pub(crate) mod fixture;
+pub(crate) mod http_server;
 pub(crate) mod json;
 pub(crate) mod memory;
 pub(crate) mod pattern;

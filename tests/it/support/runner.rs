@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::agent::{GUARD, Start};
@@ -10,10 +10,11 @@ use super::connection::{Came, Connection};
 use super::damage::Files;
 use super::expect::{differs, fit};
 use super::fixture::{Action, Check, Event, Order, Pattern, Script, Step};
+use super::http_server::HttpServer;
 use super::json::Json;
 use super::pattern::Names;
 use super::rewrite::Rewrite;
-use super::wrapped::Wrapped;
+use super::wrapped::{Wrapped, mcp_server};
 
 /// How long to wait for a line that a fixture being written may have too many of.
 const REWRITING: Duration = Duration::from_secs(5);
@@ -28,6 +29,8 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
         start,
         args: Vec::new(),
         agent: None,
+        started: Wrapped::new(folder.path(), &[]),
+        http: None,
         folder: folder.path(),
         names: Names::default(),
         files: Files::new(&store),
@@ -71,6 +74,9 @@ struct Stage<'a> {
     args: Vec<String>,
     /// What is wrapped, if something is.
     agent: Option<Wrapped>,
+    /// All that was started that notes what happens to it.
+    started: Wrapped,
+    http: Option<HttpServer>,
     folder: &'a Path,
     names: Names,
     files: Files<'a>,
@@ -111,10 +117,22 @@ impl Stage<'_> {
                 self.files.damage(&session, damage)
             }
             Action::Unindex => self.files.unindex(),
-            Action::Check(Check::Agent(saw)) => match &self.agent {
-                Some(agent) => agent.check(saw, &mut self.names),
-                None => Err("no agent is wrapped".to_owned()),
-            },
+            Action::Servers => {
+                let text = |path: PathBuf| path.to_string_lossy().into_owned();
+                let record = self.started.record();
+                self.names.set("server:0", text(mcp_server()));
+                self.names.set("record:0", text(record));
+                Ok(())
+            }
+            Action::HttpServer => {
+                // The one before ends.
+                self.http = None;
+                let (server, url) = HttpServer::start(self.folder)?;
+                self.names.set("url:0", url);
+                self.http = Some(server);
+                Ok(())
+            }
+            Action::Check(Check::Agent(saw)) => self.started.check(saw, &mut self.names),
             Action::Check(check) => self.files.check(check, &mut self.names),
         }
     }
@@ -258,10 +276,7 @@ impl Stage<'_> {
                 self.connection(number).inbox.pause();
                 Ok(())
             }
-            Event::KillAgent => match &self.agent {
-                Some(agent) => agent.kill(),
-                None => Err("no agent is wrapped".to_owned()),
-            },
+            Event::KillAgent => self.started.kill(),
             Event::Go => {
                 self.connection(number).inbox.go_on();
                 Ok(())
@@ -324,10 +339,8 @@ impl Stage<'_> {
             let ended = connection.end();
             ended.map_err(|wrong| format!("at the end of connection {number}: {wrong}"))?;
         }
-        match &self.agent {
-            Some(agent) => agent.gone(),
-            None => Ok(()),
-        }
+        self.http = None;
+        self.started.gone()
     }
 
     fn fail(&mut self, path: &Path, line: usize, wrong: &str) -> ! {

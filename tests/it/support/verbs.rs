@@ -86,10 +86,12 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "hang-up" => Event::HangUp,
         "pause" => Event::Pause,
         "go" => Event::Go,
-        "kill-agent" => Event::KillAgent,
+        "kill-agent" | "kill-server" => Event::KillAgent,
         "unindex" => return Ok(Action::Unindex),
         "args" => return Ok(Action::Args(words(rest))),
         "agent" => return Ok(Action::Agent(words(rest))),
+        "servers" => return Ok(Action::Servers),
+        "http-server" => return Ok(Action::HttpServer),
         _ => return damage(verb, rest),
     };
     match rest {
@@ -151,7 +153,7 @@ fn check(rest: &str) -> Result<Check, String> {
         }
         "private" => Check::Private,
         "nowhere" => Check::Nowhere(rest.to_owned()),
-        "agent" => Check::Agent(match rest.split_once(' ').unwrap_or((rest, "")) {
+        "agent" | "server" => Check::Agent(match rest.split_once(' ').unwrap_or((rest, "")) {
             ("saw", "") => Saw::Lines(Vec::new()),
             ("never", method) if !method.is_empty() => Saw::Calls(method.to_owned(), 0),
             ("calls", rest) => {
@@ -160,7 +162,7 @@ fn check(rest: &str) -> Result<Check, String> {
             }
             ("starts", count) => Saw::Starts(number(count)?),
             ("gone", "") => Saw::Gone,
-            _ => return Err(format!("`== agent {rest}` is no check")),
+            _ => return Err(format!("`== {what} {rest}` is no check")),
         }),
         _ => return Err(format!("`== {what}` is no check")),
     })

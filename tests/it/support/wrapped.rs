@@ -44,7 +44,8 @@ impl Wrapped {
         all.chain(self.flags.iter().cloned()).collect()
     }
 
-    fn record(&self) -> PathBuf {
+    /// The file in which the programs of a transcript note what happens to them.
+    pub(crate) fn record(&self) -> PathBuf {
         self.folder.join("agent.jsonl")
     }
 
@@ -142,23 +143,32 @@ impl Drop for Wrapped {
     }
 }
 
-/// The example that stands beside this test.
+/// The agent, which stands beside this test.
 pub(crate) fn program() -> PathBuf {
+    built("fake-agent")
+}
+
+/// The MCP server, which does, too.
+pub(crate) fn mcp_server() -> PathBuf {
+    built("mcp-server")
+}
+
+fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("tests know where they are");
     let folder = test.parent().and_then(Path::parent);
     let folder = folder.expect("tests lie in a folder of the target folder");
-    let name = format!("fake-agent{}", std::env::consts::EXE_SUFFIX);
-    let program = folder.join("examples").join(name);
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let program = folder.join("examples").join(file);
     assert!(
         program.exists(),
-        "{} is missing: `cargo test` builds it, and so does `cargo build --example fake-agent`",
+        "{} is missing: `cargo test` builds it, and so does `cargo build --example {name}`",
         program.display()
     );
     program
 }
 
 /// Tries until it is so; says at last why it is not.
-fn until(mut so: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+pub(crate) fn until(mut so: impl FnMut() -> Result<(), String>) -> Result<(), String> {
     let begun = Instant::now();
     loop {
         match so() {
@@ -193,6 +203,9 @@ fn is_ours(id: u32) -> bool {
     let command = std::fs::read_to_string(format!("/proc/{id}/cmdline"));
     command.is_ok_and(|command| {
         let program = command.split('\0').next().unwrap_or_default();
-        program.ends_with("fake-agent") || program == "sleep" || program == "cat"
+        program.ends_with("fake-agent")
+            || program.ends_with("mcp-server")
+            || program == "sleep"
+            || program == "cat"
     })
 }

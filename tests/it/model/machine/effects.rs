@@ -57,6 +57,21 @@ impl World {
                 self.log.extend(imported.iter().flat_map(records));
                 self.shown = self.log.len();
             }
+            Effect::Fork(..) => {
+                assert!(!self.exists() && !self.seat);
+                self.unborn = true;
+                self.may_fail()?;
+                let copied = [
+                    (Kind::Session, "{}"),
+                    (Kind::Prompt, "0"),
+                    (Kind::End, "{}"),
+                ];
+                let copied = copied.map(|(kind, payload)| (kind, payload.to_owned()));
+                self.log.extend(copied);
+                self.shown = self.log.len();
+                self.seat = true;
+            }
+            Effect::Lend(_) => assert!(!self.unborn, "lent before it is there"),
             Effect::Open(_) => {
                 if !self.seat {
                     self.check()?;

@@ -7,7 +7,7 @@ use rejoin::engine::{
 use rejoin::record::Kind;
 use rejoin::record::header::Place;
 use rejoin::session::machine::Machine;
-use rejoin::session::request::{Answered, Asking};
+use rejoin::session::request::{Answered, Asking, Forking};
 use rejoin::session::{Dialect, Refusal, Request};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -38,6 +38,10 @@ impl World {
         self.asked.push((ask, 0));
         let request = match ask {
             Ask::New => Request::New(number, wanted()),
+            Ask::Fork => {
+                let (_, lent) = oneshot::channel();
+                Request::Fork(number, wanted(), Forking { lent, at: None })
+            }
             Ask::Load => Request::Load(number, wanted()),
             Ask::LoadFrom => Request::LoadFrom {
                 reply: number,
@@ -64,6 +68,12 @@ impl World {
             },
         };
         let batch = self.machine.request(request);
+        self.perform(batch);
+    }
+
+    pub(super) fn lend(&mut self) {
+        let (lend, _) = oneshot::channel();
+        let batch = self.machine.request(Request::Lend(lend));
         self.perform(batch);
     }
 
@@ -179,7 +189,7 @@ impl World {
                     gone: Vec::new(),
                     imported: match how {
                         Attach::Import => vec![block.clone(), block],
-                        Attach::New | Attach::Again => Vec::new(),
+                        Attach::New | Attach::Fork | Attach::Again => Vec::new(),
                     },
                 })
             }

@@ -18,6 +18,8 @@ enum Happens {
     Cancels {
         withdraw: bool,
     },
+    /// Another session is made of it.
+    Lends,
     Says(Say),
     Ends(bool),
     Replayed(bool),
@@ -47,6 +49,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         8 => ask.prop_map(Happens::Asks),
         2 => any::<bool>().prop_map(|withdraw| Happens::Cancels { withdraw }),
+        1 => Just(Happens::Lends),
         8 => say.prop_map(Happens::Says),
         3 => prop::bool::weighted(0.8).prop_map(Happens::Ends),
         4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
@@ -65,6 +68,7 @@ fn made() -> impl Strategy<Value = Option<Ask>> {
     prop_oneof![
         2 => Just(None),
         2 => Just(Some(Ask::New)),
+        1 => Just(Some(Ask::Fork)),
         1 => any::<bool>().prop_map(|replay| Some(Ask::Import(replay))),
     ]
 }
@@ -83,6 +87,7 @@ proptest! {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),
                 Happens::Cancels { withdraw } => world.cancel(withdraw),
+                Happens::Lends => world.lend(),
                 Happens::Says(say) => world.says(say),
                 Happens::Ends(well) => world.ends(well),
                 Happens::Replayed(well) => world.replayed(well),

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     New,
+    Fork,
     /// Whether with a replay.
     Import(bool),
     Load,
@@ -107,11 +108,17 @@ impl World {
         let own = self.turn.is_some_and(|(turn, _)| turn == number);
         assert!(!own, "answered before its turn has ended");
         let ask = *ask;
-        if let Ok(Done::Created(answer) | Done::Loaded(answer) | Done::Resumed(answer)) = result {
+        if let Ok(
+            Done::Created(answer)
+            | Done::Forked(answer)
+            | Done::Loaded(answer)
+            | Done::Resumed(answer),
+        ) = result
+        {
             assert_eq!(*answer, Some(self.readied.to_string()), "somebody else's");
             assert!(self.seat && self.exists());
             // Those of a new session follow, since the client does not know its id before.
-            let got = self.readied - usize::from(ask == Ask::New);
+            let got = self.readied - usize::from(matches!(ask, Ask::New | Ask::Fork));
             assert_eq!(self.snapshots, got, "does not show how things are");
             self.unborn = false;
         }
@@ -136,7 +143,7 @@ impl World {
             (Ask::Call, Ok(done)) => {
                 assert_eq!(*done, Done::Served(number.to_string()));
             }
-            (Ask::New | Ask::Resume | Ask::Import(false), Ok(_)) | (_, Err(_)) => {}
+            (Ask::New | Ask::Fork | Ask::Resume | Ask::Import(false), Ok(_)) | (_, Err(_)) => {}
         }
     }
 

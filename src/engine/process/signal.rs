@@ -1,4 +1,4 @@
-//! Signals to the agent's process group: the agent with all that it has started.
+//! Signals to the process group of a process: to it with all that it has started.
 
 /// What a process group is told.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub(super) fn signal(id: u32, _: Signal) {
         .stderr(Stdio::null())
         .status();
     if let Err(error) = ended {
-        tracing::warn!(%error, "cannot end the agent");
+        tracing::warn!(%error, "cannot end a process");
     }
 }
 

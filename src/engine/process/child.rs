@@ -1,9 +1,8 @@
-//! The agent's process: starts it, drains what it says to people, ends it with all its children.
+//! A process with pipes: starts it, drains what it says to people, ends it with all its children.
 
-use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -16,13 +15,13 @@ use crate::sys::lock;
 use super::guard::Guard;
 use super::signal::{Signal, signal};
 
-/// How long an agent may take to end by itself when its input has ended.
+/// How long a process may take to end by itself when its input has ended.
 const LEAVES: Duration = Duration::from_millis(500);
 
 /// How long it may take when it is asked to end, before it is killed.
 const OBEYS: Duration = Duration::from_millis(250);
 
-/// How much room the agent's pipe has, in bytes.
+/// How much room the process's pipe has, in bytes.
 #[cfg(target_os = "linux")]
 const ROOM: usize = 512 * 1024;
 
@@ -32,39 +31,33 @@ const SAID_LINE: u64 = 4096;
 /// How many lines of what it said last are shown with the error that it ended.
 const SAID_LAST: usize = 5;
 
-/// How an agent is started.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The command, then its arguments.
-    pub command: Vec<OsString>,
-    /// The program that [guards](super::guard) it, if one is to.
-    pub guard: Option<PathBuf>,
-}
-
-/// An agent's process. Dropping it kills the process.
+/// A process. Dropping it kills the process.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(in crate::engine) struct Child {
     id: u32,
     ended: watch::Receiver<Option<String>>,
     said: Arc<Said>,
 }
 
-/// The ends of an agent's pipes.
-pub(super) type Pipes = (Box<dyn Write + Send>, Box<dyn Read + Send>);
+/// The ends of a process's pipes.
+pub(in crate::engine) type Pipes = (ChildStdin, ChildStdout);
 
-/// What the agent said to people last.
+/// Is shown each line that a process says to people, and gives back what may be kept of it.
+pub(in crate::engine) type Heard = Box<dyn Fn(&str) -> String + Send>;
+
+/// What a process said to people last.
 #[derive(Debug, Default)]
 struct Said(Mutex<Vec<String>>);
 
 impl Child {
-    /// Starts the program in a process group of its own.
-    pub(super) fn start(program: &Program) -> io::Result<(Self, Pipes)> {
-        let Some((name, arguments)) = program.command.split_first() else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let mut command = Command::new(name);
+    /// Starts the command in a process group of its own, with a `guard` if there is a program that
+    /// is one.
+    pub(in crate::engine) fn start(
+        mut command: Command,
+        guard: Option<&Path>,
+        heard: Heard,
+    ) -> io::Result<(Self, Pipes)> {
         command
-            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -78,9 +71,9 @@ impl Child {
         widen(&output);
         let said = Arc::new(Said::default());
         let id = process.id();
-        let guard = program.guard.as_deref().and_then(|program| {
+        let guard = guard.and_then(|program| {
             let started = Guard::start(program, id);
-            let told = |error: &io::Error| tracing::warn!(%error, "the agent has no guard");
+            let told = |error: &io::Error| tracing::warn!(%error, "a process has no guard");
             started.inspect_err(told).ok()
         });
         let (tell, ended) = watch::channel(None);
@@ -90,10 +83,10 @@ impl Child {
             said: said.clone(),
         };
         let listener = thread::Builder::new()
-            .name("rejoin-agent-stderr".to_owned())
-            .spawn(move || drain(errors, &said))?;
+            .name("rejoin-child-stderr".to_owned())
+            .spawn(move || drain(errors, &said, &heard))?;
         thread::Builder::new()
-            .name("rejoin-agent-wait".to_owned())
+            .name("rejoin-child-wait".to_owned())
             .spawn(move || {
                 let status = process.wait();
                 // What it has started must not outlive it, nor hold its pipes open.
@@ -102,11 +95,11 @@ impl Child {
                 drop(guard);
                 tell.send_replace(Some(in_words(status)));
             })?;
-        Ok((child, (Box::new(input), Box::new(output))))
+        Ok((child, (input, output)))
     }
 
     /// Waits until the process has ended, and says how.
-    pub(super) async fn ended(&self) -> String {
+    pub(in crate::engine) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(how) => how.clone().unwrap_or_default(),
@@ -115,24 +108,24 @@ impl Child {
     }
 
     /// How the process ended, if it has.
-    pub(super) fn how(&self) -> Option<String> {
+    pub(in crate::engine) fn how(&self) -> Option<String> {
         self.ended.borrow().clone()
     }
 
     /// Whether the process has ended.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::engine) fn has_ended(&self) -> bool {
         self.ended.borrow().is_some()
     }
 
     /// What it said to people last, in one line.
-    pub(super) fn last_words(&self) -> Option<String> {
+    pub(in crate::engine) fn last_words(&self) -> Option<String> {
         let said = lock(&self.said.0);
         (!said.is_empty()).then(|| said.join(" | "))
     }
 
     /// Sees to it that the process ends, with all that it has started. Its input must have been
     /// closed before.
-    pub(super) async fn end(&self, patience: Patience) {
+    pub(in crate::engine) async fn end(&self, patience: Patience) {
         if patience == Patience::EndOfInput && self.ends_within(LEAVES).await {
             return;
         }
@@ -145,7 +138,7 @@ impl Child {
     }
 
     /// Kills the process at once.
-    pub(super) fn kill(&self) {
+    pub(in crate::engine) fn kill(&self) {
         if !self.has_ended() {
             signal(self.id, Signal::Kill);
         }
@@ -162,8 +155,8 @@ impl Drop for Child {
     }
 }
 
-/// Gives the agent's pipe more room than usual, where the system can: the fewer times it is emptied
-/// the better for an agent that says much at once.
+/// Gives the process's pipe more room than usual, where the system can: the fewer times it is
+/// emptied the better if much is said at once.
 #[cfg(target_os = "linux")]
 fn widen(output: &std::process::ChildStdout) {
     // A system that refuses has its reasons; the pipe works all the same.
@@ -173,8 +166,8 @@ fn widen(output: &std::process::ChildStdout) {
 #[cfg(not(target_os = "linux"))]
 fn widen(_: &std::process::ChildStdout) {}
 
-/// Reads what the agent says to people into our own log.
-fn drain(errors: impl Read, said: &Said) {
+/// Reads what a process says to people.
+fn drain(errors: impl Read, said: &Said, heard: &Heard) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     loop {
@@ -188,7 +181,7 @@ fn drain(errors: impl Read, said: &Said) {
         if text.is_empty() {
             continue;
         }
-        tracing::info!(target: "rejoin::agent", "{}", text.escape_debug());
+        let text = heard(text);
         let mut said = lock(&said.0);
         if said.len() == SAID_LAST {
             said.remove(0);

@@ -1,0 +1,233 @@
+//! `/call`: calls a tool of one of the session's MCP servers.
+
+use std::sync::Arc;
+
+use rmcp::model::{ProgressNotificationParam, Tool};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::connection::{Connection, Heard};
+use super::content::{content, has_failed};
+use super::permission::{Allowed, Verdict, may_call};
+use super::server::Server;
+use super::servers::{Servers, cut};
+use crate::engine::local::describe::{quote, shorten};
+use crate::engine::local::sample::text;
+use crate::engine::local::turn::{Done, Sent, Stop, Turn};
+use crate::engine::local::update::{Status, ToolCall, ToolProgress, tool_call, tool_call_update};
+
+/// How much of a name is shown, in characters.
+const NAMED: usize = 100;
+
+/// What is to be called.
+struct Wanted {
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+    tool: Tool,
+    /// The arguments as they were typed, in one line.
+    typed: Box<RawValue>,
+    arguments: serde_json::Map<String, Value>,
+}
+
+/// How a call ended.
+enum Outcome {
+    /// With this result.
+    Result(Value),
+    /// Without one.
+    Failed(String),
+}
+
+/// Calls a tool and shows what comes of it.
+pub(in crate::engine::local) async fn run(turn: &Turn<'_>, servers: &Servers, rest: &str) -> Done {
+    let found = turn.unless_cancelled(find(servers, rest)).await?;
+    let wanted = match found {
+        Ok(wanted) => wanted,
+        Err(why) => return turn.say_all(&why).await,
+    };
+    match permission(&wanted.tool) {
+        Verdict::Go => {}
+        Verdict::Ask | Verdict::No => {
+            let tool = shorten(&wanted.tool.name, NAMED);
+            let why = format!("`{tool}` may change something, which is not allowed now.");
+            return turn.say_all(&why).await;
+        }
+    }
+    let ended = show(turn, &wanted).await?;
+    turn.say_all(&ended).await
+}
+
+/// Whether the tool may be called.
+fn permission(tool: &Tool) -> Verdict {
+    let hints = tool.annotations.as_ref();
+    let read_only = hints.and_then(|hints| hints.read_only_hint) == Some(true);
+    may_call(Allowed::All, read_only)
+}
+
+/// Finds what is to be called, or says what is wrong with that.
+async fn find(servers: &Servers, rest: &str) -> Result<Wanted, String> {
+    let list = servers.list();
+    let named = list.iter().map(|server| format!("`{}`", server.name()));
+    let named = named.collect::<Vec<_>>().join(", ");
+    if rest.trim().is_empty() {
+        return Err(format!(
+            "`/call` takes a server, a tool and a JSON object of arguments, as `/tools` lists \
+             them. {}",
+            servers_there(&named)
+        ));
+    }
+    let Some((server, rest)) = servers.named(rest) else {
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        return Err(format!(
+            "{} is no MCP server of this session. {}",
+            quote(word),
+            servers_there(&named)
+        ));
+    };
+    let name = server.name();
+    let cannot = |why| format!("The server `{name}` cannot be used: {why}");
+    let (connection, tools) = server.tools().await.map_err(cannot)?;
+    let there = tools
+        .iter()
+        .map(|tool| format!("`{}`", shorten(&tool.name, NAMED)));
+    let there = there.collect::<Vec<_>>().join(", ");
+    let fitting = tools
+        .into_iter()
+        .filter_map(|tool| Some((cut(rest, &tool.name)?.len(), tool)))
+        .min_by_key(|(left, _)| *left);
+    let Some((left, tool)) = fitting else {
+        let word = rest.split_whitespace().next();
+        let wrong = word.map_or("Which tool?".to_owned(), |word| {
+            format!("{} is no tool of `{name}`.", quote(word))
+        });
+        return Err(if there.is_empty() {
+            format!("{wrong} It has none.")
+        } else {
+            format!("{wrong} It has {there}.")
+        });
+    };
+    let typed = rest.get(rest.len() - left..).unwrap_or_default().trim();
+    let typed = if typed.is_empty() { "{}" } else { typed };
+    let arguments = serde_json::from_str(typed)
+        .map_err(|error| format!("The arguments must be a JSON object: {error}."))?;
+    // Between the tokens of JSON any white space is the same, and within a text there is no other.
+    let typed = typed.replace(['\r', '\n'], " ");
+    let typed = RawValue::from_string(typed)
+        .map_err(|error| format!("The arguments must be a JSON object: {error}."))?;
+    Ok(Wanted {
+        server,
+        connection,
+        tool,
+        typed,
+        arguments,
+    })
+}
+
+fn servers_there(named: &str) -> String {
+    if named.is_empty() {
+        "It has none.".to_owned()
+    } else {
+        format!("It has {named}.")
+    }
+}
+
+/// Shows the call from beginning to end, and gives back the words that follow it. However it ends,
+/// the call does not stay open.
+async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
+    let id = turn.new_tool_call();
+    let name = shorten(&wanted.tool.name, NAMED);
+    let server = shorten(wanted.server.name(), NAMED);
+    let begun = tool_call(&ToolCall {
+        id: &id,
+        title: &format!("{server}: {name}"),
+        kind: "other",
+        status: Status::Pending,
+        locations: &[],
+        raw_input: &wanted.typed,
+    });
+    turn.send(begun).await?;
+    match call(turn, &id, wanted).await {
+        Ok(Outcome::Result(result)) => {
+            let failed = has_failed(&result);
+            let status = if failed {
+                Status::Failed
+            } else {
+                Status::Completed
+            };
+            let shown = content(&result);
+            turn.send_regardless(progress(&id, status, &shown, Some(&result)))
+                .await?;
+            let how = if failed {
+                "says that it has failed"
+            } else {
+                "has answered"
+            };
+            Ok(format!("`{name}` of `{server}` {how}."))
+        }
+        Ok(Outcome::Failed(why)) => {
+            let why = wanted.server.wanted.secrets().hide(&why);
+            let shown = [text(&why)];
+            turn.send_regardless(progress(&id, Status::Failed, &shown, None))
+                .await?;
+            Ok(format!("`{name}` of `{server}` has not answered: {why}"))
+        }
+        Err(Stop::Cancelled) => {
+            let shown = [text("Cancelled.")];
+            turn.send_regardless(progress(&id, Status::Failed, &shown, None))
+                .await?;
+            Err(Stop::Cancelled)
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+async fn call(turn: &Turn<'_>, id: &str, wanted: &Wanted) -> Result<Outcome, Stop> {
+    turn.send(progress(id, Status::InProgress, &[], None))
+        .await?;
+    let arguments = wanted.arguments.clone();
+    let begun = wanted.connection.call(&wanted.tool.name, arguments);
+    let mut call = match turn.unless_cancelled(begun).await? {
+        Ok(call) => call,
+        Err(why) => return Ok(Outcome::Failed(why)),
+    };
+    loop {
+        match turn.unless_cancelled(call.next()).await {
+            Ok(Heard::Progress(how_far)) => tell(turn, id, &how_far).await?,
+            Ok(Heard::Result(Ok(result))) => return Ok(Outcome::Result(result)),
+            Ok(Heard::Result(Err(why))) if wanted.connection.is_over() => {
+                return Ok(Outcome::Failed(format!(
+                    "{why} ({})",
+                    wanted.connection.epitaph()
+                )));
+            }
+            Ok(Heard::Result(Err(why))) => return Ok(Outcome::Failed(why)),
+            Err(stop) => {
+                call.cancel().await;
+                return Err(stop);
+            }
+        }
+    }
+}
+
+/// Shows how far a call is.
+async fn tell(turn: &Turn<'_>, id: &str, how_far: &ProgressNotificationParam) -> Sent {
+    let number = match how_far.total {
+        Some(total) => format!("{} of {total}", how_far.progress),
+        None => how_far.progress.to_string(),
+    };
+    let words = match &how_far.message {
+        Some(message) => format!("{number}: {message}"),
+        None => number,
+    };
+    let shown = [text(&words)];
+    turn.send(progress(id, Status::InProgress, &shown, None))
+        .await
+}
+
+fn progress(id: &str, status: Status, content: &[Value], raw_output: Option<&Value>) -> String {
+    tool_call_update(&ToolProgress {
+        id,
+        status,
+        content: (!content.is_empty()).then_some(content),
+        raw_output,
+    })
+}

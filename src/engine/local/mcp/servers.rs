@@ -1,0 +1,167 @@
+//! All MCP servers of one session.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::engine::Wanted as Session;
+use crate::engine::relay::Patience;
+use crate::sys::lock;
+
+use super::server::{Server, State};
+use super::wanted::{Wanted, servers};
+
+/// How long opening a session waits for its servers. Who is not there by then goes on starting.
+const OPENS: Duration = Duration::from_secs(1);
+
+/// What is the same for the servers of all sessions.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engine::local) struct Settings {
+    /// The program that ends their processes if we are killed.
+    pub(in crate::engine::local) guard: Option<PathBuf>,
+}
+
+/// The servers of one session, in the order in which the client named them.
+#[derive(Default)]
+pub(in crate::engine::local) struct Servers {
+    settings: Settings,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    servers: Vec<Arc<Server>>,
+    /// Those that are being ended.
+    leaving: Vec<Weak<Server>>,
+    /// Whether no server may be started any more.
+    over: bool,
+}
+
+impl Servers {
+    /// A session without servers.
+    pub(in crate::engine::local) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            list: Mutex::default(),
+        }
+    }
+
+    /// Sees to it that the session has the servers that it is wanted to have: new ones begin to
+    /// start, others are ended, those that stay are left alone. Must be called inside of a runtime.
+    pub(in crate::engine::local) fn want(&self, session: &Session) {
+        let wanted = servers(&session.params.0);
+        let cwd = &session.place.cwd;
+        let mut list = lock(&self.list);
+        if list.over {
+            return;
+        }
+        let mut before = std::mem::take(&mut list.servers);
+        for wanted in wanted {
+            let kept = before.iter().position(|server| server.is(&wanted, cwd));
+            let server = match kept {
+                Some(at) => {
+                    let server = before.remove(at);
+                    server.revive();
+                    server
+                }
+                None => self.server(wanted, cwd, &list.servers),
+            };
+            list.servers.push(server);
+        }
+        list.leaving.retain(|server| server.strong_count() > 0);
+        list.leaving.extend(before.iter().map(Arc::downgrade));
+        drop(list);
+        for server in before {
+            tokio::spawn(async move { server.end(Patience::EndOfInput).await });
+        }
+    }
+
+    fn server(&self, wanted: Wanted, cwd: &str, others: &[Arc<Server>]) -> Arc<Server> {
+        if others.iter().any(|other| other.name() == wanted.name) {
+            return Server::unusable(wanted, cwd, "another server has the same name");
+        }
+        Server::start(wanted, cwd, self.settings.guard.clone())
+    }
+
+    /// Waits until all have started or cannot be, but not for long.
+    pub(in crate::engine::local) async fn settle(&self) {
+        let until = Instant::now() + OPENS;
+        for server in self.list() {
+            server.settled(until).await;
+        }
+    }
+
+    /// How they are, as a client is told that opens the session; nothing if there are none.
+    pub(in crate::engine::local) fn report(&self) -> Option<String> {
+        let servers: Vec<Value> = self.list().iter().map(|server| entry(server)).collect();
+        if servers.is_empty() {
+            return None;
+        }
+        let answer = json!({ "_meta": { "rejoin": { "mcpServers": servers } } });
+        Some(answer.to_string())
+    }
+
+    /// Ends them all, for good.
+    pub(in crate::engine::local) async fn end(&self, patience: Patience) {
+        let servers = {
+            let mut list = lock(&self.list);
+            list.over = true;
+            let leaving: Vec<_> = list.leaving.iter().filter_map(Weak::upgrade).collect();
+            let mut all = list.servers.clone();
+            all.extend(leaving);
+            all
+        };
+        let mut ending: JoinSet<()> = servers
+            .into_iter()
+            .map(|server| async move { server.end(patience).await })
+            .collect();
+        while ending.join_next().await.is_some() {}
+    }
+
+    /// The servers as they are now.
+    pub(super) fn list(&self) -> Vec<Arc<Server>> {
+        lock(&self.list).servers.clone()
+    }
+
+    /// Cuts the name of a server off the beginning of what follows a command. The longest name that
+    /// fits is meant.
+    pub(super) fn named<'a>(&self, text: &'a str) -> Option<(Arc<Server>, &'a str)> {
+        let servers = self.list().into_iter();
+        let named = servers.filter_map(|server| {
+            let rest = cut(text, server.name())?;
+            Some((server, rest))
+        });
+        // Of servers with the same name the first is meant.
+        named.reduce(|best, next| {
+            if next.1.len() < best.1.len() {
+                next
+            } else {
+                best
+            }
+        })
+    }
+}
+
+/// What follows a name and white space.
+pub(super) fn cut<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let rest = text.trim_start().strip_prefix(name)?;
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim_start())
+}
+
+fn entry(server: &Server) -> Value {
+    let (status, error) = match server.state() {
+        State::Starting | State::Gone => ("starting", None),
+        State::Ready(connection) if connection.is_over() => ("failed", Some(connection.epitaph())),
+        State::Ready(_) => ("connected", None),
+        State::Failed(why) => ("failed", Some(why.to_string())),
+    };
+    let mut entry = json!({ "name": server.name(), "status": status });
+    if let Some(error) = error {
+        entry["error"] = error.into();
+    }
+    entry
+}

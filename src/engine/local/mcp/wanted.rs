@@ -1,0 +1,212 @@
+//! Reads from a request which MCP servers a session is to have.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::record::json;
+
+use super::secrets::Secrets;
+
+/// One server as the client wants it. Two that are equal are one and the same.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The name by which people call it.
+    pub(super) name: String,
+    /// How it is reached.
+    pub(super) reached: Reached,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// A process of ours.
+    Process {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// What is added to its environment.
+        env: Vec<(String, String)>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// What is added to the headers of each request.
+        headers: Vec<(String, String)>,
+    },
+    /// By a transport that is not spoken here.
+    Unsupported(String),
+}
+
+/// A server in the protocol's words.
+#[derive(Deserialize)]
+struct Described {
+    name: String,
+    #[serde(rename = "type", default)]
+    transport: Option<String>,
+    #[serde(default)]
+    command: String,
+    #[serde(default)]
+    args: Option<Vec<String>>,
+    #[serde(default)]
+    env: Option<Vec<Named>>,
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    headers: Option<Vec<Named>>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    value: String,
+}
+
+/// The servers in the parameters of a request that opens a session, in the client's order. The
+/// parameters were checked before.
+pub(super) fn servers(params: &str) -> Vec<Wanted> {
+    let Some(list) = json::text_member(params, "mcpServers") else {
+        return Vec::new();
+    };
+    let list: Vec<Value> = serde_json::from_str(list).unwrap_or_default();
+    list.into_iter().filter_map(wanted).collect()
+}
+
+fn wanted(described: Value) -> Option<Wanted> {
+    let server: Described = serde_json::from_value(described).ok()?;
+    let pairs = |list: Option<Vec<Named>>| {
+        let list = list.unwrap_or_default().into_iter();
+        list.map(|named| (named.name, named.value)).collect()
+    };
+    let reached = match server.transport.as_deref() {
+        None | Some("stdio") => Reached::Process {
+            command: server.command,
+            args: server.args.unwrap_or_default(),
+            env: pairs(server.env),
+        },
+        Some("http") => Reached::Http {
+            url: server.url,
+            headers: pairs(server.headers),
+        },
+        Some(other) => Reached::Unsupported(other.to_owned()),
+    };
+    Some(Wanted {
+        name: server.name,
+        reached,
+    })
+}
+
+impl Wanted {
+    /// All of it that may be a secret.
+    pub(super) fn secrets(&self) -> Secrets {
+        match &self.reached {
+            Reached::Process { args, env, .. } => {
+                let values = env.iter().map(|(_, value)| value.clone());
+                // A secret often is only a part of an argument, as in `--key=SECRET`.
+                let parts = args.iter().filter_map(|arg| arg.split_once('='));
+                let parts = parts.map(|(_, value)| value.to_owned());
+                Secrets::new(args.iter().cloned().chain(parts).chain(values))
+            }
+            Reached::Http { url, headers } => {
+                let values = headers.iter().flat_map(|(_, value)| {
+                    // `Bearer SECRET`
+                    let last = value.split_whitespace().last().unwrap_or_default();
+                    [value.clone(), last.to_owned()]
+                });
+                Secrets::new(parts_of(url).chain(values))
+            }
+            Reached::Unsupported(_) => Secrets::default(),
+        }
+    }
+}
+
+/// What of an address may be a secret: itself, user and password, what is asked for.
+fn parts_of(url: &str) -> impl Iterator<Item = String> {
+    let (place, query) = url.split_once(['?', '#']).unwrap_or((url, ""));
+    let authority = place.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or_default();
+    let login = authority.rsplit_once('@').map_or("", |(login, _)| login);
+    let query = query.split(['&', '#']).flat_map(|part| {
+        let value = part.split_once('=').map_or(part, |(_, value)| value);
+        [part.to_owned(), value.to_owned()]
+    });
+    let login = login.split(':').map(str::to_owned);
+    let whole = (place != url || !login.clone().all(|part| part.is_empty()))
+        .then(|| url.to_owned())
+        .into_iter();
+    let parts: Vec<String> = whole.chain(login).chain(query).collect();
+    parts.into_iter()
+}
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wanted")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_in_order() {
+        let params = r#"{"cwd":"/w","mcpServers":[
+            {"name":"a","command":"/bin/a","args":["x"],"env":[{"name":"K","value":"V"}]},
+            {"name":"b","type":"http","url":"http://h/","headers":[]},
+            {"name":"c","type":"sse","url":"http://h/","headers":[]},
+            {"name":"d","type":"stdio","command":"d","args":[],"env":[]}]}"#;
+        let servers = servers(params);
+        let names: Vec<_> = servers.iter().map(|server| &*server.name).collect();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert!(
+            servers[0].reached
+                == Reached::Process {
+                    command: "/bin/a".to_owned(),
+                    args: vec!["x".to_owned()],
+                    env: vec![pair("K", "V")],
+                }
+        );
+        assert!(matches!(&servers[1].reached, Reached::Http { url, .. } if url == "http://h/"));
+        assert!(matches!(&servers[2].reached, Reached::Unsupported(kind) if kind == "sse"));
+        assert!(matches!(servers[3].reached, Reached::Process { .. }));
+        for none in ["{}", r#"{"mcpServers":null}"#, r#"{"mcpServers":[]}"#] {
+            assert!(super::servers(none).is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_secret_is_said() {
+        let params = r#"{"mcpServers":[
+            {"name":"a","command":"/bin/a","args":["--key=ARG_SECRET"],"env":[{"name":"K","value":"ENV_SECRET"}]},
+            {"name":"b","type":"http","url":"https://me:URL_SECRET@h.example/mcp?key=ASKED_SECRET#FRAG_SECRET","headers":[{"name":"Authorization","value":"Bearer HEAD_SECRET"}]}]}"#;
+        for server in servers(params) {
+            let secrets = server.secrets();
+            for text in [
+                "ARG_SECRET",
+                "ENV_SECRET",
+                "URL_SECRET",
+                "ASKED_SECRET",
+                "FRAG_SECRET",
+                "HEAD_SECRET",
+            ] {
+                let hidden = !secrets.hide(&format!("it is {text}!")).contains(text);
+                assert_eq!(hidden, params_of(&server).contains(text), "{text}");
+            }
+            assert!(!format!("{server:?}").contains("SECRET"));
+        }
+    }
+
+    fn params_of(server: &Wanted) -> String {
+        match &server.reached {
+            Reached::Process { args, env, .. } => format!("{args:?} {env:?}"),
+            Reached::Http { url, headers } => format!("{url} {headers:?}"),
+            Reached::Unsupported(_) => String::new(),
+        }
+    }
+}

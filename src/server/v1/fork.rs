@@ -1,0 +1,116 @@
+//! `session/fork`: makes a session with the history of another one, which is open then.
+
+use serde::Deserialize;
+use tokio::sync::oneshot;
+
+use crate::engine::{Relay, Wanted};
+use crate::server::error;
+use crate::session::reply::Delivery;
+use crate::session::{Answer, Refusal, Registry, Reply, Request};
+use crate::sys::SessionId;
+
+use super::context::{Context, Responds};
+use super::open::find;
+use super::params::{ID_LIMIT, decode};
+use super::place::{Servers, existing};
+use super::reply::{answer, reply_about};
+
+#[derive(Deserialize)]
+struct Params {
+    #[serde(default, rename = "_meta")]
+    meta: Option<Meta>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(default)]
+    rejoin: Option<Own>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Own {
+    #[serde(default)]
+    message_id: Option<String>,
+}
+
+/// Whether it is served.
+pub(super) fn is_offered(context: &Context) -> bool {
+    let deps = context.registry().deps();
+    let theirs = context.relay().is_some_and(Relay::forks);
+    deps.store.is_some() && (deps.unstable || theirs)
+}
+
+pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+    let lenient = context.relay().is_some();
+    let decoded = existing(params, Servers::Optional, lenient).and_then(|wanted| {
+        let own = decode::<Params>(params)?.meta.and_then(|meta| meta.rejoin);
+        let at = own.and_then(|own| own.message_id);
+        if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {
+            return Err(error::no_such_message(&wanted.name));
+        }
+        Ok((find(context, &wanted.name)?, wanted, at))
+    });
+    let ((source, import), mut wanted, at) = match decoded {
+        Ok(decoded) => decoded,
+        Err(error) => return answer(responder, Err(error)),
+    };
+    let registry = context.registry().clone();
+    let from = wanted.clone();
+    let id = registry.deps().sys.ids.session();
+    wanted.name = id.to_string();
+    let requests = registry.requests();
+    let reply = reply_about(
+        context,
+        requests,
+        &wanted.name,
+        &from.name,
+        responder,
+        || (),
+    );
+    if !import {
+        return registry.fork(&source, &id, reply, wanted, at);
+    }
+    let imported = imported(&registry, &source, from);
+    tokio::spawn(async move {
+        match imported.await {
+            Ok(Err(refusal)) => drop(reply.send(Err(refusal))),
+            _ => {
+                registry.fork(&source, &id, reply, wanted, at);
+                // Nobody has asked for it to be open.
+                let unheard = Reply::new(registry.requests().begin(), || false, unheard);
+                registry.send(&source, Request::Close(unheard));
+            }
+        }
+    });
+}
+
+/// Takes over a session that is the agent's alone. Resolves when that has been done.
+fn imported(
+    registry: &Registry,
+    source: &SessionId,
+    wanted: Wanted,
+) -> oneshot::Receiver<Result<Answer, Refusal>> {
+    let (tell, told) = oneshot::channel();
+    let busy = registry.requests().begin();
+    let reply = Reply::new(
+        busy,
+        || false,
+        |answer| {
+            tell.send(answer).ok();
+            Box::pin(async {})
+        },
+    );
+    let import = Request::Import {
+        reply,
+        wanted,
+        replay: false,
+    };
+    registry.send(source, import);
+    told
+}
+
+fn unheard(answer: Result<Answer, Refusal>) -> Delivery {
+    drop(answer);
+    Box::pin(async {})
+}

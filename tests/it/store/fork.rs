@@ -1,0 +1,287 @@
+//! Forking: a copy that is whole or not there at all, whatever the disk does.
+
+use std::io::ErrorKind;
+
+use rejoin::record::header::ForkedFrom;
+use rejoin::record::{Header, Inner, Kind};
+use rejoin::store::{Durability, ForkError, Forked, Reader, Store, StoreError, Sync};
+use rejoin::sys::SessionId;
+use rejoin::sys::sim::{Fault, SimDisk, Tail};
+
+use super::support::*;
+
+const INNER: &str = r#"{"id":"i1","agent":{"name":"a"},"how":"new"}"#;
+const REOPEN: &str = r#"{"cwd":"/elsewhere","additionalDirectories":[],"mcpServers":[]}"#;
+const TITLE: &str = r#"{"sessionUpdate":"session_info_update","title":"Named"}"#;
+
+fn fork_id() -> SessionId {
+    SessionId::parse("sess_01902f3c-7b1e-7c3a-8f00-000000000002").unwrap()
+}
+
+fn fork_header() -> Header {
+    Header {
+        session_id: fork_id().to_string(),
+        forked_from: Some(ForkedFrom {
+            session_id: id().to_string(),
+            message_id: None,
+        }),
+        ..header()
+    }
+}
+
+fn never() -> bool {
+    false
+}
+
+fn fork(store: &Store, source: &mut Reader, at: Option<&str>) -> Result<Forked, ForkError> {
+    store.fork(source, &fork_id(), &fork_header(), at, &never)
+}
+
+/// A session with everything in it: two turns, and perhaps a third that has not ended.
+fn source(open: bool) -> Vec<u8> {
+    let header = serde_json::to_string(&header()).unwrap();
+    let mut records = vec![
+        (Kind::Session, header.as_str()),
+        (Kind::Inner, INNER),
+        (Kind::Prompt, PROMPT),
+        (Kind::Update, CHUNK),
+        (Kind::End, END),
+        (Kind::Info, TITLE),
+        (Kind::Reopen, REOPEN),
+        (Kind::Unknown, "{}"),
+        (Kind::Prompt, PROMPT),
+        (Kind::Transient, CHUNK),
+        (Kind::Update, CALL),
+        (Kind::Ask, "{}"),
+        (Kind::Answer, "{}"),
+        (Kind::Output, DONE),
+        (Kind::End, END),
+    ];
+    if open {
+        records.extend([(Kind::Prompt, PROMPT), (Kind::Update, CALL)]);
+    }
+    let records = records.into_iter().zip(0..);
+    let lines = records.map(|((kind, payload), seq)| line(seq, kind, payload));
+    lines.collect::<Vec<_>>().concat()
+}
+
+/// What a fork of it has behind its header.
+fn copied() -> Vec<(Kind, String)> {
+    let kept = [
+        (Kind::Inner, r#"{"agent":{"name":"a"},"how":"new"}"#),
+        (Kind::Prompt, PROMPT),
+        (Kind::Update, CHUNK),
+        (Kind::End, END),
+        (Kind::Info, TITLE),
+        (Kind::Prompt, PROMPT),
+        (Kind::Transient, CHUNK),
+        (Kind::Update, CALL),
+        (Kind::Ask, "{}"),
+        (Kind::Answer, "{}"),
+        (Kind::Output, DONE),
+        (Kind::End, END),
+    ];
+    kept.map(|(kind, payload)| (kind, payload.to_owned()))
+        .to_vec()
+}
+
+fn of(store: &Store, id: &SessionId) -> Vec<Owned> {
+    rest(&mut store.read(id).unwrap())
+}
+
+fn payloads(records: &[Owned]) -> Vec<(Kind, String)> {
+    let records = records.iter().skip(1);
+    records
+        .map(|record| (record.kind, record.payload.clone()))
+        .collect()
+}
+
+#[test]
+fn what_has_ended_is_copied_with_its_times_and_numbered_anew() {
+    let (disk, store) = store_of(&source(false));
+    let mut reader = store.read(&id()).unwrap();
+    let mut forked = fork(&store, &mut reader, None).unwrap();
+    let records = of(&store, &fork_id());
+    assert_eq!(payloads(&records), copied());
+    assert!(
+        records
+            .iter()
+            .zip(0..)
+            .all(|(record, seq)| record.seq == seq)
+    );
+    assert_eq!(bytes(&disk), source(false), "the source is left alone");
+    assert_eq!(trash(&disk), []);
+
+    let scan = &forked.scan;
+    assert_eq!((scan.prompts.len(), scan.turn_open), (2, false));
+    assert_eq!(scan.titles.title(), Some("Named"));
+    assert_eq!(
+        scan.place.cwd, "/w",
+        "where the source worked counts no more"
+    );
+    assert_eq!(
+        scan.last_prompt_at.as_deref(),
+        Some("1970-01-01T00:00:00.000Z")
+    );
+    assert_eq!(scan.inners, []);
+    let inner = Inner {
+        agent: "a".to_owned(),
+        id: "i1".to_owned(),
+    };
+    assert_eq!(forked.inner, Some(inner));
+
+    let appended = forked.log.append(Kind::Prompt, None, PROMPT, Sync::Turn);
+    assert_eq!(appended.unwrap().seq, records.len() as u64);
+    drop(forked);
+    assert_eq!(store.read(&fork_id()).unwrap().scan().unwrap().damage, []);
+}
+
+#[test]
+fn a_turn_that_somebody_is_at_work_on_is_left_out_and_one_of_a_crash_is_closed() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let mut at_work = store.create(&id(), &header()).unwrap();
+    for (kind, payload) in copied() {
+        add(&mut at_work, kind, &payload).unwrap();
+    }
+    add(&mut at_work, Kind::Prompt, PROMPT).unwrap();
+    add(&mut at_work, Kind::Update, CALL).unwrap();
+    let before = bytes(&disk);
+
+    let mut reader = store.read(&id()).unwrap();
+    let forked = fork(&store, &mut reader, None).unwrap();
+    assert_eq!(payloads(&of(&store, &fork_id())), copied());
+    assert_eq!(forked.inner, None, "the agent was told more than that");
+    assert!(!forked.scan.turn_open);
+    drop(forked);
+    assert!(store.trash(&fork_id()).unwrap());
+
+    drop(at_work);
+    let mut reader = store.read(&id()).unwrap();
+    let forked = fork(&store, &mut reader, None).unwrap();
+    let records = of(&store, &fork_id());
+    let end = [Kind::Prompt, Kind::Update, Kind::Update, Kind::End];
+    assert!(kinds(&records).ends_with(&end), "{records:?}");
+    let last = records.last().unwrap();
+    assert_eq!(last.payload, INTERRUPTED);
+    assert!(!forked.scan.turn_open);
+    assert_eq!(bytes(&disk), before, "the source is left as it is");
+}
+
+#[test]
+fn a_message_that_is_not_there_and_a_client_that_has_gone_leave_nothing() {
+    let (disk, store) = store_of(&source(false));
+    let mut reader = store.read(&id()).unwrap();
+    let unknown = fork(&store, &mut reader, Some("m")).unwrap_err();
+    assert!(matches!(unknown, ForkError::UnknownMessage));
+    let mut reader = store.read(&id()).unwrap();
+    let gone = store.fork(&mut reader, &fork_id(), &fork_header(), None, &|| true);
+    assert!(matches!(gone, Err(ForkError::Cancelled)));
+    assert!(!store.exists(&fork_id()));
+    assert_eq!(trash(&disk), []);
+    let mut reader = store.read(&id()).unwrap();
+    drop(fork(&store, &mut reader, None).unwrap());
+    let mut reader = store.read(&id()).unwrap();
+    let again = fork(&store, &mut reader, None);
+    assert!(matches!(
+        again,
+        Err(ForkError::Store(StoreError::Exists { .. }))
+    ));
+    assert_eq!(payloads(&of(&store, &fork_id())), copied());
+}
+
+#[test]
+fn more_than_fits_into_one_write_is_copied_whole() {
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let long = format!(r#"{{"t":"{}"}}"#, "x".repeat(50_000));
+    let mut at_work = store.create(&id(), &header()).unwrap();
+    for _ in 0..7 {
+        for (kind, payload) in [
+            (Kind::Prompt, PROMPT),
+            (Kind::Update, long.as_str()),
+            (Kind::End, END),
+        ] {
+            add(&mut at_work, kind, payload).unwrap();
+        }
+    }
+    // What is behind is copied in vain.
+    add(&mut at_work, Kind::Prompt, PROMPT).unwrap();
+    for _ in 0..20 {
+        add(&mut at_work, Kind::Update, &long).unwrap();
+    }
+    let mut reader = store.read(&id()).unwrap();
+    drop(fork(&store, &mut reader, None).unwrap());
+    let (all, forked) = (read(&store), of(&store, &fork_id()));
+    assert!(forked[1..] == all[1..22], "the fork differs");
+    assert_eq!(forked.len(), 22);
+}
+
+#[test]
+fn whichever_operation_fails_a_fork_is_whole_or_not_there() {
+    let make = || {
+        let (disk, store) = store_of(&source(true));
+        disk.put(&root().join("sessions/.keep"), b"");
+        (disk, store)
+    };
+    let tried = |durability| {
+        let (disk, _) = make();
+        let before = disk.operations();
+        let store = store_with(&disk, durability);
+        let mut reader = store.read(&id()).unwrap();
+        drop(fork(&store, &mut reader, None).unwrap());
+        disk.operations() - before
+    };
+    for durability in Durability::ALL {
+        let operations = tried(durability);
+        let mut failed = 0;
+        for n in 0..operations {
+            for fault in [
+                Fault::Error(ErrorKind::Other),
+                Fault::ShortWrite,
+                Fault::TornWrite(ErrorKind::StorageFull),
+                Fault::Sync(ErrorKind::Other),
+            ] {
+                let what = format!("{durability}, operation {n}, {fault:?}");
+                let (disk, _) = make();
+                disk.fail_at(disk.operations() + n, fault);
+                let opened = Store::open(root(), disk.sys(), durability);
+                let reader = opened.and_then(|store| Ok((store.read(&id())?, store)));
+                let Ok((mut reader, store)) = reader else {
+                    continue;
+                };
+                let done = fork(&store, &mut reader, None).map(drop);
+                failed += usize::from(done.is_err());
+                check(&disk.crash(), done.is_ok(), done.is_err(), &what);
+                for tail in [Tail::Lost, Tail::Torn, Tail::Zeroed] {
+                    let safe = done.is_ok() && durability != Durability::Os;
+                    check(
+                        &disk.power_cut(tail),
+                        safe,
+                        false,
+                        &format!("{what}, {tail:?}"),
+                    );
+                }
+            }
+        }
+        assert!(failed > 10, "{durability}: the failures were met: {failed}");
+    }
+}
+
+/// A fork that was told of is there, one that failed is not, and what is there is whole.
+fn check(disk: &SimDisk, must: bool, must_not: bool, what: &str) {
+    let store = store(disk);
+    let source = of(&store, &id());
+    assert_eq!(source.len(), 17, "{what}: the source is as it was");
+    let there = store.exists(&fork_id());
+    assert!(there || !must, "{what}: it is missing");
+    assert!(!(there && must_not), "{what}: it failed and is there");
+    if there && must {
+        let mut forked = store.open_log(&fork_id()).expect(what);
+        assert_eq!(forked.scan.damage, [], "{what}");
+        let records = of(&store, &fork_id());
+        assert!(payloads(&records).starts_with(&copied()), "{what}");
+        assert_eq!(records.len(), copied().len() + 5, "{what}");
+        add(&mut forked.log, Kind::Prompt, PROMPT).expect(what);
+    }
+}
