@@ -49,6 +49,8 @@ pub(super) struct Actor {
     pub(super) shown: Vec<u8>,
     /// Takes back what the client was asked for so far.
     pub(super) withdrawal: (Canceller, Cancel),
+    /// The message that the next replay begins with.
+    pub(super) sought: Option<String>,
     /// What tasks of this session have to tell it.
     pub(super) tell: mpsc::UnboundedSender<Told>,
     told: mpsc::UnboundedReceiver<Told>,
@@ -161,6 +163,7 @@ impl Actor {
             line: Vec::new(),
             view,
             shown: Vec::new(),
+            sought: None,
             withdrawal: Cancel::new(),
             tell,
             told,

@@ -100,7 +100,7 @@ pub enum Effect<R> {
         /// The notification's parameters.
         params: String,
     },
-    /// Have the replay begin with this message, which must be in the log.
+    /// Have the next replay begin with this message, which must be in the log.
     Seek(String),
     /// Start replaying the log up to where it ends now.
     Replay,

@@ -223,6 +223,12 @@ impl<R> Machine<R> {
             Err(refusal) => {
                 self.imported = None;
                 match self.replay.take() {
+                    // It was opened for nothing.
+                    Some(reply) if open && !was_open && refusal == Refusal::NoSuchMessage => {
+                        self.open = false;
+                        let release = Effect::Release(Parting::Closed);
+                        vec![release, Effect::Answer(reply, Err(refusal))]
+                    }
                     Some(reply) => {
                         let mut batch = vec![Effect::Answer(reply, Err(refusal))];
                         batch.extend(self.not_shown());

@@ -133,7 +133,10 @@ impl Actor {
                 }
                 Ok(())
             }
-            Effect::Seek(message) => self.seek(&message),
+            Effect::Seek(message) => {
+                self.sought = Some(message);
+                Ok(())
+            }
             Effect::Replay => self.start_replay(),
             Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
             Effect::CatchUp(snapshots, gone) => self.catch_up(snapshots, gone).await,
@@ -181,7 +184,7 @@ impl Actor {
             None => Arc::from([]),
         };
         let goes_on = matches!(result, Ok(Done::Taken(_)));
-        let result = result.map(|done| self.with_commands(done));
+        let result = result.map(|done| self.shown(done));
         let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
         if goes_on {
             self.prompted = Some(busy);

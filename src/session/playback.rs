@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::replay::v2::View;
+use crate::replay::v2::{Search, View};
 use crate::replay::{Options, Replay};
-use crate::store::{Entry, Reader};
+use crate::store::{Entry, Reader, Store};
+use crate::sys::SessionId;
 use crate::wire::Writer;
 
 use super::outcome::Refusal;
@@ -52,6 +53,34 @@ impl Playback {
     /// From now on it goes on to its end, whatever the client wants.
     pub(super) fn cannot_be_cancelled(&mut self) {
         self.cancelled = Arc::new(|| false);
+    }
+
+    /// Makes sure that a message is in the log, which ends at `end`.
+    pub(super) fn seek(
+        &self,
+        message: &str,
+        store: &Store,
+        id: &SessionId,
+        end: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let mut reader = store.read(id).map_err(|error| storage(&error))?;
+        if let Some(end) = end {
+            reader.limit(end);
+        }
+        let mut search = Search::new(message);
+        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+            if search.record(&entry.record) {
+                return Ok(());
+            }
+            if (self.cancelled)() {
+                return Err(Refusal::Cancelled);
+            }
+        }
+        if search.finish() {
+            Ok(())
+        } else {
+            Err(Refusal::NoSuchMessage)
+        }
     }
 
     /// Replays what `reader` still has. What it takes to join the last chunk with one that may

@@ -200,16 +200,16 @@ fn a_replay_begins_with_a_message_that_must_be_there() {
     assert_eq!(begun, "open, mend, seek x, replay");
     effects!(machine, replayed(Ok(()), true));
     effects!(machine, attached(Ok(Attached::default())));
-    machine.request(from());
+    effects!(machine, request(from()));
     assert_eq!(
-        effects!(machine, failed(Refusal::NoSuchMessage)),
-        "refuse l: there is no such message in the session"
+        effects!(machine, replayed(Err(Refusal::NoSuchMessage), true)),
+        "refuse l: there is no such message in the session, send held, tell Idle(None)"
     );
     assert!(!machine.is_over(), "it stays open");
     let mut machine = Machine::new(Dialect::Told);
-    machine.request(from());
+    effects!(machine, request(from()));
     assert_eq!(
-        effects!(machine, failed(Refusal::NoSuchMessage)),
+        effects!(machine, replayed(Err(Refusal::NoSuchMessage), true)),
         "release Closed, refuse l: there is no such message in the session"
     );
     assert!(machine.is_over());

@@ -14,12 +14,6 @@ use super::reply::Reply;
 use super::seat::Seat;
 
 impl Actor {
-    /// Has the next replay begin with a message.
-    pub(super) fn seek(&mut self, message: &str) -> Result<(), Refusal> {
-        tracing::debug!(message);
-        Err(Refusal::NoSuchMessage)
-    }
-
     pub(super) fn start_replay(&mut self) -> Result<(), Refusal> {
         let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
             return Err(Refusal::NotOpen);
@@ -28,9 +22,16 @@ impl Actor {
         if let Some(end) = seat.log_end() {
             reader.limit(end);
         }
-        let mut playback = self.playback(seat.summary.prompts)?;
+        let sought = self.sought.take();
+        let prompts = seat.summary.prompts;
+        let mut playback = self.playback(prompts, sought.as_deref())?;
+        let (store, id, end) = (store.clone(), self.id.clone(), seat.log_end());
         self.replay_with(move || {
-            let result = playback.play(&mut reader);
+            let found = match sought {
+                Some(message) => playback.seek(&message, &store, &id, end),
+                None => Ok(()),
+            };
+            let result = found.and_then(|()| playback.play(&mut reader));
             let result = playback.settle().and(result);
             Played {
                 playback,
@@ -56,7 +57,7 @@ impl Actor {
             return Err(Refusal::NotFound);
         }
         let id = self.id.clone();
-        let mut playback = self.playback(0)?;
+        let mut playback = self.playback(0, None)?;
         self.replay_with(move || {
             let mut result = Ok(());
             let opened = lock_or_read(&store, &id, &mut |entry| {
@@ -80,17 +81,23 @@ impl Actor {
         Ok(())
     }
 
-    fn playback(&self, prompts: u64) -> Result<Playback, Refusal> {
+    /// A replay of all, or of the last turns if that is wanted; or from a message on.
+    fn playback(&self, prompts: u64, from: Option<&str>) -> Result<Playback, Refusal> {
         let Some(reply) = self.machine.replaying() else {
             return Err(Refusal::NotOpen);
         };
-        let policy = self.deps.replay;
+        let mut policy = self.deps.replay;
+        let mut view = self.deps.dialect().view();
+        if let Some(message) = from {
+            policy.tail = None;
+            view = view.map(|view| view.from_message(message));
+        }
         Ok(Playback::new(
             &self.name,
             policy.for_session(prompts),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
-            self.deps.dialect().view(),
+            view,
             Reply::cancelled(reply),
         ))
     }

@@ -35,9 +35,21 @@ impl Actor {
         ))
     }
 
-    /// An answer with the commands that there are, if that is where its client looks for them.
-    pub(super) fn with_commands(&self, done: Done) -> Done {
+    /// An answer with what its client looks for in it: the commands that there are. What it tells of
+    /// settings is noted, since later updates are about them.
+    pub(super) fn shown(&mut self, done: Done) -> Done {
         let dialect = self.deps.dialect();
+        if let (
+            Some(view),
+            Done::Created(Some(own))
+            | Done::Loaded(Some(own))
+            | Done::Resumed(Some(own))
+            | Done::Served(own),
+        ) = (&mut self.view, &done)
+        {
+            let member = |name| json::text_member(own, name);
+            view.settings(member("configOptions"), member("modes"));
+        }
         let with = |own: Option<String>| match self.commands() {
             Some(update) => Some(dialect.with_commands(own, &update)),
             None => own,

@@ -13,6 +13,7 @@ mod wrap;
 mod mcp;
 #[cfg(test)]
 mod sdk_client;
+mod sdk_client_v2;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]

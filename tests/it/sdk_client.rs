@@ -21,7 +21,7 @@ use crate::support::agent::Agent as Running;
 use crate::support::process;
 
 /// Where a client sends its lines.
-struct Outgoing(Arc<Mutex<Box<dyn Running>>>);
+pub(crate) struct Outgoing(pub(crate) Arc<Mutex<Box<dyn Running>>>);
 
 /// Where a client's lines come from.
 pub(crate) struct Incoming(mpsc::UnboundedReceiver<String>);

@@ -36,36 +36,44 @@ enum From {
 }
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    let decoded = existing(params, Servers::Typed, false)
-        .and_then(|wanted| Ok((from(params)?, context.find(&wanted.name)?, wanted)));
+    let persistent = context.registry().deps().store.is_some();
+    let decoded = existing(params, Servers::Typed, false).and_then(|wanted| {
+        Ok((
+            from(params, persistent)?,
+            context.find(&wanted.name)?,
+            wanted,
+        ))
+    });
     let (from, id, wanted) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return responder.answer(Err(error)),
     };
     let requests = context.registry().requests();
     let reply = reply(context, requests, &wanted.name, responder, || ());
-    // Where nothing is kept there is nothing to replay.
-    let persistent = context.registry().deps().store.is_some();
     let request = match from {
-        From::Start if persistent => Request::Load(reply, wanted),
+        From::Start => Request::Load(reply, wanted),
         From::Message(message) => Request::LoadFrom {
             reply,
             wanted,
             message,
         },
-        From::Start | From::Nowhere => Request::Resume(reply, wanted),
+        From::Nowhere => Request::Resume(reply, wanted),
     };
     context.registry().send(&id, request);
 }
 
-fn from(params: &str) -> Result<From, Error> {
+fn from(params: &str, persistent: bool) -> Result<From, Error> {
     let Some(cursor) = decode::<Params>(params)?.replay_from else {
         return Ok(From::Nowhere);
     };
     match (cursor.kind.as_str(), cursor.message_id) {
+        // Where nothing is kept there is nothing to replay.
+        ("start", _) if !persistent => Ok(From::Nowhere),
         ("start", _) => Ok(From::Start),
-        (FROM_MESSAGE, Some(message)) => Ok(From::Message(message)),
-        (FROM_MESSAGE, None) => Err(error::invalid_params("`replayFrom.messageId` is missing")),
+        (FROM_MESSAGE, Some(message)) if persistent => Ok(From::Message(message)),
+        (FROM_MESSAGE, None) if persistent => {
+            Err(error::invalid_params("`replayFrom.messageId` is missing"))
+        }
         _ => Err(error::invalid_params(
             "`replayFrom.type` is not a known cursor",
         )),

@@ -27,6 +27,9 @@ pub(crate) struct Watch {
     asked: Vec<String>,
     /// Whether version 2 was agreed on.
     is_v2: bool,
+    /// Whether a session was last said to be running, and whether a tool call is at work in it.
+    runs: bool,
+    works: bool,
 }
 
 impl Watch {
@@ -77,6 +80,7 @@ impl Watch {
                     return Ok(message);
                 }
                 if self.is_v2 {
+                    self.state(&plain["params"]["update"]);
                     let method = method.as_str().unwrap_or_default();
                     conform_v2::notification(method, &plain["params"])?;
                     return Ok(message);
@@ -136,6 +140,10 @@ impl Watch {
             self.is_v2 = result["protocolVersion"] == 2;
         }
         if self.is_v2 {
+            if method == "session/prompt" {
+                // Which is said next.
+                (self.runs, self.works) = (true, false);
+            }
             return match conform_v2::result(&method, result) {
                 Some(checked) => checked,
                 None if self.wraps => Ok(()),
@@ -160,6 +168,27 @@ impl Watch {
             _ if self.wraps => Ok(()),
             method => Err(format!("a result for {method:?}, which is no method")),
         }
+    }
+
+    /// Takes note of what an update of version 2 says of the work that is done.
+    fn state(&mut self, update: &Value) {
+        if let Some(state) = update["state"].as_str() {
+            self.runs = state == "running";
+            self.works &= self.runs;
+        }
+        if let Some(status) = update["status"].as_str() {
+            self.works = status == "in_progress";
+        }
+    }
+
+    /// Whether a session was last said to be running.
+    pub(crate) fn runs(&self) -> bool {
+        self.runs
+    }
+
+    /// Whether it runs, and what it does will be said without being asked for.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.runs && !self.works
     }
 
     /// Whether version 2 was agreed on.

@@ -210,9 +210,19 @@ impl Stage<'_> {
             return Err("`<-?` is for UPDATE_FIXTURES=1".to_owned());
         }
         let last = self.connection(step.connection).watch.last_open();
-        let last = last.ok_or("nothing is to be answered")?;
+        if last.is_none() && !self.connection(step.connection).watch.runs() {
+            return Err("nothing is to be answered".to_owned());
+        }
         let mut came = Vec::new();
-        while self.connection(step.connection).watch.waits(&last) {
+        loop {
+            let watch = &self.connection(step.connection).watch;
+            let goes_on = match &last {
+                Some(last) => watch.waits(last) || watch.goes_on(),
+                None => watch.runs(),
+            };
+            if !goes_on {
+                break;
+            }
             let next = self.take(step.connection)?;
             let asks = next.1.get("id").is_some() && next.1.get("method").is_some();
             came.push(next);

@@ -89,6 +89,7 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
         what_the_agent_remembers_is_not_overwritten,
     ],
     supervision: [
+        a_client_of_version_2_gets_version_1,
         a_client_that_hangs_up_in_a_turn,
         a_flood_on_stderr_is_drained,
         a_grandchild_that_holds_the_pipe_does_not_hide_the_end,
