@@ -20,14 +20,14 @@ const OPENS: Duration = Duration::from_secs(1);
 
 /// What is the same for the servers of all sessions.
 #[derive(Clone, Debug, Default)]
-pub(in crate::engine::local) struct Settings {
+pub(crate) struct Settings {
     /// The program that ends their processes if we are killed.
-    pub(in crate::engine::local) guard: Option<PathBuf>,
+    pub(crate) guard: Option<PathBuf>,
 }
 
 /// The servers of one session, in the order in which the client named them.
 #[derive(Default)]
-pub(in crate::engine::local) struct Servers {
+pub(crate) struct Servers {
     settings: Settings,
     list: Mutex<List>,
 }
@@ -43,7 +43,7 @@ struct List {
 
 impl Servers {
     /// A session without servers.
-    pub(in crate::engine::local) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
             list: Mutex::default(),
@@ -52,7 +52,7 @@ impl Servers {
 
     /// Sees to it that the session has the servers that it is wanted to have: new ones begin to
     /// start, others are ended, those that stay are left alone. Must be called inside of a runtime.
-    pub(in crate::engine::local) fn want(&self, session: &Session) {
+    pub(crate) fn want(&self, session: &Session) {
         let wanted = servers(&session.params.0);
         let cwd = &session.place.cwd;
         let mut list = lock(&self.list);
@@ -88,7 +88,7 @@ impl Servers {
     }
 
     /// Waits until all have started or cannot be, but not for long.
-    pub(in crate::engine::local) async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let until = Instant::now() + OPENS;
         for server in self.list() {
             server.settled(until).await;
@@ -96,7 +96,7 @@ impl Servers {
     }
 
     /// How they are, as a client is told that opens the session; nothing if there are none.
-    pub(in crate::engine::local) fn report(&self) -> Option<String> {
+    pub(crate) fn report(&self) -> Option<String> {
         let servers: Vec<Value> = self.list().iter().map(|server| entry(server)).collect();
         if servers.is_empty() {
             return None;
@@ -106,7 +106,7 @@ impl Servers {
     }
 
     /// Ends them all, for good.
-    pub(in crate::engine::local) async fn end(&self, patience: Patience) {
+    pub(crate) async fn end(&self, patience: Patience) {
         let servers = {
             let mut list = lock(&self.list);
             list.over = true;
@@ -155,7 +155,9 @@ pub(super) fn cut<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 fn entry(server: &Server) -> Value {
     let (status, error) = match server.state() {
         State::Starting | State::Gone => ("starting", None),
-        State::Ready(connection) if connection.is_over() => ("failed", Some(connection.epitaph())),
+        State::Ready(connection) if connection.is_over() => {
+            ("failed", Some("it has ended".to_owned()))
+        }
         State::Ready(_) => ("connected", None),
         State::Failed(why) => ("failed", Some(why.to_string())),
     };
