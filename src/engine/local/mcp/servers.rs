@@ -167,3 +167,72 @@ fn entry(server: &Server) -> Value {
     }
     entry
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Secret;
+    use crate::record::header::Place;
+
+    fn session(servers: &Value) -> Session {
+        Session {
+            name: "s".to_owned(),
+            place: Place {
+                cwd: "/no/such/folder".to_owned(),
+                additional_directories: Vec::new(),
+                mcp_servers: Vec::new(),
+            },
+            params: Secret(json!({ "mcpServers": servers }).to_string().into()),
+        }
+    }
+
+    fn process(name: &str) -> Value {
+        json!({ "name": name, "command": "/no/such/server", "args": [], "env": [] })
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_is_reported_with_the_reason() {
+        let servers = Servers::new(Settings::default());
+        assert_eq!(servers.report(), None);
+        let old =
+            json!({ "name": "old", "type": "sse", "url": "http://h/?k=S3CRET", "headers": [] });
+        servers.want(&session(&json!([old, process("a"), process("a")])));
+        for server in servers.list() {
+            server
+                .settled(Instant::now() + Duration::from_mins(1))
+                .await;
+        }
+        let report: Value = serde_json::from_str(&servers.report().unwrap()).unwrap();
+        let failed = |name, error| json!({ "name": name, "status": "failed", "error": error });
+        let expected = json!([
+            failed("old", "the transport `sse` is not supported"),
+            failed("a", "there is no folder /no/such/folder to start it in"),
+            failed("a", "another server has the same name"),
+        ]);
+        assert_eq!(report["_meta"]["rejoin"]["mcpServers"], expected);
+        servers.end(Patience::Hurry).await;
+        servers.want(&session(&json!([process("late")])));
+        assert!(servers.list().iter().all(|server| server.name() != "late"));
+    }
+
+    #[tokio::test]
+    async fn the_longest_name_that_fits_is_meant() {
+        let servers = Servers::new(Settings::default());
+        let named = ["my", "my server", "my server 2", "é"].map(process);
+        servers.want(&session(&json!(named)));
+        for (text, expected) in [
+            ("my tool {}", Some(("my", "tool {}"))),
+            (" my server  tool", Some(("my server", "tool"))),
+            ("my server 2\ntool", Some(("my server 2", "tool"))),
+            ("my server 22", Some(("my server", "22"))),
+            ("é", Some(("é", ""))),
+            ("myserver tool", None),
+            ("", None),
+        ] {
+            let found = servers.named(text);
+            let found = found.as_ref().map(|(server, rest)| (server.name(), *rest));
+            assert_eq!(found, expected, "{text:?}");
+        }
+        servers.end(Patience::Hurry).await;
+    }
+}
