@@ -78,6 +78,8 @@ pub(super) fn without(failed: &EngineError, mut ours: Value) -> Value {
     let mut note = ours["agentInfo"].clone();
     note["error"] = failed.message.as_str().into();
     ours["_meta"] = json!({ "rejoin": note });
+    // It is the agent who would reach them.
+    ours["agentCapabilities"]["mcpCapabilities"]["http"] = false.into();
     ours
 }
 

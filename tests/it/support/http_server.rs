@@ -13,8 +13,6 @@ impl HttpServer {
     /// Starts it and tells its address.
     pub(crate) fn start(folder: &Path) -> Result<(Self, String), String> {
         let file = folder.join("address");
-        // That of the one before.
-        std::fs::remove_file(&file).ok();
         let child = Command::new(mcp_server())
             .arg("--http")
             .arg(&file)

@@ -125,8 +125,6 @@ impl Stage<'_> {
                 Ok(())
             }
             Action::HttpServer => {
-                // The one before ends.
-                self.http = None;
                 let (server, url) = HttpServer::start(self.folder)?;
                 self.names.set("url:0", url);
                 self.http = Some(server);

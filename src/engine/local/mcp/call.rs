@@ -38,7 +38,7 @@ enum Outcome {
 }
 
 /// Calls a tool and shows what comes of it.
-pub(in crate::engine::local) async fn run(turn: &Turn<'_>, servers: &Servers, rest: &str) -> Done {
+pub(crate) async fn run(turn: &Turn<'_>, servers: &Servers, rest: &str) -> Done {
     let found = turn.unless_cancelled(find(servers, rest)).await?;
     let wanted = match found {
         Ok(wanted) => wanted,
@@ -154,7 +154,7 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
                 Status::Completed
             };
             let shown = content(&result);
-            turn.send_regardless(progress(&id, status, &shown, Some(&result)))
+            turn.send_regardless(progress(&id, status, Some(&shown), Some(&result)))
                 .await?;
             let how = if failed {
                 "says that it has failed"
@@ -164,15 +164,14 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
             Ok(format!("`{name}` of `{server}` {how}."))
         }
         Ok(Outcome::Failed(why)) => {
-            let why = wanted.server.wanted.secrets().hide(&why);
             let shown = [text(&why)];
-            turn.send_regardless(progress(&id, Status::Failed, &shown, None))
+            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
                 .await?;
             Ok(format!("`{name}` of `{server}` has not answered: {why}"))
         }
         Err(Stop::Cancelled) => {
             let shown = [text("Cancelled.")];
-            turn.send_regardless(progress(&id, Status::Failed, &shown, None))
+            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
                 .await?;
             Err(Stop::Cancelled)
         }
@@ -181,25 +180,25 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
 }
 
 async fn call(turn: &Turn<'_>, id: &str, wanted: &Wanted) -> Result<Outcome, Stop> {
-    turn.send(progress(id, Status::InProgress, &[], None))
+    turn.send(progress(id, Status::InProgress, None, None))
         .await?;
     let arguments = wanted.arguments.clone();
     let begun = wanted.connection.call(&wanted.tool.name, arguments);
     let mut call = match turn.unless_cancelled(begun).await? {
         Ok(call) => call,
-        Err(why) => return Ok(Outcome::Failed(why)),
+        Err(why) => {
+            let why = wanted.server.in_words(&wanted.connection, why).await;
+            return Ok(Outcome::Failed(why));
+        }
     };
     loop {
         match turn.unless_cancelled(call.next()).await {
             Ok(Heard::Progress(how_far)) => tell(turn, id, &how_far).await?,
             Ok(Heard::Result(Ok(result))) => return Ok(Outcome::Result(result)),
-            Ok(Heard::Result(Err(why))) if wanted.connection.is_over() => {
-                return Ok(Outcome::Failed(format!(
-                    "{why} ({})",
-                    wanted.connection.epitaph()
-                )));
+            Ok(Heard::Result(Err(why))) => {
+                let why = wanted.server.in_words(&wanted.connection, why).await;
+                return Ok(Outcome::Failed(why));
             }
-            Ok(Heard::Result(Err(why))) => return Ok(Outcome::Failed(why)),
             Err(stop) => {
                 call.cancel().await;
                 return Err(stop);
@@ -219,15 +218,20 @@ async fn tell(turn: &Turn<'_>, id: &str, how_far: &ProgressNotificationParam) ->
         None => number,
     };
     let shown = [text(&words)];
-    turn.send(progress(id, Status::InProgress, &shown, None))
+    turn.send(progress(id, Status::InProgress, Some(&shown), None))
         .await
 }
 
-fn progress(id: &str, status: Status, content: &[Value], raw_output: Option<&Value>) -> String {
+fn progress(
+    id: &str,
+    status: Status,
+    content: Option<&[Value]>,
+    raw_output: Option<&Value>,
+) -> String {
     tool_call_update(&ToolProgress {
         id,
         status,
-        content: (!content.is_empty()).then_some(content),
+        content,
         raw_output,
     })
 }

@@ -9,7 +9,7 @@ use rmcp::model::{
 };
 use rmcp::service::{
     Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService,
-    RunningServiceCancellationToken,
+    RunningServiceCancellationToken, ServiceError,
 };
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
@@ -20,7 +20,7 @@ use crate::engine::relay::Patience;
 use crate::sys::lock;
 
 use super::ears::Ears;
-use super::failure::not_answered;
+use super::failure::Unanswered;
 
 /// How long a process may take to tell its tools.
 const LISTS: Duration = Duration::from_secs(15);
@@ -88,35 +88,36 @@ impl Connection {
         self.over.clone().wait_for(|over| *over).await.ok();
     }
 
-    /// How the server ended, as far as that is known, and what it said last.
-    pub(super) fn epitaph(&self) -> String {
+    /// How the server ended, as far as that is known, and what it said last. Waits a moment for
+    /// a process that is about to end.
+    pub(super) async fn epitaph(&self) -> String {
         let Some(child) = &self.child else {
-            return "the connection has ended".to_owned();
+            return "the connection was closed".to_owned();
         };
+        timeout(LEAVES, child.ended()).await.ok();
         epitaph(child)
     }
 
     /// The tools that the server has now.
-    pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
+    pub(super) async fn tools(&self) -> Result<Vec<Tool>, Unanswered> {
         let time = if self.is_process() { LISTS } else { LISTS_FAR };
         match timeout(time, self.peer.list_all_tools()).await {
             Ok(Ok(tools)) => Ok(tools),
-            Ok(Err(error)) => Err(not_answered(&error)),
-            Err(_) => Err(format!(
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Unanswered::Because(format!(
                 "it does not tell its tools within {} seconds",
                 time.as_secs()
-            )),
+            ))),
         }
     }
 
     /// Begins a call.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<Call, String> {
+    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<Call, Unanswered> {
         let progress = self.ears.listen();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
-        let sent = self.peer.send_cancellable_request(request, options).await;
-        let handle = sent.map_err(|error| not_answered(&error))?;
+        let handle = self.peer.send_cancellable_request(request, options).await?;
         Ok(Call { handle, progress })
     }
 
@@ -155,7 +156,7 @@ pub(super) enum Heard {
     /// How far it is.
     Progress(ProgressNotificationParam),
     /// The result, as JSON, or why there is none.
-    Result(Result<Value, String>),
+    Result(Result<Value, Unanswered>),
 }
 
 impl Call {
@@ -185,13 +186,14 @@ impl Call {
     }
 }
 
-fn result<E>(answer: Result<Result<ServerResult, rmcp::ServiceError>, E>) -> Result<Value, String> {
+fn result<E>(answer: Result<Result<ServerResult, ServiceError>, E>) -> Result<Value, Unanswered> {
+    let because = |why: String| Err(Unanswered::Because(why));
     match answer {
         Ok(Ok(result @ (ServerResult::CallToolResult(_) | ServerResult::CustomResult(_)))) => {
-            serde_json::to_value(result).map_err(|error| error.to_string())
+            serde_json::to_value(result).or_else(|error| because(error.to_string()))
         }
-        Ok(Ok(_)) => Err("its answer is no result of a tool".to_owned()),
-        Ok(Err(error)) => Err(not_answered(&error)),
-        Err(_) => Err("the connection has ended".to_owned()),
+        Ok(Ok(_)) => because("its answer is no result of a tool".to_owned()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Unanswered::Closed),
     }
 }

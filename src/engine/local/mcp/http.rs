@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
@@ -104,7 +105,14 @@ fn of_client(error: &reqwest::Error) -> String {
         while let Some(source) = cause.source() {
             cause = source;
         }
-        return format!("there is no connection with it: {cause}");
+        let why = match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+            // The same on every system.
+            Some(kind @ (ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)) => {
+                kind.to_string()
+            }
+            _ => cause.to_string(),
+        };
+        return format!("there is no connection with it: {why}");
     }
     if error.is_builder() {
         return "its address is no valid one".to_owned();

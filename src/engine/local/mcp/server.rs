@@ -15,7 +15,7 @@ use crate::sys::lock;
 
 use super::connection::{Connection, epitaph};
 use super::ears::Ears;
-use super::failure::not_connected;
+use super::failure::{Unanswered, not_connected};
 use super::process::{self, Start};
 use super::wanted::{Reached, Wanted};
 
@@ -118,46 +118,53 @@ impl Server {
     }
 
     /// The connection, made anew if it has to be, or why there is none.
-    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, Arc<str>> {
+    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
         self.revive();
         match self.settled(Instant::now() + STARTS).await {
             State::Ready(connection) => Ok(connection),
-            State::Failed(why) => Err(why),
-            State::Starting => Err("it does not start".into()),
-            State::Gone => Err("it is not wanted any more".into()),
+            State::Failed(why) => Err(why.to_string()),
+            State::Starting => Err("it does not start".to_owned()),
+            State::Gone => Err("it is not wanted any more".to_owned()),
         }
     }
 
     /// The tools that it has now, with the connection to call them on. If it has gone without a
     /// word, as those do that are no processes of ours, there is a second try.
     pub(super) async fn tools(self: &Arc<Self>) -> Result<(Arc<Connection>, Vec<Tool>), String> {
-        let hidden = |why: &str| self.wanted.secrets().hide(why);
-        let mut connection = self.connection().await.map_err(|why| why.to_string())?;
+        let mut connection = self.connection().await?;
         let mut tools = connection.tools().await;
         if let Err(why) = &tools
-            && (connection.is_over() || !connection.is_process())
+            && (*why == Unanswered::Closed || !connection.is_process())
         {
-            self.lose(&connection, why);
-            connection = self.connection().await.map_err(|why| why.to_string())?;
+            self.lose(&connection).await;
+            connection = self.connection().await?;
             tools = connection.tools().await;
         }
-        let tools = tools.map_err(|why| hidden(&why))?;
-        Ok((connection, tools))
+        match tools {
+            Ok(tools) => Ok((connection, tools)),
+            Err(why) => Err(self.in_words(&connection, why).await),
+        }
+    }
+
+    /// Why a request was not answered, without secrets.
+    pub(super) async fn in_words(&self, connection: &Connection, why: Unanswered) -> String {
+        let epitaph = match why {
+            Unanswered::Closed => connection.epitaph().await,
+            Unanswered::Because(_) => String::new(),
+        };
+        self.wanted.secrets().hide(&why.in_words(&epitaph))
     }
 
     /// Gives a connection up that is of no use.
-    fn lose(&self, connection: &Arc<Connection>, why: &str) {
-        let why = self.wanted.secrets().hide(why);
+    async fn lose(&self, connection: &Arc<Connection>) {
         self.state.send_if_modified(|state| {
-            let current =
-                matches!(state, State::Ready(current) if Arc::ptr_eq(current, connection));
+            let current = is(state, connection);
             if current {
-                *state = State::Failed(why.into());
+                *state = State::Failed("the connection was lost".into());
             }
             current
         });
-        let connection = connection.clone();
-        tokio::spawn(async move { connection.end(Patience::Hurry).await });
+        connection.end(Patience::Hurry).await;
     }
 
     /// Ends it for good. Whoever asks for that returns when it has ended.
@@ -198,9 +205,9 @@ impl Server {
             return;
         }
         connection.over().await;
-        let current = |state| matches!(state, State::Ready(now) if Arc::ptr_eq(&now, &connection));
-        if current(self.state()) {
-            let why = connection.epitaph();
+        if is(&self.state(), &connection) {
+            let why = connection.epitaph().await;
+            let why = self.wanted.secrets().hide(&why);
             tracing::warn!(server = self.name(), why, "an MCP server has ended");
         }
     }
@@ -261,4 +268,9 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether this is the connection in use.
+fn is(state: &State, connection: &Arc<Connection>) -> bool {
+    matches!(state, State::Ready(current) if Arc::ptr_eq(current, connection))
 }

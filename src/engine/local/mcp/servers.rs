@@ -20,14 +20,14 @@ const OPENS: Duration = Duration::from_secs(1);
 
 /// What is the same for the servers of all sessions.
 #[derive(Clone, Debug, Default)]
-pub(in crate::engine::local) struct Settings {
+pub(crate) struct Settings {
     /// The program that ends their processes if we are killed.
-    pub(in crate::engine::local) guard: Option<PathBuf>,
+    pub(crate) guard: Option<PathBuf>,
 }
 
 /// The servers of one session, in the order in which the client named them.
 #[derive(Default)]
-pub(in crate::engine::local) struct Servers {
+pub(crate) struct Servers {
     settings: Settings,
     list: Mutex<List>,
 }
@@ -43,7 +43,7 @@ struct List {
 
 impl Servers {
     /// A session without servers.
-    pub(in crate::engine::local) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
             list: Mutex::default(),
@@ -52,7 +52,7 @@ impl Servers {
 
     /// Sees to it that the session has the servers that it is wanted to have: new ones begin to
     /// start, others are ended, those that stay are left alone. Must be called inside of a runtime.
-    pub(in crate::engine::local) fn want(&self, session: &Session) {
+    pub(crate) fn want(&self, session: &Session) {
         let wanted = servers(&session.params.0);
         let cwd = &session.place.cwd;
         let mut list = lock(&self.list);
@@ -88,7 +88,7 @@ impl Servers {
     }
 
     /// Waits until all have started or cannot be, but not for long.
-    pub(in crate::engine::local) async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let until = Instant::now() + OPENS;
         for server in self.list() {
             server.settled(until).await;
@@ -96,7 +96,7 @@ impl Servers {
     }
 
     /// How they are, as a client is told that opens the session; nothing if there are none.
-    pub(in crate::engine::local) fn report(&self) -> Option<String> {
+    pub(crate) fn report(&self) -> Option<String> {
         let servers: Vec<Value> = self.list().iter().map(|server| entry(server)).collect();
         if servers.is_empty() {
             return None;
@@ -106,7 +106,7 @@ impl Servers {
     }
 
     /// Ends them all, for good.
-    pub(in crate::engine::local) async fn end(&self, patience: Patience) {
+    pub(crate) async fn end(&self, patience: Patience) {
         let servers = {
             let mut list = lock(&self.list);
             list.over = true;
@@ -155,7 +155,9 @@ pub(super) fn cut<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 fn entry(server: &Server) -> Value {
     let (status, error) = match server.state() {
         State::Starting | State::Gone => ("starting", None),
-        State::Ready(connection) if connection.is_over() => ("failed", Some(connection.epitaph())),
+        State::Ready(connection) if connection.is_over() => {
+            ("failed", Some("it has ended".to_owned()))
+        }
         State::Ready(_) => ("connected", None),
         State::Failed(why) => ("failed", Some(why.to_string())),
     };
@@ -164,4 +166,73 @@ fn entry(server: &Server) -> Value {
         entry["error"] = error.into();
     }
     entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Secret;
+    use crate::record::header::Place;
+
+    fn session(servers: &Value) -> Session {
+        Session {
+            name: "s".to_owned(),
+            place: Place {
+                cwd: "/no/such/folder".to_owned(),
+                additional_directories: Vec::new(),
+                mcp_servers: Vec::new(),
+            },
+            params: Secret(json!({ "mcpServers": servers }).to_string().into()),
+        }
+    }
+
+    fn process(name: &str) -> Value {
+        json!({ "name": name, "command": "/no/such/server", "args": [], "env": [] })
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_is_reported_with_the_reason() {
+        let servers = Servers::new(Settings::default());
+        assert_eq!(servers.report(), None);
+        let old =
+            json!({ "name": "old", "type": "sse", "url": "http://h/?k=S3CRET", "headers": [] });
+        servers.want(&session(&json!([old, process("a"), process("a")])));
+        for server in servers.list() {
+            server
+                .settled(Instant::now() + Duration::from_mins(1))
+                .await;
+        }
+        let report: Value = serde_json::from_str(&servers.report().unwrap()).unwrap();
+        let failed = |name, error| json!({ "name": name, "status": "failed", "error": error });
+        let expected = json!([
+            failed("old", "the transport `sse` is not supported"),
+            failed("a", "there is no folder /no/such/folder to start it in"),
+            failed("a", "another server has the same name"),
+        ]);
+        assert_eq!(report["_meta"]["rejoin"]["mcpServers"], expected);
+        servers.end(Patience::Hurry).await;
+        servers.want(&session(&json!([process("late")])));
+        assert!(servers.list().iter().all(|server| server.name() != "late"));
+    }
+
+    #[tokio::test]
+    async fn the_longest_name_that_fits_is_meant() {
+        let servers = Servers::new(Settings::default());
+        let named = ["my", "my server", "my server 2", "é"].map(process);
+        servers.want(&session(&json!(named)));
+        for (text, expected) in [
+            ("my tool {}", Some(("my", "tool {}"))),
+            (" my server  tool", Some(("my server", "tool"))),
+            ("my server 2\ntool", Some(("my server 2", "tool"))),
+            ("my server 22", Some(("my server", "22"))),
+            ("é", Some(("é", ""))),
+            ("myserver tool", None),
+            ("", None),
+        ] {
+            let found = servers.named(text);
+            let found = found.as_ref().map(|(server, rest)| (server.name(), *rest));
+            assert_eq!(found, expected, "{text:?}");
+        }
+        servers.end(Patience::Hurry).await;
+    }
 }

@@ -22,7 +22,7 @@ const DESCRIBED: usize = 200;
 const NAMED: usize = 20;
 
 /// Lists the servers.
-pub(in crate::engine::local) async fn run(turn: &Turn<'_>, servers: &Servers) -> Done {
+pub(crate) async fn run(turn: &Turn<'_>, servers: &Servers) -> Done {
     let list = servers.list();
     if list.is_empty() {
         let text = "This session has no MCP servers. A client names them when it makes or opens a \
