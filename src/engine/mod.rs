@@ -148,12 +148,14 @@ pub struct Attached {
 }
 
 /// A request that was served.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     /// The result, as JSON text.
     pub result: String,
     /// What the log is to know of it: the payload of an `info` record.
     pub info: Option<String>,
+    /// What the log is to know of it and the client is sent, in front of the result.
+    pub updates: Block,
 }
 
 /// How a session is let go of.

@@ -60,6 +60,7 @@ fn served(info: Option<&str>) -> Called {
     Called {
         result: "{}".to_owned(),
         info: info.map(str::to_owned),
+        ..Called::default()
     }
 }
 

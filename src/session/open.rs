@@ -36,7 +36,7 @@ impl Actor {
         let furniture = Furniture {
             hold: Hold::Memory,
             history: match &self.deps.store {
-                Some(store) => SessionHistory::of_log(self.id.clone(), store.clone(), &[]),
+                Some(store) => SessionHistory::of_log(self.id.clone(), store.clone()),
                 None => SessionHistory::in_memory(self.id.clone()),
             },
             wanted,
@@ -105,7 +105,7 @@ impl Actor {
         if seat.summary.prompts > 0 {
             let scan = blocking(|| store.read(&self.id)?.scan());
             let scan = scan.map_err(|error| storage(&error))?;
-            seat.history.reset(&scan.prompts);
+            seat.history.reset(&scan);
         }
         Ok(())
     }
@@ -146,7 +146,8 @@ impl Actor {
         for damage in &scan.damage {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
-        let history = SessionHistory::of_log(self.id.clone(), store.clone(), &scan.prompts);
+        let history = SessionHistory::of_log(self.id.clone(), store.clone());
+        history.reset(&scan);
         let furniture = Furniture {
             hold,
             history,
@@ -204,7 +205,7 @@ impl Actor {
         }
         seat.hold = Hold::Own(log);
         seat.broken = false;
-        seat.history.reset(&scan.prompts);
+        seat.history.reset(&scan);
         seat.summary = summary(&scan);
         seat.recorded = scan.place;
         seat.damage = scan.damage.into();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::record::header::{Header, Place};
 use crate::record::title::Titles;
-use crate::record::{Inner, Kind, Record};
+use crate::record::{Inner, Kind, Record, Stands};
 use crate::sys::{DiskFile, SessionId};
 
 use super::damage::{DamageReport, Torn};
@@ -49,6 +49,8 @@ pub struct Scan {
     pub inners: Vec<Inner>,
     /// What the session is called.
     pub titles: Titles,
+    /// Its mode and options.
+    pub stands: Stands,
 }
 
 /// Whether a scan believes a checksum.
@@ -86,6 +88,7 @@ pub(super) fn scan(
         first_prompt: None,
         inners: Vec::new(),
         titles: Titles::default(),
+        stands: Stands::default(),
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
@@ -113,6 +116,7 @@ impl Scan {
         self.records += 1;
         self.next_seq = self.next_seq.max(record.seq.saturating_add(1));
         self.titles.record(record);
+        self.stands.note(record.kind, record.payload);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {

@@ -26,6 +26,13 @@ macro_rules! for_each_transcript {
                 sessions_do_not_touch_each_other,
                 the_header_says_who_made_it,
             ],
+            modes: [
+                are_chosen_in_either_way,
+                come_with_a_new_session,
+                survive_a_restart,
+                that_are_gone_fall_back,
+                that_are_unknown_are_refused,
+            ],
             turn: [
                 a_failed_tool_call_stays_failed,
                 a_second_prompt_is_refused,

@@ -5,6 +5,7 @@
 //! test clients. `docs/local-engine.md` is the reference.
 
 mod args;
+mod chosen;
 mod command;
 mod demo;
 mod describe;
@@ -18,6 +19,7 @@ mod plan;
 mod reply;
 mod resource;
 mod sample;
+mod settings;
 mod slow;
 mod think;
 mod tool;
@@ -27,12 +29,13 @@ mod update;
 use std::sync::{Arc, Mutex};
 
 use crate::engine::{
-    Attach, Attached, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening, Prompt,
-    StopReason, Wanted,
+    Attach, Attached, Called, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening,
+    Prompt, StopReason, Wanted,
 };
 use crate::record::header::Party;
 use crate::sys::lock;
 
+use chosen::Chosen;
 use command::{Action, Parsed};
 use turn::{Done, Stop, Turn};
 
@@ -56,15 +59,19 @@ impl Engine for LocalEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
-        let opening = Mutex::new(opening);
-        Arc::new(LocalConversation { opening })
+        Arc::new(LocalConversation {
+            opening: Mutex::new(opening),
+            chosen: Arc::default(),
+        })
     }
 }
 
-/// One session. All it knows is what it was opened with: the history is the only memory.
+/// One session. All it knows is what it was opened with, and what was chosen since: the history is
+/// the only memory.
 #[derive(Debug)]
 struct LocalConversation {
     opening: Mutex<Opening>,
+    chosen: Arc<Chosen>,
 }
 
 impl Conversation for LocalConversation {
@@ -78,20 +85,35 @@ impl Conversation for LocalConversation {
     }
 
     fn attach(&self, _: Attach) -> Doing<'static, Result<Attached, EngineError>> {
-        Box::pin(async { Ok(Attached::default()) })
+        let history = lock(&self.opening).history.clone();
+        let chosen = self.chosen.clone();
+        Box::pin(async move { Ok(chosen.attached(&*history)) })
     }
 
     fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
         let opening = lock(&self.opening);
         let opening = opening.clone();
+        let chosen = self.chosen.clone();
         Box::pin(async move {
-            let turn = Turn::new(&opening, &prompt, &cancel);
+            let turn = Turn::new(&opening, &chosen, &prompt, &cancel);
             match answer(&turn).await {
                 Ok(reason) => Ok(Ended::Because(reason)),
                 Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
                 Err(Stop::Failed(error)) => Err(error),
             }
         })
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        params: String,
+        _: Doing<'static, ()>,
+    ) -> Doing<'static, Result<Called, EngineError>> {
+        let history = lock(&self.opening).history.clone();
+        // Done here and not in a task: what is asked for first comes first.
+        let called = self.chosen.serve(&*history, method, &params);
+        Box::pin(async move { called })
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
+use super::chosen::Chosen;
 use super::pieces::pieces;
+use super::settings::Settings;
 use super::update;
 use crate::engine::outlet::Closed;
 use crate::engine::{Cancel, EngineError, HistoryError, Opening, Prompt, StopReason};
@@ -60,17 +62,29 @@ pub(super) struct Turn<'a> {
     /// What the user sent.
     pub(super) prompt: &'a Prompt,
     opening: &'a Opening,
+    chosen: &'a Chosen,
     cancel: &'a Cancel,
 }
 
 impl<'a> Turn<'a> {
     /// A turn that has not sent anything yet.
-    pub(super) fn new(opening: &'a Opening, prompt: &'a Prompt, cancel: &'a Cancel) -> Self {
+    pub(super) fn new(
+        opening: &'a Opening,
+        chosen: &'a Chosen,
+        prompt: &'a Prompt,
+        cancel: &'a Cancel,
+    ) -> Self {
         Self {
             prompt,
             opening,
+            chosen,
             cancel,
         }
+    }
+
+    /// How the session is set at this moment.
+    pub(super) fn settings(&self) -> Settings {
+        self.chosen.now(&*self.opening.history)
     }
 
     /// The session's working directory.

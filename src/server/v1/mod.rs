@@ -21,6 +21,7 @@ mod place;
 mod prompt;
 mod reply;
 mod resume;
+mod settings;
 
 pub use context::Context;
 pub use dispatch::{notification, request};

@@ -278,10 +278,8 @@ impl Stage<'_> {
             let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);
             return self.comes(number, &format!(r#"{{"id":"new","result":{result}}}"#));
         }
-        self.comes(
-            number,
-            &format!(r#"{{"id":"new","result":{{"sessionId":"{session}"}}}}"#),
-        )?;
+        let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);
+        self.comes(number, &format!(r#"{{"id":"new","result":{result}}}"#))?;
         let update = r#"{"sessionUpdate":"available_commands_update","availableCommands":"..."}"#;
         let params = format!(r#"{{"sessionId":"{session}","update":{update}}}"#);
         self.comes(
