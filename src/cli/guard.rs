@@ -1,7 +1,7 @@
-//! `rejoin guard`: ends a wrapped agent whose `rejoin wrap` was killed. Started by that, not by
+//! `rejoin guard`: ends a wrapped agent, or a command that runs, whose rejoin was killed. Started by that, not by
 //! people.
 
-use crate::engine::wrapped::guard;
+use crate::engine::process::guard;
 use crate::wire::stdio;
 
 use super::exit::Failure;

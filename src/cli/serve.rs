@@ -82,7 +82,8 @@ impl Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    with(global, args, Arc::new(LocalEngine::new()))
+    let engine = LocalEngine::new().with_guard(std::env::current_exe().ok());
+    with(global, args, Arc::new(engine))
 }
 
 /// Serves the client on stdin and stdout with this engine.

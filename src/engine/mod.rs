@@ -4,11 +4,14 @@
 //! puts into the outlet is written to the session's log and then sent to the client, in that
 //! order and byte for byte.
 
+pub mod captured;
+pub mod client;
 pub mod doing;
 pub mod error;
 pub mod history;
 pub mod local;
 pub mod outlet;
+pub mod process;
 pub mod prompt;
 pub mod relay;
 pub mod successor;
@@ -17,6 +20,7 @@ pub mod wrapped;
 use std::fmt;
 use std::sync::Arc;
 
+pub use client::ClientAbilities;
 pub use doing::Doing;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
@@ -48,6 +52,8 @@ pub struct Opening {
     pub session: SessionId,
     /// Where it works.
     pub wanted: Wanted,
+    /// What the client does for an engine that asks it to.
+    pub client: ClientAbilities,
     /// What was said before.
     pub history: Arc<dyn History>,
     /// Where ids of messages and tool calls come from.

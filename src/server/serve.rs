@@ -99,6 +99,7 @@ pub async fn serve(
         replay: options.replay,
         expire_after: options.expire_after,
         client: std::sync::OnceLock::new(),
+        abilities: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
     if let Some(relay) = registry.deps().engine.relay() {

@@ -35,7 +35,7 @@ pub use registry::Registry;
 pub use reply::{Answer, Reply};
 pub use request::Request;
 
-use crate::engine::Engine;
+use crate::engine::{ClientAbilities, Engine};
 use crate::index::Catalog;
 use crate::record::header::Party;
 use crate::replay::Options;
@@ -62,6 +62,8 @@ pub struct Deps {
     pub expire_after: Option<Duration>,
     /// Who the client says it is, once it has.
     pub client: OnceLock<Party>,
+    /// What the client can do, once it has said so.
+    pub abilities: OnceLock<ClientAbilities>,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Mutex<BTreeSet<SessionId>>,
 }

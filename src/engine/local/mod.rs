@@ -4,6 +4,7 @@
 //! earlier context is back. Slash commands show every kind of update, for people who build or
 //! test clients. `docs/local-engine.md` is the reference.
 
+mod always;
 mod args;
 mod chosen;
 mod command;
@@ -14,6 +15,7 @@ mod fail;
 mod flood;
 mod history;
 mod image;
+mod kept;
 mod pieces;
 mod plan;
 mod reply;
@@ -23,9 +25,11 @@ mod settings;
 mod slow;
 mod think;
 mod tool;
+mod tools;
 mod turn;
 mod update;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::engine::{
@@ -35,18 +39,26 @@ use crate::engine::{
 use crate::record::header::Party;
 use crate::sys::lock;
 
-use chosen::Chosen;
 use command::{Action, Parsed};
+use kept::Kept;
 use turn::{Done, Stop, Turn};
 
 /// The engine that is built in.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LocalEngine;
+#[derive(Clone, Debug, Default)]
+pub struct LocalEngine {
+    guard: Option<PathBuf>,
+}
 
 impl LocalEngine {
     /// The engine; it keeps nothing between sessions.
     pub fn new() -> Self {
-        Self
+        Self::default()
+    }
+
+    /// The same, with a program that [guards](crate::engine::process::guard) the commands it runs.
+    #[must_use]
+    pub fn with_guard(self, guard: Option<PathBuf>) -> Self {
+        Self { guard }
     }
 }
 
@@ -61,7 +73,10 @@ impl Engine for LocalEngine {
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
         Arc::new(LocalConversation {
             opening: Mutex::new(opening),
-            chosen: Arc::default(),
+            kept: Arc::new(Kept {
+                guard: self.guard.clone(),
+                ..Kept::default()
+            }),
         })
     }
 }
@@ -71,7 +86,7 @@ impl Engine for LocalEngine {
 #[derive(Debug)]
 struct LocalConversation {
     opening: Mutex<Opening>,
-    chosen: Arc<Chosen>,
+    kept: Arc<Kept>,
 }
 
 impl Conversation for LocalConversation {
@@ -86,16 +101,16 @@ impl Conversation for LocalConversation {
 
     fn attach(&self, _: Attach) -> Doing<'static, Result<Attached, EngineError>> {
         let history = lock(&self.opening).history.clone();
-        let chosen = self.chosen.clone();
-        Box::pin(async move { Ok(chosen.attached(&*history)) })
+        let kept = self.kept.clone();
+        Box::pin(async move { Ok(kept.chosen.attached(&*history)) })
     }
 
     fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
         let opening = lock(&self.opening);
         let opening = opening.clone();
-        let chosen = self.chosen.clone();
+        let kept = self.kept.clone();
         Box::pin(async move {
-            let turn = Turn::new(&opening, &chosen, &prompt, &cancel);
+            let turn = Turn::new(&opening, &kept, &prompt, &cancel);
             match answer(&turn).await {
                 Ok(reason) => Ok(Ended::Because(reason)),
                 Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
@@ -112,7 +127,7 @@ impl Conversation for LocalConversation {
     ) -> Doing<'static, Result<Called, EngineError>> {
         let history = lock(&self.opening).history.clone();
         // Done here and not in a task: what is asked for first comes first.
-        let called = self.chosen.serve(&*history, method, &params);
+        let called = self.kept.chosen.serve(&*history, method, &params);
         Box::pin(async move { called })
     }
 }
@@ -131,6 +146,9 @@ async fn answer(turn: &Turn<'_>) -> Done {
             Action::Echo => echo::run(turn).await,
             Action::Think => think::run(turn, rest).await,
             Action::Plan => plan::run(turn, rest).await,
+            Action::Read => tools::read(turn, rest).await,
+            Action::Write => tools::write(turn, rest).await,
+            Action::Run => tools::run(turn, rest).await,
             Action::Tool => tool::run(turn, rest).await,
             Action::Image => image::run(turn).await,
             Action::Resource => resource::run(turn).await,

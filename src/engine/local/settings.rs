@@ -21,6 +21,13 @@ pub(super) enum Mode {
     ReadOnly,
 }
 
+impl Mode {
+    /// Whether nothing is done that changes anything.
+    pub(super) fn only_reads(self) -> bool {
+        self == Self::ReadOnly
+    }
+}
+
 /// How plain text is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Replies {

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::engine::process::{Guard, Signal, signal};
 use crate::engine::relay::Patience;
 use crate::sys::lock;
-
-use super::guard::Guard;
-use super::signal::{Signal, signal};
 
 /// How long an agent may take to end by itself when its input has ended.
 const LEAVES: Duration = Duration::from_millis(500);
@@ -37,7 +35,7 @@ const SAID_LAST: usize = 5;
 pub struct Program {
     /// The command, then its arguments.
     pub command: Vec<OsString>,
-    /// The program that [guards](super::guard) it, if one is to.
+    /// The program that [guards](crate::engine::process::guard) it, if one is to.
     pub guard: Option<PathBuf>,
 }
 

@@ -12,7 +12,6 @@ mod child;
 mod conversation;
 mod far_end;
 mod fold;
-mod guard;
 mod import;
 mod intake;
 mod link;
@@ -25,14 +24,12 @@ mod said;
 mod screens;
 mod settings;
 pub mod shape;
-mod signal;
 mod transcript;
 mod unclaimed;
 
 use std::sync::Arc;
 
 pub use child::Program;
-pub use guard::guard;
 pub use policy::Policy;
 
 use crate::engine::successor::Port;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::engine::ClientAbilities;
 use crate::record::header::Party;
 use crate::server::capabilities;
 
@@ -42,6 +43,8 @@ fn ours(context: &Context, params: Option<&str>) -> Value {
             })
             .ok();
     }
+    let abilities = ClientAbilities::read(&params);
+    context.registry().deps().abilities.set(abilities).ok();
     json!({
         "protocolVersion": 1,
         "agentInfo": capabilities::agent_info(),

@@ -14,8 +14,8 @@ use std::time::Duration;
 use agent_client_protocol_schema::v1;
 use rejoin::engine::local::LocalEngine;
 use rejoin::engine::{
-    Cancel, Conversation, Ended, Engine, EngineError, History, HistoryError, Opening, Outlet,
-    Prompt, Said, Secret, StopReason, Wanted,
+    Cancel, ClientAbilities, Conversation, Ended, Engine, EngineError, History, HistoryError,
+    Opening, Outlet, Prompt, Said, Secret, StopReason, Wanted,
 };
 use rejoin::record::header::Place;
 use rejoin::record::{Kind, Record};
@@ -97,6 +97,7 @@ fn open(before: Vec<Option<Value>>) -> Talk {
             params: Secret("{}".into()),
         },
         session,
+        client: ClientAbilities::default(),
         history: Arc::new(Before(before)),
         ids: Arc::new(ids),
         out,

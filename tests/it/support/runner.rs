@@ -24,12 +24,16 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let script = Script::read(path);
     let folder = tempfile::tempdir().expect("folders can be made");
     let store = folder.path().join("store");
+    let work = folder.path().join("work");
+    std::fs::create_dir(&work).expect("it was just made");
+    let mut names = Names::default();
+    names.set("dir:0", work.to_str().expect("plain text").to_owned());
     let mut stage = Stage {
         start,
         args: Vec::new(),
         agent: None,
         folder: folder.path(),
-        names: Names::default(),
+        names,
         files: Files::new(&store),
         connections: BTreeMap::new(),
         rewrite: rewrite.then(Rewrite::default),

@@ -1,7 +1,8 @@
-//! A small process beside the agent that ends it if we are killed.
+//! A small process beside one that we have started, which ends that if we are killed.
 //!
-//! An agent is meant to end when its input does, and not every one does. A process that is killed
-//! cannot see to it; the guard does, since its own input ends with us.
+//! A wrapped agent is meant to end when its input does, and not every one does; a command that
+//! runs has no input that could end. A process that is killed cannot see to it; the guard does,
+//! since its own input ends with us.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,25 +12,25 @@ use std::time::{Duration, Instant};
 
 use super::signal::{Signal, is_there, signal};
 
-/// How long an agent may take to end by itself.
+/// How long a process may take to end by itself.
 const LEAVES: Duration = Duration::from_millis(1500);
 
 /// How long it may take when it is asked to end.
 const OBEYS: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether the agent is gone.
+/// How often it is looked whether the process is gone.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// A guard at work. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in crate::engine) struct Guard {
     process: Child,
     input: Option<ChildStdin>,
 }
 
 impl Guard {
-    /// Starts `program`, which is to call [`guard`] with the agent's process group.
-    pub(super) fn start(program: &Path, group: u32) -> io::Result<Self> {
+    /// Starts `program`, which is to call [`guard`] with the process group.
+    pub(in crate::engine) fn start(program: &Path, group: u32) -> io::Result<Self> {
         let mut command = Command::new(program);
         command
             .args(["guard", &group.to_string()])
@@ -47,7 +48,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends at once, since the agent is gone.
+        // It ends at once, since the process is gone.
         self.process.wait().ok();
     }
 }
