@@ -7,5 +7,5 @@ mod tail;
 
 pub(in crate::engine) use guard::Guard;
 pub use guard::guard;
-pub(in crate::engine) use shell::Shell;
+pub(in crate::engine) use shell::{Shell, shell};
 pub(in crate::engine) use signal::{Signal, signal};

@@ -42,8 +42,10 @@ impl Shell {
         guard: Option<&Path>,
     ) -> io::Result<Self> {
         let (output, input) = io::pipe()?;
-        let mut process = shell(command);
+        let (shell, arguments) = shell(command);
+        let mut process = Command::new(shell);
         process
+            .args(arguments)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(input.try_clone()?)
@@ -126,18 +128,13 @@ impl Drop for Shell {
     }
 }
 
-#[cfg(unix)]
-fn shell(command: &str) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]);
-    shell
-}
-
-#[cfg(not(unix))]
-fn shell(command: &str) -> Command {
-    let mut shell = Command::new("cmd");
-    shell.args(["/C", command]);
-    shell
+/// How the system's shell is called for a command: a program and its arguments.
+pub(in crate::engine) fn shell(command: &str) -> (&'static str, [&str; 2]) {
+    if cfg!(windows) {
+        ("cmd", ["/C", command])
+    } else {
+        ("sh", ["-c", command])
+    }
 }
 
 fn listen(mut output: PipeReader, said: &Mutex<Tail>) {

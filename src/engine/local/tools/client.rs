@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::engine::local::describe::shorten;
 use crate::engine::local::turn::{Stop, Turn};
 use crate::engine::outlet::Closed;
-use crate::engine::{Cancel, EngineError, Outlet, Question, Said};
+use crate::engine::{Cancel, Outlet, Question, Said};
 use crate::record::json;
 use crate::wire::Outcome;
 
@@ -29,7 +29,6 @@ pub(super) async fn ask(
         () = turn.cancel().cancelled() => Err(Stop::Cancelled),
         answered = async {
             turn.out().say(Said::Ask(asked)).await?;
-            // Nobody answers if the client has gone, or if nothing can be logged any more.
             answer.await.map_err(|_| Closed)
         } => answered.map_err(|Closed| gone()),
     }
@@ -94,7 +93,7 @@ fn question(
     }
 }
 
-/// The client answers nothing any more.
+/// Nobody answers any more: the client has left, or nothing can be logged. Both end the turn.
 pub(super) fn gone() -> Stop {
-    Stop::Failed(EngineError::internal("the client is gone"))
+    Stop::Cancelled
 }

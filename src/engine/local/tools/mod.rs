@@ -6,10 +6,10 @@ mod ended;
 mod files;
 mod here;
 mod path;
-mod permission;
+pub(super) mod permission;
 mod read;
 mod run;
-mod shown;
+pub(super) mod shown;
 mod terminal;
 mod write;
 

@@ -12,16 +12,16 @@ use super::shown::Shown;
 
 /// Something that is to be done.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine::local) struct Deed<'a> {
+pub(crate) struct Deed<'a> {
     /// What is allowed, or not, if the user says so for good.
-    pub(in crate::engine::local) about: &'a str,
+    pub(crate) about: &'a str,
     /// Whether it may change something, so that a mode that only reads refuses it.
-    pub(in crate::engine::local) changes: bool,
+    pub(crate) changes: bool,
 }
 
 /// Whether something may be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engine::local) enum Verdict {
+pub(crate) enum Verdict {
     Allowed,
     /// It may not, for this reason.
     Refused(String),
@@ -37,7 +37,7 @@ const OPTIONS: [(&str, &str); 4] = [
 
 /// Decides whether a tool call may do something. `content` is what the user is to see of it. A user
 /// who cancels the question cancels the turn.
-pub(in crate::engine::local) async fn may(
+pub(crate) async fn may(
     turn: &Turn<'_>,
     call: &Shown,
     deed: Deed<'_>,

@@ -23,7 +23,7 @@ struct Lines {
 }
 
 /// Reads a file through the client, or here.
-pub(in crate::engine::local) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
     let wanted = named(rest, turn.cwd()).and_then(|file| Some((lines(&file.rest)?, file)));
     let Some((lines, file)) = wanted else {
         let text = format!(

@@ -10,7 +10,7 @@ use super::shown::{Shown, Worked};
 use super::{here, terminal};
 
 /// Runs a command.
-pub(in crate::engine::local) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     let command = rest.trim();
     if command.is_empty() || command.contains('\0') {
         return turn.say_all("`/run` takes a command for the shell.").await;

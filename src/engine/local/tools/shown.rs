@@ -9,30 +9,30 @@ use crate::engine::local::update::{Status, ToolCall, ToolProgress, tool_call, to
 
 /// What a person and a client see of a tool call before it does anything.
 #[derive(Debug)]
-pub(in crate::engine::local) struct Shown {
-    pub(in crate::engine::local) id: String,
-    pub(in crate::engine::local) title: String,
-    pub(in crate::engine::local) kind: &'static str,
-    pub(in crate::engine::local) locations: Vec<Value>,
-    pub(in crate::engine::local) raw_input: Value,
+pub(crate) struct Shown {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) kind: &'static str,
+    pub(crate) locations: Vec<Value>,
+    pub(crate) raw_input: Value,
 }
 
 /// How the work of a tool call ended.
 #[derive(Debug, Default)]
-pub(in crate::engine::local) struct Worked {
-    pub(in crate::engine::local) failed: bool,
+pub(crate) struct Worked {
+    pub(crate) failed: bool,
     /// Whether that is since the turn was cancelled, which ends with it.
-    pub(in crate::engine::local) cancelled: bool,
+    pub(crate) cancelled: bool,
     /// What it shows; none leaves what it shows already.
-    pub(in crate::engine::local) content: Option<Vec<Value>>,
-    pub(in crate::engine::local) raw_output: Option<Value>,
+    pub(crate) content: Option<Vec<Value>>,
+    pub(crate) raw_output: Option<Value>,
     /// What the agent says of it afterwards.
-    pub(in crate::engine::local) said: String,
+    pub(crate) said: String,
 }
 
 impl Worked {
     /// It was cancelled when it showed this.
-    pub(in crate::engine::local) fn cancelled(content: Option<Vec<Value>>) -> Self {
+    pub(crate) fn cancelled(content: Option<Vec<Value>>) -> Self {
         Self {
             failed: true,
             cancelled: true,
@@ -42,7 +42,7 @@ impl Worked {
     }
 
     /// It failed, and this is why.
-    pub(in crate::engine::local) fn failed(reason: &str) -> Self {
+    pub(crate) fn failed(reason: &str) -> Self {
         Self {
             failed: true,
             cancelled: false,
@@ -56,7 +56,7 @@ impl Worked {
 impl Shown {
     /// Announces the call, has `work` done, says how it ended, and ends the turn. However that is,
     /// the call does not stay open.
-    pub(in crate::engine::local) async fn during(
+    pub(crate) async fn during(
         &self,
         turn: &Turn<'_>,
         work: impl Future<Output = Result<Worked, Stop>>,
@@ -92,12 +92,12 @@ impl Shown {
     }
 
     /// The call is being worked on.
-    pub(in crate::engine::local) async fn begins(&self, turn: &Turn<'_>) -> Sent {
+    pub(crate) async fn begins(&self, turn: &Turn<'_>) -> Sent {
         turn.send(self.moved(Status::InProgress, None, None)).await
     }
 
     /// It is being worked on, and shows this.
-    pub(in crate::engine::local) async fn shows(&self, turn: &Turn<'_>, content: &[Value]) -> Sent {
+    pub(crate) async fn shows(&self, turn: &Turn<'_>, content: &[Value]) -> Sent {
         let update = self.moved(Status::InProgress, Some(content), None);
         turn.send(update).await
     }

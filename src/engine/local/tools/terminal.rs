@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::engine::captured::{Exit, item};
 use crate::engine::local::turn::{Stop, Turn};
+use crate::engine::process::shell;
 use crate::record::{Kind, json as plain};
 use crate::wire::Outcome;
 
@@ -20,9 +21,10 @@ const KEPT: u64 = 256 * 1024;
 const LAST_LOOK: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<Worked, Stop> {
+    let (shell, arguments) = shell(command);
     let params = json!({
-        "command": "sh",
-        "args": ["-c", command],
+        "command": shell,
+        "args": arguments,
         "cwd": turn.cwd(),
         "outputByteLimit": KEPT,
     });

@@ -19,7 +19,7 @@ use super::shown::{Shown, Worked};
 const COMPARED: usize = 1024 * 1024;
 
 /// Writes a file through the client, or here.
-pub(in crate::engine::local) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
+pub(crate) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(file) = named(rest, turn.cwd()) else {
         let text = format!(
             "`/write` takes a path, in double quotes if it has spaces, and the text behind it; {} \
@@ -66,18 +66,22 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
         },
         changes: true,
     };
-    // What is not to be done is not looked at either.
-    if turn.settings().mode.only_reads()
-        && let Verdict::Refused(reason) = may(turn, call, deed, &[]).await?
-    {
-        return Ok(Worked::failed(&reason));
-    }
-    let before = before(turn, file, here.clone()).await?;
-    let diff = diff(file, &before);
-    if let Verdict::Refused(reason) = may(turn, call, deed, &diff).await? {
+    // What is not to be done, or not to be looked at, is not looked at.
+    let known = if here.is_some() && !turn.settings().mode.only_reads() {
+        Some(look(turn, file, here.clone()).await?)
+    } else {
+        None
+    };
+    let shown = known.as_ref().map(|before| diff(file, before));
+    let asked = may(turn, call, deed, shown.as_deref().unwrap_or_default());
+    if let Verdict::Refused(reason) = asked.await? {
         return Ok(Worked::failed(&reason));
     }
     call.begins(turn).await?;
+    let before = match known {
+        Some(before) => before,
+        None => look(turn, file, here.clone()).await?,
+    };
     if by_client {
         let params = json!({ "path": file.path, "content": file.rest });
         if let Err(error) = ask(turn, "fs/write_text_file", &params, false).await? {
@@ -92,7 +96,7 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
     }
     let bytes = file.rest.len();
     Ok(Worked {
-        content: Some(diff),
+        content: Some(diff(file, &before)),
         raw_output: Some(json!({ "bytes": bytes, "created": before == Before::Nothing })),
         said: format!("Wrote {}.", counted(bytes as u64, "byte")),
         ..Worked::default()
@@ -100,7 +104,7 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
 }
 
 /// What is in the file now, as its client sees it, or as the disk has it.
-async fn before(turn: &Turn<'_>, file: &Named, here: Option<PathBuf>) -> Result<Before, Stop> {
+async fn look(turn: &Turn<'_>, file: &Named, here: Option<PathBuf>) -> Result<Before, Stop> {
     if turn.client().reads && turn.client().writes {
         let params = json!({ "path": file.path });
         if let Ok(answer) = ask(turn, "fs/read_text_file", &params, false).await?
