@@ -29,6 +29,7 @@ macro_rules! for_each_transcript {
             modes: [
                 are_chosen_in_either_way,
                 come_with_a_new_session,
+                of_a_session_in_use_stay,
                 survive_a_restart,
                 that_are_gone_fall_back,
                 that_are_unknown_are_refused,
