@@ -1,5 +1,5 @@
-//! `rejoin guard`: ends a wrapped agent, or a command that runs, whose rejoin was killed. Started by that, not by
-//! people.
+//! `rejoin guard`: ends a process that another rejoin has started, if that is killed. Started by
+//! it, not by people.
 
 use crate::engine::process::guard;
 use crate::wire::stdio;
@@ -9,7 +9,7 @@ use super::exit::Failure;
 /// What to guard.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The agent's process group.
+    /// The process group.
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     group: u32,
 }

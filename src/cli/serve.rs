@@ -82,7 +82,7 @@ impl Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let engine = LocalEngine::new().with_guard(std::env::current_exe().ok());
+    let engine = LocalEngine::guarded_by(std::env::current_exe().ok());
     with(global, args, Arc::new(engine))
 }
 

@@ -55,9 +55,9 @@ impl LocalEngine {
         Self::default()
     }
 
-    /// The same, with a program that [guards](crate::engine::process::guard) the commands it runs.
-    #[must_use]
-    pub fn with_guard(self, guard: Option<PathBuf>) -> Self {
+    /// The same. `guard` is the program that [guards](crate::engine::process::guard) the processes
+    /// that it starts.
+    pub fn guarded_by(guard: Option<PathBuf>) -> Self {
         Self { guard }
     }
 }
