@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::record::Record;
+use crate::record::{Record, Stands};
 
 use super::prompt::Prompt;
 
@@ -13,6 +13,11 @@ pub trait History: Send + Sync + fmt::Debug {
 
     /// An earlier prompt; `index` counts from 0, the oldest.
     fn prompt(&self, index: u64) -> Result<Prompt, HistoryError>;
+
+    /// What the log says last of the session's mode and options.
+    fn stands(&self) -> Stands {
+        Stands::default()
+    }
 
     /// Shows every record before the prompt that is being answered, in order. A session without a
     /// log has none.

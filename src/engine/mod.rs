@@ -4,6 +4,8 @@
 //! puts into the outlet is written to the session's log and then sent to the client, in that
 //! order and byte for byte.
 
+pub mod captured;
+pub mod client;
 pub mod doing;
 pub mod error;
 pub mod history;
@@ -18,6 +20,7 @@ pub mod wrapped;
 use std::fmt;
 use std::sync::Arc;
 
+pub use client::ClientAbilities;
 pub use doing::Doing;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
@@ -55,6 +58,8 @@ pub struct Opening {
     pub session: SessionId,
     /// Where it works.
     pub wanted: Wanted,
+    /// What the client does for an engine that asks it to.
+    pub client: ClientAbilities,
     /// What was said before.
     pub history: Arc<dyn History>,
     /// Where ids of messages and tool calls come from.
@@ -165,12 +170,14 @@ pub struct Attached {
 }
 
 /// A request that was served.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     /// The result, as JSON text.
     pub result: String,
     /// What the log is to know of it: the payload of an `info` record.
     pub info: Option<String>,
+    /// What the log is to know of it and the client is sent, in front of the result.
+    pub updates: Block,
 }
 
 /// How a session is let go of.

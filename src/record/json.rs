@@ -194,6 +194,18 @@ pub fn with_string(text: &str, range: &Range<usize>, string: &str) -> String {
     .concat()
 }
 
+/// One object with the members of several, in order; none if there is no object. Their names must
+/// differ.
+pub fn joined<'a>(objects: impl Iterator<Item = &'a String>) -> Option<String> {
+    let all: Vec<_> = objects.flat_map(|object| text_members(object)).collect();
+    let member = |(name, value): &(String, &str)| {
+        let name = serde_json::Value::from(name.as_str());
+        format!("{name}:{value}")
+    };
+    let members: Vec<_> = all.iter().map(member).collect();
+    (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
+}
+
 /// The members of an object, in order, names unescaped and values as text. What is no object has
 /// none; a name that cannot be unescaped is left out.
 pub fn text_members(object: &str) -> Vec<(String, &str)> {

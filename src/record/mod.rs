@@ -8,6 +8,7 @@ pub mod open_calls;
 pub mod transcript;
 pub mod render;
 pub mod spoken;
+pub mod stands;
 pub mod title;
 pub mod noted;
 pub mod titles;
@@ -18,6 +19,7 @@ pub use inner::Inner;
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;
+pub use stands::Stands;
 
 /// The version of the format that this program writes.
 pub const FORMAT: u32 = 1;

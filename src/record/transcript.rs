@@ -13,13 +13,16 @@ use super::{Kind, Record, json};
 
 /// Updates that say how things are now. Only the last of each counts, and none is history. In the
 /// order in which replays send them.
-pub const SNAPSHOTS: [&str; 5] = [
-    "available_commands_update",
-    "current_mode_update",
-    "config_option_update",
-    "usage_update",
-    SESSION_INFO,
-];
+pub const SNAPSHOTS: [&str; 5] = [COMMANDS, MODE, OPTIONS, "usage_update", SESSION_INFO];
+
+/// The snapshot that tells which commands there are.
+pub const COMMANDS: &str = "available_commands_update";
+
+/// The snapshot that tells which mode there is.
+pub const MODE: &str = "current_mode_update";
+
+/// The snapshot that tells how the options are set.
+pub const OPTIONS: &str = "config_option_update";
 
 /// The snapshot that may leave out what has not changed: a member that is absent stays as it was.
 pub const SESSION_INFO: &str = "session_info_update";

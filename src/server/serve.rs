@@ -107,6 +107,7 @@ pub async fn serve(
         unstable: options.unstable,
         client: std::sync::OnceLock::new(),
         dialect: std::sync::OnceLock::new(),
+        abilities: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
     if let Some(relay) = registry.deps().engine.relay() {

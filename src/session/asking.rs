@@ -122,6 +122,7 @@ impl<R> Machine<R> {
             self.stage = Stage::Updating;
             batch.push(Effect::record(Kind::Info, None, info));
         }
+        batch.extend(self.said(called.updates));
         batch.push(Effect::Answer(reply, Ok(Done::Served(called.result))));
         batch
     }

@@ -5,8 +5,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
 use super::*;
-use crate::engine::Attached;
 use crate::engine::outlet::{Cancel, Canceller};
+use crate::engine::{Attached, Block};
 use crate::session::Request;
 use crate::wire::Outcome;
 
@@ -51,6 +51,7 @@ fn served(info: Option<&str>) -> Called {
     Called {
         result: "{}".to_owned(),
         info: info.map(str::to_owned),
+        ..Called::default()
     }
 }
 
@@ -191,6 +192,27 @@ fn a_call_is_served_and_what_it_changed_is_logged_first() {
         assert_eq!(effects!(machine, request(call("c"))), "call m for c");
         assert_eq!(effects!(machine, called("c", result)), expected);
     }
+}
+
+#[test]
+fn what_a_call_changed_is_logged_and_then_sent_before_its_answer() {
+    let changed = || Called {
+        updates: Block::of(Kind::Info, "u".to_owned()),
+        ..served(Some("{}"))
+    };
+    let mut machine = opened();
+    effects!(machine, request(call("c")));
+    assert_eq!(
+        effects!(machine, called("c", Ok(changed()))),
+        "append info, append info, send, answer c: Served(\"{}\")"
+    );
+    // A replay that is under way comes to it by itself.
+    effects!(machine, request(call("d")));
+    effects!(machine, request(Request::Load("l", wanted())));
+    assert_eq!(
+        effects!(machine, called("d", Ok(changed()))),
+        "append info, append info, answer d: Served(\"{}\")"
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) fn known_as(deps: &Deps, store: &Store, id: &SessionId) -> Vec<String
     }
     let agent = deps.engine.identity().name;
     let mut names = Vec::new();
-    let history = SessionHistory::of_log(id.clone(), store.clone(), &[]);
+    let history = SessionHistory::of_log(id.clone(), store.clone());
     let walked = history.walk(&mut |record| {
         if record.kind == Kind::Inner
             && let Some(inner) = Inner::read(record.payload)

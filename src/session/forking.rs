@@ -97,10 +97,12 @@ impl Actor {
             inner,
         } = forked;
         let agent = self.deps.engine.identity().name;
+        let history = SessionHistory::of_log(self.id.clone(), store.clone());
+        history.reset(&scan);
         let furniture = Furniture {
             shown: log.end(),
             hold: Hold::Own(log),
-            history: SessionHistory::of_log(self.id.clone(), store.clone(), &scan.prompts),
+            history,
             wanted,
             recorded: scan.place.clone(),
             summary: summary(&scan),

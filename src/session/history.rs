@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard};
 
 use crate::engine::{History, HistoryError, Prompt};
-use crate::record::{Kind, Record};
-use crate::store::{Store, StoreError};
+use crate::record::{Kind, Record, Stands};
+use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, lock};
 
 /// The prompts of one session, read from its log when they are asked for.
@@ -21,6 +21,7 @@ struct State {
     prompts: Vec<Known>,
     /// How many of them came before the one being answered.
     visible: usize,
+    stands: Stands,
 }
 
 #[derive(Debug)]
@@ -31,14 +32,12 @@ enum Known {
 }
 
 impl SessionHistory {
-    /// The history of a session whose log has prompts at these offsets.
-    pub fn of_log(id: SessionId, store: Store, offsets: &[u64]) -> Self {
-        let prompts: Vec<_> = offsets.iter().map(|offset| Known::At(*offset)).collect();
-        let visible = prompts.len();
+    /// The history of a session that has a log. It is empty until it is [reset](Self::reset).
+    pub fn of_log(id: SessionId, store: Store) -> Self {
         Self {
             id,
             store: Some(store),
-            state: Mutex::new(State { prompts, visible }),
+            state: Mutex::default(),
         }
     }
 
@@ -51,11 +50,18 @@ impl SessionHistory {
         }
     }
 
-    /// The log was read anew: it has prompts at these offsets.
-    pub fn reset(&self, offsets: &[u64]) {
+    /// The log was read anew.
+    pub fn reset(&self, scan: &Scan) {
         let mut state = self.lock();
-        state.prompts = offsets.iter().map(|offset| Known::At(*offset)).collect();
+        let offsets = scan.prompts.iter();
+        state.prompts = offsets.map(|offset| Known::At(*offset)).collect();
         state.visible = state.prompts.len();
+        state.stands.clone_from(&scan.stands);
+    }
+
+    /// A record was appended.
+    pub fn note(&self, kind: Kind, payload: &str) {
+        self.lock().stands.note(kind, payload);
     }
 
     /// The answer to the last prompt is over: it belongs to the history now.
@@ -116,6 +122,10 @@ impl History for SessionHistory {
             }
         };
         crate::sys::blocking(|| self.read(offset)).map_err(error)
+    }
+
+    fn stands(&self) -> Stands {
+        self.lock().stands.clone()
     }
 
     fn walk(&self, visit: &mut dyn FnMut(&Record<'_>)) -> Result<(), HistoryError> {

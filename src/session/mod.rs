@@ -45,7 +45,7 @@ pub use registry::Registry;
 pub use reply::{Answer, Reply};
 pub use request::Request;
 
-use crate::engine::Engine;
+use crate::engine::{ClientAbilities, Engine};
 use crate::index::Catalog;
 use crate::record::header::Party;
 use crate::replay::Options;
@@ -76,6 +76,8 @@ pub struct Deps {
     pub client: OnceLock<Party>,
     /// How the client is told of turns, once that is agreed upon.
     pub dialect: OnceLock<Dialect>,
+    /// What the client can do, once it has said so.
+    pub abilities: OnceLock<ClientAbilities>,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Mutex<BTreeSet<SessionId>>,
 }

@@ -37,7 +37,7 @@ impl Actor {
         let furniture = Furniture {
             hold: Hold::Memory,
             history: match &self.deps.store {
-                Some(store) => SessionHistory::of_log(self.id.clone(), store.clone(), &[]),
+                Some(store) => SessionHistory::of_log(self.id.clone(), store.clone()),
                 None => SessionHistory::in_memory(self.id.clone()),
             },
             wanted,
@@ -117,7 +117,7 @@ impl Actor {
         if seat.summary.prompts > 0 {
             let scan = blocking(|| store.read(&self.id)?.scan());
             let scan = scan.map_err(|error| storage(&error))?;
-            seat.history.reset(&scan.prompts);
+            seat.history.reset(&scan);
         }
         Ok(())
     }
@@ -158,7 +158,8 @@ impl Actor {
         for damage in &scan.damage {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
-        let history = SessionHistory::of_log(self.id.clone(), store.clone(), &scan.prompts);
+        let history = SessionHistory::of_log(self.id.clone(), store.clone());
+        history.reset(&scan);
         let furniture = Furniture {
             hold,
             history,
@@ -218,7 +219,7 @@ impl Actor {
         }
         seat.hold = Hold::Own(log);
         seat.broken = false;
-        seat.history.reset(&scan.prompts);
+        seat.history.reset(&scan);
         seat.summary = summary(&scan);
         seat.titled = scan.titles.set().map(str::to_owned);
         seat.recorded = scan.place;

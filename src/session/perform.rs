@@ -220,7 +220,12 @@ impl Actor {
             return Err(Refusal::NotOpen);
         };
         let log = match &mut seat.hold {
-            Hold::Memory => return Ok(()),
+            Hold::Memory => {
+                for (kind, _, payload) in records {
+                    seat.history.note(kind, payload);
+                }
+                return Ok(());
+            }
             Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
             Hold::Own(log) => log,
         };
@@ -251,6 +256,7 @@ impl Actor {
         let was_named = seat.summary.title.is_some();
         let mut summarized = false;
         for (kind, _, payload) in records {
+            seat.history.note(kind, payload);
             summarized |= note_payload(&mut seat.summary, kind, &appended.at, payload);
         }
         if was_named

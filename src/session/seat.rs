@@ -122,6 +122,7 @@ fn open(
     let conversation = deps.engine.open(Opening {
         session: id.clone(),
         wanted: wanted.clone(),
+        client: deps.abilities.get().copied().unwrap_or_default(),
         history: history.clone(),
         ids: deps.sys.ids.clone(),
         origin,

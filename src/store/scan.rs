@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::record::header::{Header, Place};
 use crate::record::noted::archived;
 use crate::record::titles::Titles;
-use crate::record::{Inner, Kind, Record};
+use crate::record::{Inner, Kind, Record, Stands};
 use crate::sys::{DiskFile, SessionId};
 
 use super::damage::{DamageReport, Torn};
@@ -52,6 +52,8 @@ pub struct Scan {
     pub titles: Titles,
     /// Whether it is archived.
     pub archived: bool,
+    /// Its mode and options.
+    pub stands: Stands,
 }
 
 /// Whether a scan believes a checksum.
@@ -90,6 +92,7 @@ pub(super) fn scan(
         inners: Vec::new(),
         titles: Titles::default(),
         archived: false,
+        stands: Stands::default(),
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
@@ -117,6 +120,7 @@ impl Scan {
         self.records += 1;
         self.next_seq = self.next_seq.max(record.seq.saturating_add(1));
         self.titles.record(record);
+        self.stands.note(record.kind, record.payload);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {

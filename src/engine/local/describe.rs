@@ -113,10 +113,13 @@ pub(super) fn text_of(block: &Value) -> Option<&str> {
 
 /// How many characters a text has, in words.
 fn characters(text: &str) -> String {
-    match text.chars().count() {
-        1 => "1 character".to_owned(),
-        count => format!("{count} characters"),
-    }
+    counted(text.chars().count() as u64, "character")
+}
+
+/// How many there are of something.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
 }
 
 /// How many bytes a text in Base64 stands for: each character but the padding is six bits.

@@ -4,7 +4,9 @@
 //! earlier context is back. Slash commands show every kind of update, for people who build or
 //! test clients. `docs/local-engine.md` is the reference.
 
+mod always;
 mod args;
+mod chosen;
 mod command;
 mod demo;
 mod describe;
@@ -13,15 +15,18 @@ mod fail;
 mod flood;
 mod history;
 mod image;
+mod kept;
 mod mcp;
 mod pieces;
 mod plan;
 mod reply;
 mod resource;
 mod sample;
+mod settings;
 mod slow;
 mod think;
 mod tool;
+mod tools;
 mod turn;
 mod update;
 
@@ -30,22 +35,24 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::engine::relay::Patience;
 use crate::engine::{
-    Attach, Attached, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening, Parting,
-    Prompt, StopReason, Wanted,
+    Attach, Attached, Called, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening,
+    Parting, Prompt, StopReason, Wanted,
 };
 use crate::record::header::Party;
+use crate::record::json;
 use crate::sys::lock;
 
 use tokio::task::JoinSet;
 
 use command::{Action, Parsed};
-use mcp::{Servers, Settings};
+use kept::Kept;
+use mcp::Servers;
 use turn::{Done, Stop, Turn};
 
 /// The engine that is built in.
 #[derive(Clone, Debug, Default)]
 pub struct LocalEngine {
-    settings: Settings,
+    guard: Option<PathBuf>,
     /// The MCP servers of all sessions that are open, and of some that are not any more.
     servers: Arc<Mutex<Vec<Weak<Servers>>>>,
 }
@@ -60,7 +67,7 @@ impl LocalEngine {
     /// that it starts.
     pub fn guarded_by(guard: Option<PathBuf>) -> Self {
         Self {
-            settings: Settings { guard },
+            guard,
             servers: Arc::default(),
         }
     }
@@ -75,13 +82,13 @@ impl Engine for LocalEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
-        let servers = Arc::new(Servers::new(self.settings.clone()));
+        let kept = Arc::new(Kept::new(self.guard.clone()));
         let mut all = lock(&self.servers);
         all.retain(|servers| servers.strong_count() > 0);
-        all.push(Arc::downgrade(&servers));
+        all.push(Arc::downgrade(&kept.servers));
         drop(all);
         let opening = Mutex::new(opening);
-        Arc::new(LocalConversation { opening, servers })
+        Arc::new(LocalConversation { opening, kept })
     }
 
     fn leave(&self, patience: Patience) -> Doing<'static, ()> {
@@ -96,11 +103,12 @@ impl Engine for LocalEngine {
     }
 }
 
-/// One session. All it knows is what it was opened with, and its MCP servers: the history is the
-/// only memory.
+/// One session. All it knows is what it was opened with, and what was chosen since: the history is
+/// the only memory.
+#[derive(Debug)]
 struct LocalConversation {
     opening: Mutex<Opening>,
-    servers: Arc<Servers>,
+    kept: Arc<Kept>,
 }
 
 impl Conversation for LocalConversation {
@@ -114,25 +122,27 @@ impl Conversation for LocalConversation {
     }
 
     fn attach(&self, _: Attach) -> Doing<'static, Result<Attached, EngineError>> {
-        let wanted = lock(&self.opening).wanted.clone();
-        let servers = self.servers.clone();
+        let opening = lock(&self.opening);
+        let (history, wanted) = (opening.history.clone(), opening.wanted.clone());
+        drop(opening);
+        let kept = self.kept.clone();
         Box::pin(async move {
-            servers.want(&wanted);
-            servers.settle().await;
-            Ok(Attached {
-                answer: servers.report(),
-                ..Attached::default()
-            })
+            kept.servers.want(&wanted);
+            kept.servers.settle().await;
+            let mut attached = kept.chosen.attached(&*history);
+            let answers = [attached.answer.take(), kept.servers.report()];
+            attached.answer = json::joined(answers.iter().flatten());
+            Ok(attached)
         })
     }
 
     fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
         let opening = lock(&self.opening);
         let opening = opening.clone();
-        let servers = self.servers.clone();
+        let kept = self.kept.clone();
         Box::pin(async move {
-            let turn = Turn::new(&opening, &prompt, &cancel);
-            match answer(&turn, &servers).await {
+            let turn = Turn::new(&opening, &kept, &prompt, &cancel);
+            match answer(&turn).await {
                 Ok(reason) => Ok(Ended::Because(reason)),
                 Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
                 Err(Stop::Failed(error)) => Err(error),
@@ -141,14 +151,26 @@ impl Conversation for LocalConversation {
     }
 
     fn part(&self, _: Parting) {
-        let servers = self.servers.clone();
+        let servers = self.kept.servers.clone();
         // The engine waits for that when it is left.
         tokio::spawn(async move { servers.end(Patience::EndOfInput).await });
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        params: String,
+        _: Doing<'static, ()>,
+    ) -> Doing<'static, Result<Called, EngineError>> {
+        let history = lock(&self.opening).history.clone();
+        // Done here and not in a task: what is asked for first comes first.
+        let called = self.kept.chosen.serve(&*history, method, &params);
+        Box::pin(async move { called })
     }
 }
 
 /// Answers one prompt by what its text asks for.
-async fn answer(turn: &Turn<'_>, servers: &Servers) -> Done {
+async fn answer(turn: &Turn<'_>) -> Done {
     let text = turn.prompt.text();
     match command::parse(&text) {
         Parsed::Plain => reply::plain(turn).await,
@@ -161,11 +183,14 @@ async fn answer(turn: &Turn<'_>, servers: &Servers) -> Done {
             Action::Echo => echo::run(turn).await,
             Action::Think => think::run(turn, rest).await,
             Action::Plan => plan::run(turn, rest).await,
+            Action::Read => tools::read(turn, rest).await,
+            Action::Write => tools::write(turn, rest).await,
+            Action::Run => tools::run(turn, rest).await,
             Action::Tool => tool::run(turn, rest).await,
             Action::Image => image::run(turn).await,
             Action::Resource => resource::run(turn).await,
-            Action::Tools => mcp::tools::run(turn, servers).await,
-            Action::Call => mcp::call::run(turn, servers, rest).await,
+            Action::Tools => mcp::tools::run(turn, turn.servers()).await,
+            Action::Call => mcp::call::run(turn, turn.servers(), rest).await,
             Action::Demo => demo::run(turn, rest).await,
             Action::Slow => slow::run(turn, rest).await,
             Action::Flood => flood::run(turn, rest).await,

@@ -1,6 +1,7 @@
 //! Answers plain text from the conversation itself, so that a restored context can be seen.
 
 use super::describe::{in_brief, in_detail, shorten};
+use super::settings::Replies;
 use super::turn::{Done, Turn};
 
 /// How many of the last prompts are quoted; the first of the session always is.
@@ -30,6 +31,10 @@ fn not_mine(word: &str) -> String {
 async fn conversation(turn: &Turn<'_>) -> String {
     let earlier = turn.earlier_prompts();
     let sent = in_detail(turn.prompt);
+    if turn.settings().replies == Replies::Brief {
+        let number = earlier.saturating_add(1);
+        return format!("Prompt {number} of this session: {sent}.\n");
+    }
     if earlier == 0 {
         return format!(
             "This is the first prompt of this session. You sent {sent}.\n\nI am the engine built \

@@ -1,15 +1,25 @@
 //! What one answer needs at hand: the prompt, the way out, and a word from whoever cancels.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
+use super::always::Always;
+use super::kept::Kept;
+use super::mcp::Servers;
 use super::pieces::pieces;
+use super::settings::Settings;
 use super::update;
 use crate::engine::outlet::Closed;
-use crate::engine::{Cancel, EngineError, HistoryError, Opening, Prompt, StopReason};
+use crate::engine::{
+    Block, Cancel, ClientAbilities, EngineError, HistoryError, Opening, Outlet, Prompt, Said,
+    StopReason,
+};
+use crate::record::Kind;
+use crate::record::header::Place;
 
 /// Why an answer ends before its end.
 #[derive(Debug)]
@@ -60,17 +70,69 @@ pub(super) struct Turn<'a> {
     /// What the user sent.
     pub(super) prompt: &'a Prompt,
     opening: &'a Opening,
+    kept: &'a Kept,
     cancel: &'a Cancel,
 }
 
 impl<'a> Turn<'a> {
     /// A turn that has not sent anything yet.
-    pub(super) fn new(opening: &'a Opening, prompt: &'a Prompt, cancel: &'a Cancel) -> Self {
+    pub(super) fn new(
+        opening: &'a Opening,
+        kept: &'a Kept,
+        prompt: &'a Prompt,
+        cancel: &'a Cancel,
+    ) -> Self {
         Self {
             prompt,
             opening,
+            kept,
             cancel,
         }
+    }
+
+    /// How the session is set at this moment.
+    pub(super) fn settings(&self) -> Settings {
+        self.kept.chosen.now(&*self.opening.history)
+    }
+
+    /// What the user has said for good.
+    pub(super) fn always(&self) -> &Always {
+        &self.kept.always
+    }
+
+    /// The MCP servers of the session.
+    pub(super) fn servers(&self) -> &Servers {
+        &self.kept.servers
+    }
+
+    /// The program that guards commands.
+    pub(super) fn guard(&self) -> Option<&Path> {
+        self.kept.guard.as_deref()
+    }
+
+    /// What the client can do for us.
+    pub(super) fn client(&self) -> ClientAbilities {
+        self.opening.client
+    }
+
+    /// Where everything goes.
+    pub(super) fn out(&self) -> &Outlet {
+        &self.opening.out
+    }
+
+    /// Told when the turn is cancelled.
+    pub(super) fn cancel(&self) -> &Cancel {
+        self.cancel
+    }
+
+    /// Where the session works.
+    pub(super) fn place(&self) -> &Place {
+        &self.opening.wanted.place
+    }
+
+    /// Something that nothing else is called.
+    pub(super) fn unique(&self) -> String {
+        self.opening.ids.uuid().simple().to_string()
     }
 
     /// The session's working directory.
@@ -148,6 +210,27 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Writes something down that the client is not sent.
+    pub(super) async fn keep(&self, kind: Kind, payload: String) -> Sent {
+        Ok(self
+            .out()
+            .say(Said::Block(Block::of(kind, payload)))
+            .await?)
+    }
+
+    /// Looks at the disk, which may be slow, on a thread of its own. If the turn is cancelled, what
+    /// would have come of it is dropped.
+    pub(super) async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Stop::Cancelled),
+            done = to_the_end(work) => done,
+        }
+    }
+
     /// Sends an update also if the turn is cancelled: it closes something that was begun.
     pub(super) async fn send_regardless(&self, update: String) -> Sent {
         Ok(self.opening.out.update(update).await?)
@@ -181,4 +264,12 @@ impl<'a> Turn<'a> {
             () = sleep_until(moment) => Ok(()),
         }
     }
+}
+
+/// Does something on a thread of its own that is not to be left half done.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Stop> {
+    let broken = |_| Stop::Failed(EngineError::internal("the work was broken off"));
+    tokio::task::spawn_blocking(work).await.map_err(broken)
 }

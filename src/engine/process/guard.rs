@@ -1,7 +1,8 @@
-//! A small process beside another one that ends it if we are killed.
+//! A small process beside one that we have started, which ends that if we are killed.
 //!
-//! A process is meant to end when its input does, and not every one does. A process that is killed
-//! cannot see to it; the guard does, since its own input ends with us.
+//! A wrapped agent is meant to end when its input does, and not every one does; a command that
+//! runs has no input that could end. A process that is killed cannot see to it; the guard does,
+//! since its own input ends with us.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -22,14 +23,14 @@ const LOOK: Duration = Duration::from_millis(25);
 
 /// A guard at work. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in crate::engine) struct Guard {
     process: Child,
     input: Option<ChildStdin>,
 }
 
 impl Guard {
     /// Starts `program`, which is to call [`guard`] with the process group to be guarded.
-    pub(super) fn start(program: &Path, group: u32) -> io::Result<Self> {
+    pub(in crate::engine) fn start(program: &Path, group: u32) -> io::Result<Self> {
         let mut command = Command::new(program);
         command
             .args(["guard", &group.to_string()])
@@ -47,7 +48,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends at once, since that process is gone.
+        // It ends at once, since the process is gone.
         self.process.wait().ok();
     }
 }

@@ -1,8 +1,8 @@
-//! Signals to the process group of a process: to it with all that it has started.
+//! Signals to a process group: a process with all that it has started.
 
 /// What a process group is told.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Signal {
+pub(in crate::engine) enum Signal {
     /// To end.
     Ask,
     /// Nothing: it is ended.
@@ -11,7 +11,7 @@ pub(super) enum Signal {
 
 /// Sends a signal to the process group of this process.
 #[cfg(unix)]
-pub(super) fn signal(group: u32, signal: Signal) {
+pub(in crate::engine) fn signal(group: u32, signal: Signal) {
     use rustix::process::{Signal as Number, kill_process_group};
     let number = match signal {
         Signal::Ask => Number::TERM,
@@ -25,7 +25,7 @@ pub(super) fn signal(group: u32, signal: Signal) {
 
 /// Whether there is such a process group.
 #[cfg(unix)]
-pub(super) fn is_there(group: u32) -> bool {
+pub(in crate::engine) fn is_there(group: u32) -> bool {
     id(group).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
 }
 
@@ -38,7 +38,7 @@ fn id(group: u32) -> Option<rustix::process::Pid> {
 
 /// Ends the process with all that it has started.
 #[cfg(not(unix))]
-pub(super) fn signal(id: u32, _: Signal) {
+pub(in crate::engine) fn signal(id: u32, _: Signal) {
     use std::process::{Command, Stdio};
     let ended = Command::new("taskkill")
         .args(["/F", "/T", "/PID", &id.to_string()])
@@ -53,6 +53,6 @@ pub(super) fn signal(id: u32, _: Signal) {
 
 /// Whether there is such a process. Not known here, so it counts as gone.
 #[cfg(not(unix))]
-pub(super) fn is_there(_: u32) -> bool {
+pub(in crate::engine) fn is_there(_: u32) -> bool {
     false
 }

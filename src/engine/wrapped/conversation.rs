@@ -156,7 +156,11 @@ impl Conversation for Talk {
                 }
                 _ => result,
             };
-            Ok(Called { result, info })
+            Ok(Called {
+                result,
+                info,
+                ..Called::default()
+            })
         })
     }
 

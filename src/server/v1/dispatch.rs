@@ -7,7 +7,7 @@ use crate::server::error;
 use super::context::{Context, Responds};
 use super::{
     archive, cancel, close, delete, fork, forward, get, initialize, list, load, new, prompt, reply,
-    resume, set_title, status,
+    resume, set_title, settings, status,
 };
 
 /// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
@@ -51,6 +51,11 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         }
         method @ "session/get" => {
             reply::answer(responder, Err(error::undeclared(method, "sessionHistory")));
+        }
+        method @ ("session/set_mode" | "session/set_config_option")
+            if context.relay().is_none() =>
+        {
+            settings::serve(context, method, &params, responder);
         }
         method => match context.relay() {
             Some(relay) => forward::request(context, relay, method, &params, responder),

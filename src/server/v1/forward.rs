@@ -23,21 +23,7 @@ pub(super) fn request(
     responder: Responds,
 ) {
     if let Some(name) = string_member(params, "sessionId") {
-        let id = match context.find(&name) {
-            Ok(id) => id,
-            Err(error) => return answer(responder, Err(error)),
-        };
-        let requests = context.registry().requests();
-        let reply = reply(context, requests, &name, responder, || ());
-        let (method, params) = (method.to_owned(), params.to_owned());
-        return context.registry().send(
-            &id,
-            Request::Call {
-                reply,
-                method,
-                params,
-            },
-        );
+        return to_session(context, &name, method, params, responder);
     }
     let cancellation = responder.cancellation();
     let cancelled = Box::pin(async move { cancellation.cancelled().await });
@@ -56,6 +42,31 @@ pub(super) fn request(
         );
         drop(busy);
     });
+}
+
+/// Has the engine of a session serve a request that is about it.
+pub(super) fn to_session(
+    context: &Context,
+    name: &str,
+    method: &str,
+    params: &str,
+    responder: Responds,
+) {
+    let id = match context.find(name) {
+        Ok(id) => id,
+        Err(error) => return answer(responder, Err(error)),
+    };
+    let requests = context.registry().requests();
+    let reply = reply(context, requests, name, responder, || ());
+    let (method, params) = (method.to_owned(), params.to_owned());
+    context.registry().send(
+        &id,
+        Request::Call {
+            reply,
+            method,
+            params,
+        },
+    );
 }
 
 /// Hands on a notification.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::engine::ClientAbilities;
 use crate::record::header::Party;
 use crate::server::capabilities;
 use crate::session::Dialect;
@@ -51,4 +52,10 @@ pub(in crate::server) fn greeted(context: &Context, params: &Value, dialect: Dia
             })
             .ok();
     }
+    // Version 2 has no methods for what version 1 calls abilities.
+    let abilities = match dialect {
+        Dialect::Answered => ClientAbilities::read(params),
+        Dialect::Told => ClientAbilities::default(),
+    };
+    deps.abilities.set(abilities).ok();
 }

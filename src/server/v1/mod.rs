@@ -24,6 +24,7 @@ pub(super) mod prompt;
 pub(super) mod reply;
 mod resume;
 mod set_title;
+mod settings;
 mod status;
 
 pub use context::Context;

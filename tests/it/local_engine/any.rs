@@ -9,7 +9,7 @@ proptest! {
 
     #[test]
     fn any_prompt_is_answered(
-        command in "(/(help|history|recall|echo|think|plan|tool|image|resource|demo|fail|no)?)?",
+        command in "(/(help|history|recall|echo|read|write|run|think|plan|tool|image|resource|demo|fail|no)?)?",
         rest in "(?s).{0,60}",
         before in "(?s).{0,300}",
     ) {
@@ -23,7 +23,7 @@ proptest! {
         for params in [params, json!({ "prompt": blocks }).to_string()] {
             let asked = Prompt { message_id: "msg_user".to_owned(), params };
             let answer = run(converse(open(Vec::new()), &asked, |_, _| false));
-            check(&answer);
+            check_form(&answer);
             prop_assert_eq!(answer.end, END_TURN);
         }
     }

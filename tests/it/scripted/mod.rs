@@ -195,6 +195,7 @@ fn a_call_that_is_under_way_when_its_session_is_closed_is_answered() {
     let called = Called {
         result: r#"{"n":2}"#.to_owned(),
         info: Some("{}".to_owned()),
+        ..Called::default()
     };
     told.send(Ok(called)).expect("it waits");
     assert_eq!(rig.answer(call)["result"]["n"], 2);

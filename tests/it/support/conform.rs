@@ -85,15 +85,20 @@ impl Watch {
                     conform_v2::notification(method, &plain["params"])?;
                     return Ok(message);
                 }
-                if *method != "session/update" {
-                    return Err(format!("an unknown notification: {method}"));
+                let params = &plain["params"];
+                match method.as_str().unwrap_or_default() {
+                    "session/update" => of::<v1::SessionNotification>("notification", params)?,
+                    "$/cancel_request" => of::<v1::CancelRequestNotification>("cancel", params)?,
+                    _ => return Err(format!("an unknown notification: {method}")),
                 }
-                of::<v1::SessionNotification>("notification", &plain["params"])?;
             }
-            (Some(method), Some(_)) if self.wraps || self.is_v2 => {
+            (Some(method), Some(_)) => {
                 members(&plain, &["jsonrpc", "id", "method", "params"])?;
-                if !self.wraps {
-                    conform_v2::request(method.as_str().unwrap_or_default(), &plain["params"])?;
+                let (method, params) = (method.as_str().unwrap_or_default(), &plain["params"]);
+                if self.is_v2 && !self.wraps {
+                    conform_v2::request(method, params)?;
+                } else if !self.wraps {
+                    asks(method, params)?;
                 }
                 let id = message.get("id").map(Json::to_string).unwrap_or_default();
                 if self.asked.contains(&id) {
@@ -101,7 +106,6 @@ impl Watch {
                 }
                 self.asked.push(id);
             }
-            (Some(method), Some(_)) => return Err(format!("an unexpected request: {method}")),
             (None, _) => self.response(&message, &plain)?,
         }
         Ok(message)
@@ -165,6 +169,10 @@ impl Watch {
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
+            "session/set_mode" => of::<v1::SetSessionModeResponse>("mode", result),
+            "session/set_config_option" => {
+                of::<v1::SetSessionConfigOptionResponse>("option", result)
+            }
             _ if self.wraps => Ok(()),
             method => Err(format!("a result for {method:?}, which is no method")),
         }
@@ -234,6 +242,21 @@ fn members(object: &Value, known: &[&str]) -> Result<(), String> {
     {
         Some(name) => Err(format!("an unknown member `{name}`")),
         None => Ok(()),
+    }
+}
+
+/// A request of the agent to its client.
+fn asks(method: &str, params: &Value) -> Result<(), String> {
+    match method {
+        "session/request_permission" => of::<v1::RequestPermissionRequest>("permission", params),
+        "fs/read_text_file" => of::<v1::ReadTextFileRequest>("read", params),
+        "fs/write_text_file" => of::<v1::WriteTextFileRequest>("write", params),
+        "terminal/create" => of::<v1::CreateTerminalRequest>("create", params),
+        "terminal/output" => of::<v1::TerminalOutputRequest>("output", params),
+        "terminal/release" => of::<v1::ReleaseTerminalRequest>("release", params),
+        "terminal/wait_for_exit" => of::<v1::WaitForTerminalExitRequest>("exit", params),
+        "terminal/kill" => of::<v1::KillTerminalRequest>("kill", params),
+        _ => Err(format!("an unexpected request: {method}")),
     }
 }
 

@@ -25,6 +25,10 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let script = Script::read(path);
     let folder = tempfile::tempdir().expect("folders can be made");
     let store = folder.path().join("store");
+    let work = folder.path().join("work");
+    std::fs::create_dir(&work).expect("it was just made");
+    let mut names = Names::default();
+    names.set("dir:0", work.to_str().expect("plain text").to_owned());
     let mut stage = Stage {
         start,
         args: Vec::new(),
@@ -32,7 +36,7 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
         started: Wrapped::new(folder.path(), &[]),
         http: None,
         folder: folder.path(),
-        names: Names::default(),
+        names,
         files: Files::new(&store),
         connections: BTreeMap::new(),
         rewrite: rewrite.then(Rewrite::default),
@@ -312,10 +316,8 @@ impl Stage<'_> {
             let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);
             return self.comes(number, &format!(r#"{{"id":"new","result":{result}}}"#));
         }
-        self.comes(
-            number,
-            &format!(r#"{{"id":"new","result":{{"sessionId":"{session}"}}}}"#),
-        )?;
+        let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);
+        self.comes(number, &format!(r#"{{"id":"new","result":{result}}}"#))?;
         let update = r#"{"sessionUpdate":"available_commands_update","availableCommands":"..."}"#;
         let params = format!(r#"{{"sessionId":"{session}","update":{update}}}"#);
         self.comes(

@@ -7,7 +7,7 @@ use super::run;
 use crate::support::memory;
 
 const NEW: &str = "-> {\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/w\",\"mcpServers\":[]}}\n\
-                   <- {\"id\":1,\"result\":{\"sessionId\":\"<session:0>\"}}\n\
+                   <- {\"id\":1,\"result\":{\"sessionId\":\"<session:0>\",\"...\":\"...\"}}\n\
                    <- {\"method\":\"session/update\",\"params\":\"...\"}\n";
 
 /// What a script fails with.

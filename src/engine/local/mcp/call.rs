@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 
 use super::connection::{Connection, Heard};
 use super::content::{content, has_failed};
-use super::permission::{Allowed, Verdict, may_call};
 use super::server::Server;
 use super::servers::{Servers, cut};
 use crate::engine::local::describe::{quote, shorten};
 use crate::engine::local::sample::text;
+use crate::engine::local::tools::permission::{Deed, Verdict, may};
+use crate::engine::local::tools::shown::Shown;
 use crate::engine::local::turn::{Done, Sent, Stop, Turn};
 use crate::engine::local::update::{Status, ToolCall, ToolProgress, tool_call, tool_call_update};
 
@@ -35,6 +36,8 @@ enum Outcome {
     Result(Value),
     /// Without one.
     Failed(String),
+    /// Before it was made.
+    Refused(String),
 }
 
 /// Calls a tool and shows what comes of it.
@@ -44,23 +47,22 @@ pub(crate) async fn run(turn: &Turn<'_>, servers: &Servers, rest: &str) -> Done 
         Ok(wanted) => wanted,
         Err(why) => return turn.say_all(&why).await,
     };
-    match permission(&wanted.tool) {
-        Verdict::Go => {}
-        Verdict::Ask | Verdict::No => {
-            let tool = shorten(&wanted.tool.name, NAMED);
-            let why = format!("`{tool}` may change something, which is not allowed now.");
-            return turn.say_all(&why).await;
-        }
-    }
     let ended = show(turn, &wanted).await?;
     turn.say_all(&ended).await
 }
 
-/// Whether the tool may be called.
-fn permission(tool: &Tool) -> Verdict {
-    let hints = tool.annotations.as_ref();
-    let read_only = hints.and_then(|hints| hints.read_only_hint) == Some(true);
-    may_call(Allowed::All, read_only)
+/// Whether the tool may be called. One that changes nothing always may: that is the server's own
+/// word, which is believed as far as the server is, which the user has chosen.
+async fn permission(turn: &Turn<'_>, call: &Shown, wanted: &Wanted) -> Result<Verdict, Stop> {
+    let hints = wanted.tool.annotations.as_ref();
+    if hints.and_then(|hints| hints.read_only_hint) == Some(true) {
+        return Ok(Verdict::Allowed);
+    }
+    let deed = Deed {
+        about: &format!("call {} of {}", wanted.tool.name, wanted.server.name()),
+        changes: true,
+    };
+    may(turn, call, deed, &[]).await
 }
 
 /// Finds what is to be called, or says what is wrong with that.
@@ -136,16 +138,24 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
     let id = turn.new_tool_call();
     let name = shorten(&wanted.tool.name, NAMED);
     let server = shorten(wanted.server.name(), NAMED);
-    let begun = tool_call(&ToolCall {
-        id: &id,
-        title: &format!("{server}: {name}"),
+    let shown = Shown {
+        id,
+        title: format!("{server}: {name}"),
         kind: "other",
+        locations: Vec::new(),
+        raw_input: wanted.arguments.clone().into(),
+    };
+    let id = &shown.id;
+    let begun = tool_call(&ToolCall {
+        id,
+        title: &shown.title,
+        kind: shown.kind,
         status: Status::Pending,
-        locations: &[],
+        locations: &shown.locations,
         raw_input: &wanted.typed,
     });
     turn.send(begun).await?;
-    match call(turn, &id, wanted).await {
+    match call(turn, &shown, wanted).await {
         Ok(Outcome::Result(result)) => {
             let failed = has_failed(&result);
             let status = if failed {
@@ -154,7 +164,7 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
                 Status::Completed
             };
             let shown = content(&result);
-            turn.send_regardless(progress(&id, status, Some(&shown), Some(&result)))
+            turn.send_regardless(progress(id, status, Some(&shown), Some(&result)))
                 .await?;
             let how = if failed {
                 "says that it has failed"
@@ -165,13 +175,19 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
         }
         Ok(Outcome::Failed(why)) => {
             let shown = [text(&why)];
-            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
+            turn.send_regardless(progress(id, Status::Failed, Some(&shown), None))
                 .await?;
             Ok(format!("`{name}` of `{server}` has not answered: {why}"))
         }
+        Ok(Outcome::Refused(why)) => {
+            let shown = [text(&why)];
+            turn.send_regardless(progress(id, Status::Failed, Some(&shown), None))
+                .await?;
+            Ok(format!("`{name}` of `{server}` was not called: {why}"))
+        }
         Err(Stop::Cancelled) => {
             let shown = [text("Cancelled.")];
-            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
+            turn.send_regardless(progress(id, Status::Failed, Some(&shown), None))
                 .await?;
             Err(Stop::Cancelled)
         }
@@ -179,7 +195,11 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
     }
 }
 
-async fn call(turn: &Turn<'_>, id: &str, wanted: &Wanted) -> Result<Outcome, Stop> {
+async fn call(turn: &Turn<'_>, shown: &Shown, wanted: &Wanted) -> Result<Outcome, Stop> {
+    if let Verdict::Refused(why) = permission(turn, shown, wanted).await? {
+        return Ok(Outcome::Refused(why));
+    }
+    let id = &shown.id;
     turn.send(progress(id, Status::InProgress, None, None))
         .await?;
     let arguments = wanted.arguments.clone();

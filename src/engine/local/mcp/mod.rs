@@ -8,7 +8,6 @@ mod ears;
 mod failure;
 #[cfg(feature = "mcp-http")]
 mod http;
-mod permission;
 mod process;
 mod secrets;
 mod server;
@@ -16,4 +15,4 @@ mod servers;
 pub(super) mod tools;
 mod wanted;
 
-pub(super) use servers::{Servers, Settings};
+pub(super) use servers::Servers;

@@ -1,5 +1,6 @@
 //! All MCP servers of one session.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -18,17 +19,11 @@ use super::wanted::{Wanted, servers};
 /// How long opening a session waits for its servers. Who is not there by then goes on starting.
 const OPENS: Duration = Duration::from_secs(1);
 
-/// What is the same for the servers of all sessions.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Settings {
-    /// The program that ends their processes if we are killed.
-    pub(crate) guard: Option<PathBuf>,
-}
-
 /// The servers of one session, in the order in which the client named them.
 #[derive(Default)]
 pub(crate) struct Servers {
-    settings: Settings,
+    /// The program that ends their processes if we are killed.
+    guard: Option<PathBuf>,
     list: Mutex<List>,
 }
 
@@ -41,11 +36,18 @@ struct List {
     over: bool,
 }
 
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // How they are reached may be secret.
+        f.write_str("Servers")
+    }
+}
+
 impl Servers {
     /// A session without servers.
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(guard: Option<PathBuf>) -> Self {
         Self {
-            settings,
+            guard,
             list: Mutex::default(),
         }
     }
@@ -84,7 +86,7 @@ impl Servers {
         if others.iter().any(|other| other.name() == wanted.name) {
             return Server::unusable(wanted, cwd, "another server has the same name");
         }
-        Server::start(wanted, cwd, self.settings.guard.clone())
+        Server::start(wanted, cwd, self.guard.clone())
     }
 
     /// Waits until all have started or cannot be, but not for long.
@@ -192,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_used_is_reported_with_the_reason() {
-        let servers = Servers::new(Settings::default());
+        let servers = Servers::default();
         assert_eq!(servers.report(), None);
         let old =
             json!({ "name": "old", "type": "sse", "url": "http://h/?k=S3CRET", "headers": [] });
@@ -217,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_longest_name_that_fits_is_meant() {
-        let servers = Servers::new(Settings::default());
+        let servers = Servers::default();
         let named = ["my", "my server", "my server 2", "é"].map(process);
         servers.want(&session(&json!(named)));
         for (text, expected) in [

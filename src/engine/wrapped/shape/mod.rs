@@ -4,7 +4,6 @@
 //! neither builds a tree or prints one anew. `terminals` keeps what replays need besides.
 
 mod calls;
-mod captured;
 mod echo;
 mod marks;
 mod message;
@@ -17,7 +16,7 @@ mod session_id;
 mod splice;
 mod terminals;
 
-pub use captured::{Exit, OUTPUT_LIMIT};
+pub use crate::engine::captured::{Exit, OUTPUT_LIMIT};
 pub use marks::{Marks, Shaped};
 pub use message::{Message, Outcome, read};
 pub use payload::{Form, Payload};

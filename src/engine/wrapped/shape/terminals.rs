@@ -8,9 +8,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-use super::captured::{self, Exit};
 use super::marks::Shaped;
 use super::payload::Payload;
+use crate::engine::captured::{self, Exit};
 use crate::record::json;
 
 /// How many bytes of terminals' texts are kept at most, for calls that come to show one later.

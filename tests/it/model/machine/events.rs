@@ -167,6 +167,7 @@ impl World {
         let called = Called {
             result: number.to_string(),
             info: info.then(|| number.to_string()),
+            ..Called::default()
         };
         let result = if well { Ok(called) } else { Err(told_to()) };
         let batch = self.machine.called(number, result);

@@ -1,4 +1,5 @@
-//! What a terminal showed, as the text that a replay has in its place.
+//! What a command showed, as text: for a replay in the place of a terminal that is gone, and for
+//! clients that have none.
 
 use std::fmt::Write as _;
 
@@ -20,12 +21,34 @@ pub struct Exit {
 /// The content item of a tool call that takes the place of a terminal. `truncated` says that the
 /// terminal itself forgot the beginning; without an `exit` nobody knows how the command ended.
 pub(super) fn item(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
-    let text = text(output, truncated, exit);
-    let text = json!(text);
+    let text = json!(text(output, truncated, exit));
     format!(r#"{{"type":"content","content":{{"type":"text","text":{text}}}}}"#)
 }
 
-fn text(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
+/// The same as plain text.
+pub(super) fn text(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
+    let mut text = shown(output, truncated);
+    _ = match exit {
+        Some(Exit {
+            signal: Some(signal),
+            ..
+        }) => write!(text, "[ended by signal {signal}]"),
+        Some(Exit {
+            code: Some(code), ..
+        }) => write!(text, "[exited with code {code}]"),
+        _ => write!(text, "[how it ended is not known]"),
+    };
+    text
+}
+
+/// What a command has shown so far that goes on.
+pub(super) fn so_far(output: &str, truncated: bool) -> String {
+    let mut text = shown(output, truncated);
+    text.push_str("[still running]");
+    text
+}
+
+fn shown(output: &str, truncated: bool) -> String {
     let mut text = String::new();
     if truncated {
         text.push_str("[the beginning of the output was not kept]\n");
@@ -45,16 +68,6 @@ fn text(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
         }
         _ = writeln!(text, "{fence}");
     }
-    _ = match exit {
-        Some(Exit {
-            signal: Some(signal),
-            ..
-        }) => write!(text, "[ended by signal {signal}]"),
-        Some(Exit {
-            code: Some(code), ..
-        }) => write!(text, "[exited with code {code}]"),
-        _ => write!(text, "[how it ended is not known]"),
-    };
     text
 }
 

@@ -1,0 +1,64 @@
+//! What the client at the other end can do for an engine.
+
+use serde_json::Value;
+
+/// The client's capabilities, as far as engines make use of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientAbilities {
+    /// It reads text files (`fs/read_text_file`).
+    pub reads: bool,
+    /// It writes text files (`fs/write_text_file`).
+    pub writes: bool,
+    /// It runs commands in terminals (`terminal/*`).
+    pub terminals: bool,
+}
+
+impl ClientAbilities {
+    /// Reads the parameters of version 1's `initialize`. Later versions have none of these.
+    pub fn read(params: &Value) -> Self {
+        let capabilities = &params["clientCapabilities"];
+        Self {
+            reads: capabilities["fs"]["readTextFile"] == true,
+            writes: capabilities["fs"]["writeTextFile"] == true,
+            terminals: capabilities["terminal"] == true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_what_is_declared_and_nothing_else() {
+        for (params, reads, writes, terminals) in [
+            (json!(null), false, false, false),
+            (
+                json!({ "clientCapabilities": { "fs": 7, "terminal": "yes" } }),
+                false,
+                false,
+                false,
+            ),
+            (
+                json!({ "clientCapabilities": { "fs": { "readTextFile": true, "writeTextFile": null } } }),
+                true,
+                false,
+                false,
+            ),
+            (
+                json!({ "clientCapabilities": { "fs": { "writeTextFile": true }, "terminal": true } }),
+                false,
+                true,
+                true,
+            ),
+        ] {
+            let expected = ClientAbilities {
+                reads,
+                writes,
+                terminals,
+            };
+            assert_eq!(ClientAbilities::read(&params), expected, "{params}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether something may be done: by the session's mode, by what the user has said before, or by
+//! asking now.
+
+use serde_json::{Value, json};
+
+use crate::engine::local::settings::Mode;
+use crate::engine::local::turn::{Stop, Turn};
+use crate::record::json as text;
+
+use super::client::{ask, problem};
+use super::shown::Shown;
+
+/// Something that is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deed<'a> {
+    /// What is allowed, or not, if the user says so for good.
+    pub(crate) about: &'a str,
+    /// Whether it may change something, so that a mode that only reads refuses it.
+    pub(crate) changes: bool,
+}
+
+/// Whether something may be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allowed,
+    /// It may not, for this reason.
+    Refused(String),
+}
+
+/// What the user is offered: the option's id, which is the protocol's kind of it, and its name.
+const OPTIONS: [(&str, &str); 4] = [
+    ("allow_once", "Allow"),
+    ("allow_always", "Allow from now on in this session"),
+    ("reject_once", "Reject"),
+    ("reject_always", "Reject from now on in this session"),
+];
+
+/// Decides whether a tool call may do something. `content` is what the user is to see of it. A user
+/// who cancels the question cancels the turn.
+pub(crate) async fn may(
+    turn: &Turn<'_>,
+    call: &Shown,
+    deed: Deed<'_>,
+    content: &[Value],
+) -> Result<Verdict, Stop> {
+    let refused = |reason: &str| Ok(Verdict::Refused(reason.to_owned()));
+    match turn.settings().mode {
+        Mode::ReadOnly if deed.changes => {
+            return refused("not done: the session's mode is read-only");
+        }
+        Mode::Auto => return Ok(Verdict::Allowed),
+        Mode::Ask | Mode::ReadOnly => {}
+    }
+    match turn.always().of(deed.about) {
+        Some(true) => return Ok(Verdict::Allowed),
+        Some(false) => return refused("not done: it was rejected for this session"),
+        None => {}
+    }
+    let options = OPTIONS.iter();
+    let options = options.map(|(id, name)| json!({ "optionId": id, "name": name, "kind": id }));
+    let mut shown = json!({
+        "toolCallId": call.id,
+        "title": call.title,
+        "kind": call.kind,
+        "status": "pending",
+        "locations": call.locations,
+        "rawInput": call.raw_input,
+    });
+    if !content.is_empty() {
+        shown["content"] = content.into();
+    }
+    let params = json!({ "toolCall": shown, "options": options.collect::<Value>() });
+    let answer = match ask(turn, "session/request_permission", &params, true).await? {
+        Ok(answer) => text::tree(&answer).unwrap_or_default(),
+        Err(error) => {
+            let reason = format!(
+                "not done: permission could not be asked for; {}",
+                problem(&error)
+            );
+            return Ok(Verdict::Refused(reason));
+        }
+    };
+    let outcome = &answer["outcome"];
+    if outcome["outcome"] == "cancelled" {
+        return Err(Stop::Cancelled);
+    }
+    let chosen = (outcome["outcome"] == "selected").then(|| outcome["optionId"].as_str());
+    match chosen.flatten() {
+        Some("allow_once") => Ok(Verdict::Allowed),
+        Some("allow_always") => {
+            turn.always().remember(deed.about, true);
+            Ok(Verdict::Allowed)
+        }
+        Some("reject_once") => refused("not done: it was rejected"),
+        Some("reject_always") => {
+            turn.always().remember(deed.about, false);
+            refused("not done: it was rejected")
+        }
+        _ => refused("not done: the client chose nothing that was offered"),
+    }
+}

@@ -1,0 +1,137 @@
+//! `/write`: writes a text file.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::engine::local::describe::{counted, quote};
+use crate::engine::local::sample::text;
+use crate::engine::local::turn::{Done, Stop, Turn, to_the_end};
+use crate::record::json as plain;
+
+use super::client::{ask, problem};
+use super::files::{self, Before};
+use super::path::{Named, inside, named, outside};
+use super::permission::{Deed, Verdict, may};
+use super::shown::{Shown, Worked};
+
+/// A longer text is written but not shown beside what was there, in bytes.
+const COMPARED: usize = 1024 * 1024;
+
+/// Writes a file through the client, or here.
+pub(crate) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
+    let Some(file) = named(rest, turn.cwd()) else {
+        let text = format!(
+            "`/write` takes a path, in double quotes if it has spaces, and the text behind it; {} \
+             is not that.",
+            quote(rest)
+        );
+        return turn.say_all(&text).await;
+    };
+    let call = Shown {
+        id: turn.new_tool_call(),
+        title: format!("Write {}", file.short(turn.cwd())),
+        kind: "edit",
+        locations: vec![json!({ "path": file.path })],
+        raw_input: json!({ "path": file.path, "content": file.rest }),
+    };
+    call.during(turn, work(turn, &call, &file)).await
+}
+
+async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Stop> {
+    let place = turn.place().clone();
+    let path = file.path.clone();
+    let here = turn.on_disk(move || inside(&place, &path)).await?;
+    let failed = |reason: &str| {
+        Ok(Worked::failed(&format!(
+            "cannot write `{}`: {reason}",
+            file.path
+        )))
+    };
+    let by_client = turn.client().writes;
+    let here = match here {
+        Ok(here) => here,
+        Err(_) if by_client => None,
+        Err(error) => return failed(&error.to_string()),
+    };
+    if here.is_none() && !by_client {
+        let reason = outside(turn.place(), &file.path);
+        return Ok(Worked::failed(&format!("not written: {reason}")));
+    }
+    let deed = Deed {
+        about: if here.is_some() {
+            "write files"
+        } else {
+            "write files outside of the session's folders"
+        },
+        changes: true,
+    };
+    // What is not to be done, or not to be looked at, is not looked at.
+    let known = if here.is_some() && !turn.settings().mode.only_reads() {
+        Some(look(turn, file, here.clone()).await?)
+    } else {
+        None
+    };
+    let shown = known.as_ref().map(|before| diff(file, before));
+    let asked = may(turn, call, deed, shown.as_deref().unwrap_or_default());
+    if let Verdict::Refused(reason) = asked.await? {
+        return Ok(Worked::failed(&reason));
+    }
+    call.begins(turn).await?;
+    let before = match known {
+        Some(before) => before,
+        None => look(turn, file, here.clone()).await?,
+    };
+    if by_client {
+        let params = json!({ "path": file.path, "content": file.rest });
+        if let Err(error) = ask(turn, "fs/write_text_file", &params, false).await? {
+            return failed(&problem(&error));
+        }
+    } else if let Some(path) = here {
+        let (text, unique) = (file.rest.clone(), turn.unique());
+        let write = move || files::write(&path, &text, &unique);
+        if let Err(reason) = to_the_end(write).await? {
+            return failed(&reason);
+        }
+    }
+    let bytes = file.rest.len();
+    Ok(Worked {
+        content: Some(diff(file, &before)),
+        raw_output: Some(json!({ "bytes": bytes, "created": before == Before::Nothing })),
+        said: format!("Wrote {}.", counted(bytes as u64, "byte")),
+        ..Worked::default()
+    })
+}
+
+/// What is in the file now, as its client sees it, or as the disk has it.
+async fn look(turn: &Turn<'_>, file: &Named, here: Option<PathBuf>) -> Result<Before, Stop> {
+    if turn.client().reads && turn.client().writes {
+        let params = json!({ "path": file.path });
+        if let Ok(answer) = ask(turn, "fs/read_text_file", &params, false).await?
+            && let Some(content) = plain::string_member(&answer, "content")
+        {
+            return Ok(if content.len() > COMPARED {
+                Before::Unshown("what was there is too long")
+            } else {
+                Before::Text(content)
+            });
+        }
+    }
+    match here {
+        Some(path) => turn.on_disk(move || files::before(&path)).await,
+        // A client that cannot read it may well have it, but then nobody can tell.
+        None => Ok(Before::Nothing),
+    }
+}
+
+fn diff(file: &Named, before: &Before) -> Vec<Value> {
+    let old = match before {
+        _ if file.rest.len() > COMPARED => {
+            return vec![text("[the text is too long to be shown]")];
+        }
+        Before::Nothing => Value::Null,
+        Before::Text(old) => old.as_str().into(),
+        Before::Unshown(why) => return vec![text(&format!("[{why}]"))],
+    };
+    vec![json!({ "type": "diff", "path": file.path, "oldText": old, "newText": file.rest })]
+}

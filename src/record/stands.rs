@@ -1,0 +1,73 @@
+//! What a log says last of a session's mode and options.
+
+use super::json;
+use super::kind::Kind;
+use super::transcript::{MODE, OPTIONS};
+
+/// A longer payload is not kept, in bytes.
+const LONGEST: usize = 256 * 1024;
+
+/// The last updates of their kinds: the payloads of `info` records, as they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stands {
+    /// The last `current_mode_update`.
+    pub mode: Option<String>,
+    /// The last `config_option_update`.
+    pub options: Option<String>,
+}
+
+impl Stands {
+    /// Takes note of a record.
+    pub fn note(&mut self, kind: Kind, payload: &str) {
+        if kind != Kind::Info {
+            return;
+        }
+        let update = json::text_member(payload, "update").unwrap_or(payload);
+        let last = match json::string_member(update, "sessionUpdate").as_deref() {
+            Some(MODE) => &mut self.mode,
+            Some(OPTIONS) => &mut self.options,
+            _ => return,
+        };
+        // What is too long to be kept still says that what came before it holds no longer.
+        let kept = if payload.len() > LONGEST { "" } else { payload };
+        *last = Some(kept.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_each_counts() {
+        let mut stands = Stands::default();
+        let mode = |n: u8| format!(r#"{{"sessionUpdate":"current_mode_update","n":{n}}}"#);
+        let options = r#"{"update":{"sessionUpdate":"config_option_update"},"_meta":{}}"#;
+        for (kind, payload) in [
+            (Kind::Info, mode(1).as_str()),
+            (Kind::Info, options),
+            (Kind::Info, &mode(2)),
+            (Kind::Update, &mode(3)),
+            (Kind::Info, r#"{"sessionUpdate":"usage_update"}"#),
+            (Kind::Info, r#"{"modelId":"m"}"#),
+            (Kind::Info, "7"),
+        ] {
+            stands.note(kind, payload);
+        }
+        let expected = Stands {
+            mode: Some(mode(2)),
+            options: Some(options.to_owned()),
+        };
+        assert_eq!(stands, expected);
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_kept() {
+        let mut stands = Stands::default();
+        stands.note(Kind::Info, r#"{"sessionUpdate":"current_mode_update"}"#);
+        let pad = "x".repeat(LONGEST);
+        let long = format!(r#"{{"sessionUpdate":"current_mode_update","p":"{pad}"}}"#);
+        stands.note(Kind::Info, &long);
+        assert_eq!(stands.mode.as_deref(), Some(""));
+    }
+}
