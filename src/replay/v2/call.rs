@@ -6,26 +6,22 @@ use super::splice::Splice;
 use super::terminal::Terminals;
 use super::{diff, terminal};
 
-/// Changes what version 2 has otherwise in the fields of a tool call: those of the object at
-/// `at`, be they a call's, an update's or those in a request for permission.
+/// Changes what version 2 has otherwise in the fields of a tool call, given as the members of an
+/// object: of a call, of an update or of that in a request for permission.
 pub(super) fn change(
     text: &[u8],
-    at: usize,
+    members: &[Member],
     terminals: &Terminals,
     splice: &mut Splice<'_>,
-) -> Option<()> {
-    let mut found = json::members(text, at)?;
-    let members: Vec<Member> = std::iter::from_fn(|| found.member()).collect();
-    found.end()?;
-    drop_nulls(text, &members, splice);
-    for member in &members {
+) {
+    drop_nulls(text, members, splice);
+    for member in members {
         match &text[member.key.clone()] {
             b"content" => contents(text, member.value.start, terminals, splice),
             b"locations" => locations(text, member.value.start, splice),
             _ => {}
         }
     }
-    Some(())
 }
 
 /// In version 1 a field that is `null` stays as it was, in version 2 it is cleared. So such
@@ -49,9 +45,9 @@ fn drop_nulls(text: &[u8], members: &[Member], splice: &mut Splice<'_>) {
         let last = rest[dropped - 1].value.end;
         rest = &rest[dropped..];
         match (rest.first(), kept) {
-            (Some(next), _) => splice.replace(from..next.key.start - 1, ""),
-            (None, Some(before)) => splice.replace(before..last, ""),
-            (None, None) => splice.replace(from..last, ""),
+            (Some(next), _) => splice.replace(from..next.key.start - 1, b""),
+            (None, Some(before)) => splice.replace(before..last, b""),
+            (None, None) => splice.replace(from..last, b""),
         }
     }
 }
@@ -85,7 +81,7 @@ fn locations(text: &[u8], at: usize, splice: &mut Splice<'_>) {
         if let Some(line) = json::member(text, place.start, "line")
             && &text[line.clone()] == b"0"
         {
-            splice.replace(line, "null");
+            splice.replace(line, b"null");
             splice.note(place.start, b"\"line\":0");
         }
     }

@@ -1,13 +1,14 @@
-//! Finds the update in a line of the connection, and in that what most updates are: a chunk.
+//! Finds the update in a line of the connection, and reads both once.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::record::json;
-use crate::record::transcript::Role;
+use crate::record::json::{self, Member};
+use crate::replay::topic::plain;
 
 /// How a line of ours begins, up to the members of its parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";
-/// How most lines end, behind the update.
+/// How nearly all of them end, behind the update.
 const TAIL: &[u8] = b"}}\n";
 
 /// Where the parameters of a `session/update` notification stand, and the update in them.
@@ -17,67 +18,68 @@ pub(super) struct Spot {
     pub(super) update: Range<usize>,
 }
 
-/// A part of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chunk {
-    pub(super) role: Role,
-    /// Its id, unless it has none.
-    pub(super) id: Option<Range<usize>>,
-    has_content: bool,
-    end: usize,
+/// A line that is such a notification, read.
+#[derive(Debug)]
+pub(super) struct Update<'a, 'm> {
+    pub(super) line: &'a [u8],
+    pub(super) spot: Spot,
+    /// The members of the update; none if it is malformed.
+    pub(super) members: &'m [Member],
 }
 
-impl Chunk {
-    /// The chunk that the update at `at` is, in the line.
-    pub(super) fn at(line: &[u8], at: usize) -> Option<Self> {
-        let (mut role, mut id, mut has_content) = (None, None, false);
-        let mut members = json::members(line, at)?;
-        while let Some(member) = members.member() {
-            match &line[member.key] {
-                b"sessionUpdate" => {
-                    let name = json::string_body(line, &member.value)?;
-                    let name = std::str::from_utf8(&line[name]).ok()?;
-                    role = Some(Role::of_chunk(name)?);
-                }
-                b"messageId" => id = Some(member.value),
-                b"content" => has_content = true,
-                _ => {}
-            }
-        }
-        Some(Self {
-            role: role?,
-            id,
-            has_content,
-            end: members.end()?,
-        })
+impl<'a> Update<'a, '_> {
+    /// The value of a member; of several with this name the last.
+    pub(super) fn get(&self, key: &str) -> Option<Range<usize>> {
+        let found = self
+            .members
+            .iter()
+            .rfind(|member| &self.line[member.key.clone()] == key.as_bytes());
+        found.map(|member| member.value.clone())
     }
 
-    /// What stands between the quotes of its id, if it has one; `None` for a chunk that is of
-    /// neither version.
-    pub(super) fn id_body(&self, line: &[u8]) -> Option<Option<Range<usize>>> {
-        if !self.has_content {
-            return None;
-        }
-        match &self.id {
-            Some(id) if &line[id.clone()] != b"null" => Some(Some(json::string_body(line, id)?)),
-            _ => Some(None),
-        }
+    /// What its kind is called, without escapes.
+    pub(super) fn name(&self) -> Option<Cow<'a, [u8]>> {
+        let body = json::string_body(self.line, &self.get("sessionUpdate")?)?;
+        Some(plain(&self.line[body]))
+    }
+
+    /// The turn that our note in the parameters tells, as it stands there.
+    pub(super) fn turn(&self) -> Option<&'a [u8]> {
+        let meta = json::member(self.line, self.spot.params, "_meta")?;
+        let note = json::member(self.line, meta.start, "rejoin")?;
+        let turn = &self.line[json::member(self.line, note.start, "turn")?];
+        turn.iter().all(u8::is_ascii_digit).then_some(turn)
     }
 }
 
-/// The chunk that a line tells, if the line is one of ours with nothing behind the update. Reads
-/// the line once.
-pub(super) fn plain_chunk(line: &[u8]) -> Option<(Spot, Chunk)> {
-    let params = HEAD.len() - 1;
+/// Finds the update in a line and collects its members; `None` for a line that is no such
+/// notification.
+pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<Spot> {
+    if let Some(at) = begins(line)
+        && let Some(end) = collect(line, at, members)
+        && &line[end..] == TAIL
+    {
+        let params = HEAD.len() - 1;
+        return Some(Spot {
+            params,
+            update: at..end,
+        });
+    }
+    let spot = update(line)?;
+    if collect(line, spot.update.start, members) != Some(spot.update.end) {
+        members.clear();
+    }
+    Some(spot)
+}
+
+/// Where the update begins in a line of ours, if nothing but the line's end is behind it.
+fn begins(line: &[u8]) -> Option<usize> {
     let mut at = line.starts_with(HEAD).then_some(HEAD.len())?;
     while line.get(at)? == &b'"' {
         let close = json::string_end(line, at)?;
         let value = (line.get(close + 1)? == &b':').then_some(close + 2)?;
         if &line[at + 1..close] == b"update" {
-            let chunk = Chunk::at(line, value)?;
-            let update = value..chunk.end;
-            let whole = line[value] == b'{' && &line[chunk.end..] == TAIL;
-            return whole.then_some((Spot { params, update }, chunk));
+            return (line.get(value)? == &b'{').then_some(value);
         }
         let end = json::value_end(line, value)?;
         at = (line.get(end)? == &b',').then_some(end + 1)?;
@@ -85,8 +87,16 @@ pub(super) fn plain_chunk(line: &[u8]) -> Option<(Spot, Chunk)> {
     None
 }
 
+/// Collects the members of the object at `at` and answers with its end.
+fn collect(line: &[u8], at: usize, into: &mut Vec<Member>) -> Option<usize> {
+    into.clear();
+    let mut members = json::members(line, at)?;
+    into.extend(std::iter::from_fn(|| members.member()));
+    members.end()
+}
+
 /// The update in a line; `None` for a line that is no such notification.
-pub(super) fn update(line: &[u8]) -> Option<Spot> {
+fn update(line: &[u8]) -> Option<Spot> {
     let params = if line.starts_with(HEAD) {
         HEAD.len() - 1
     } else {
@@ -107,14 +117,6 @@ pub(super) fn update(line: &[u8]) -> Option<Spot> {
     (line[update.start] == b'{').then_some(Spot { params, update })
 }
 
-/// The turn that our note in the parameters tells, as it stands there.
-pub(super) fn turn<'a>(line: &'a [u8], spot: &Spot) -> Option<&'a [u8]> {
-    let meta = json::member(line, spot.params, "_meta")?;
-    let note = json::member(line, meta.start, "rejoin")?;
-    let turn = &line[json::member(line, note.start, "turn")?];
-    turn.iter().all(u8::is_ascii_digit).then_some(turn)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,9 +124,16 @@ mod tests {
     #[test]
     fn only_updates_are_found() {
         let found = |line: &str| {
-            let spot = update(line.as_bytes())?;
-            let turn = turn(line.as_bytes(), &spot).map(<[u8]>::to_vec);
-            Some((line[spot.update].to_owned(), turn))
+            let mut members = Vec::new();
+            let spot = read(line.as_bytes(), &mut members)?;
+            let update = Update {
+                line: line.as_bytes(),
+                spot,
+                members: &members,
+            };
+            assert_eq!(update.name().as_deref(), Some(&b"plan"[..]));
+            let turn = update.turn().map(<[u8]>::to_vec);
+            Some((line[update.spot.update].to_owned(), turn))
         };
         let update = r#"{"sessionUpdate":"plan"}"#.to_owned();
         for (line, turn) in [
@@ -159,29 +168,36 @@ mod tests {
     #[test]
     fn the_short_way_finds_what_the_long_one_finds() {
         let head = std::str::from_utf8(HEAD).unwrap();
-        let chunk = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"}\"{"},"messageId":"m"}"#;
-        for (params, plain) in [
-            (format!(r#""sessionId":"s","update":{chunk}"#), true),
-            (format!(r#""_meta":{{"a":[{{}}]}},"update":{chunk}"#), true),
-            (format!(r#""update":{chunk},"sessionId":"s""#), false),
-            (format!(r#""update":{chunk},"update":{chunk}"#), false),
-            (format!(r#""update": {chunk}"#), false),
-            (r#""update":{"sessionUpdate":"plan"}"#.to_owned(), false),
-            (r#""update":7"#.to_owned(), false),
-            (String::new(), false),
+        let chunk =
+            r#"{"sessionUpdate":"plan","content":{"type":"text","text":"}\"{"},"messageId":"m"}"#;
+        for params in [
+            format!(r#""sessionId":"s","update":{chunk}"#),
+            format!(r#""_meta":{{"a":[{{}}]}},"update":{chunk}"#),
+            format!(r#""update":{chunk},"sessionId":"s""#),
+            format!(r#""update":{{}},"update":{chunk}"#),
+            format!(r#""update": {chunk} "#),
+            r#""update":{"sessionUpdate":"plan"}"#.to_owned(),
+            r#""update":7"#.to_owned(),
+            String::new(),
         ] {
             let line = format!("{head}{params}}}}}\n");
-            let found = plain_chunk(line.as_bytes());
-            assert_eq!(found.is_some(), plain, "{line}");
-            if let Some((spot, found)) = found {
-                assert_eq!(Some(&spot), update(line.as_bytes()).as_ref());
-                let long = Chunk::at(line.as_bytes(), spot.update.start);
-                assert_eq!(Some(found), long);
+            let mut members = Vec::new();
+            let found = read(line.as_bytes(), &mut members);
+            assert_eq!(found, update(line.as_bytes()), "{line}");
+            if let Some(spot) = found {
+                let mut expected = Vec::new();
+                collect(line.as_bytes(), spot.update.start, &mut expected);
+                assert_eq!(members, expected);
+                assert!(!members.is_empty());
             }
         }
-        let cut = format!("{head}\"update\":{chunk}}}}}");
+        let cut = format!("{head}\"update\":{chunk}}}");
         for len in 0..cut.len() {
-            assert_eq!(plain_chunk(&cut.as_bytes()[..len]), None);
+            assert_eq!(read(&cut.as_bytes()[..len], &mut Vec::new()), None);
         }
+        let malformed = format!("{head}\"update\":{{\"a\" 7}}}}}}\n");
+        let mut members = Vec::new();
+        assert!(read(malformed.as_bytes(), &mut members).is_some());
+        assert_eq!(members, []);
     }
 }

@@ -8,6 +8,7 @@
 mod line;
 mod splice;
 mod messages;
+mod alike;
 mod patch;
 mod diff;
 mod terminal;
@@ -23,12 +24,13 @@ pub use permission::{permission, permission_outcome};
 pub use search::Search;
 pub use settings::{config_options, mode_config_id};
 
-use crate::record::json;
+use crate::record::json::{self, Member};
 use crate::record::transcript::Role;
 use crate::replay::ids::{Id, Ids};
-use crate::replay::topic::{self, plain};
+use crate::replay::topic::plain;
 
-use line::{Chunk, Spot};
+use alike::Alike;
+use line::Update;
 use messages::Messages;
 use modes::Modes;
 use splice::Splice;
@@ -41,12 +43,15 @@ use terminal::Terminals;
 #[derive(Debug, Default)]
 pub struct View {
     messages: Messages,
+    alike: Alike,
     /// The tool calls that were begun.
     calls: Ids,
     terminals: Terminals,
     modes: Modes,
     /// The message with which the view begins, until it comes.
     awaited: Option<Vec<u8>>,
+    /// Where the members of an update are collected.
+    members: Vec<Member>,
 }
 
 /// What a line becomes.
@@ -105,92 +110,106 @@ impl View {
 
     /// Whether a line is an update, and what has to change in it.
     fn line<'a>(&mut self, line: &'a [u8]) -> (bool, Option<Change<'a>>) {
-        if let Some((spot, chunk)) = line::plain_chunk(line) {
-            return (true, self.chunk(line, &spot, &chunk).map(Change::from));
+        if self.alike.fits(line) {
+            return (true, None);
         }
-        match line::update(line) {
-            Some(spot) => (true, self.update(line, &spot)),
-            None => (false, None),
-        }
+        let mut members = std::mem::take(&mut self.members);
+        let read = line::read(line, &mut members).map(|spot| {
+            self.update(&Update {
+                line,
+                spot,
+                members: &members,
+            })
+        });
+        self.members = members;
+        (read.is_some(), read.flatten())
     }
 
-    fn update<'a>(&mut self, line: &'a [u8], spot: &Spot) -> Option<Change<'a>> {
-        let at = spot.update.start;
-        let name = topic::name(&line[spot.update.clone()]);
+    fn update<'a>(&mut self, update: &Update<'a, '_>) -> Option<Change<'a>> {
+        let (line, at) = (update.line, update.spot.update.start);
+        let name = update.name();
         let name = name.as_deref().unwrap_or_default();
-        let splice = match name {
-            b"tool_call" | b"tool_call_update" => return self.call(line, spot),
-            b"available_commands_update" => commands::change(line, at),
-            b"config_option_update" => self.modes.options(line, at),
-            b"current_mode_update" => self.modes.mode(line, at),
+        let role = std::str::from_utf8(name).ok().and_then(Role::of_chunk);
+        let splice = match (role, name) {
+            (Some(role), _) => self.chunk(role, update),
+            (_, b"tool_call" | b"tool_call_update") => return self.call(update),
+            (_, b"available_commands_update") => commands::change(line, at),
+            (_, b"config_option_update") => self.modes.options(line, at),
+            (_, b"current_mode_update") => self.modes.mode(line, at),
             // None of them has a place in the history, nor another form.
-            b"session_info_update" | b"usage_update" | b"notice" => None,
-            b"plan" => {
-                self.messages.pause();
+            (_, b"session_info_update" | b"usage_update" | b"notice") => None,
+            (_, b"plan") => {
+                self.pause();
                 plan::change(line, at)
             }
-            name if std::str::from_utf8(name).is_ok_and(|name| Role::of_chunk(name).is_some()) => {
-                match Chunk::at(line, at) {
-                    Some(chunk) => self.chunk(line, spot, &chunk),
-                    None => {
-                        self.messages.pause();
-                        None
-                    }
-                }
-            }
             _ => {
-                self.messages.pause();
+                self.pause();
                 None
             }
         };
         splice.map(Change::from)
     }
 
-    fn chunk<'a>(&mut self, line: &'a [u8], spot: &Spot, chunk: &Chunk) -> Option<Splice<'a>> {
-        let Some(body) = chunk.id_body(line) else {
-            self.messages.pause();
+    /// Something else stands behind the last message.
+    fn pause(&mut self) {
+        self.messages.pause();
+        self.alike.forget();
+    }
+
+    fn chunk<'a>(&mut self, role: Role, update: &Update<'a, '_>) -> Option<Splice<'a>> {
+        let line = update.line;
+        let id = update.get("messageId");
+        let given = id.clone().filter(|id| &line[id.clone()] != b"null");
+        let body = given.as_ref().and_then(|id| json::string_body(line, id));
+        if update.get("content").is_none() || given.is_some() != body.is_some() {
+            // Neither version has such a chunk.
+            self.pause();
             return None;
-        };
-        let turn = || line::turn(line, spot);
+        }
         let body = body.map(|body| &line[body]);
-        let shown = self.messages.chunk(chunk.role, body, turn);
+        let shown = self.messages.chunk(role, body, || update.turn());
         if let Some(awaited) = &self.awaited
             && let Some(id) = shown.or(body)
             && *plain(id) == awaited[..]
         {
             self.awaited = None;
         }
-        let quoted = [b"\"", shown?, b"\""].concat();
+        let Some(shown) = shown else {
+            self.alike.learn(update);
+            return None;
+        };
+        self.alike.forget();
+        let quoted = [b"\"", shown, b"\""].concat();
         let mut splice = Splice::new(line);
-        match &chunk.id {
-            Some(id) => splice.replace(id.clone(), quoted),
-            None => splice.member(
-                spot.update.start,
-                &[b"\"messageId\":", &quoted[..]].concat(),
-            ),
+        match id {
+            Some(id) => splice.replace(id, quoted),
+            None => {
+                let member = [b"\"messageId\":", &quoted[..]].concat();
+                splice.member(update.spot.update.start, &member);
+            }
         }
         Some(splice)
     }
 
-    fn call<'a>(&mut self, line: &'a [u8], spot: &Spot) -> Option<Change<'a>> {
-        let at = spot.update.start;
-        let id = json::member(line, at, "toolCallId");
+    fn call<'a>(&mut self, update: &Update<'a, '_>) -> Option<Change<'a>> {
+        let line = update.line;
+        let id = update.get("toolCallId");
         let Some(id) = id.and_then(|id| json::string_body(line, &id)) else {
-            self.messages.pause();
+            self.pause();
             return None;
         };
         if self.calls.add(Id::of(&plain(&line[id]))) {
             // A call that begins stands behind the last message. An update of one that was begun
             // changes what stands further up.
-            self.messages.pause();
+            self.pause();
         }
-        let before = self.terminals.lines(line, spot);
+        let before = self.terminals.lines(update);
         let mut splice = Splice::new(line);
-        let name = json::member(line, at, "sessionUpdate")?;
-        if &line[name.clone()] == b"\"tool_call\"" {
-            splice.replace(name, "\"tool_call_update\"");
+        let name = update.get("sessionUpdate")?;
+        if &line[name.clone()] != b"\"tool_call_update\"" {
+            splice.replace(name, b"\"tool_call_update\"");
         }
-        call::change(line, at, &self.terminals, &mut splice)?;
+        call::change(line, update.members, &self.terminals, &mut splice);
         (!splice.is_empty() || !before.is_empty()).then_some(Change { splice, before })
     }
 }

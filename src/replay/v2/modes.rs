@@ -59,10 +59,10 @@ impl Modes {
         let name = json::member(text, at, "sessionUpdate")?;
         let mut splice = Splice::new(text);
         let Some((member, shown)) = self.changed(text, at) else {
-            splice.replace(name, format!("\"{CHANGED}\""));
+            splice.replace(name, format!("\"{CHANGED}\"").into_bytes());
             return Some(splice);
         };
-        splice.replace(name, "\"config_option_update\"");
+        splice.replace(name, b"\"config_option_update\"");
         let note = [b"\"currentModeId\":", &text[member.value.clone()]].concat();
         let instead = [b"\"configOptions\":", &shown[..]].concat();
         splice.replace(member.key.start - 1..member.value.end, instead);

@@ -33,7 +33,10 @@ fn shown(params: &str) -> Option<String> {
     let call = call?;
     let mut subject = Vec::new();
     let mut splice = Splice::new(text);
-    call::change(text, call.value.start, &Terminals::default(), &mut splice)?;
+    let mut fields = json::members(text, call.value.start)?;
+    let members: Vec<_> = std::iter::from_fn(|| fields.member()).collect();
+    fields.end()?;
+    call::change(text, &members, &Terminals::default(), &mut splice);
     splice.write(call.value.clone(), &mut subject);
     let title = json::member(text, call.value.start, "title");
     let title = title.filter(|title| text[title.start] == b'"');
@@ -69,7 +72,7 @@ fn read(result: &str) -> Option<String> {
     }
     let mut splice = Splice::new(text);
     let note = [b"\"outcome\":", &text[outcome.clone()]].concat();
-    splice.replace(outcome, r#"{"outcome":"cancelled"}"#);
+    splice.replace(outcome, br#"{"outcome":"cancelled"}"#);
     splice.note(start, &note);
     let mut out = Vec::new();
     splice.write(0..text.len(), &mut out);

@@ -22,9 +22,12 @@ pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {
     }
     let entries = entries?;
     let mut splice = Splice::new(text);
-    splice.replace(name?, "\"plan_update\"");
+    splice.replace(name?, b"\"plan_update\"");
     let head = format!("\"plan\":{{\"type\":\"items\",\"planId\":\"{ID}\",");
-    splice.replace(entries.key.start - 1..entries.key.start - 1, head);
-    splice.replace(entries.value.end..entries.value.end, "}");
+    splice.replace(
+        entries.key.start - 1..entries.key.start - 1,
+        head.into_bytes(),
+    );
+    splice.replace(entries.value.end..entries.value.end, b"}");
     Some(splice)
 }

@@ -83,7 +83,7 @@ pub(super) fn rename(text: &[u8], at: usize, splice: &mut Splice<'_>) {
 }
 
 /// Renames a member of the object at `at`, unless it has one of the new name.
-fn rename_key(text: &[u8], at: usize, from: &str, to: &str, splice: &mut Splice<'_>) {
+fn rename_key(text: &[u8], at: usize, from: &str, to: &'static str, splice: &mut Splice<'_>) {
     let mut found: Vec<Range<usize>> = Vec::new();
     if let Some(mut members) = json::members(text, at) {
         while let Some(member) = members.member() {
@@ -95,7 +95,7 @@ fn rename_key(text: &[u8], at: usize, from: &str, to: &str, splice: &mut Splice<
         }
     }
     for key in found {
-        splice.replace(key, to);
+        splice.replace(key, to.as_bytes());
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn with_mode(options: &str, mode: &str) -> Option<String> {
             return None;
         }
         let mut splice = Splice::new(text);
-        splice.replace(current, mode);
+        splice.replace(current, mode.as_bytes());
         let mut out = Vec::new();
         splice.write(0..text.len(), &mut out);
         return String::from_utf8(out).ok();

@@ -1,5 +1,6 @@
 //! Changes single places of a JSON text and leaves every other byte as it is.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::record::json;
@@ -8,7 +9,7 @@ use crate::record::json;
 #[derive(Debug)]
 pub(super) struct Splice<'a> {
     text: &'a [u8],
-    edits: Vec<(Range<usize>, Vec<u8>)>,
+    edits: Vec<(Range<usize>, Cow<'a, [u8]>)>,
 }
 
 impl<'a> Splice<'a> {
@@ -20,7 +21,7 @@ impl<'a> Splice<'a> {
     }
 
     /// Puts something in the place of a part. No two parts may overlap.
-    pub(super) fn replace(&mut self, range: Range<usize>, instead: impl Into<Vec<u8>>) {
+    pub(super) fn replace(&mut self, range: Range<usize>, instead: impl Into<Cow<'a, [u8]>>) {
         self.edits.push((range, instead.into()));
     }
 

@@ -12,7 +12,7 @@ use crate::record::json;
 use crate::replay::ids::{Id, Ids};
 use crate::replay::topic::plain;
 
-use super::line::Spot;
+use super::line::Update;
 
 /// The terminals of a session that are for display.
 #[derive(Debug, Default)]
@@ -27,9 +27,10 @@ impl Terminals {
     }
 
     /// The lines that tell of a terminal what an update of a tool call tells in its `_meta`.
-    pub(super) fn lines(&mut self, line: &[u8], spot: &Spot) -> Vec<u8> {
+    pub(super) fn lines(&mut self, update: &Update<'_, '_>) -> Vec<u8> {
+        let (line, spot) = (update.line, &update.spot);
         let mut out = Vec::new();
-        let Some(meta) = json::member(line, spot.update.start, "_meta") else {
+        let Some(meta) = update.get("_meta") else {
             return out;
         };
         let told = |key: &str| {
