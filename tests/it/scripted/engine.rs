@@ -24,9 +24,13 @@ pub(super) enum Event {
     Part(Parting),
 }
 
-/// The engine, and an agent behind it that may know every session.
+/// The engine.
 #[derive(Debug)]
-pub(super) struct Scripted(pub(super) Arc<Mutex<Sender<Event>>>);
+pub(super) struct Scripted {
+    pub(super) tell: Arc<Mutex<Sender<Event>>>,
+    /// Whether there is an agent behind it, which may know every session.
+    pub(super) relays: bool,
+}
 
 struct Session {
     out: Outlet,
@@ -60,12 +64,12 @@ impl Engine for Scripted {
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
         Arc::new(Session {
             out: opening.out,
-            tell: self.0.clone(),
+            tell: self.tell.clone(),
         })
     }
 
     fn relay(&self) -> Option<&dyn Relay> {
-        Some(self)
+        if self.relays { Some(self) } else { None }
     }
 }
 

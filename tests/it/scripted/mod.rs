@@ -2,6 +2,7 @@
 //! turns, asks the client, serves what only it knows.
 
 mod engine;
+mod questions_v2;
 mod rig;
 
 use std::io::ErrorKind;

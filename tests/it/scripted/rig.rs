@@ -27,6 +27,15 @@ pub(super) struct Rig {
 impl Rig {
     /// A connection to an empty store, `initialize` behind it.
     pub(super) fn start() -> Self {
+        Self::start_with(true, 1)
+    }
+
+    /// The same with version 2 of the protocol, and without an agent behind the engine.
+    pub(super) fn start_v2() -> Self {
+        Self::start_with(false, 2)
+    }
+
+    fn start_with(relays: bool, version: u16) -> Self {
         let disk = SimDisk::new();
         let sys = disk.sys();
         let (input, sent) = io::pipe().expect("pipes can be made");
@@ -38,7 +47,8 @@ impl Rig {
                 store: Some(root()),
                 ..Options::default()
             };
-            let engine = Arc::new(Scripted(Arc::new(Mutex::new(tell))));
+            let tell = Arc::new(Mutex::new(tell));
+            let engine = Arc::new(Scripted { tell, relays });
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
             let runtime = runtime.worker_threads(2).enable_all().build();
             let runtime = runtime.expect("runtimes can be made");
@@ -55,8 +65,10 @@ impl Rig {
             ended,
             last: 0,
         };
-        rig.ask("initialize", json!({ "protocolVersion": 1 }));
-        assert_eq!(rig.next()["result"]["protocolVersion"], 1);
+        let info = json!({ "name": "rig", "version": "1" });
+        let hello = json!({ "protocolVersion": version, "info": info });
+        rig.ask("initialize", hello);
+        assert_eq!(rig.next()["result"]["protocolVersion"], version);
         rig
     }
 
