@@ -72,7 +72,7 @@ pub(super) enum Status {
 /// A tool call that begins.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolCall<'a> {
+pub(super) struct ToolCall<'a, R = Value> {
     /// The call's id.
     #[serde(rename = "toolCallId")]
     pub(super) id: &'a str,
@@ -85,7 +85,7 @@ pub(super) struct ToolCall<'a> {
     /// Which places in files it is about.
     pub(super) locations: &'a [Value],
     /// What the tool is called with.
-    pub(super) raw_input: &'a Value,
+    pub(super) raw_input: &'a R,
 }
 
 /// What changes in a tool call.
@@ -106,7 +106,7 @@ pub(super) struct ToolProgress<'a> {
 }
 
 /// The update that shows a new tool call.
-pub(super) fn tool_call(call: &ToolCall<'_>) -> String {
+pub(super) fn tool_call(call: &ToolCall<'_, impl Serialize>) -> String {
     tagged("tool_call", call)
 }
 
