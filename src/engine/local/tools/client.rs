@@ -1,6 +1,5 @@
 //! Asks the client for something, and makes sense of its answer.
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::engine::local::describe::shorten;
@@ -14,12 +13,12 @@ use crate::wire::Outcome;
 const TOLD: usize = 300;
 
 /// Puts a request to the client and waits for its answer, or until the turn is cancelled: then the
-/// client is told that nobody wants it any more. `params` is an object without the session's id.
+/// client is told that nobody wants it any more. `params` is the JSON text of an object, without the session's id.
 /// `logged` says whether question and answer are part of the conversation.
 pub(super) async fn ask(
     turn: &Turn<'_>,
     method: &str,
-    params: &Value,
+    params: &str,
     logged: bool,
 ) -> Result<Outcome, Stop> {
     let (reply, answer) = oneshot::channel();
@@ -39,7 +38,7 @@ pub(super) async fn ask(
 pub(super) async fn ask_regardless(
     out: &Outlet,
     method: &str,
-    params: &Value,
+    params: &str,
 ) -> oneshot::Receiver<Outcome> {
     let (reply, answer) = oneshot::channel();
     let (_, never) = Cancel::new();
@@ -50,7 +49,7 @@ pub(super) async fn ask_regardless(
 }
 
 /// The same for a request whose answer nobody needs, but which is not to be taken back.
-pub(super) async fn tell(out: &Outlet, method: &'static str, params: &Value) {
+pub(super) async fn tell(out: &Outlet, method: &'static str, params: &str) {
     let answer = ask_regardless(out, method, params).await;
     tokio::spawn(async move {
         if let Ok(Err(error)) = answer.await {
@@ -70,15 +69,14 @@ pub(super) fn problem(error: &str) -> String {
 
 fn question(
     method: &str,
-    params: &Value,
+    params: &str,
     logged: bool,
     cancel: Cancel,
     reply: oneshot::Sender<Outcome>,
 ) -> Question {
     let mut text = r#"{"sessionId":"""#.to_owned();
     let session = text.len() - 2..text.len();
-    let members = params.to_string();
-    let members = members.strip_prefix('{').unwrap_or("}");
+    let members = params.strip_prefix('{').unwrap_or("}");
     if members != "}" {
         text.push(',');
     }

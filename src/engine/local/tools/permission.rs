@@ -1,14 +1,15 @@
 //! Whether something may be done: by the session's mode, by what the user has said before, or by
 //! asking now.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::engine::local::settings::Mode;
 use crate::engine::local::turn::{Stop, Turn};
+use crate::engine::local::update::ToolCall;
 use crate::record::json as text;
 
 use super::client::{ask, problem};
-use super::shown::Shown;
 
 /// Something that is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ const OPTIONS: [(&str, &str); 4] = [
 /// who cancels the question cancels the turn.
 pub(crate) async fn may(
     turn: &Turn<'_>,
-    call: &Shown,
+    call: &ToolCall<'_, impl Serialize + Sync>,
     deed: Deed<'_>,
     content: &[Value],
 ) -> Result<Verdict, Stop> {
@@ -56,20 +57,7 @@ pub(crate) async fn may(
         Some(false) => return refused("not done: it was rejected for this session"),
         None => {}
     }
-    let options = OPTIONS.iter();
-    let options = options.map(|(id, name)| json!({ "optionId": id, "name": name, "kind": id }));
-    let mut shown = json!({
-        "toolCallId": call.id,
-        "title": call.title,
-        "kind": call.kind,
-        "status": "pending",
-        "locations": call.locations,
-        "rawInput": call.raw_input,
-    });
-    if !content.is_empty() {
-        shown["content"] = content.into();
-    }
-    let params = json!({ "toolCall": shown, "options": options.collect::<Value>() });
+    let params = question(call, content);
     let answer = match ask(turn, "session/request_permission", &params, true).await? {
         Ok(answer) => text::tree(&answer).unwrap_or_default(),
         Err(error) => {
@@ -98,4 +86,28 @@ pub(crate) async fn may(
         }
         _ => refused("not done: the client chose nothing that was offered"),
     }
+}
+
+/// The parameters of the question, without the session's id.
+fn question(call: &ToolCall<'_, impl Serialize>, content: &[Value]) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Question<'a, C> {
+        tool_call: Subject<'a, C>,
+        options: Vec<Value>,
+    }
+    #[derive(Serialize)]
+    struct Subject<'a, C> {
+        #[serde(flatten)]
+        call: &'a C,
+        #[serde(skip_serializing_if = "<[Value]>::is_empty")]
+        content: &'a [Value],
+    }
+    let options = OPTIONS.iter();
+    let options = options.map(|(id, name)| json!({ "optionId": id, "name": name, "kind": id }));
+    let question = Question {
+        tool_call: Subject { call, content },
+        options: options.collect(),
+    };
+    serde_json::to_string(&question).expect("named fields of strings and JSON always print")
 }

@@ -68,12 +68,19 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named, lines: Lines) -> Resu
                 about: "read files outside of the session's folders",
                 changes: false,
             };
-            if let Verdict::Refused(reason) = may(turn, call, deed, &[]).await? {
+            if let Verdict::Refused(reason) = may(turn, &call.call(), deed, &[]).await? {
                 return Ok(Worked::failed(&reason));
             }
         }
         call.begins(turn).await?;
-        match ask(turn, "fs/read_text_file", &lines.params(&file.path), false).await? {
+        match ask(
+            turn,
+            "fs/read_text_file",
+            &lines.params(&file.path).to_string(),
+            false,
+        )
+        .await?
+        {
             Ok(answer) => match plain::string_member(&answer, "content") {
                 Some(content) => bounded(content),
                 None => return failed("the client's answer has no content"),

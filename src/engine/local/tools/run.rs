@@ -30,7 +30,7 @@ async fn work(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<Worked, St
         about: "run commands",
         changes: true,
     };
-    if let Verdict::Refused(reason) = may(turn, call, deed, &[]).await? {
+    if let Verdict::Refused(reason) = may(turn, &call.call(), deed, &[]).await? {
         return Ok(Worked::failed(&reason));
     }
     if turn.client().terminals {

@@ -61,15 +61,7 @@ impl Shown {
         turn: &Turn<'_>,
         work: impl Future<Output = Result<Worked, Stop>>,
     ) -> Done {
-        turn.send(tool_call(&ToolCall {
-            id: &self.id,
-            title: &self.title,
-            kind: self.kind,
-            status: Status::Pending,
-            locations: &self.locations,
-            raw_input: &self.raw_input,
-        }))
-        .await?;
+        turn.send(tool_call(&self.call())).await?;
         let worked = match work.await {
             Ok(worked) => worked,
             Err(Stop::Cancelled) => Worked::cancelled(Some(vec![text("Cancelled.")])),
@@ -89,6 +81,18 @@ impl Shown {
         }
         turn.say_alone(Voice::Answer, &worked.said).await?;
         Ok(StopReason::EndTurn)
+    }
+
+    /// The call as it is announced.
+    pub(crate) fn call(&self) -> ToolCall<'_> {
+        ToolCall {
+            id: &self.id,
+            title: &self.title,
+            kind: self.kind,
+            status: Status::Pending,
+            locations: &self.locations,
+            raw_input: &self.raw_input,
+        }
     }
 
     /// The call is being worked on.

@@ -27,7 +27,8 @@ pub(super) async fn run(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<
         "args": arguments,
         "cwd": turn.cwd(),
         "outputByteLimit": KEPT,
-    });
+    })
+    .to_string();
     let created = create(turn, &params).await?;
     let id = match &created {
         Ok(answer) => plain::string_member(answer, "terminalId"),
@@ -37,8 +38,8 @@ pub(super) async fn run(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<
         let reason = no_terminal("the client's answer has no id");
         return Ok(Worked::failed(&reason));
     };
-    let terminal = json!({ "terminalId": id });
-    let mut worked = watch(turn, call, &terminal).await;
+    let terminal = json!({ "terminalId": id }).to_string();
+    let mut worked = watch(turn, call, &id).await;
     if let Err(Stop::Cancelled) = worked {
         tell(turn.out(), "terminal/kill", &terminal).await;
         let shown = ask_regardless(turn.out(), "terminal/output", &terminal).await;
@@ -55,7 +56,7 @@ pub(super) async fn run(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<
 
 /// Has the client make a terminal. One that it makes for a turn that is cancelled meanwhile is let
 /// go of as soon as it is known.
-async fn create(turn: &Turn<'_>, params: &Value) -> Result<Outcome, Stop> {
+async fn create(turn: &Turn<'_>, params: &str) -> Result<Outcome, Stop> {
     let mut created = ask_regardless(turn.out(), "terminal/create", params).await;
     tokio::select! {
         biased;
@@ -65,7 +66,7 @@ async fn create(turn: &Turn<'_>, params: &Value) -> Result<Outcome, Stop> {
                 if let Ok(Ok(answer)) = created.await
                     && let Some(id) = plain::string_member(&answer, "terminalId")
                 {
-                    let terminal = json!({ "terminalId": id });
+                    let terminal = json!({ "terminalId": id }).to_string();
                     tell(&out, "terminal/kill", &terminal).await;
                     tell(&out, "terminal/release", &terminal).await;
                 }
@@ -77,12 +78,12 @@ async fn create(turn: &Turn<'_>, params: &Value) -> Result<Outcome, Stop> {
 }
 
 /// Shows the terminal until its command has ended.
-async fn watch(turn: &Turn<'_>, call: &Shown, terminal: &Value) -> Result<Worked, Stop> {
-    let mut content = terminal.clone();
-    content["type"] = "terminal".into();
+async fn watch(turn: &Turn<'_>, call: &Shown, id: &str) -> Result<Worked, Stop> {
+    let content = json!({ "type": "terminal", "terminalId": id });
+    let terminal = json!({ "terminalId": id }).to_string();
     call.shows(turn, &[content]).await?;
-    let waited = ask(turn, "terminal/wait_for_exit", terminal, false).await?;
-    let shown = ask(turn, "terminal/output", terminal, false).await?;
+    let waited = ask(turn, "terminal/wait_for_exit", &terminal, false).await?;
+    let shown = ask(turn, "terminal/output", &terminal, false).await?;
     let told = keep(turn, call, &shown).await?;
     Ok(match waited {
         Ok(exit) => {

@@ -73,8 +73,8 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
         None
     };
     let shown = known.as_ref().map(|before| diff(file, before));
-    let asked = may(turn, call, deed, shown.as_deref().unwrap_or_default());
-    if let Verdict::Refused(reason) = asked.await? {
+    let shown = shown.as_deref().unwrap_or_default();
+    if let Verdict::Refused(reason) = may(turn, &call.call(), deed, shown).await? {
         return Ok(Worked::failed(&reason));
     }
     call.begins(turn).await?;
@@ -83,7 +83,7 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
         None => look(turn, file, here.clone()).await?,
     };
     if by_client {
-        let params = json!({ "path": file.path, "content": file.rest });
+        let params = json!({ "path": file.path, "content": file.rest }).to_string();
         if let Err(error) = ask(turn, "fs/write_text_file", &params, false).await? {
             return failed(&problem(&error));
         }
@@ -106,7 +106,7 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
 /// What is in the file now, as its client sees it, or as the disk has it.
 async fn look(turn: &Turn<'_>, file: &Named, here: Option<PathBuf>) -> Result<Before, Stop> {
     if turn.client().reads && turn.client().writes {
-        let params = json!({ "path": file.path });
+        let params = json!({ "path": file.path }).to_string();
         if let Ok(answer) = ask(turn, "fs/read_text_file", &params, false).await?
             && let Some(content) = plain::string_member(&answer, "content")
         {
