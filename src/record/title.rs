@@ -242,7 +242,7 @@ fn percent_decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn of_text(text: &str) -> Option<String> {
         title(&json!({"prompt": [{"type": "text", "text": text}]}).to_string())
