@@ -1,4 +1,4 @@
-//! What a log says last of a session's mode and options.
+//! What a log says last of a session: its mode, its options, who answers in it.
 
 use super::json;
 use super::kind::Kind;
@@ -14,14 +14,26 @@ pub struct Stands {
     pub mode: Option<String>,
     /// The last `config_option_update`.
     pub options: Option<String>,
+    /// The name of the engine or agent that answered last.
+    pub agent: Option<String>,
 }
 
 impl Stands {
     /// Takes note of a record.
     pub fn note(&mut self, kind: Kind, payload: &str) {
-        if kind != Kind::Info {
-            return;
+        let agent = match kind {
+            Kind::Session => "engine",
+            Kind::Inner => "agent",
+            Kind::Info => return self.note_info(payload),
+            _ => return,
+        };
+        let agent = json::text_member(payload, agent);
+        if let Some(name) = agent.and_then(|agent| json::string_member(agent, "name")) {
+            self.agent = Some(name);
         }
+    }
+
+    fn note_info(&mut self, payload: &str) {
         let update = json::text_member(payload, "update").unwrap_or(payload);
         let last = match json::string_member(update, "sessionUpdate").as_deref() {
             Some(MODE) => &mut self.mode,
@@ -44,6 +56,9 @@ mod tests {
         let mode = |n: u8| format!(r#"{{"sessionUpdate":"current_mode_update","n":{n}}}"#);
         let options = r#"{"update":{"sessionUpdate":"config_option_update"},"_meta":{}}"#;
         for (kind, payload) in [
+            (Kind::Session, r#"{"engine":{"name":"local"}}"#),
+            (Kind::Inner, r#"{"id":"i","agent":{"name":"a"}}"#),
+            (Kind::Inner, r#"{"id":"j"}"#),
             (Kind::Info, mode(1).as_str()),
             (Kind::Info, options),
             (Kind::Info, &mode(2)),
@@ -57,6 +72,7 @@ mod tests {
         let expected = Stands {
             mode: Some(mode(2)),
             options: Some(options.to_owned()),
+            agent: Some("a".to_owned()),
         };
         assert_eq!(stands, expected);
     }

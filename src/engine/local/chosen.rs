@@ -2,11 +2,13 @@
 
 use std::sync::Mutex;
 
+use serde_json::json;
+
 use crate::engine::{Attached, Called, EngineError, History};
 use crate::record::transcript::COMMANDS;
 use crate::sys::lock;
 
-use super::settings::Settings;
+use super::settings::{NAME, Settings};
 
 /// The settings of an open session.
 #[derive(Debug, Default)]
@@ -23,11 +25,14 @@ impl Chosen {
     /// told again.
     pub(super) fn attached(&self, history: &dyn History) -> Attached {
         let settings = self.now(history);
-        let (mut gone, snapshots) = settings.since(&history.stands());
+        let stands = history.stands();
+        let (mut gone, snapshots) = settings.since(&stands);
         // Ours are announced.
         gone.push(COMMANDS);
         Attached {
             answer: Some(settings.answer()),
+            // Who comes back to the session must know that it has not seen all of it.
+            inner: stands.agent.filter(|agent| agent != NAME).map(|_| taken()),
             snapshots,
             gone,
             ..Attached::default()
@@ -46,4 +51,10 @@ impl Chosen {
         *lock(&self.0) = Some(changed);
         Ok(called)
     }
+}
+
+/// Says in the log that a session of another agent is answered here from now on.
+fn taken() -> String {
+    let agent = json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION") });
+    json!({ "agent": agent, "how": "resume" }).to_string()
 }

@@ -47,6 +47,7 @@ use tokio::task::JoinSet;
 use command::{Action, Parsed};
 use kept::Kept;
 use mcp::Servers;
+use settings::NAME;
 use turn::{Done, Stop, Turn};
 
 /// The engine that is built in.
@@ -76,7 +77,7 @@ impl LocalEngine {
 impl Engine for LocalEngine {
     fn identity(&self) -> Party {
         Party {
-            name: "local".to_owned(),
+            name: NAME.to_owned(),
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         }
     }

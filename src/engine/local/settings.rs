@@ -9,6 +9,11 @@ use crate::engine::{Block, Called, EngineError};
 use crate::record::transcript::{MODE, OPTIONS};
 use crate::record::{Kind, Stands, json as text};
 
+/// How the engine is known: in the header of a session, and in the updates that we make, so that
+/// they are known again. Another agent may have had the session meanwhile, whose modes mean other
+/// things under the same names.
+pub(super) const NAME: &str = "local";
+
 /// What may be done without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -87,10 +92,6 @@ const REPLIES: [Choice<Replies>; 2] = [
 /// The ids of the options.
 const MODE_OPTION: &str = "mode";
 const REPLIES_OPTION: &str = "replies";
-
-/// What is put to the updates that we make, so that they are known again: another agent may have
-/// had the session meanwhile, whose modes mean other things under the same names.
-const ENGINE: &str = "local";
 
 impl Settings {
     /// What the log of a session says last. What is no longer there to be chosen is as it is in a
@@ -221,11 +222,11 @@ impl Settings {
 }
 
 fn mark() -> Value {
-    json!({ "rejoin": { "engine": ENGINE } })
+    json!({ "rejoin": { "engine": NAME } })
 }
 
 fn is_ours(update: &Value) -> bool {
-    update["_meta"]["rejoin"]["engine"] == ENGINE
+    update["_meta"]["rejoin"]["engine"] == NAME
 }
 
 fn values<T>(choices: &[Choice<T>]) -> Value {

@@ -68,6 +68,8 @@ impl Past {
                     self.other = None;
                 } else {
                     self.other = name;
+                    // What was said since then it does not know.
+                    self.inner = None;
                     // What another agent's modes are called means nothing to this one.
                     self.settings = Settings::default();
                 }

@@ -112,7 +112,8 @@ impl Stage<'_> {
                 Ok(())
             }
             Action::Agent(flags) => {
-                self.agent = Some(Wrapped::new(self.folder, flags));
+                let none = flags.first().is_some_and(|flag| flag == "none");
+                self.agent = (!none).then(|| Wrapped::new(self.folder, flags));
                 Ok(())
             }
             Action::Happens(event) => self.happens(number, *event),

@@ -140,6 +140,7 @@ transcripts_as_tests! { crate::wrap::wrapped, "fixtures/wrap" =>
     ],
     adoption: [
         a_session_of_the_built_in_engine_goes_on_with_an_agent,
+        an_agent_is_told_what_others_did_meanwhile,
         an_agent_of_the_same_name_may_be_told_too,
         another_agent_is_told_what_was_said,
     ],
