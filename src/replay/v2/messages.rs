@@ -20,6 +20,7 @@ pub(super) struct Messages {
     seen: Ids,
     /// The message that the next chunk may belong to.
     run: Option<Run>,
+    is_first: bool,
     /// The last id that was used again, and how often.
     again: Option<(Id, u32)>,
     /// The turn in which messages were called by numbers, and the last number.
@@ -37,6 +38,11 @@ struct Run {
 }
 
 impl Messages {
+    /// Whether the last chunk was the first of its message.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_first
+    }
+
     /// Something else stands behind the last message.
     pub(super) fn pause(&mut self) {
         self.run = None;
@@ -58,6 +64,7 @@ impl Messages {
                     _ => true,
                 }
         });
+        self.is_first = !goes_on;
         if !goes_on {
             let shown = match id {
                 Some(id) => self.again(id),

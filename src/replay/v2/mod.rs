@@ -175,18 +175,22 @@ impl View {
             self.awaited = None;
         }
         let Some(shown) = shown else {
-            self.alike.learn(update);
+            // Many messages have one chunk only, and nothing comes that would be like it.
+            if self.messages.has_begun() {
+                self.alike.forget();
+            } else {
+                self.alike.learn(update);
+            }
             return None;
         };
         self.alike.forget();
         let quoted = [b"\"", shown, b"\""].concat();
         let mut splice = Splice::new(line);
-        match id {
-            Some(id) => splice.replace(id, quoted),
-            None => {
-                let member = [b"\"messageId\":", &quoted[..]].concat();
-                splice.member(update.spot.update.start, &member);
-            }
+        if let Some(id) = id {
+            splice.replace(id, quoted);
+        } else {
+            let member = [b"\"messageId\":", &quoted[..]].concat();
+            splice.member(update.spot.update.start, &member);
         }
         Some(splice)
     }

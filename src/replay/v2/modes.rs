@@ -12,7 +12,7 @@ pub(super) const CHANGED: &str = "_rejoin/current_mode_update";
 #[derive(Debug, Default)]
 pub(super) struct Modes {
     options: Option<String>,
-    modes: Option<String>,
+    listed: Option<String>,
     /// The JSON of the mode that is set, if it was changed.
     current: Option<String>,
 }
@@ -24,14 +24,14 @@ impl Modes {
             self.options = Some(options.to_owned());
         }
         if let Some(modes) = modes {
-            self.modes = Some(modes.to_owned());
+            self.listed = Some(modes.to_owned());
             self.current = None;
         }
     }
 
     /// The option that the mode is shown as beside these options.
     fn mode_option(&self, options: Option<&str>) -> Option<Vec<u8>> {
-        let modes = self.modes.as_deref()?;
+        let modes = self.listed.as_deref()?;
         let id = settings::mode_config_id(options, Some(modes))?;
         settings::mode_option(id, modes, self.current.as_deref())
     }
@@ -91,7 +91,7 @@ impl Modes {
             self.options = Some(set);
             return Some((member, shown));
         }
-        self.modes.as_deref()?;
+        self.listed.as_deref()?;
         self.current = Some(current.to_owned());
         let mode = self.mode_option(self.options.as_deref())?;
         let mut shown = Vec::new();

@@ -11,6 +11,8 @@ const ROOTS: [&str; 2] = ["src/", "tests/it/"];
 const TRANSCRIPTS: &str = "fixtures/transcripts/";
 /// Where those with a wrapped agent are.
 const WRAPPED: &str = "fixtures/wrap/";
+/// Where those with MCP servers are.
+const MCP: &str = "fixtures/mcp/";
 
 /// Files, links and conversations that a document names and that are not there.
 pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
@@ -116,7 +118,7 @@ fn is_there(name: &Name<'_>, folder: &str, paths: &BTreeSet<&str>) -> bool {
             }
             exists(&path.join("/"))
         }
-        Name::Transcript(name) => [TRANSCRIPTS, WRAPPED]
+        Name::Transcript(name) => [TRANSCRIPTS, WRAPPED, MCP]
             .iter()
             .any(|folder| exists(&format!("{folder}{name}.acp"))),
         Name::Source(path) => {

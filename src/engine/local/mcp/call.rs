@@ -13,7 +13,6 @@ use super::servers::{Servers, cut};
 use crate::engine::local::describe::{quote, shorten};
 use crate::engine::local::sample::text;
 use crate::engine::local::tools::permission::{Deed, Verdict, may};
-use crate::engine::local::tools::shown::Shown;
 use crate::engine::local::turn::{Done, Sent, Stop, Turn};
 use crate::engine::local::update::{Status, ToolCall, ToolProgress, tool_call, tool_call_update};
 
@@ -29,6 +28,9 @@ struct Wanted {
     typed: Box<RawValue>,
     arguments: serde_json::Map<String, Value>,
 }
+
+/// A call as it is announced.
+type Call<'a> = ToolCall<'a, Box<RawValue>>;
 
 /// How a call ended.
 enum Outcome {
@@ -53,7 +55,7 @@ pub(crate) async fn run(turn: &Turn<'_>, servers: &Servers, rest: &str) -> Done 
 
 /// Whether the tool may be called. One that changes nothing always may: that is the server's own
 /// word, which is believed as far as the server is, which the user has chosen.
-async fn permission(turn: &Turn<'_>, call: &Shown, wanted: &Wanted) -> Result<Verdict, Stop> {
+async fn permission(turn: &Turn<'_>, call: &Call<'_>, wanted: &Wanted) -> Result<Verdict, Stop> {
     let hints = wanted.tool.annotations.as_ref();
     if hints.and_then(|hints| hints.read_only_hint) == Some(true) {
         return Ok(Verdict::Allowed);
@@ -138,24 +140,17 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
     let id = turn.new_tool_call();
     let name = shorten(&wanted.tool.name, NAMED);
     let server = shorten(wanted.server.name(), NAMED);
-    let shown = Shown {
-        id,
-        title: format!("{server}: {name}"),
+    let title = format!("{server}: {name}");
+    let begun = ToolCall {
+        id: &id,
+        title: &title,
         kind: "other",
-        locations: Vec::new(),
-        raw_input: wanted.arguments.clone().into(),
-    };
-    let id = &shown.id;
-    let begun = tool_call(&ToolCall {
-        id,
-        title: &shown.title,
-        kind: shown.kind,
         status: Status::Pending,
-        locations: &shown.locations,
+        locations: &[],
         raw_input: &wanted.typed,
-    });
-    turn.send(begun).await?;
-    match call(turn, &shown, wanted).await {
+    };
+    turn.send(tool_call(&begun)).await?;
+    match call(turn, &begun, wanted).await {
         Ok(Outcome::Result(result)) => {
             let failed = has_failed(&result);
             let status = if failed {
@@ -164,7 +159,7 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
                 Status::Completed
             };
             let shown = content(&result);
-            turn.send_regardless(progress(id, status, Some(&shown), Some(&result)))
+            turn.send_regardless(progress(&id, status, Some(&shown), Some(&result)))
                 .await?;
             let how = if failed {
                 "says that it has failed"
@@ -175,19 +170,19 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
         }
         Ok(Outcome::Failed(why)) => {
             let shown = [text(&why)];
-            turn.send_regardless(progress(id, Status::Failed, Some(&shown), None))
+            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
                 .await?;
             Ok(format!("`{name}` of `{server}` has not answered: {why}"))
         }
         Ok(Outcome::Refused(why)) => {
             let shown = [text(&why)];
-            turn.send_regardless(progress(id, Status::Failed, Some(&shown), None))
+            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
                 .await?;
             Ok(format!("`{name}` of `{server}` was not called: {why}"))
         }
         Err(Stop::Cancelled) => {
             let shown = [text("Cancelled.")];
-            turn.send_regardless(progress(id, Status::Failed, Some(&shown), None))
+            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
                 .await?;
             Err(Stop::Cancelled)
         }
@@ -195,11 +190,11 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
     }
 }
 
-async fn call(turn: &Turn<'_>, shown: &Shown, wanted: &Wanted) -> Result<Outcome, Stop> {
-    if let Verdict::Refused(why) = permission(turn, shown, wanted).await? {
+async fn call(turn: &Turn<'_>, begun: &Call<'_>, wanted: &Wanted) -> Result<Outcome, Stop> {
+    if let Verdict::Refused(why) = permission(turn, begun, wanted).await? {
         return Ok(Outcome::Refused(why));
     }
-    let id = &shown.id;
+    let id = begun.id;
     turn.send(progress(id, Status::InProgress, None, None))
         .await?;
     let arguments = wanted.arguments.clone();
