@@ -36,10 +36,9 @@ impl Dialect {
     pub(super) fn question<'a>(self, method: &str, params: &'a str) -> Option<Cow<'a, str>> {
         let gone = |method: &str| method.starts_with("fs/") || method.starts_with("terminal/");
         match self {
-            Self::Answered => Some(params.into()),
             Self::Told if method == PERMISSION => Some(v2::permission(params).into()),
             Self::Told if gone(method) => None,
-            Self::Told => Some(params.into()),
+            Self::Answered | Self::Told => Some(params.into()),
         }
     }
 

@@ -16,6 +16,10 @@ const START: usize = 4096;
 
 /// What of a connection is still open.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all but one combine"
+)]
 pub(crate) struct Watch {
     /// Requests without an answer: the id's JSON text and the method.
     open: Vec<(String, String)>,

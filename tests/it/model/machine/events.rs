@@ -24,12 +24,11 @@ impl World {
             machine: Machine::new(dialect),
             ..Self::default()
         };
-        match made {
-            Some(ask) => world.ask(ask),
-            None => {
-                world.log = vec![(Kind::Session, "{}".to_owned())];
-                world.shown = 1;
-            }
+        if let Some(ask) = made {
+            world.ask(ask);
+        } else {
+            world.log = vec![(Kind::Session, "{}".to_owned())];
+            world.shown = 1;
         }
         world
     }
