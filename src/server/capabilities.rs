@@ -54,8 +54,12 @@ pub fn fork() -> Value {
 pub fn v2(persistent: bool) -> Value {
     let mut session = json!({
         "prompt": { "image": {}, "audio": {}, "embeddedContext": {} },
+        "mcp": { "stdio": {} },
         "additionalDirectories": {},
     });
+    if cfg!(feature = "mcp-http") {
+        session["mcp"]["http"] = json!({});
+    }
     if !persistent {
         return json!({ "session": session });
     }

@@ -288,6 +288,14 @@ impl Actor {
         result: Result<Result<Attached, EngineError>, JoinError>,
     ) -> Batch<Reply> {
         self.attaching = None;
+        let playback = self.replay.as_mut();
+        if let (Some(playback), Ok(Ok(attached))) = (
+            playback.and_then(|replay| replay.playback.as_mut()),
+            &result,
+        ) && let Some(own) = &attached.answer
+        {
+            playback.note(own);
+        }
         let result = match result {
             Ok(Err(error)) if error.code == EngineError::cancelled().code => {
                 Err(Refusal::Cancelled)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::record::json;
 use crate::replay::v2::{Search, View};
 use crate::replay::{Options, Replay};
 use crate::store::{Entry, Reader, Store};
@@ -124,6 +125,14 @@ impl Playback {
             let mut shown = Vec::with_capacity(self.lines.len());
             view.lines(&self.lines, &mut shown);
             self.lines = shown;
+        }
+    }
+
+    /// Takes note of what the answer will tell of settings: the snapshots are about them.
+    pub(super) fn note(&mut self, own: &str) {
+        if let Some(view) = &mut self.view {
+            let member = |name| json::text_member(own, name);
+            view.settings(member("configOptions"), member("modes"));
         }
     }
 

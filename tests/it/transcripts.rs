@@ -229,7 +229,9 @@ macro_rules! for_each_transcript {
                 resume_from_a_message,
                 resume_from_the_start,
                 resume_replays_nothing_unless_asked,
+                settings_are_config_options,
                 the_history_is_under_meta,
+                the_user_is_asked_for_permission,
                 what_version_1_has_alone_is_not_there,
             ],
             damage: [

@@ -124,6 +124,9 @@ fn a_cancel_takes_back_what_was_asked() {
     let end = turn.end;
     end.send(Ok(Ended::Because(StopReason::Cancelled)))
         .expect("it waits");
+    // The client knows of the call from the question.
+    let closed = turn.rig.next();
+    assert_eq!(closed["params"]["update"]["status"], "failed");
     let idle = turn.rig.next();
     assert_eq!(idle["params"]["update"]["stopReason"], "cancelled");
     turn.rig.end();

@@ -185,7 +185,7 @@ impl Watch {
     /// Takes note of what an update of version 2 says of the work that is done.
     fn state(&mut self, update: &Value) {
         if let Some(state) = update["state"].as_str() {
-            self.runs = state == "running";
+            self.runs = state != "idle";
             self.works &= self.runs;
         }
         if let Some(status) = update["status"].as_str() {
