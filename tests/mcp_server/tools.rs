@@ -8,10 +8,8 @@ pub(crate) fn list(learned: &[String]) -> Vec<Value> {
     let name = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
     let tool = |name: &str, about: &str, schema: &Value| json!({ "name": name, "description": about, "inputSchema": schema });
     let nothing = json!({ "type": "object" });
-    let mut echo = tool("echo", "Says a text", &text);
-    echo["annotations"] = json!({ "readOnlyHint": true });
     let mut tools = vec![
-        echo,
+        tool("echo", "Says a text", &text),
         tool("all", "Gives back every kind of content", &nothing),
         tool("structured", "Gives back data", &nothing),
         tool("fail", "Fails", &nothing),
@@ -32,6 +30,10 @@ pub(crate) fn list(learned: &[String]) -> Vec<Value> {
             .iter()
             .map(|name| tool(name, "Was learned", &nothing)),
     );
+    for tool in &mut tools {
+        let changes = ["learn", "die"].map(Value::from).contains(&tool["name"]);
+        tool["annotations"] = json!({ "readOnlyHint": !changes });
+    }
     tools
 }
 

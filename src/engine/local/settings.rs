@@ -283,6 +283,7 @@ mod tests {
         Stands {
             mode: some(mode),
             options: some(options),
+            agent: None,
         }
     }
 

@@ -28,6 +28,7 @@ transcripts_as_tests! { crate::mcp::with_servers, "fixtures/mcp" =>
         answer_with_every_kind_of_content,
         are_listed,
         are_not_granted_what_is_the_users,
+        that_change_something_are_asked_about,
         that_fail_have_failed,
         that_were_learned_are_found,
         work_where_the_session_does,

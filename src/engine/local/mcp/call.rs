@@ -178,7 +178,8 @@ async fn show(turn: &Turn<'_>, wanted: &Wanted) -> Result<String, Stop> {
             let shown = [text(&why)];
             turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
                 .await?;
-            Ok(format!("`{name}` of `{server}` was not called: {why}"))
+            let why = why.trim_start_matches("not done: ");
+            Ok(format!("`{name}` of `{server}` was not called: {why}."))
         }
         Err(Stop::Cancelled) => {
             let shown = [text("Cancelled.")];
