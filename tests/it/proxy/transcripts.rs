@@ -20,7 +20,8 @@ fn all_of(topic: &str) {
         let path = file.expect("it can be read").path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let text = std::fs::read_to_string(&path).expect("it can be read");
-        let restarts = RESTARTS.contains(&&*name) || text.contains("!kill-agent");
+        let alone = text.contains("!kill-agent") || text.contains("!agent none");
+        let restarts = RESTARTS.contains(&&*name) || alone;
         if !restarts && !text.contains("== agent starts") {
             let script = path.clone();
             let went =
