@@ -51,7 +51,7 @@ enum Command {
     Wrap(wrap::Args),
     /// Be a component of an ACP proxy chain: keep the conversations with the agent behind it.
     Proxy(proxy::Args),
-    /// End a wrapped agent whose `rejoin wrap` was killed.
+    /// End a process group that rejoin has started, if rejoin is killed.
     #[command(hide = true)]
     Guard(guard::Args),
     /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
@@ -76,7 +76,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let mut output = Output::standard();
-    let misplaced = cli.command.is_some() && cli.serve != serve::Args::default();
+    let misplaced = cli.command.is_some() && cli.serve.are_given();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
         Some(_) if misplaced => Err(Failure::usage(
             "an option of `serve` stands before another command",

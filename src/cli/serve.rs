@@ -22,6 +22,9 @@ const LEAST_LINE: u64 = 4096;
 /// What is longer could not be written down.
 const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
 
+/// The environment's word for `--unstable`.
+const UNSTABLE: &str = "REJOIN_UNSTABLE";
+
 const DAY: Duration = Duration::from_hours(24);
 
 /// How to serve.
@@ -49,7 +52,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     expire_after: Option<u32>,
     /// Serve what the protocol calls unstable: methods that it may still change or remove.
-    #[arg(long, env = "REJOIN_UNSTABLE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = UNSTABLE, value_parser = clap::builder::FalseyValueParser::new())]
     unstable: bool,
     /// The longest line that is accepted, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
@@ -79,6 +82,13 @@ impl Default for Args {
 }
 
 impl Args {
+    /// Whether the command line has any of them; the environment may have them for all commands.
+    pub(super) fn are_given(&self) -> bool {
+        let mut given = self.clone();
+        given.unstable &= std::env::var_os(UNSTABLE).is_none();
+        given != Self::default()
+    }
+
     /// The longest line that is accepted, in bytes.
     pub(super) fn line_limit(&self) -> usize {
         usize::try_from(self.max_line).unwrap_or(usize::MAX)

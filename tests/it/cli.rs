@@ -123,6 +123,10 @@ fn a_wrong_command_line_is_told_and_does_nothing() {
             "not one of os, turn, each",
         ),
         (vec!["sessions"], "Usage: rejoin sessions"),
+        (
+            vec!["--unstable", "sessions", "list"],
+            "before another command",
+        ),
         (vec!["sessions", "show"], "<ID>"),
         (vec!["sessions", "list", "--log-level", "%"], "log level"),
         (vec!["sessions", "list", "--log-level", "loud"], "log level"),
@@ -181,6 +185,23 @@ fn sessions_are_listed_shown_deleted_and_restored() {
     );
     assert_eq!(runs(store, &["sessions", "list"]), line);
     assert_eq!(runs(store, &["sessions", "show", &id]), shown);
+}
+
+#[test]
+fn the_environment_is_for_all_commands() {
+    let root = TempDir::new().unwrap();
+    for (arguments, out) in [
+        (&["sessions", "list"], ""),
+        (&["sessions", "verify"], "0 sessions"),
+    ] {
+        let mut command = command(root.path(), arguments);
+        let output = command.env("REJOIN_UNSTABLE", "1").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(String::from_utf8(output.stdout).unwrap().starts_with(out));
+    }
+    let mut serve = command(root.path(), &["serve"]);
+    let output = serve.env("REJOIN_UNSTABLE", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]

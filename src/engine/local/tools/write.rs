@@ -119,8 +119,9 @@ async fn look(turn: &Turn<'_>, file: &Named, here: Option<PathBuf>) -> Result<Be
     }
     match here {
         Some(path) => turn.on_disk(move || files::before(&path)).await,
-        // A client that cannot read it may well have it, but then nobody can tell.
-        None => Ok(Before::Nothing),
+        // A client that could read it has just said that it cannot.
+        None if turn.client().reads => Ok(Before::Nothing),
+        None => Ok(Before::Unshown("what was there could not be read")),
     }
 }
 
