@@ -35,7 +35,11 @@ impl futures_sink::Sink<String> for Outgoing {
 
     fn start_send(self: Pin<&mut Self>, line: String) -> io::Result<()> {
         let mut agent = self.0.lock().expect("nobody panics with it");
-        agent.send(format!("{line}\n").as_bytes())
+        match agent.send(format!("{line}\n").as_bytes()) {
+            // Who was killed takes nothing more; that it is gone is seen where its lines end.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -12,6 +12,7 @@ macro_rules! for_each_transcript {
             seeds: [
                 a_load_replays_the_whole_conversation_before_its_answer,
                 an_orchestrator_comes_back_after_a_restart,
+                one_method_resumes_with_a_replay_or_without,
                 one_prompt_at_a_time,
                 the_history_is_listed_searched_and_read,
             ],

@@ -16,10 +16,10 @@ use super::guard::Guard;
 use super::signal::{Signal, signal};
 
 /// How long a process may take to end by itself when its input has ended.
-const LEAVES: Duration = Duration::from_millis(500);
+const LEAVES: Duration = Duration::from_millis(400);
 
 /// How long it may take when it is asked to end, before it is killed.
-const OBEYS: Duration = Duration::from_millis(250);
+const OBEYS: Duration = Duration::from_millis(200);
 
 /// How much room the process's pipe has, in bytes.
 #[cfg(target_os = "linux")]

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { AGENTS, environment, furnish } from "./agents.mjs";
 import { ModelServer } from "./model/server.mjs";
 import { finish, step } from "../support/checks.mjs";
-import { assertBytes, assertSeen, assertSnapshotsLast } from "./support/history.mjs";
+import { assertBytes, assertSeen, assertSnapshotsLast, isHistory } from "./support/history.mjs";
 import { PIXEL } from "./support/pixel.mjs";
 import { killAll } from "./support/processes.mjs";
 import { Session } from "./support/session.mjs";
@@ -76,7 +76,7 @@ await step("everything is killed while a tool is at work", async () => {
 });
 
 await step("the third life replays what was seen, and no tool call is left open", async () => {
-  await session.start();
+  await session.start(["--unstable"]);
   const updates = await session.replay();
   assertSnapshotsLast(updates);
   assertSeen(session.turns, updates);
@@ -85,6 +85,25 @@ await step("the third life replays what was seen, and no tool call is left open"
 await step("and the conversation goes on once more", async () => {
   assert.equal(await session.prompt("PLAIN-10"), "end_turn");
   assertRemembers("PLAIN-10", ["PLAIN-1", "End of IMAGE-5.", "PLAIN-8", "End of PLAIN-8."]);
+});
+
+await step("a fork has the conversation, and goes on by itself", async () => {
+  const { id, peer } = session;
+  const place = { cwd, mcpServers: [] };
+  const { sessionId } = await peer.request("session/fork", { sessionId: id, ...place });
+  assert.notEqual(sessionId, id);
+  const prompt = [{ type: "text", text: "Please do PLAIN-11 now." }];
+  const { stopReason } = await peer.request("session/prompt", { sessionId, prompt });
+  assert.equal(stopReason, "end_turn");
+  assertRemembers("PLAIN-11", ["PLAIN-1", "End of IMAGE-5.", "End of PLAIN-10."]);
+  const history = async (of) => {
+    const from = peer.lines.length;
+    await peer.request("session/load", { sessionId: of, ...place });
+    return peer.updates(of, from).filter(isHistory).map((raw) => JSON.stringify(JSON.parse(raw)));
+  };
+  const [source, fork] = [await history(id), await history(sessionId)];
+  assert.deepEqual(fork.slice(0, source.length), source, "the fork has another history");
+  assert(fork.some((raw) => raw.includes("PLAIN-11")), "the fork does not go on");
 });
 
 await step("it ends with its input and leaves nothing running", async () => {
