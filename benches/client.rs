@@ -24,6 +24,13 @@ pub(crate) const INITIALIZE: &str = concat!(
     "\n"
 );
 
+/// The same for version 2 of the protocol.
+const INITIALIZE_V2: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":2,"#,
+    r#""info":{"name":"bench","version":"1"},"capabilities":{}}}"#,
+    "\n"
+);
+
 /// A process that is talked to through pipes. When this is dropped, its input ends, and if it does
 /// not go by itself then, it is killed.
 #[derive(Debug)]
@@ -37,10 +44,19 @@ pub(crate) struct Client {
 impl Client {
     /// Starts `rejoin serve` over a store and asks for `initialize`, without reading the answer.
     pub(crate) fn start(store: &Path, options: &[&str]) -> Result<Self> {
+        Self::start_with(store, options, INITIALIZE)
+    }
+
+    /// The same with version 2 of the protocol.
+    pub(crate) fn start_v2(store: &Path, options: &[&str]) -> Result<Self> {
+        Self::start_with(store, options, INITIALIZE_V2)
+    }
+
+    fn start_with(store: &Path, options: &[&str], initialize: &str) -> Result<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
         command.arg("serve").arg("--store").arg(store).args(options);
         let mut client = Self::of(command)?;
-        client.write(INITIALIZE)?;
+        client.write(initialize)?;
         Ok(client)
     }
 
@@ -93,6 +109,13 @@ impl Client {
     /// Asks for a session's history.
     pub(crate) fn ask_load(&mut self, id: &SessionId) -> Result<u64> {
         self.ask("session/load", &load_params(id))
+    }
+
+    /// The same with version 2 of the protocol.
+    pub(crate) fn ask_replay(&mut self, id: &SessionId) -> Result<u64> {
+        let params =
+            format!(r#"{{"sessionId":"{id}","cwd":"/w","replayFrom":{{"type":"start"}}}}"#);
+        self.ask("session/resume", &params)
     }
 
     /// Makes a session and returns its id.

@@ -116,8 +116,11 @@ fn settle() {
 /// A turn as the built-in engine has it: a prompt, a few chunks and a tool call.
 fn short_turn(log: &mut Log, turn: usize) -> Result<()> {
     prompt(log)?;
-    log.append(Kind::Update, None, &chunk(turn, 40), Sync::Buffered)?;
-    log.append(Kind::Update, None, &chunk(turn, 40), Sync::Buffered)?;
+    let id = Sys::real().ids.message();
+    for _ in 0..2 {
+        let chunk = chunk_of(&id, turn, 40);
+        log.append(Kind::Update, None, &chunk, Sync::Buffered)?;
+    }
     let call = format!(
         r#"{{"sessionUpdate":"tool_call","toolCallId":"call_{turn}","title":"look","kind":"read","status":"completed"}}"#
     );
@@ -140,12 +143,17 @@ fn end(log: &mut Log) -> Result<()> {
 
 /// An update with so many bytes of text, a few of them escaped, as the built-in engine writes it.
 pub(crate) fn chunk(n: usize, text: usize) -> String {
+    chunk_of("msg_01902f3c7b1e7c3a8f00000000000001", n, text)
+}
+
+/// The same of the message with this id.
+fn chunk_of(id: &str, n: usize, text: usize) -> String {
     let mut words = format!("{n} \\\"so\\\" ");
     while words.len() < text.saturating_sub(2) {
         words.push_str("and so on ");
     }
     words.truncate(text.saturating_sub(2));
     format!(
-        r#"{{"sessionUpdate":"agent_message_chunk","messageId":"msg_01902f3c7b1e7c3a8f00000000000001","content":{{"type":"text","text":"{words}\n"}}}}"#
+        r#"{{"sessionUpdate":"agent_message_chunk","messageId":"{id}","content":{{"type":"text","text":"{words}\n"}}}}"#
     )
 }

@@ -27,10 +27,7 @@ pub fn v1(persistent: bool, unstable: bool) -> Value {
         json!({ "close": {}, "additionalDirectories": {} })
     };
     if persistent && unstable {
-        session["fork"] = fork();
-        for name in ["archive", "status", "title"] {
-            session[name] = json!({});
-        }
+        add_unstable(&mut session);
     }
     let mut capabilities = json!({
         "loadSession": persistent,
@@ -44,6 +41,14 @@ pub fn v1(persistent: bool, unstable: bool) -> Value {
     capabilities
 }
 
+/// Adds what the protocol calls unstable, by the same names in either version.
+fn add_unstable(session: &mut Value) {
+    session["fork"] = fork();
+    for name in ["archive", "status", "title"] {
+        session[name] = json!({});
+    }
+}
+
 /// What forking can do, also at a message that is named in `_meta`.
 pub fn fork() -> Value {
     json!({ "_meta": { "rejoin": { "atMessageId": true } } })
@@ -51,7 +56,7 @@ pub fn fork() -> Value {
 
 /// The capabilities for protocol version 2, whose baseline is new, list, resume, close, prompt and
 /// cancel.
-pub fn v2(persistent: bool) -> Value {
+pub fn v2(persistent: bool, unstable: bool) -> Value {
     let mut session = json!({
         "prompt": { "image": {}, "audio": {}, "embeddedContext": {} },
         "mcp": { "stdio": {} },
@@ -64,6 +69,9 @@ pub fn v2(persistent: bool) -> Value {
         return json!({ "session": session });
     }
     session["delete"] = json!({});
+    if unstable {
+        add_unstable(&mut session);
+    }
     json!({
         "session": session,
         "_meta": {

@@ -47,7 +47,7 @@ impl<R> Machine<R> {
     pub(super) fn status(&self, reply: R) -> Batch<R> {
         let done = Done::Status {
             open: self.open,
-            running: self.turn.is_some(),
+            phase: self.phase(),
         };
         let mut batch = vec![Effect::Answer(reply, Ok(done))];
         if !self.open {

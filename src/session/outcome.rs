@@ -3,6 +3,8 @@
 use crate::engine::{Ended, EngineError};
 use crate::store::Holder;
 
+use super::phase::Phase;
+
 /// A request that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
@@ -29,8 +31,8 @@ pub enum Done {
     Status {
         /// Whether it is open here.
         open: bool,
-        /// Whether a prompt is being answered.
-        running: bool,
+        /// What it is doing.
+        phase: Phase,
     },
     /// The session is released.
     Closed,

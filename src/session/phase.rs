@@ -16,23 +16,30 @@ pub enum Phase {
 impl Phase {
     /// The update that says so. It derives from records and is in no log.
     pub fn update(&self) -> String {
-        let mut update = r#"{"sessionUpdate":"state_update","state":"#.to_owned();
+        let state = self.state();
+        let members = state.strip_prefix('{').unwrap_or_default();
+        format!(r#"{{"sessionUpdate":"state_update",{members}"#)
+    }
+
+    /// The same as an object that is no update.
+    pub fn state(&self) -> String {
+        let mut state = r#"{"state":"#.to_owned();
         match self {
-            Self::Running => update.push_str("\"running\""),
-            Self::RequiresAction => update.push_str("\"requires_action\""),
+            Self::Running => state.push_str("\"running\""),
+            Self::RequiresAction => state.push_str("\"requires_action\""),
             Self::Idle(end) => {
-                update.push_str("\"idle\"");
+                state.push_str("\"idle\"");
                 for (name, value) in json::text_members(end.as_deref().unwrap_or("{}")) {
                     if name == "error" {
-                        update.push_str(r#","stopReason":"error""#);
+                        state.push_str(r#","stopReason":"error""#);
                     }
                     let name = serde_json::Value::from(name);
-                    update.extend([",", &name.to_string(), ":", value]);
+                    state.extend([",", &name.to_string(), ":", value]);
                 }
             }
         }
-        update.push('}');
-        update
+        state.push('}');
+        state
     }
 }
 
@@ -63,5 +70,6 @@ mod tests {
         }
         let running = r#"{"sessionUpdate":"state_update","state":"running"}"#;
         assert_eq!(Phase::Running.update(), running);
+        assert_eq!(Phase::Idle(None).state(), r#"{"state":"idle"}"#);
     }
 }

@@ -108,7 +108,7 @@ impl Playback {
         if (self.cancelled)() {
             return Err(Refusal::Cancelled);
         }
-        self.show();
+        self.show(View::lines);
         let limited = self.pace.is_limited();
         let lines = limited.then(|| memchr::memchr_iter(b'\n', &self.lines).count() as u64);
         let put = self.writer.bulk(&mut self.lines);
@@ -120,10 +120,10 @@ impl Playback {
     }
 
     /// Gives the lines that are ready the form in which the client sees them.
-    fn show(&mut self) {
+    fn show(&mut self, how: fn(&mut View, &[u8], &mut Vec<u8>)) {
         if let Some(view) = &mut self.view {
             let mut shown = Vec::with_capacity(self.lines.len());
-            view.lines(&self.lines, &mut shown);
+            how(view, &self.lines, &mut shown);
             self.lines = shown;
         }
     }
@@ -154,7 +154,7 @@ impl Playback {
     /// Sends what is left, and waits until nothing can overtake it.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
-        self.show();
+        self.show(View::last_lines);
         let put = self.writer.bulk(&mut self.lines);
         put.map_err(|_| Refusal::Gone)?;
         self.settle()?;

@@ -183,13 +183,22 @@ impl<R> Machine<R> {
 
     /// What a client is told that cannot know what the session is doing.
     pub(super) fn tell(&mut self) -> Option<Effect<R>> {
-        let phase = match (&self.turn, self.dialect) {
-            (_, Dialect::Answered) => return None,
-            (Some(turn), _) if turn.asking > 0 => Phase::RequiresAction,
-            (Some(_), _) => Phase::Running,
-            (None, _) => Phase::Idle(self.rested.take()),
-        };
-        Some(Effect::Tell(phase))
+        if self.dialect == Dialect::Answered {
+            return None;
+        }
+        Some(Effect::Tell(match self.phase() {
+            Phase::Idle(_) => Phase::Idle(self.rested.take()),
+            phase => phase,
+        }))
+    }
+
+    /// What the session is doing, as no news.
+    pub(super) fn phase(&self) -> Phase {
+        match &self.turn {
+            Some(turn) if turn.asking > 0 => Phase::RequiresAction,
+            Some(_) => Phase::Running,
+            None => Phase::Idle(None),
+        }
     }
 
     /// The effects of an update: into the log, then to the client, unless a replay that will come

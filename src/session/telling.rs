@@ -42,6 +42,7 @@ impl Actor {
         if let (
             Some(view),
             Done::Created(Some(own))
+            | Done::Forked(Some(own))
             | Done::Loaded(Some(own))
             | Done::Resumed(Some(own))
             | Done::Served(own),
@@ -56,6 +57,7 @@ impl Actor {
         };
         match (dialect, done) {
             (Dialect::Told, Done::Created(own)) => Done::Created(with(own)),
+            (Dialect::Told, Done::Forked(own)) => Done::Forked(with(own)),
             (Dialect::Told, Done::Loaded(own)) => Done::Loaded(with(own)),
             (Dialect::Told, Done::Resumed(own)) => Done::Resumed(with(own)),
             (_, done) => done,

@@ -5,15 +5,9 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
-
 use crate::record::json;
 
 use super::line::Update;
-
-/// What stands before the time in our note, and how long that is.
-const TIME: &[u8] = b"\"rejoin\":{\"at\":\"";
-const TIME_LEN: usize = "2026-11-21T08:30:00.123Z".len();
 
 /// The last chunk, if it was passed on as it is.
 #[derive(Debug, Default)]
@@ -54,14 +48,7 @@ impl Alike {
         if let Some(text) = text {
             self.head.extend_from_slice(&line[..text.start]);
             self.tail.extend_from_slice(&line[text.end..]);
-            let time = memmem::find(&line[update.spot.params..update.spot.update.start], TIME);
-            self.time = time.map_or(0..0, |at| {
-                let at = update.spot.params + at + TIME.len();
-                at..at + TIME_LEN
-            });
-            if self.time.end > self.head.len() {
-                self.forget();
-            }
+            self.time = update.spot.time.clone().unwrap_or_default();
         }
     }
 

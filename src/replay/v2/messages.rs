@@ -6,6 +6,8 @@
 //! none is called by its turn and number, and one whose id an earlier run had gets a number
 //! behind it. What is said depends on nothing but the lines before, so it is the same each time.
 
+use std::io::Write;
+
 use crate::record::transcript::Role;
 use crate::replay::ids::{Id, Ids};
 use crate::replay::topic::plain;
@@ -19,8 +21,7 @@ const TRIES: u32 = 4096;
 pub(super) struct Messages {
     seen: Ids,
     /// The message that the next chunk may belong to.
-    run: Option<Run>,
-    is_first: bool,
+    run: Run,
     /// The last id that was used again, and how often.
     again: Option<(Id, u32)>,
     /// The turn in which messages were called by numbers, and the last number.
@@ -28,24 +29,36 @@ pub(super) struct Messages {
     unnamed: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Run {
-    role: Role,
-    /// The id of its chunks, between its quotes; `None` for a run that began without one.
-    given: Option<Vec<u8>>,
+    /// Whose it is; `None` if there is none.
+    role: Option<Role>,
+    /// How many chunks it has had.
+    chunks: u64,
+    /// The id of its chunks, between its quotes; empty for a run that began without one.
+    given: Vec<u8>,
+    is_given: bool,
     /// The id that it is shown with, between its quotes, if that is another one.
     shown: Option<Vec<u8>>,
 }
 
+impl Run {
+    fn give(&mut self, id: Option<&[u8]>) {
+        self.given.clear();
+        self.given.extend_from_slice(id.unwrap_or_default());
+        self.is_given = id.is_some();
+    }
+}
+
 impl Messages {
-    /// Whether the last chunk was the first of its message.
-    pub(super) fn has_begun(&self) -> bool {
-        self.is_first
+    /// How many chunks the message has had so far that the last one belongs to.
+    pub(super) fn chunks(&self) -> u64 {
+        self.run.chunks
     }
 
     /// Something else stands behind the last message.
     pub(super) fn pause(&mut self) {
-        self.run = None;
+        self.run.role = None;
     }
 
     /// The next chunk, with what stands between the quotes of its id, if it has one. Answers with
@@ -57,33 +70,31 @@ impl Messages {
         id: Option<&[u8]>,
         turn: impl FnOnce() -> Option<&'t [u8]>,
     ) -> Option<&[u8]> {
-        let goes_on = self.run.as_ref().is_some_and(|run| {
-            run.role == role
-                && match (id, &run.given) {
-                    (Some(id), Some(given)) => given == id || plain(given) == plain(id),
-                    _ => true,
-                }
-        });
-        self.is_first = !goes_on;
-        if !goes_on {
-            let shown = match id {
+        let run = &self.run;
+        let goes_on = run.role == Some(role)
+            && match id {
+                Some(id) if run.is_given => run.given == id || plain(&run.given) == plain(id),
+                _ => true,
+            };
+        if goes_on {
+            self.run.chunks += 1;
+            if !self.run.is_given {
+                self.run.give(id);
+            }
+        } else {
+            self.run.shown = match id {
                 Some(id) => self.again(id),
                 None => Some(self.name(turn())),
             };
-            self.run = Some(Run {
-                role,
-                given: id.map(<[u8]>::to_vec),
-                shown,
-            });
+            self.run.role = Some(role);
+            self.run.chunks = 1;
+            self.run.give(id);
         }
-        let run = self.run.as_mut()?;
-        if run.given.is_none() {
-            run.given = id.map(<[u8]>::to_vec);
-        }
+        let run = &self.run;
         match (&run.shown, id) {
             (Some(shown), _) => Some(shown),
-            (None, Some(_)) => None,
-            (None, None) => run.given.as_deref(),
+            (None, None) if run.is_given => Some(&run.given),
+            (None, _) => None,
         }
     }
 
@@ -99,7 +110,10 @@ impl Messages {
         };
         let mut number = first;
         loop {
-            let shown = [id, format!(".{number}").as_bytes()].concat();
+            let mut shown = Vec::with_capacity(id.len() + 11);
+            shown.extend_from_slice(id);
+            // Writing to memory does not fail.
+            write!(shown, ".{number}").ok();
             if self.seen.add(Id::of(&plain(&shown))) || number - first == TRIES {
                 self.again = Some((base, number));
                 return Some(shown);

@@ -25,7 +25,7 @@ pub use search::Search;
 pub use settings::{config_options, mode_config_id};
 
 use crate::record::json::{self, Member};
-use crate::record::transcript::Role;
+use crate::record::transcript::{OPTIONS, Role};
 use crate::replay::ids::{Id, Ids};
 use crate::replay::topic::plain;
 
@@ -108,6 +108,22 @@ impl View {
         out.extend_from_slice(&lines[copied..]);
     }
 
+    /// The same for the lines that end a replay. They tell of the mode and of the options, each in
+    /// all options of version 2, and of these only the last are shown.
+    pub fn last_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
+        // Where the options stand that were told last.
+        let mut told = 0..0;
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            let start = out.len();
+            self.lines(line, out);
+            if tells_options(&out[start..]) {
+                let len = out.len() - start;
+                out.drain(told);
+                told = out.len() - len..out.len();
+            }
+        }
+    }
+
     /// Whether a line is an update, and what has to change in it.
     fn line<'a>(&mut self, line: &'a [u8]) -> (bool, Option<Change<'a>>) {
         if self.alike.fits(line) {
@@ -175,8 +191,8 @@ impl View {
             self.awaited = None;
         }
         let Some(shown) = shown else {
-            // Many messages have one chunk only, and nothing comes that would be like it.
-            if self.messages.has_begun() {
+            // Many messages have a chunk or two, and nothing comes that would be like them.
+            if self.messages.chunks() < 3 {
                 self.alike.forget();
             } else {
                 self.alike.learn(update);
@@ -184,13 +200,14 @@ impl View {
             return None;
         };
         self.alike.forget();
-        let quoted = [b"\"", shown, b"\""].concat();
         let mut splice = Splice::new(line);
-        if let Some(id) = id {
-            splice.replace(id, quoted);
-        } else {
-            let member = [b"\"messageId\":", &quoted[..]].concat();
-            splice.member(update.spot.update.start, &member);
+        match (id, body) {
+            (Some(id), Some(_)) => splice.replace(id.start + 1..id.end - 1, shown.to_vec()),
+            (Some(id), None) => splice.replace(id, [b"\"", shown, b"\""].concat()),
+            (None, _) => {
+                let member = [b"\"messageId\":\"", shown, b"\""].concat();
+                splice.member(update.spot.update.start, &member);
+            }
         }
         Some(splice)
     }
@@ -216,6 +233,19 @@ impl View {
         call::change(line, update.members, &self.terminals, &mut splice);
         (!splice.is_empty() || !before.is_empty()).then_some(Change { splice, before })
     }
+}
+
+/// Whether a line of version 2 tells all options.
+fn tells_options(line: &[u8]) -> bool {
+    let mut members = Vec::new();
+    line::read(line, &mut members).is_some_and(|spot| {
+        let update = Update {
+            line,
+            spot,
+            members: &members,
+        };
+        update.name().as_deref() == Some(OPTIONS.as_bytes())
+    })
 }
 
 impl<'a> From<Splice<'a>> for Change<'a> {

@@ -16,7 +16,7 @@ impl<'a> Splice<'a> {
     pub(super) fn new(text: &'a [u8]) -> Self {
         Self {
             text,
-            edits: Vec::new(),
+            edits: Vec::with_capacity(2),
         }
     }
 

@@ -209,6 +209,44 @@ fn modes_that_are_known_are_an_option() {
 }
 
 #[test]
+fn a_replay_ends_with_all_options_once() {
+    let modes =
+        r#"{"currentModeId":"a","availableModes":[{"id":"a","name":"A"},{"id":"b","name":"B"}]}"#;
+    let lines: String = [
+        r#"{"sessionUpdate":"available_commands_update","availableCommands":[]}"#,
+        r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#,
+        r#"{"sessionUpdate":"config_option_update","configOptions":[]}"#,
+        r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#,
+    ]
+    .iter()
+    .map(|update| {
+        let mut line = Vec::new();
+        live_line("s", update, &mut line);
+        String::from_utf8(line).unwrap()
+    })
+    .collect();
+    let shown = |modes: Option<&str>| {
+        let (mut view, mut out) = (View::new(), b"before\n".to_vec());
+        view.settings(None, modes);
+        view.last_lines(lines.as_bytes(), &mut out);
+        let out = String::from_utf8(out).unwrap();
+        let kinds = out.lines().skip(1).map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            line["params"]["update"].clone()
+        });
+        assert!(out.starts_with("before\n"));
+        kinds.collect::<Vec<_>>()
+    };
+    let known = shown(Some(modes));
+    assert_eq!(known.len(), 3);
+    assert_eq!(known[1]["configOptions"][0]["currentValue"], "b");
+    // What is no option of version 2 stays.
+    let unknown = shown(None);
+    assert_eq!(unknown.len(), 4);
+    assert_eq!(unknown[1]["sessionUpdate"], "_rejoin/current_mode_update");
+}
+
+#[test]
 fn terminals_for_display_are_shown_as_such() {
     let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"t","content":[{"type":"terminal","terminalId":"d"},{"type":"terminal","terminalId":"e"}],"_meta":{"terminal_info":{"terminal_id":"d","cwd":"/w"}}}"#;
     let output = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","_meta":{"terminal_output":{"terminal_id":"d","data":"é\n"},"terminal_exit":{"terminal_id":"d","exit_code":1,"signal":null}}}"#;

@@ -142,7 +142,7 @@ impl Context {
 
     /// Whether what the protocol calls unstable is served: if it was asked for, or if the agent
     /// behind the engine declares it, for which ours stands in.
-    pub(super) fn offers(&self, capability: &str) -> bool {
+    pub(in crate::server) fn offers(&self, capability: &str) -> bool {
         let deps = self.registry().deps();
         let theirs = |relay: &dyn Relay| relay.declares(capability);
         deps.store.is_some() && (deps.unstable || self.relay().is_some_and(theirs))

@@ -35,8 +35,18 @@ struct Own {
 }
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+    make(context, params, Servers::Optional, responder);
+}
+
+/// Makes the session, with MCP servers as the version of the protocol describes them.
+pub(in crate::server) fn make(
+    context: &Context,
+    params: &str,
+    servers: Servers,
+    responder: Responds,
+) {
     let lenient = context.relay().is_some();
-    let decoded = existing(params, Servers::Optional, lenient).and_then(|wanted| {
+    let decoded = existing(params, servers, lenient).and_then(|wanted| {
         let own = decode::<Params>(params)?.meta.and_then(|meta| meta.rejoin);
         let at = own.and_then(|own| own.message_id);
         if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {

@@ -1,6 +1,6 @@
 //! Protocol version 1: one file for each method, which decodes, calls, encodes.
 
-mod archive;
+pub(super) mod archive;
 pub(super) mod cancel;
 pub(super) mod close;
 mod content;
@@ -8,7 +8,7 @@ pub(super) mod context;
 pub(super) mod delete;
 mod dispatch;
 mod foreign;
-mod fork;
+pub(super) mod fork;
 mod forward;
 mod greeting;
 pub(super) mod get;
@@ -23,9 +23,9 @@ pub(super) mod place;
 pub(super) mod prompt;
 pub(super) mod reply;
 mod resume;
-mod set_title;
+pub(super) mod set_title;
 mod settings;
-mod status;
+pub(super) mod status;
 
 pub use context::Context;
 pub use dispatch::{notification, request};

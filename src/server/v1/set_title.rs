@@ -17,7 +17,7 @@ struct Params {
     title: String,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
     let decoded = decode::<Params>(params).and_then(|params| {
         let nothing = || error::invalid_params("`title` has nothing in it that can be seen");
         let note = Note::title(&params.title).ok_or_else(nothing)?;

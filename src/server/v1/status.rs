@@ -15,7 +15,7 @@ struct Params {
     session_id: String,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
+pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
     let decoded = decode::<Params>(params).and_then(|params| {
         let id = context.find(&params.session_id).map_err(error::unstable)?;
         Ok((id, params.session_id))

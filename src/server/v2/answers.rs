@@ -1,7 +1,7 @@
 //! What was done, as version 2 answers it: as version 1 does, but for config options, which have
 //! another form, and modes, which are config options.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::record::json;
 use crate::replay::v2::config_options;
@@ -13,9 +13,13 @@ use crate::wire::Raws;
 pub fn encode(name: &str, mut answer: Answer, raws: &Raws) -> Value {
     answer.done = match answer.done {
         Done::Created(own) => Done::Created(own.map(|own| shown(&own))),
+        Done::Forked(own) => Done::Forked(own.map(|own| shown(&own))),
         Done::Loaded(own) => Done::Loaded(own.map(|own| shown(&own))),
         Done::Resumed(own) => Done::Resumed(own.map(|own| shown(&own))),
         Done::Served(result) => Done::Served(shown(&result)),
+        Done::Status { open: true, phase } => {
+            return json!({ "status": "open", "state": raws.put(phase.state()) });
+        }
         done => done,
     };
     v1::encode(name, answer, raws)

@@ -5,7 +5,7 @@ use agent_client_protocol::UntypedMessage;
 use crate::server::error;
 use crate::server::v1::context::{Context, Responds};
 use crate::server::v1::place::Servers;
-use crate::server::v1::{cancel, delete, get, new, prompt};
+use crate::server::v1::{archive, cancel, delete, fork, get, new, prompt, set_title, status};
 
 use super::{close, initialize, list, resume, set_config_option};
 
@@ -26,9 +26,23 @@ pub fn request(context: &Context, message: &UntypedMessage, responder: Responds)
         "session/list" => list::serve(context, &params, responder),
         "session/delete" if persistent => delete::serve(context, &params, responder),
         "session/get" if persistent => get::serve(context, &params, responder),
+        "session/fork" if context.offers("fork") => {
+            fork::make(context, &params, Servers::Typed, responder);
+        }
+        "session/set_title" if context.offers("title") => {
+            set_title::serve(context, &params, responder);
+        }
+        "session/archive" if context.offers("archive") => {
+            archive::serve(context, true, &params, responder);
+        }
+        "session/unarchive" if context.offers("archive") => {
+            archive::serve(context, false, &params, responder);
+        }
+        "session/status" if context.offers("status") => status::serve(context, &params, responder),
         "session/set_config_option" => set_config_option::serve(context, &params, responder),
-        method @ "session/delete" => {
-            responder.answer(Err(error::undeclared(method, "session.delete")));
+        method @ ("session/delete" | "session/fork") => {
+            let capability = method.replace('/', ".");
+            responder.answer(Err(error::undeclared(method, &capability)));
         }
         method @ "session/get" => {
             let capability = "_meta.rejoin.sessionHistory";

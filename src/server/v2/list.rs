@@ -8,12 +8,13 @@ use crate::server::v1::context::{Context, Responds};
 use crate::server::v1::list::list;
 
 /// The members of a session that are the protocol's own.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "sessionId",
     "cwd",
     "additionalDirectories",
     "title",
     "updatedAt",
+    "archived",
     "_meta",
 ];
 

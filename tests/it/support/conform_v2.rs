@@ -36,6 +36,11 @@ pub(super) fn result(method: &str, result: &Value) -> Option<Result<(), String>>
         "session/new" => of::<v2::NewSessionResponse>("v2 new", result),
         "session/resume" => of::<v2::ResumeSessionResponse>("v2 resume", result),
         "session/list" => of::<v2::ListSessionsResponse>("v2 list", result),
+        "session/fork" => of::<v2::ForkSessionResponse>("v2 fork", result),
+        "session/set_title" => of::<v2::SetSessionTitleResponse>("v2 title", result),
+        "session/archive" => of::<v2::ArchiveSessionResponse>("v2 archive", result),
+        "session/unarchive" => of::<v2::UnarchiveSessionResponse>("v2 unarchive", result),
+        "session/status" => of::<v2::SessionStatusResponse>("v2 status", result),
         "session/get" => turns(result),
         "session/prompt" => of::<v2::PromptResponse>("v2 prompt", result),
         "session/set_config_option" => {
