@@ -5,7 +5,6 @@ use std::fmt;
 use crate::store::StoreError;
 
 use super::global::Global;
-use super::store::is_named;
 
 /// All went well, or whoever read the output stopped reading.
 pub const OK: u8 = 0;
@@ -78,7 +77,7 @@ impl Failure {
 /// How to start the program so that it finds the same store.
 pub(super) fn command(global: &Global) -> String {
     match &global.store {
-        Some(store) if is_named(global) => {
+        Some(store) if global.names_store() => {
             let store = store.to_string_lossy();
             let plain = |c: char| c.is_alphanumeric() || "/\\._-:~".contains(c);
             if store.chars().all(plain) {

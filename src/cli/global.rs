@@ -21,3 +21,11 @@ pub(super) struct Global {
     #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE")]
     pub(super) log_file: Option<PathBuf>,
 }
+
+impl Global {
+    /// Whether the command line names a store; the environment may do so for all commands.
+    pub(super) fn names_store(&self) -> bool {
+        let store = self.store.as_ref().map(|store| store.as_os_str());
+        store.is_some() && std::env::var_os("REJOIN_STORE").as_deref() != store
+    }
+}

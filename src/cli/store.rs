@@ -18,12 +18,6 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Whether the command line names a store; the environment may do so for all commands.
-pub(super) fn is_named(global: &Global) -> bool {
-    let store = global.store.as_ref().map(|store| store.as_os_str());
-    store.is_some() && std::env::var_os("REJOIN_STORE").as_deref() != store
-}
-
 fn is_set_empty() -> bool {
     std::env::var_os("REJOIN_STORE").is_some_and(|value| value.is_empty())
 }
