@@ -18,7 +18,15 @@ const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call
 /// Said by the failed update of a tool call that a failed turn left open.
 const FAILED: &str = "Interrupted: the turn failed before this tool call ended.";
 
+/// How much may wait for the turn that runs, in bytes of parameters.
+const HELD: usize = 64 * 1024 * 1024;
+
 impl<R> Machine<R> {
+    /// How much waits for the turn that runs.
+    fn held_bytes(&self) -> usize {
+        self.prompts.iter().map(|prompt| prompt.params.len()).sum()
+    }
+
     pub(super) fn prompt(&mut self, prompt: Waiting<R>) -> Batch<R> {
         let refusal = match (&self.turn, self.dialect) {
             _ if !self.open => {
@@ -26,11 +34,11 @@ impl<R> Machine<R> {
                 return vec![Effect::Check, refused];
             }
             (None, _) => return self.begin(prompt),
-            (Some(_), Dialect::Told) => {
+            (Some(_), Dialect::Told) if self.held_bytes() + prompt.params.len() <= HELD => {
                 self.prompts.push_back(prompt);
                 return Vec::new();
             }
-            (Some(_), Dialect::Answered) => Refusal::PromptInProgress,
+            (Some(_), _) => Refusal::PromptInProgress,
         };
         vec![Effect::Answer(prompt.reply, Err(refusal))]
     }

@@ -60,6 +60,21 @@ fn prompts_that_come_in_a_turn_are_held_and_served_in_order() {
 }
 
 #[test]
+fn no_more_is_held_than_memory_is_for() {
+    let mut machine = opened();
+    effects!(machine, request(prompt("a")));
+    let large = |reply: &'static str| Request::Prompt {
+        reply,
+        message_id: reply.to_owned(),
+        params: "x".repeat(40 * 1024 * 1024),
+    };
+    assert_eq!(effects!(machine, request(large("b"))), "");
+    let told = effects!(machine, request(large("c")));
+    assert!(told.starts_with("refuse c"), "{told}");
+    assert_eq!(effects!(machine, request(prompt("d"))), "");
+}
+
+#[test]
 fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_tried() {
     let mut machine = opened();
     let batch = machine.request(prompt("p"));

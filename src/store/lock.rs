@@ -97,6 +97,9 @@ impl Drop for Lock {
     /// The hint goes while the lock is still held, so that it cannot be the next holder's.
     fn drop(&mut self) {
         self.remove_hint();
+        if let Err(error) = self.file.unlock() {
+            tracing::debug!(session = %self.id, %error, "a lock ends when its file is closed");
+        }
     }
 }
 

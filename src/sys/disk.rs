@@ -78,6 +78,10 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// somebody else has it. The system releases it when the process dies.
     fn try_lock(&self) -> io::Result<bool>;
 
+    /// Releases that lock now. Being closed does not suffice: a process that is just being started
+    /// has a copy of every open file until it becomes another program.
+    fn unlock(&self) -> io::Result<()>;
+
     /// Whether this file is the one that `path` names now; false if nothing is there. What was
     /// opened may have been moved since, and another file put in its place.
     fn is_at(&self, path: &Path) -> io::Result<bool>;

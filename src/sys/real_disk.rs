@@ -162,6 +162,13 @@ impl DiskFile for RealFile {
         Ok(true)
     }
 
+    fn unlock(&self) -> io::Result<()> {
+        #[cfg(not(windows))]
+        return self.0.unlock();
+        #[cfg(windows)]
+        Ok(())
+    }
+
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         let there = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

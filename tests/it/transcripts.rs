@@ -52,6 +52,7 @@ macro_rules! for_each_transcript {
                 a_crash_leaves_no_terminal,
                 a_file_is_written_and_read_here,
                 a_long_output_keeps_its_end,
+                a_mode_that_changes_while_it_is_asked,
                 a_mode_that_only_reads,
                 a_terminal_is_killed_when_it_is_cancelled,
                 a_terminal_of_the_client,

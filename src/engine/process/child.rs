@@ -26,7 +26,11 @@ const OBEYS: Duration = Duration::from_millis(200);
 const ROOM: usize = 512 * 1024;
 
 /// How much of one line of what it says to people is kept, in bytes.
-const SAID_LINE: u64 = 4096;
+const SAID_LINE: usize = 64 * 1024;
+
+/// How much of the end of a longer line is left out, in bytes: a secret that is cut in two could
+/// not be told there.
+const SAID_END: usize = 8 * 1024;
 
 /// How many lines of what it said last are shown with the error that it ended.
 const SAID_LAST: usize = 5;
@@ -172,7 +176,7 @@ fn drain(errors: impl Read, said: &Said, heard: &Heard) {
     let mut line = Vec::new();
     loop {
         line.clear();
-        match (&mut errors).take(SAID_LINE).read_until(b'\n', &mut line) {
+        match take_line(&mut errors, &mut line) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
@@ -187,6 +191,25 @@ fn drain(errors: impl Read, said: &Said, heard: &Heard) {
             said.remove(0);
         }
         said.push(text.chars().filter(|c| !c.is_control()).take(300).collect());
+    }
+}
+
+/// Reads a line; of one that is too long the beginning. Answers with how much was read.
+fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    let limit = SAID_LINE as u64;
+    let mut read = input.by_ref().take(limit).read_until(b'\n', line)?;
+    if read < SAID_LINE || line.last() == Some(&b'\n') {
+        return Ok(read);
+    }
+    line.truncate(SAID_LINE - SAID_END);
+    let mut rest = Vec::new();
+    loop {
+        rest.clear();
+        let more = input.by_ref().take(limit).read_until(b'\n', &mut rest)?;
+        read += more;
+        if more == 0 || rest.last() == Some(&b'\n') {
+            return Ok(read);
+        }
     }
 }
 

@@ -67,8 +67,9 @@ fn from(params: &str, persistent: bool) -> Result<From, Error> {
         return Ok(From::Nowhere);
     };
     match (cursor.kind.as_str(), cursor.message_id) {
-        // Where nothing is kept there is nothing to replay.
-        ("start", _) if !persistent => Ok(From::Nowhere),
+        ("start", _) if !persistent => Err(error::invalid_params(
+            "`replayFrom` asks for a history, and with `--no-persist` none is kept",
+        )),
         ("start", _) => Ok(From::Start),
         (FROM_MESSAGE, Some(message)) if persistent => Ok(From::Message(message)),
         (FROM_MESSAGE, None) if persistent => {

@@ -267,6 +267,15 @@ impl DiskFile for SimFile {
         Ok(*holder.get_or_insert(self.handle) == self.handle)
     }
 
+    fn unlock(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let holder = &mut state.files[self.file].locked_by;
+        if *holder == Some(self.handle) {
+            *holder = None;
+        }
+        Ok(())
+    }
+
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         let mut state = self.disk.state();
         state.begin()?;
@@ -276,10 +285,6 @@ impl DiskFile for SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        let mut state = self.disk.state();
-        let holder = &mut state.files[self.file].locked_by;
-        if *holder == Some(self.handle) {
-            *holder = None;
-        }
+        self.unlock().ok();
     }
 }

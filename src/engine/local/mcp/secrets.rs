@@ -5,6 +5,9 @@ use std::fmt;
 /// What shorter values are not looked for: they would hit words that have nothing to do with them.
 const SHORTEST: usize = 4;
 
+/// What shorter lines of a longer value are not looked for.
+const SHORTEST_LINE: usize = 8;
+
 /// What stands in place of a secret.
 const HIDDEN: &str = "***";
 
@@ -15,10 +18,8 @@ pub(super) struct Secrets(Vec<String>);
 impl Secrets {
     /// These texts.
     pub(super) fn new(texts: impl IntoIterator<Item = String>) -> Self {
-        let mut texts: Vec<String> = texts
-            .into_iter()
-            .filter(|text| text.len() >= SHORTEST)
-            .collect();
+        let texts = texts.into_iter().filter(|text| text.len() >= SHORTEST);
+        let mut texts: Vec<String> = texts.flat_map(|text| forms(&text)).collect();
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         texts.dedup();
         Self(texts)
@@ -34,6 +35,36 @@ impl Secrets {
         }
         text
     }
+}
+
+/// A text in the forms in which it may be repeated: as it is, line by line, and within JSON.
+fn forms(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| line.len() >= SHORTEST_LINE);
+    let mut forms: Vec<String> = lines.map(str::to_owned).collect();
+    forms.push(text.to_owned());
+    let within: Vec<String> = forms.iter().flat_map(|form| in_json(form)).collect();
+    forms.extend(within);
+    forms
+}
+
+/// How a text stands within a JSON string, with all characters and with those of ASCII alone.
+fn in_json(text: &str) -> [String; 2] {
+    let quoted = serde_json::Value::from(text).to_string();
+    let inner = quoted.trim_start_matches('"');
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
+    let mut ascii = String::new();
+    for c in inner.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let escaped = format!("\\u{unit:04x}");
+                ascii.push_str(&escaped);
+            }
+        }
+    }
+    [inner.to_owned(), ascii]
 }
 
 impl fmt::Debug for Secrets {
@@ -59,5 +90,22 @@ mod tests {
             assert_eq!(secrets.hide(text), expected);
         }
         assert_eq!(format!("{secrets:?}"), "Secrets");
+    }
+
+    #[test]
+    fn secrets_are_hidden_in_every_form() {
+        let key = "-----BEGIN KEY-----\nSECRETLINE\n-----END KEY-----";
+        let secrets = Secrets::new([key.to_owned(), "Zq\"x\\7Secr3té".to_owned()]);
+        for (text, expected) in [
+            ("it said SECRETLINE", "it said ***"),
+            (r#"{"v":"Zq\"x\\7Secr3té"}"#, r#"{"v":"***"}"#),
+            (r#"{"v":"Zq\"x\\7Secr3t\u00e9"}"#, r#"{"v":"***"}"#),
+            (
+                r#"["-----BEGIN KEY-----\nSECRETLINE\n-----END KEY-----"]"#,
+                r#"["***"]"#,
+            ),
+        ] {
+            assert_eq!(secrets.hide(text), expected);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rmcp::ServiceExt;
 use rmcp::model::Tool;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,6 +19,9 @@ use super::ears::Ears;
 use super::failure::{Unanswered, not_connected};
 use super::process::{self, Start};
 use super::wanted::{Reached, Wanted};
+
+/// The longest line that is taken of a server, in bytes. The library passes over longer ones.
+const LONGEST: usize = 64 * 1024 * 1024;
 
 /// How long a server may take to start. Some are fetched from a network first.
 const STARTS: Duration = Duration::from_mins(1);
@@ -243,7 +247,9 @@ impl Server {
                     secrets: &secrets,
                 };
                 let (child, input, output) = process::start(start)?;
-                match Ears::new().serve((output, input)).await {
+                let transport = AsyncRwTransport::new_client(output, input);
+                let transport = transport.with_max_line_length(LONGEST);
+                match Ears::new().serve(transport).await {
                     Ok(service) => Ok(Connection::new(service, Some(child))),
                     Err(error) => {
                         let why = not_connected(&error);

@@ -133,12 +133,25 @@ fn parts_of(url: &str) -> impl Iterator<Item = String> {
         let value = part.split_once('=').map_or(part, |(_, value)| value);
         [part.to_owned(), value.to_owned()]
     });
-    let login = login.split(':').map(str::to_owned);
+    let login = login.split(':').map(str::to_owned).chain(sent(login));
     let whole = (place != url || !login.clone().all(|part| part.is_empty()))
         .then(|| url.to_owned())
         .into_iter();
     let parts: Vec<String> = whole.chain(login).chain(query).collect();
     parts.into_iter()
+}
+
+/// A login as a server over HTTP is sent it.
+#[cfg(feature = "mcp-http")]
+fn sent(login: &str) -> Option<String> {
+    use base64::Engine;
+    let encode = |login: &str| base64::engine::general_purpose::STANDARD.encode(login);
+    (!login.is_empty()).then(|| encode(login))
+}
+
+#[cfg(not(feature = "mcp-http"))]
+fn sent(_: &str) -> Option<String> {
+    None
 }
 
 impl fmt::Debug for Wanted {

@@ -88,7 +88,17 @@ fn real(path: &Path) -> io::Result<PathBuf> {
                 }
                 return Ok(real);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // What leads to something that is not there yet may lead anywhere.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !known.is_symlink() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    format!(
+                        "`{}` is a link to something that is not there",
+                        known.display()
+                    ),
+                ));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -157,6 +167,15 @@ mod tests {
                 let is_inside = inside(&place(cwd), &at(path)).unwrap().is_some();
                 assert_eq!(is_inside, expected, "{path} in {cwd}");
             }
+        }
+        // Nobody knows what is made where a link leads that leads nowhere.
+        symlink(at("else/new"), at("root/dangling")).unwrap();
+        for path in ["root/dangling", "root/dangling/a"] {
+            let error = inside(&place("root"), &at(path)).unwrap_err().to_string();
+            assert!(
+                error.ends_with("is a link to something that is not there"),
+                "{error}"
+            );
         }
         let gone = place("gone");
         assert!(inside(&gone, &at("gone/a")).unwrap().is_some());

@@ -73,6 +73,10 @@ pub(crate) async fn may(
         return Err(Stop::Cancelled);
     }
     let chosen = (outcome["outcome"] == "selected").then(|| outcome["optionId"].as_str());
+    // It may have been changed while the question was open.
+    if deed.changes && turn.settings().mode == Mode::ReadOnly {
+        return refused("not done: the session's mode is read-only");
+    }
     match chosen.flatten() {
         Some("allow_once") => Ok(Verdict::Allowed),
         Some("allow_always") => {
