@@ -16,14 +16,20 @@ use super::params::{decode, nullable};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
-    #[serde(default)]
-    session_id: Option<String>,
     cwd: String,
     #[serde(default, deserialize_with = "nullable")]
     additional_directories: Vec<String>,
     /// `Some` if the member is there, also where it is `null`.
     #[serde(default, deserialize_with = "some")]
     mcp_servers: Option<Vec<Server>>,
+}
+
+/// Which session is meant. A new one has no id yet, so there it is a member like any unknown one.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Session {
+    #[serde(default)]
+    session_id: Option<String>,
 }
 
 /// Whether `mcpServers` must be there.
@@ -55,7 +61,7 @@ pub(in crate::server) fn existing(
 ) -> Result<Wanted, Error> {
     let decoded: Params = decode(params)?;
     let missing = || error::invalid_params("`sessionId` is missing");
-    let name = decoded.session_id.clone().ok_or_else(missing)?;
+    let name = decode::<Session>(params)?.session_id.ok_or_else(missing)?;
     wanted(name, decoded, params, servers, lenient)
 }
 
