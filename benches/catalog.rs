@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rejoin::index::{Catalog, Filter, Logs, Summary, Texts};
 use rejoin::record::title::title;
-use rejoin::record::{Inner, Kind, line};
+use rejoin::record::{AgentSessionId, Kind, line};
 use rejoin::sys::{SessionId, Sys, Timestamp};
 
 struct Folder(PathBuf);
@@ -66,7 +66,7 @@ impl Logs for Folder {
         }
     }
 
-    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<AgentSessionId>)>> {
         Ok(Vec::new())
     }
 
@@ -174,6 +174,10 @@ fn measure(count: u64) -> Duration {
     timed("first page after somebody else's", 5, || {
         logs.add(&sys.ids.session(), sys.clock.now());
         page(&catalog, None, None);
+    });
+    timed("first page after a start of the system", 5, || {
+        fs::remove_file(dir.path().join("index.sqlite.generation")).expect("a generation");
+        page(&open(), None, None);
     });
     timed("audit", 1, || {
         let mut from = None;

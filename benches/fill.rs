@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rejoin::record::header::{Header, Party, Place};
+use rejoin::record::header::{Header, Implementation, Workspace};
 use rejoin::record::{FORMAT, Kind};
 use rejoin::store::{Durability, Log, Store, Sync};
 use rejoin::sys::{SessionId, Sys};
@@ -56,13 +56,13 @@ impl Filled {
             format: FORMAT,
             session_id: id.to_string(),
             known_as: None,
-            place: Place {
+            place: Workspace {
                 cwd: "/w".to_owned(),
                 additional_directories: Vec::new(),
                 mcp_servers: Vec::new(),
             },
             client: None,
-            engine: Party {
+            engine: Implementation {
                 name: "local".to_owned(),
                 version: None,
             },

@@ -14,7 +14,8 @@
 //! - [`index`] is the catalog, a cache that may be deleted.
 //! - [`store`] keeps the logs: appending, reading, locking, recovering, the trash.
 //! - [`record`] says what one line of a log means, and what a whole log folds to.
-//! - [`wire`] is the transport: lines in, lines out, bounded.
+//! - [`json`] finds its way through JSON text without building a tree, and writes objects.
+//! - [`transport`] is the transport: lines in, lines out, bounded.
 //! - [`sys`] is the machine as arguments: clock, ids, disk.
 
 pub mod cli;
@@ -26,5 +27,6 @@ pub mod history;
 pub mod index;
 pub mod store;
 pub mod record;
-pub mod wire;
+pub mod json;
+pub mod transport;
 pub mod sys;

@@ -1,7 +1,55 @@
-//! Numbers of things, in words.
+//! Formats numbers of things in words, and parses numbers from the command line.
 
-/// `1 session`, `2 sessions`.
+/// `1 session`, `2 sessions`, `20,000 sessions`.
 pub(super) fn count(number: usize, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{ending}")
+    format!("{} {thing}{ending}", grouped(number))
+}
+
+/// Parses a number from the command line.
+pub(super) fn number(text: &str) -> Result<usize, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = || "expected a number".to_owned();
+    // A number that overflows means everything there is.
+    let read = || text.parse().unwrap_or(usize::MAX);
+    digits.then(read).ok_or_else(wrong)
+}
+
+/// Groups of three digits, separated by commas.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_are_counted() {
+        assert_eq!(count(0, "session"), "0 sessions");
+        assert_eq!(count(1, "session"), "1 session");
+        assert_eq!(count(999, "session"), "999 sessions");
+        assert_eq!(count(1_234_567, "session"), "1,234,567 sessions");
+    }
+
+    #[test]
+    fn numbers_are_digits() {
+        assert_eq!(number("0"), Ok(0));
+        assert_eq!(number("99999999999999999999999"), Ok(usize::MAX));
+        for wrong in ["", "abc", "-1", "+1", "1.5", "1 "] {
+            assert_eq!(
+                number(wrong),
+                Err("expected a number".to_owned()),
+                "{wrong}"
+            );
+        }
+    }
 }

@@ -1,27 +1,30 @@
-//! Exit codes, and the failures they stand for.
+//! Exit codes, and the failures that they report.
 
 use std::fmt;
 
 use crate::store::StoreError;
 
 use super::global::Global;
+use super::note::note;
 
-/// All went well, or whoever read the output stopped reading.
+/// Success, also if there was nothing to show or the reader of the output has left.
 pub const OK: u8 = 0;
-/// Something failed.
+/// A failure without a code of its own.
 pub const FAILED: u8 = 1;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
 /// There is no such session.
 pub const NOT_FOUND: u8 = 3;
-/// Somebody else has the session open.
+/// Another process has the session open.
 pub const IN_USE: u8 = 4;
 /// Damage was found.
 pub const DAMAGED: u8 = 5;
+/// The client has stopped reading, and not all of it was answered.
+pub const UNREAD: u8 = 6;
 
 pub(super) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no such session, 4 session in use, \
-5 damage found.";
+5 damage found, 6 a client stopped reading.";
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
@@ -51,6 +54,11 @@ impl Failure {
         }
     }
 
+    /// A failure that was already reported.
+    pub(super) fn reported() -> Self {
+        Self::new("")
+    }
+
     /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
@@ -63,30 +71,11 @@ impl Failure {
         self.code
     }
 
-    /// Says on stderr what went wrong.
-    #[expect(clippy::print_stderr, reason = "the one place where failures are told")]
+    /// Reports the failure on stderr.
     pub(super) fn print(&self, global: &Global) {
-        eprintln!("rejoin: {}", super::printable::printable(&self.message));
-        if let Some(hint) = &self.hint {
-            let hint = hint.replace("`rejoin ", &format!("`{} ", command(global)));
-            eprintln!("  hint: {}", super::printable::printable(&hint));
+        if !self.message.is_empty() {
+            note(global, &self.message, self.hint.as_deref());
         }
-    }
-}
-
-/// How to start the program so that it finds the same store.
-pub(super) fn command(global: &Global) -> String {
-    match &global.store {
-        Some(store) if global.names_store() => {
-            let store = store.to_string_lossy();
-            let plain = |c: char| c.is_alphanumeric() || "/\\._-:~".contains(c);
-            if store.chars().all(plain) {
-                format!("rejoin --store {store}")
-            } else {
-                format!("rejoin --store '{}'", store.replace('\'', r"'\''"))
-            }
-        }
-        _ => "rejoin".to_owned(),
     }
 }
 
@@ -102,7 +91,7 @@ impl From<StoreError> for Failure {
         };
         let failure = Self::with_code(code, &error);
         match code {
-            NOT_FOUND => failure.hint("`rejoin sessions list` shows the sessions there are"),
+            NOT_FOUND => failure.hint("run `rejoin sessions list` to see the sessions"),
             IN_USE => failure.hint("close the session there first"),
             _ => failure,
         }

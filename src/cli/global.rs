@@ -1,31 +1,87 @@
 //! The options that every subcommand has.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+/// The environment variable for `--store`.
+const STORE: &str = "REJOIN_STORE";
+/// What is logged by default.
+const LOG_LEVEL: &str = "warn";
 
 /// Options of every subcommand.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Global {
     /// Folder in which sessions are kept.
-    #[arg(long, global = true, env = "REJOIN_STORE", value_name = "DIR")]
-    pub(super) store: Option<PathBuf>,
+    // Environment variables may be set but empty, which counts as not set.
+    #[arg(long, global = true, env = STORE, value_name = "DIR", value_parser = path())]
+    store: Option<PathBuf>,
     /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
     #[arg(
         long,
         global = true,
         env = "REJOIN_LOG",
         value_name = "LEVEL",
-        default_value = "warn"
+        default_value = LOG_LEVEL
     )]
-    pub(super) log_level: String,
+    log_level: String,
     /// Append the log to this file instead of writing it to stderr.
-    #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE")]
-    pub(super) log_file: Option<PathBuf>,
+    #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE", value_parser = path())]
+    log_file: Option<PathBuf>,
+}
+
+/// Accepts an empty path, too.
+fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|path: OsString| PathBuf::from(path))
 }
 
 impl Global {
+    /// The store that was given on the command line or in the environment.
+    pub(super) fn store(&self) -> Option<&Path> {
+        given(self.store.as_ref())
+    }
+
+    /// What to log.
+    pub(super) fn log_level(&self) -> &str {
+        match self.log_level.as_str() {
+            "" => LOG_LEVEL,
+            level => level,
+        }
+    }
+
+    /// Where to log to, if not to stderr.
+    pub(super) fn log_file(&self) -> Option<&Path> {
+        given(self.log_file.as_ref())
+    }
+
     /// Whether the command line names a store; the environment may do so for all commands.
     pub(super) fn names_store(&self) -> bool {
-        let store = self.store.as_ref().map(|store| store.as_os_str());
-        store.is_some() && std::env::var_os("REJOIN_STORE").as_deref() != store
+        let store = self.store().map(Path::as_os_str);
+        store.is_some() && std::env::var_os(STORE).as_deref() != store
     }
+
+    /// Adds the store to each rejoin command that a message suggests, so that it finds the same
+    /// sessions.
+    pub(super) fn with_store(&self, text: &str) -> String {
+        text.replace("`rejoin ", &format!("`{} ", self.command()))
+    }
+
+    fn command(&self) -> String {
+        let Some(store) = self.store().filter(|_| self.names_store()) else {
+            return "rejoin".to_owned();
+        };
+        let store = store.to_string_lossy();
+        let plain = |c: char| c.is_alphanumeric() || "/\\._-:~".contains(c);
+        if store.chars().all(plain) {
+            format!("rejoin --store {store}")
+        } else {
+            format!("rejoin --store '{}'", store.replace('\'', r"'\''"))
+        }
+    }
+}
+
+fn given(path: Option<&PathBuf>) -> Option<&Path> {
+    path.map(PathBuf::as_path)
+        .filter(|path| !path.as_os_str().is_empty())
 }

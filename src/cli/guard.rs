@@ -1,8 +1,11 @@
-//! `rejoin guard`: ends a process that another rejoin has started, if that is killed. Started by
-//! it, not by people.
+//! `rejoin guard`: ends the processes that another rejoin has started, when that rejoin is gone.
+//!
+//! Another rejoin starts it; users do not.
 
-use crate::engine::process::guard;
-use crate::wire::stdio;
+use std::time::Duration;
+
+use crate::engine::process::{LEAVES, guard};
+use crate::transport::stdio;
 
 use super::exit::Failure;
 
@@ -12,10 +15,14 @@ pub(super) struct Args {
     /// The process group.
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     group: u32,
+    /// How long it may take to end by itself, in milliseconds.
+    #[arg(default_value_t = LEAVES.as_millis().try_into().unwrap_or(u64::MAX))]
+    leaves: u64,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    guard(input, args.group);
+    let leaves = Duration::from_millis(args.leaves);
+    guard(input, stdio::given(), args.group, leaves);
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! The options of the commands that stand in front of another agent.
+//! The options of the commands that serve with another agent.
 
-use crate::engine::wrapped::Policy;
+use crate::engine::agent::Policy;
 
 use super::serve;
+use super::timeout::Timeout;
 
-/// How much of a conversation is handed to an agent that does not know it, by default, in bytes.
+/// The default size of the transcript for an agent that does not know the conversation, in bytes.
 const CONTEXT: usize = 64 * 1024;
 
 /// How to serve with another agent.
@@ -13,12 +14,21 @@ const CONTEXT: usize = 64 * 1024;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) serve: serve::Args,
-    /// How many bytes of the conversation an agent is given that does not know it any more.
+    /// Maximum size of the transcript given to an agent that has lost the conversation, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = CONTEXT)]
     context_budget: usize,
     /// Give the agent a transcript of each session that is opened again, even if it may know it.
     #[arg(long)]
     adopt: bool,
+    /// How long the agent may take to start and to answer `initialize`, such as `30s`, or `none`.
+    #[arg(long, value_name = "TIME", default_value = "2m")]
+    start_timeout: Timeout,
+    /// How long the agent may be silent before it has made or opened a session, or `none`.
+    #[arg(long, value_name = "TIME", default_value = "2m")]
+    load_timeout: Timeout,
+    /// How long the agent may take to end when its input has ended, or `none`.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub(super) exit_timeout: Timeout,
 }
 
 impl Args {
@@ -26,6 +36,8 @@ impl Args {
         Policy {
             context_budget: self.context_budget,
             adopt: self.adopt,
+            start_timeout: self.start_timeout.or_forever(),
+            load_timeout: self.load_timeout.or_forever(),
         }
     }
 }

@@ -15,45 +15,81 @@ use super::global::Global;
     reason = "the log file is the user's, not the store's"
 )]
 pub(super) fn start(global: &Global) -> Result<(), Failure> {
-    // The SDK warns of each error that we answer, which is the client's business and not news.
-    let quiet = ["error", "warn", "info"].contains(&global.log_level.as_str());
-    let sdk = if quiet {
-        ",agent_client_protocol=error"
-    } else {
-        ""
-    };
-    // These log whole messages and addresses, which may hold secrets, at any level.
-    let silent = "rmcp=off,reqwest=off";
-    let filter = format!("{}{sdk},{silent}", global.log_level);
-    // A single word that is no level would be taken for the name of a module.
-    let is_word = !global.log_level.contains(['=', ',', ':', '[']);
-    if is_word && global.log_level.parse::<LevelFilter>().is_err() {
-        let given = &global.log_level;
-        return Err(Failure::usage(format!("there is no log level {given:?}"))
+    let level = global.log_level();
+    // A single word that is not a level would be parsed as the name of a module.
+    let is_word = !level.contains(['=', ',', ':', '[']);
+    if is_word && level.parse::<LevelFilter>().is_err() {
+        return Err(Failure::usage(format!("there is no log level {level:?}"))
             .hint("use off, error, warn, info, debug or trace"));
     }
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    let filter = EnvFilter::try_new(filter(level)).map_err(|error| {
         Failure::usage(format!("cannot read the log level: {error}"))
             .hint("use error, warn, info, debug or trace")
     })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false);
-    match &global.log_file {
+    match global.log_file() {
         None => builder.with_writer(std::io::stderr).init(),
         Some(path) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .map_err(|error| {
-                    Failure::new(format!(
-                        "cannot open the log file {}: {error}",
-                        path.display()
-                    ))
-                })?;
+            let mut options = OpenOptions::new();
+            options.create(true).append(true);
+            // The log may contain parts of sessions. An existing file keeps its mode.
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let file = options.open(path).map_err(|error| {
+                Failure::new(format!(
+                    "cannot open the log file {}: {error}",
+                    path.display()
+                ))
+            })?;
             builder.with_writer(Mutex::new(file)).init();
         }
     }
     Ok(())
+}
+
+/// The filter for what the user asks for. A level applies to our own lines only. Those of libraries
+/// are about their internals, and appear only if they are named.
+fn filter(wanted: &str) -> String {
+    let mut filter = Vec::new();
+    for part in wanted.split(',') {
+        match part.trim().parse::<LevelFilter>() {
+            Ok(level) => {
+                // The SDK warns of each error that we answer, which is the client's concern.
+                let sdk = level.min(LevelFilter::ERROR);
+                let others = level.min(LevelFilter::WARN);
+                filter.push(format!(
+                    "{others},rejoin={level},agent_client_protocol={sdk}"
+                ));
+            }
+            Err(_) => filter.push(part.to_owned()),
+        }
+    }
+    // These log whole messages and addresses, which may hold secrets, at any level.
+    filter.push("rmcp=off,reqwest=off".to_owned());
+    filter.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_about_our_own_lines() {
+        for (wanted, expected) in [
+            ("debug", "warn,rejoin=debug,agent_client_protocol=error"),
+            ("warn", "warn,rejoin=warn,agent_client_protocol=error"),
+            ("off", "off,rejoin=off,agent_client_protocol=off"),
+            (
+                "info,agent_client_protocol=trace",
+                "warn,rejoin=info,agent_client_protocol=error,agent_client_protocol=trace",
+            ),
+            ("rejoin::session=debug", "rejoin::session=debug"),
+        ] {
+            let filter = filter(wanted);
+            assert_eq!(filter, format!("{expected},rmcp=off,reqwest=off"));
+            assert!(EnvFilter::try_new(filter).is_ok());
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand.
 
+mod agents;
 mod count;
 pub mod demo;
 pub mod exit;
@@ -7,18 +8,21 @@ mod global;
 pub mod guard;
 mod handing;
 pub mod logging;
+mod note;
 pub mod output;
 pub mod printable;
 pub mod proxy;
 pub mod serve;
 pub mod sessions;
 pub mod store;
+mod terminal;
+mod timeout;
 pub mod wrap;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 use exit::Failure;
@@ -62,18 +66,10 @@ enum Command {
 
 /// Runs the command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help goes to stdout and is no failure; a wrong command line goes to stderr.
-            let code = if error.use_stderr() {
-                exit::USAGE
-            } else {
-                exit::OK
-            };
-            error.print().ok();
-            return ExitCode::from(code);
-        }
+        Err(error) => return refuse(error, &arguments),
     };
     let mut output = Output::standard();
     let misplaced = cli.command.is_some() && cli.serve.are_given();
@@ -86,9 +82,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
         Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
         Some(Command::Guard(args)) => guard::run(&args),
+        Some(Command::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
+            "`rejoin demo` uses a store of its own, not that of --store",
+        )
+        .hint("`--keep DIR` keeps it in a folder")),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
-        None if is_piped() => serve::run(&cli.global, &cli.serve),
+        None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",
         )
@@ -103,10 +103,39 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only asks what stdin is, and reads nothing"
-)]
-fn is_piped() -> bool {
-    !std::io::stdin().is_terminal()
+/// Prints help, or what is wrong with the command line, which may contain anything.
+fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
+    // Parse again without characters that a terminal would interpret, so that the message has none.
+    // If this succeeds, only such a character was wrong; the message does not repeat it.
+    let shown = arguments
+        .iter()
+        .map(|argument| printable::printable(&argument.to_string_lossy()));
+    let mut error = Cli::try_parse_from(shown).err().unwrap_or(error);
+    suggest_no_removal(&mut error);
+    // Help goes to stdout and is not a failure; a wrong command line goes to stderr.
+    let code = if error.use_stderr() {
+        exit::USAGE
+    } else {
+        exit::OK
+    };
+    error.print().ok();
+    ExitCode::from(code)
+}
+
+/// `prune` resembles `resume`, but a user who meant that does not want to remove anything.
+fn suggest_no_removal(error: &mut clap::Error) {
+    let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return;
+    };
+    let others: Vec<String> = similar
+        .iter()
+        .filter(|name| *name != "prune")
+        .cloned()
+        .collect();
+    if !others.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(others),
+        );
+    }
 }

@@ -1,18 +1,20 @@
-//! Standard output of the subcommands that people read.
+//! Standard output of the subcommands whose output users read.
 
 use std::io::{self, IsTerminal, Write};
 
 use super::exit::Failure;
+use super::printable::printable_json;
 
-/// Standard output. A reader that goes away ends it quietly.
+/// Standard output. If its reader goes away, it ends without an error.
 pub struct Output {
     inner: Box<dyn Write + Send>,
+    terminal: bool,
     colour: bool,
     closed: bool,
 }
 
 impl Output {
-    /// The process's own.
+    /// The standard output of this process.
     #[expect(
         clippy::disallowed_methods,
         reason = "no client is served while this is used"
@@ -20,20 +22,26 @@ impl Output {
     pub fn standard() -> Self {
         let stdout = io::stdout();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colour = stdout.is_terminal() && !plain;
+        let terminal = stdout.is_terminal();
         Self {
             inner: Box::new(io::BufWriter::new(stdout)),
-            colour,
+            terminal,
+            colour: terminal && !plain,
             closed: false,
         }
     }
 
-    /// Whether colours are shown.
+    /// Whether it is a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Whether to print colours.
     pub fn colour(&self) -> bool {
         self.colour
     }
 
-    /// Whether nobody reads any more, so that the rest need not be made.
+    /// Whether the reader has gone away, so that the rest need not be produced.
     pub fn closed(&self) -> bool {
         self.closed
     }
@@ -49,7 +57,7 @@ impl Output {
     pub fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Failure::new(format!("cannot print JSON: {error}")))?;
-        self.line(text)
+        self.line(printable_json(&text))
     }
 
     /// Prints text as it is.
@@ -61,7 +69,7 @@ impl Output {
         self.told(result)
     }
 
-    /// Brings what was printed to its reader.
+    /// Flushes what was printed.
     pub fn flush(&mut self) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
@@ -70,7 +78,7 @@ impl Output {
         self.told(result)
     }
 
-    /// Prints what is left.
+    /// Flushes what is left.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.flush()
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::successor;
-use crate::engine::wrapped::WrappedEngine;
-use crate::wire::stdio;
+use crate::engine::agent::WrappedEngine;
+use crate::engine::proxy;
+use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -25,7 +25,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let cannot_start = |error| Failure::new(format!("cannot start: {error}"));
     let input = stdio::input().map_err(cannot_start)?;
     let limit = args.handing.serve.line_limit();
-    let (port, client) = successor::split(input, limit).map_err(cannot_start)?;
+    let (port, client) = proxy::split(input, limit).map_err(cannot_start)?;
     let engine = WrappedEngine::successor(port, args.name.clone(), args.handing.policy());
     serve::on(global, &args.handing.serve, Arc::new(engine), client)
 }

@@ -5,24 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::engine::local::LocalEngine;
+use crate::engine::demo::LocalEngine;
 use crate::record::line::{AROUND, LONGEST};
-use crate::server::{self, Options};
+use crate::server::{self, CLIENT_TIMEOUT, Options, ServeError};
 use crate::session::ReplayPolicy;
 use crate::store::Durability;
 use crate::sys::Sys;
-use crate::wire::stdio;
+use crate::transport::stdio;
 
-use super::exit::Failure;
+use super::exit::{self, Failure};
 use super::global::Global;
+use super::note::note;
 use super::store;
+use super::terminal::stdin_is_terminal;
+use super::timeout::Timeout;
 
-/// The smallest limit of a line; every request of the protocol's own fits.
+/// The smallest limit of a line; every request that the protocol defines fits.
 const LEAST_LINE: u64 = 4096;
-/// What is longer could not be written down.
+/// A longer line would not fit into a record.
 const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
 
-/// The environment's word for `--unstable`.
+/// The environment variable for `--unstable`.
 const UNSTABLE: &str = "REJOIN_UNSTABLE";
 
 const DAY: Duration = Duration::from_hours(24);
@@ -47,15 +50,20 @@ pub(super) struct Args {
     /// Replay no more than N lines a second, for clients that cannot take more at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_rate: Option<u64>,
-    /// Let sessions expire that were not prompted for so many days: they are not found any more,
-    /// and go to the trash in the background. By default they never do.
+    /// Expire sessions without activity for this many days: they become unavailable and are moved
+    /// to the trash in the background. Off by default.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     expire_after: Option<u32>,
+    /// How long the client may take to read or write a file or to make a terminal for an agent that
+    /// asks it to, such as `30s` or `2m`; `none` for as long as it takes. What its user decides has no
+    /// limit.
+    #[arg(long, value_name = "TIME", default_value = "2m")]
+    client_timeout: Timeout,
     /// Serve what the protocol calls unstable: methods that it may still change or remove.
     #[arg(long, env = UNSTABLE, value_parser = clap::builder::FalseyValueParser::new())]
     unstable: bool,
     /// The longest line that is accepted, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::wire::LINE_LIMIT as u64,
+    #[arg(long, value_name = "BYTES", default_value_t = crate::transport::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
     max_line: u64,
 }
@@ -75,8 +83,9 @@ impl Default for Args {
             replay_tail: None,
             replay_rate: None,
             expire_after: None,
+            client_timeout: Timeout(Some(CLIENT_TIMEOUT)),
             unstable: false,
-            max_line: crate::wire::LINE_LIMIT as u64,
+            max_line: crate::transport::LINE_LIMIT as u64,
         }
     }
 }
@@ -113,6 +122,10 @@ pub(super) fn on(
     engine: Arc<dyn Engine>,
     input: impl Read + Send + 'static,
 ) -> Result<(), Failure> {
+    if stdin_is_terminal() {
+        let text = "waiting for an ACP client on stdin; press Ctrl-D to end";
+        note(global, text, None);
+    }
     let options = Options {
         store: if args.no_persist {
             None
@@ -126,6 +139,7 @@ pub(super) fn on(
             rate: args.replay_rate,
         },
         line_limit: args.line_limit(),
+        client_timeout: args.client_timeout.0,
         unstable: args.unstable,
         expire_after: args.expire_after.map(|days| DAY * days),
     };
@@ -141,9 +155,12 @@ pub(super) fn on(
         let stop = stop_signal().map_err(cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)
             .await
-            .map_err(|error| Failure::new(format!("cannot serve: {error}")))
+            .map_err(|error| match error {
+                ServeError::Start(_) => Failure::new(format!("cannot serve: {error}")),
+                ServeError::Unread => Failure::with_code(exit::UNREAD, error),
+            })
     });
-    // Whatever still hangs on the client's side is left behind.
+    // Do not wait for tasks that still block on the client's input or output.
     runtime.shutdown_timeout(Duration::ZERO);
     result
 }

@@ -5,21 +5,14 @@ use std::path::PathBuf;
 use super::exit::Failure;
 use super::global::Global;
 
-/// The store's folder: the one that was named, or the platform's place for a user's data.
+/// The store's folder: the one that was given, or the platform's default for user data.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
-    match &global.store {
-        // An empty variable is one that is not set.
-        Some(root) if root.as_os_str().is_empty() && is_set_empty() => standard_or_none(),
-        Some(root) if root.as_os_str().is_empty() => Err(Failure::usage("the store has no name")),
+    match global.store() {
         Some(root) => std::path::absolute(root).map_err(|error| {
             Failure::new(format!("cannot find the store {}: {error}", root.display()))
         }),
         None => standard_or_none(),
     }
-}
-
-fn is_set_empty() -> bool {
-    std::env::var_os("REJOIN_STORE").is_some_and(|value| value.is_empty())
 }
 
 fn standard_or_none() -> Result<PathBuf, Failure> {

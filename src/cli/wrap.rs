@@ -1,19 +1,17 @@
 //! `rejoin wrap`: an ACP agent on stdin and stdout whose prompts another agent answers.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::engine::wrapped::{Program, WrappedEngine};
+use crate::engine::agent::{Names, Program, WrappedEngine};
+use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::{handing, serve};
-
-/// Programs that run other programs: the first of their arguments that is no option is the agent.
-const RUNNERS: [&str; 12] = [
-    "npx", "bunx", "uvx", "pnpx", "node", "bun", "deno", "python", "python3", "env", "npm", "uv",
-];
+use super::note::note;
+use super::{agents, handing, serve};
 
 /// How to wrap an agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -21,7 +19,8 @@ const RUNNERS: [&str; 12] = [
 pub(super) struct Args {
     #[command(flatten)]
     handing: handing::Args,
-    /// The name by which the agent's sessions are known. By default the command's.
+    /// The name by which the agent's sessions are known. By default the command's, or
+    /// the one that the agent gives itself if that of the command says nothing.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// The agent's command and its arguments.
@@ -30,68 +29,55 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let name = args.name.clone().unwrap_or_else(|| name_of(&args.command));
+    let names = match &args.name {
+        Some(name) => Names::chosen(name.clone()),
+        None => Names::of_command(&args.command),
+    };
     let program = Program {
         command: args.command.clone(),
         guard: std::env::current_exe().ok(),
+        exit_timeout: args.handing.exit_timeout.or_forever(),
     };
-    let engine = WrappedEngine::new(program, name, args.handing.policy());
-    serve::with(global, &args.handing.serve, Arc::new(engine))
-}
-
-/// The agent's name, as its command tells it: the same however the agent is started.
-fn name_of(command: &[OsString]) -> String {
-    let mut words = command.iter().map(|word| word.to_string_lossy());
-    let program = words.next().unwrap_or_default();
-    let name = plain(&program);
-    if !RUNNERS.contains(&name.as_str()) {
-        return name;
+    if let Some(command) = agents::meant(&Names::program(&args.command), &args.command) {
+        let given = args.command[0].to_string_lossy();
+        note(
+            global,
+            &format!("`{given}` is not an ACP agent with these arguments"),
+            Some(&format!("use `rejoin wrap -- {command}`")),
+        );
     }
-    let runs = |word: &str| matches!(word, "run" | "exec" | "x" | "tool");
-    let passed = |word: &str| word.starts_with('-') || word.contains('=') || runs(word);
-    let agent = words.find(|word| !passed(word));
-    agent.map_or(name, |agent| plain(&agent))
-}
-
-/// The last part of a path or a package's name, without an extension or a version.
-fn plain(word: &str) -> String {
-    let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
-    let last = last
-        .split('@')
-        .find(|part| !part.is_empty())
-        .unwrap_or(last);
-    let stem = Path::new(last).file_stem();
-    let script = [".js", ".mjs", ".cjs", ".ts", ".py", ".exe", ".cmd"];
-    match stem {
-        Some(stem) if script.iter().any(|end| last.ends_with(end)) => {
-            stem.to_string_lossy().into_owned()
-        }
-        _ => last.to_owned(),
+    let engine = WrappedEngine::new(program, names, args.handing.policy());
+    let engine = Arc::new(engine);
+    let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    if !agents::is_missing(&args.command[0]) {
+        return serve::on(global, &args.handing.serve, engine, input);
+    }
+    // Earlier sessions can be read without it, so clients are served in any case.
+    let program = args.command[0].to_string_lossy();
+    note(global, &format!("there is no program `{program}`"), None);
+    let was_asked = Arc::new(AtomicBool::new(false));
+    let input = Noticed {
+        input,
+        any: was_asked.clone(),
+    };
+    serve::on(global, &args.handing.serve, engine, input)?;
+    if was_asked.load(Ordering::Relaxed) {
+        Ok(())
+    } else {
+        Err(Failure::reported())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// An input that remembers whether anything was read.
+struct Noticed<R> {
+    input: R,
+    any: Arc<AtomicBool>,
+}
 
-    #[test]
-    fn an_agent_has_one_name_however_it_is_started() {
-        for (command, name) in [
-            ("claude-agent-acp", "claude-agent-acp"),
-            ("/usr/local/bin/gemini --acp", "gemini"),
-            (
-                "npx -y @agentclientprotocol/claude-agent-acp@0.100.0",
-                "claude-agent-acp",
-            ),
-            ("npx @google/gemini-cli --acp", "gemini-cli"),
-            ("node --no-warnings /opt/agent/index.mjs", "index"),
-            ("uvx hermes-acp", "hermes-acp"),
-            ("env A=b opencode acp", "opencode"),
-            ("codex-acp.exe", "codex-acp"),
-            ("npx", "npx"),
-        ] {
-            let command: Vec<_> = command.split(' ').map(OsString::from).collect();
-            assert_eq!(name_of(&command), name);
-        }
+impl<R: Read> Read for Noticed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.any.fetch_or(read > 0, Ordering::Relaxed);
+        Ok(read)
     }
 }

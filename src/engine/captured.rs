@@ -1,12 +1,13 @@
-//! What a command showed, as text: for a replay in the place of a terminal that is gone, and for
-//! clients that have none.
+//! A command's captured output as text.
+//!
+//! Replays use it in place of a terminal that no longer exists; clients without terminals get it.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
-/// The most bytes of output that are kept of one terminal. Of longer ones the beginning and the
-/// end stay, half of the bound each.
+/// The most bytes of output that are kept of one terminal. Of longer output the beginning and the
+/// end are kept, half of the limit each.
 pub const OUTPUT_LIMIT: usize = 256 * 1024;
 
 /// How a terminal's command ended.
@@ -18,8 +19,8 @@ pub struct Exit {
     pub signal: Option<String>,
 }
 
-/// The content item of a tool call that takes the place of a terminal. `truncated` says that the
-/// terminal itself forgot the beginning; without an `exit` nobody knows how the command ended.
+/// The content item of a tool call that replaces a terminal. `truncated` says that the terminal
+/// itself discarded the beginning; without an `exit` it is not known how the command ended.
 pub(super) fn item(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
     let text = json!(text(output, truncated, exit));
     format!(r#"{{"type":"content","content":{{"type":"text","text":{text}}}}}"#)
@@ -41,7 +42,7 @@ pub(super) fn text(output: &str, truncated: bool, exit: Option<&Exit>) -> String
     text
 }
 
-/// What a command has shown so far that goes on.
+/// The output of a command that is still running, as plain text.
 pub(super) fn so_far(output: &str, truncated: bool) -> String {
     let mut text = shown(output, truncated);
     text.push_str("[still running]");
@@ -78,7 +79,7 @@ fn line(text: &mut String, line: &str) {
     }
 }
 
-/// The beginning and, if it is too long to be kept whole, the end of an output.
+/// Splits output that is too long to be kept whole into its beginning and its end.
 fn halves(output: &str) -> (&str, Option<&str>) {
     if output.len() <= OUTPUT_LIMIT {
         return (output, None);
@@ -88,7 +89,7 @@ fn halves(output: &str) -> (&str, Option<&str>) {
     (&output[..head], Some(&output[tail..]))
 }
 
-/// A fence that the output cannot close: longer than any run of back quotes in it.
+/// A code fence that the output cannot close: longer than any run of back quotes in it.
 fn fence(output: &str) -> String {
     let runs = output.split(|letter| letter != '`').map(str::len);
     "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
@@ -161,7 +162,7 @@ mod tests {
                 .parse()
                 .unwrap();
             let lost = long.matches(letter).count() - told.matches(letter).count();
-            // The letters of `console` and the remarks count for neither.
+            // The letters of `console` and of the remarks are not output.
             if letter != "a" {
                 assert_eq!(said, lost * size);
             }

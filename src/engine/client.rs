@@ -1,8 +1,8 @@
-//! What the client at the other end can do for an engine.
+//! The client's capabilities that engines use.
 
 use serde_json::Value;
 
-/// The client's capabilities, as far as engines make use of them.
+/// What the client can do for an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientAbilities {
     /// It reads text files (`fs/read_text_file`).
@@ -14,7 +14,8 @@ pub struct ClientAbilities {
 }
 
 impl ClientAbilities {
-    /// Reads the parameters of version 1's `initialize`. Later versions have none of these.
+    /// Reads the parameters of version 1's `initialize`. Later versions have none of these
+    /// capabilities.
     pub fn read(params: &Value) -> Self {
         let capabilities = &params["clientCapabilities"];
         Self {

@@ -1,6 +1,6 @@
-//! What the calls of an engine return: work that is under way.
+//! The type of the futures that an engine's methods return.
 
 use std::pin::Pin;
 
-/// Something that is being done.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

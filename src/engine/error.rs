@@ -1,65 +1,127 @@
-//! What an engine could not do, in the words of JSON-RPC.
+//! Errors of an engine, as JSON-RPC errors.
+
+use serde_json::Value;
 
 use super::history::HistoryError;
 use super::outlet::Closed;
+use crate::json::string_member;
+use crate::transport::error::{
+    INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data, name_of,
+};
 
-/// An error that the client is answered with.
+/// Shorter ids are not replaced in texts, in bytes.
+const SHORTEST_ID: usize = 8;
+
+/// An error that the client gets as a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
     /// The JSON-RPC error code. Never -32000, which clients take for a request to sign in, unless
-    /// it is one: of the agent behind the engine.
+    /// the agent behind the engine sent it.
     pub code: i32,
     /// What went wrong, in one line.
     pub message: String,
-    /// More about it, as JSON text.
+    /// Further details, as JSON text.
     pub data: Option<String>,
 }
 
 impl EngineError {
-    /// Code of errors that are nobody's fault but ours.
-    pub const INTERNAL: i32 = -32603;
-    /// Code of an agent that wants its user to sign in.
+    /// The code of internal errors.
+    pub const INTERNAL: i32 = INTERNAL_ERROR;
+    /// The code of an agent that requires its user to sign in.
     pub const SIGN_IN: i32 = -32000;
 
-    /// Code of an agent that knows no such session.
+    /// The code of an agent that does not have the session.
     pub const NOT_FOUND: i32 = -32002;
+
+    /// An error of our own, with a name by which clients can recognize it.
+    pub fn named(code: i32, name: &str, message: impl Into<String>) -> Self {
+        Self::with(code, name, message, std::iter::empty())
+    }
+
+    /// The same with further members in its data.
+    pub fn with(
+        code: i32,
+        name: &str,
+        message: impl Into<String>,
+        members: impl IntoIterator<Item = (String, Value)>,
+    ) -> Self {
+        let message = message.into();
+        let mut data = error_data(name, &message);
+        data.extend(members);
+        Self {
+            code,
+            message,
+            data: Some(Value::Object(data).to_string()),
+        }
+    }
 
     /// An internal error.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self {
-            code: Self::INTERNAL,
-            message: message.into(),
-            data: None,
-        }
+        Self::named(INTERNAL_ERROR, name_of(INTERNAL_ERROR), message)
+    }
+
+    /// Whether its data has this name.
+    pub fn is_named(&self, name: &str) -> bool {
+        let named = self
+            .data
+            .as_deref()
+            .and_then(|data| string_member(data, "error"));
+        named.as_deref() == Some(name)
     }
 
     /// The method is unknown.
     pub fn unknown_method(method: &str) -> Self {
-        Self {
-            code: -32601,
-            message: format!("Method not found: {method}"),
-            data: None,
-        }
+        let message = format!("Method not found: {method}");
+        Self::named(METHOD_NOT_FOUND, name_of(METHOD_NOT_FOUND), message)
     }
 
     /// There is no such session.
     pub fn unknown_session() -> Self {
+        let message = "the agent has no such session";
+        Self::named(Self::NOT_FOUND, "session_not_found", message)
+    }
+
+    /// The same error with the agent's session id `inner` replaced by `name`, the client's id.
+    #[must_use]
+    pub fn renamed(self, inner: &str, name: &str) -> Self {
+        let plain = |id: &str| id.bytes().all(is_part_of_id);
+        if inner.len() < SHORTEST_ID || !plain(inner) || !plain(name) {
+            // It could be any word, or need escaping in the data.
+            return self;
+        }
         Self {
-            code: Self::NOT_FOUND,
-            message: "the agent has no such session".to_owned(),
-            data: None,
+            message: replaced(&self.message, inner, name),
+            data: self.data.map(|data| replaced(&data, inner, name)),
+            ..self
         }
     }
 
-    /// The client took its request back.
+    /// The client withdrew its request.
     pub fn cancelled() -> Self {
-        Self {
-            code: -32800,
-            message: "Request cancelled".to_owned(),
-            data: None,
-        }
+        let name = name_of(REQUEST_CANCELLED);
+        Self::named(REQUEST_CANCELLED, name, "Request cancelled")
     }
+}
+
+/// Replaces `id` with `name` where it is a whole word.
+fn replaced(text: &str, id: &str, name: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(id) {
+        let (before, behind) = (&rest[..at], &rest[at + id.len()..]);
+        let alone = !before.bytes().next_back().is_some_and(is_part_of_id)
+            && !behind.bytes().next().is_some_and(is_part_of_id);
+        out.push_str(before);
+        out.push_str(if alone { name } else { id });
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn is_part_of_id(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
 impl From<Closed> for EngineError {
@@ -70,6 +132,29 @@ impl From<Closed> for EngineError {
 
 impl From<HistoryError> for EngineError {
     fn from(error: HistoryError) -> Self {
-        Self::internal(error.to_string())
+        Self::named(INTERNAL_ERROR, "storage_failed", error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_session_as_the_client_knows_it() {
+        let error = EngineError {
+            data: Some(r#"{"sessionId":"inner-0001","n":1e400}"#.to_owned()),
+            ..EngineError::internal("session inner-0001 is in use, inner-00012 is not")
+        };
+        let renamed = error.clone().renamed("inner-0001", "sess_1");
+        assert_eq!(
+            renamed.message,
+            "session sess_1 is in use, inner-00012 is not"
+        );
+        let data = r#"{"sessionId":"sess_1","n":1e400}"#;
+        assert_eq!(renamed.data.as_deref(), Some(data));
+        for (inner, name) in [("use", "sess_1"), ("inner-0001", "\"")] {
+            assert_eq!(error.clone().renamed(inner, name), error);
+        }
     }
 }

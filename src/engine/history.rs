@@ -1,12 +1,12 @@
-//! The earlier part of a conversation, as far as engines need it.
+//! The earlier part of a conversation, for engines.
 
 use std::fmt;
 
-use crate::record::{Record, Stands};
+use crate::record::{CurrentSettings, Record};
 
 use super::prompt::Prompt;
 
-/// What was said before. All of it may read the disk.
+/// The earlier part of a conversation. Every method may read the disk.
 pub trait History: Send + Sync + fmt::Debug {
     /// How many prompts came before the one being answered.
     fn prompts(&self) -> u64;
@@ -14,21 +14,21 @@ pub trait History: Send + Sync + fmt::Debug {
     /// An earlier prompt; `index` counts from 0, the oldest.
     fn prompt(&self, index: u64) -> Result<Prompt, HistoryError>;
 
-    /// What the log says last of the session's mode and options.
-    fn stands(&self) -> Stands {
-        Stands::default()
+    /// The mode and options of the session according to its log.
+    fn stands(&self) -> CurrentSettings {
+        CurrentSettings::default()
     }
 
-    /// Shows every record before the prompt that is being answered, in order. A session without a
-    /// log has none.
+    /// Visits every record before the prompt that is being answered, in order. A session without a
+    /// log has no records.
     fn walk(&self, visit: &mut dyn FnMut(&Record<'_>)) -> Result<(), HistoryError>;
 }
 
-/// A part of the history could not be had.
+/// A part of the history could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {what} of the session: {reason}")]
 pub struct HistoryError {
-    /// What was asked for, in words.
+    /// Which part was requested.
     pub what: String,
     /// Why it cannot be read.
     pub reason: String,

@@ -1,48 +1,61 @@
-//! What answers a prompt: the contract between a session and its engine.
+//! The contract between a session and the engine that answers its prompts.
 //!
-//! A session hands its engine prompts, one at a time, and an [`Outlet`]. Everything the engine
-//! puts into the outlet is written to the session's log and then sent to the client, in that
-//! order and byte for byte.
+//! A session hands its engine prompts, one at a time unless the engine takes more, and an
+//! [`Outlet`]. Everything the engine puts into the outlet is appended to the session's log and then
+//! sent to the client, in that order and byte for byte.
 
 pub mod captured;
 pub mod client;
 pub mod doing;
 pub mod error;
 pub mod history;
-pub mod local;
+pub mod demo;
 pub mod outlet;
 pub mod process;
 pub mod prompt;
 pub mod relay;
-pub mod successor;
-pub mod wrapped;
+pub mod proxy;
+pub mod agent;
 
 use std::fmt;
 use std::sync::Arc;
 
+use zeroize::Zeroizing;
+
 pub use client::ClientAbilities;
-pub use doing::Doing;
+pub use doing::BoxFuture;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
-pub use outlet::{Block, Cancel, Outlet, Question, Said};
+pub use outlet::{Block, Cancel, EngineEvent, Outlet, Question};
 pub use prompt::{Ended, Prompt, StopReason};
 pub use relay::{Patience, Relay};
 
-use crate::record::header::{Party, Place};
+use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId};
 
-/// Something that can hold conversations.
+/// Answers the prompts of sessions.
 pub trait Engine: Send + Sync + fmt::Debug {
     /// Name and version, for the header of a session.
-    fn identity(&self) -> Party;
+    fn identity(&self) -> Implementation;
 
-    /// Begins or continues a conversation. Nothing happens before it is asked for something.
+    /// Begins or continues a conversation. Does no work before the first call on it.
     fn open(&self, opening: Opening) -> Arc<dyn Conversation>;
 
-    /// The process is about to end: so does what the engine has started.
-    fn leave(&self, patience: Patience) -> Doing<'static, ()> {
+    /// The process is about to end: ends everything that the engine has started.
+    fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
         tracing::trace!(?patience, "nothing to end");
         Box::pin(async {})
+    }
+
+    /// Whether a conversation accepts prompts while it answers others, and orders them by itself.
+    fn takes_prompts_in_turns(&self) -> bool {
+        false
+    }
+
+    /// Whether the next conversation that attaches may fail since the user must sign in first. A
+    /// client loads it again after that, so nothing is replayed before.
+    fn may_want_sign_in(&self) -> bool {
+        false
     }
 
     /// The agent behind this engine, if there is one.
@@ -51,41 +64,48 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 }
 
-/// What an engine is told of a session when it is opened.
+/// What an engine gets to know about a session when it is opened.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// The session's id.
     pub session: SessionId,
-    /// Where it works.
-    pub wanted: Wanted,
-    /// What the client does for an engine that asks it to.
+    /// Its workspace, and whatever else the client asked for.
+    pub config: SessionConfig,
+    /// What the client can do for an engine.
     pub client: ClientAbilities,
-    /// What was said before.
+    /// The earlier part of the conversation.
     pub history: Arc<dyn History>,
-    /// Where ids of messages and tool calls come from.
+    /// The source of ids for messages and tool calls.
     pub ids: Arc<dyn Ids>,
-    /// How the agent behind the engine knows the session that this one was just made of, if it
-    /// knows that and nothing more than what was said in this one.
+    /// The agent's session id of the session that this one was just forked from, if the agent's
+    /// session holds nothing more than the history of this one.
     pub origin: Option<String>,
-    /// Where everything goes that the engine says, within turns and between them.
+    /// Where everything goes that the engine sends, within turns and between them.
     pub out: Outlet,
 }
 
-/// How a client wants a session to be: where it works, and whatever else it asked for.
+/// How a client wants a session to be: its workspace, and whatever else it asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SessionConfig {
     /// The id by which the client knows the session.
     pub name: String,
-    /// Where it works, without anything secret.
-    pub place: Place,
+    /// The workspace without anything secret.
+    pub place: Workspace,
     /// The parameters of the request, verbatim. They may hold secrets, so they are kept in memory
-    /// only, and never shown.
+    /// only, and are never shown.
     pub params: Secret,
 }
 
-/// Text that must not be shown.
+/// Text that must not be shown. It is overwritten in memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Arc<str>);
+pub struct Secret(pub Arc<Zeroizing<String>>);
+
+impl Secret {
+    /// A secret copy of a text.
+    pub fn new(text: &str) -> Self {
+        Self(Arc::new(Zeroizing::new(text.to_owned())))
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,35 +115,39 @@ impl fmt::Debug for Secret {
 
 /// One open session as its engine sees it.
 pub trait Conversation: Send + Sync {
-    /// The commands a client may offer its user, as a JSON array of `AvailableCommand`. An engine
-    /// that announces them by itself has none.
+    /// The commands a client may offer its user, as a JSON array of `AvailableCommand`. `None` from
+    /// an engine that sends `available_commands_update` by itself.
     fn commands(&self) -> Option<String>;
 
-    /// The session is to be as the client wants it now.
-    fn moved(&self, wanted: Wanted);
+    /// The client has reconfigured the session.
+    fn moved(&self, config: SessionConfig);
 
-    /// Makes ready for the first prompt, or says why that cannot be. May be asked again, and must
-    /// be quick then if nothing has changed.
-    fn attach(&self, how: Attach) -> Doing<'static, Result<Attached, EngineError>>;
+    /// Prepares for the first prompt, or reports why that is not possible. May be called again, and
+    /// must then be quick if nothing has changed.
+    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>>;
 
     /// Answers a prompt. Ends soon after `cancel` is called, with [`StopReason::Cancelled`].
-    fn prompt(&self, prompt: Prompt, cancel: Cancel) -> Doing<'static, Result<Ended, EngineError>>;
+    fn prompt(
+        &self,
+        prompt: Prompt,
+        cancel: Cancel,
+    ) -> BoxFuture<'static, Result<Ended, EngineError>>;
 
-    /// Serves a request of the client that is about this session and that we know nothing of.
+    /// Serves a client's request about this session whose method rejoin does not implement.
     /// `params` is the request's parameters as the client wrote them; the result is JSON text.
-    /// When `cancelled` resolves, the client no longer wants it.
+    /// `cancelled` resolves when the client withdraws the request.
     fn call(
         &self,
         method: &str,
         params: String,
-        cancelled: Doing<'static, ()>,
-    ) -> Doing<'static, Result<Called, EngineError>> {
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<Called, EngineError>> {
         drop((params, cancelled));
         let error = EngineError::unknown_method(method);
         Box::pin(async move { Err(error) })
     }
 
-    /// Takes a notification of the client that is about this session.
+    /// Handles a client's notification about this session.
     fn notify(&self, method: &str, params: String) {
         tracing::debug!(method, length = params.len(), "unknown notification");
     }
@@ -134,59 +158,63 @@ pub trait Conversation: Send + Sync {
     }
 
     /// The session is closed or deleted. Does not wait.
-    fn part(&self, how: Parting) {
+    fn part(&self, how: CloseReason) {
         tracing::trace!(?how, "parted");
     }
 }
 
-/// Why an engine is to make ready.
+/// Why an engine is to attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
     /// The session is new.
     New,
-    /// The session is new, with the history of another one.
+    /// The session is new and has the history of another one.
     Fork,
     /// The session is opened again.
     Again,
-    /// The session is one that the agent made without us, with the id it has there; all that
-    /// the agent shows of it comes back with the answer.
+    /// Another process has the session open. The engine starts nothing and answers with the
+    /// session's state according to its log.
+    Elsewhere,
+    /// The agent created the session without rejoin, under the id it has there. The answer contains
+    /// everything that the agent replays of it.
     Import,
 }
 
-/// An engine that is ready.
+/// The result of attaching an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attached {
-    /// What the client is answered besides the session's id: the JSON text of an object.
+    /// The members of the response besides the session's id: the JSON text of an object.
     pub answer: Option<String>,
-    /// What is to be kept in the log of how the engine knows the session: the payload of an
-    /// `inner` record.
+    /// What the log records about the agent's session id: the payload of an `inner` record.
     pub inner: Option<String>,
-    /// Updates that say how things are now, to be shown behind the history.
+    /// How the agent was attached to the session, in one word.
+    pub way: Option<&'static str>,
+    /// Snapshots to be sent behind the replay.
     pub snapshots: Vec<String>,
-    /// Names of updates that said how things were and hold no longer.
+    /// Names of updates in the log that no longer describe the current state.
     pub gone: Vec<&'static str>,
-    /// The history of a session that the agent made without us, as it is to stand in the log.
+    /// The history of a session that the agent created without rejoin, as it is to be logged.
     pub imported: Vec<Block>,
 }
 
-/// A request that was served.
+/// The result of a request that [`Conversation::call`] served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     /// The result, as JSON text.
     pub result: String,
-    /// What the log is to know of it: the payload of an `info` record.
+    /// The payload of an `info` record to be logged.
     pub info: Option<String>,
-    /// What the log is to know of it and the client is sent, in front of the result.
+    /// Updates to be logged and sent to the client before the result.
     pub updates: Block,
 }
 
-/// How a session is let go of.
+/// How a session is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parting {
-    /// It may be opened again.
+pub enum CloseReason {
+    /// The session may be opened again.
     Closed,
-    /// It is in the trash.
+    /// The session is in the trash.
     Deleted,
-    /// It never came to be.
+    /// The session was never created.
     Refused,
 }

@@ -1,39 +1,47 @@
-//! The channel an engine speaks through, with its counterpart that tells it to stop.
+//! The channel for an engine's events, and the signal that cancels its turn.
 
 use std::ops::Range;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::record::Kind;
-use crate::wire::Outcome;
+use crate::transport::Outcome;
 
-/// How many blocks may wait to be logged. Few: an engine that is faster than log and client shall
-/// wait, not fill memory.
+/// How many blocks may wait to be logged. Few, so that an engine that is faster than log and client
+/// waits and does not fill memory.
 const WAITING: usize = 8;
 
-/// Where an engine puts what it says.
+/// Where an engine sends its events.
 #[derive(Clone, Debug)]
-pub struct Outlet(mpsc::Sender<Said>);
+pub struct Outlet(mpsc::Sender<EngineEvent>);
 
-/// What an engine says, in order.
+/// What an engine sends, in order.
 #[derive(Debug)]
-pub enum Said {
-    /// For the log, and most of it for the client.
+pub enum EngineEvent {
+    /// For the log; most of it is also for the client.
     Block(Block),
     /// A request to the client.
     Ask(Question),
-    /// A notification to the client that is no update and goes into no log.
+    /// The turn may be over: its end is decided here, ahead of other events. No further event is
+    /// received until then.
+    Ends {
+        /// The id of the message that was answered.
+        message_id: String,
+        /// Resolves to whether the turn is over. It is not if the sender is dropped.
+        surely: oneshot::Receiver<bool>,
+    },
+    /// A notification to the client that is not an update and is not logged.
     Notify {
         /// The method's name.
         method: String,
         /// The parameters, as JSON text.
         params: String,
-        /// Where the engine's own id of the session stands in them.
+        /// The position of the agent's session id in `params`.
         session: Range<usize>,
     },
 }
 
-/// Payloads of records, as many as come at once: they are written together.
+/// The payloads of records that are appended together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     text: String,
@@ -43,11 +51,11 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     kind: Kind,
-    /// The id of its record, which only some kinds have.
+    /// The record's id, which only some kinds have.
     id: Option<Box<str>>,
-    /// Whether it is in the log already, so that it is only sent.
+    /// Whether the log has it already, so that it is only sent.
     known: bool,
-    /// Where its payload ends in the text.
+    /// The position in the text where its payload ends.
     end: usize,
 }
 
@@ -78,7 +86,7 @@ impl Block {
         });
     }
 
-    /// Adds a payload that the log has already, and that the client is sent again.
+    /// Adds a payload that the log has already and that is sent to the client again.
     pub fn push_known(&mut self, kind: Kind, payload: &str) {
         self.push(kind, payload);
         if let Some(part) = self.parts.last_mut() {
@@ -86,7 +94,7 @@ impl Block {
         }
     }
 
-    /// Adds a payload of a kind whose records have an id, which must need no escaping in JSON.
+    /// Adds a payload of a kind whose records have an id. The id must need no escaping in JSON.
     pub fn push_with_id(&mut self, kind: Kind, id: &str, payload: &str) {
         self.push(kind, payload);
         if let Some(part) = self.parts.last_mut() {
@@ -109,17 +117,17 @@ impl Block {
         })
     }
 
-    /// Whether nothing is in it.
+    /// Whether it has no payload.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// How many payloads are in it.
+    /// How many payloads it has.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// How long the payloads are together, in bytes.
+    /// The total length of the payloads, in bytes.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
@@ -145,76 +153,109 @@ pub struct Question {
     pub method: String,
     /// The parameters, as JSON text.
     pub params: String,
-    /// Where the engine's own id of the session stands in them.
+    /// The position of the agent's session id in `params`.
     pub session: Range<usize>,
-    /// Whether the question and its answer are part of the conversation.
+    /// Whether the request and its response are part of the conversation.
     pub logged: bool,
-    /// Told when the engine no longer wants the answer.
+    /// Signalled when the engine no longer needs the response.
     pub cancel: Cancel,
-    /// Where the answer goes.
+    /// Where the response goes.
     pub reply: oneshot::Sender<Outcome>,
 }
 
-/// The session takes no more: it is closed, or its log cannot be written.
+/// The session accepts no more events: it is closed, or its log cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session takes no more updates")]
 pub struct Closed;
 
 impl Outlet {
     /// An outlet and the end that receives what is put into it.
-    pub fn new() -> (Self, mpsc::Receiver<Said>) {
+    pub fn new() -> (Self, mpsc::Receiver<EngineEvent>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Self(sender), receiver)
     }
 
     /// Sends one update: the JSON text of the `update` object, which must be one line.
     pub async fn update(&self, update: String) -> Result<(), Closed> {
-        self.say(Said::Block(Block::of(Kind::Update, update))).await
+        self.say(EngineEvent::Block(Block::of(Kind::Update, update)))
+            .await
     }
 
-    /// Says something, when there is room.
-    pub async fn say(&self, said: Said) -> Result<(), Closed> {
+    /// Sends an event; waits for room.
+    pub async fn say(&self, said: EngineEvent) -> Result<(), Closed> {
         self.0.send(said).await.map_err(|_| Closed)
     }
 
-    /// The same on a thread that may wait.
-    pub fn say_blocking(&self, said: Said) -> Result<(), Closed> {
+    /// The same, blocking the thread.
+    pub fn say_blocking(&self, said: EngineEvent) -> Result<(), Closed> {
         self.0.blocking_send(said).map_err(|_| Closed)
     }
 }
 
-/// Told to an engine when the client no longer wants the answer.
+/// Notifies an engine that the client has cancelled.
 #[derive(Clone, Debug)]
-pub struct Cancel(watch::Receiver<bool>);
+pub struct Cancel(watch::Receiver<Cancelled>);
 
 /// The other end of a [`Cancel`]. Dropping it does not cancel.
 #[derive(Debug)]
-pub struct Canceller(watch::Sender<bool>);
+pub struct Canceller(watch::Sender<Cancelled>);
+
+/// What the client has cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cancelled {
+    Nothing,
+    /// One request; the engine works on others of the same session.
+    Request,
+    /// Everything that the engine works on.
+    All,
+}
 
 impl Cancel {
     /// A pair that is not cancelled yet.
     pub fn new() -> (Canceller, Self) {
-        let (sender, receiver) = watch::channel(false);
+        let (sender, receiver) = watch::channel(Cancelled::Nothing);
         (Canceller(sender), Self(receiver))
     }
 
     /// Whether the turn was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        *self.0.borrow()
+        *self.0.borrow() == Cancelled::All
     }
 
-    /// Waits until the turn is cancelled; for ever if it never is.
+    /// Waits until the turn is cancelled; never resolves if it is not.
     pub async fn cancelled(&self) {
+        self.reaches(Cancelled::All).await;
+    }
+
+    /// The same, but also resolves when only the request of this prompt is cancelled.
+    pub async fn request_cancelled(&self) {
+        self.reaches(Cancelled::Request).await;
+    }
+
+    async fn reaches(&self, what: Cancelled) {
         let mut receiver = self.0.clone();
-        if receiver.wait_for(|cancelled| *cancelled).await.is_err() {
+        if receiver
+            .wait_for(|cancelled| *cancelled >= what)
+            .await
+            .is_err()
+        {
             std::future::pending::<()>().await;
         }
     }
 }
 
 impl Canceller {
-    /// Cancels the turn.
+    /// Cancels the turn, and with it all others of the session.
     pub fn cancel(&self) {
-        self.0.send_replace(true);
+        self.0.send_replace(Cancelled::All);
+    }
+
+    /// Cancels the request of this prompt only, while other prompts are answered.
+    pub fn cancel_request(&self) {
+        self.0.send_if_modified(|cancelled| {
+            let news = *cancelled < Cancelled::Request;
+            *cancelled = (*cancelled).max(Cancelled::Request);
+            news
+        });
     }
 }

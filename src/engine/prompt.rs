@@ -1,9 +1,8 @@
-//! A prompt as engines get it, the request's own JSON with a reading of its blocks; its end as they
-//! give it.
+//! A prompt as the client sent it, and how its turn ended.
 
 use serde_json::Value;
 
-use crate::record::json;
+use crate::json;
 
 /// One prompt of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +15,8 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The content blocks, in order, for reading: odd numbers and broken strings beside what is
-    /// read are no obstacle.
+    /// The content blocks, in order, for reading. Tolerates numbers out of range and broken strings
+    /// in members that are not read.
     pub fn blocks(&self) -> Vec<Value> {
         match json::tree(&self.params) {
             Some(Value::Object(mut params)) => match params.remove("prompt") {
@@ -39,7 +38,7 @@ impl Prompt {
     }
 }
 
-/// Why a turn ended, in the protocol's words.
+/// Why a turn ended, by the protocol's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The answer is complete.
@@ -55,7 +54,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::EndTurn,
         Self::MaxTokens,
@@ -75,7 +74,7 @@ impl StopReason {
         }
     }
 
-    /// The reason of a protocol name.
+    /// The reason that has this name in the protocol.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == name)
     }

@@ -1,70 +1,75 @@
-//! What an engine adds to a connection if it is an agent of its own behind this one.
+//! What an engine adds to a connection if it wraps another agent.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::wire::Wire;
+use crate::transport::Wire;
 
-use super::doing::Doing;
+use super::doing::BoxFuture;
 use super::error::EngineError;
 
-/// An agent that this one stands in front of.
+/// The agent behind this one.
 pub trait Relay: Send + Sync + fmt::Debug {
-    /// The client's end has come up: requests of the agent that belong to no session go there.
+    /// The client is connected: requests of the agent that belong to no session go to it.
     fn connect(&self, client: Arc<Wire>);
 
-    /// Hands on `initialize`. `params` is what the client sent.
-    fn greet(&self, params: String) -> Doing<'static, Greeted>;
+    /// Forwards `initialize`. `params` is what the client sent.
+    fn greet(&self, params: String) -> BoxFuture<'static, Greeted>;
 
-    /// Hands on a request that is about no session. `id` is the client's id of it, as JSON text, in
-    /// whose terms the agent's own requests may name it. When `cancelled` resolves, the agent is
-    /// told.
+    /// Forwards a request that belongs to no session. `id` is the client's id of it, as JSON text,
+    /// by which the agent's own requests may refer to it. When `cancelled` resolves, the agent is
+    /// notified.
     fn call(
         &self,
         id: &str,
         method: &str,
         params: &str,
-        cancelled: Doing<'static, ()>,
-    ) -> Doing<'static, Result<String, EngineError>>;
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>>;
 
-    /// Hands on a notification that is about no session.
+    /// Forwards a notification that belongs to no session.
     fn notify(&self, method: &str, params: &str);
 
-    /// A page of the sessions that the agent itself knows, if it tells.
-    fn sessions(&self, asked: Asked) -> Doing<'static, Result<Foreign, EngineError>>;
+    /// A page of the agent's own sessions, if it lists them.
+    fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>>;
 
-    /// Whether a session that we know nothing of may be one of the agent's.
+    /// Further names of the agent in logs, besides that of its engine.
+    fn other_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether a session that rejoin does not have may be one of the agent's.
     fn may_know(&self) -> bool;
 
-    /// Whether the agent, when it was there last, declared this one of its session capabilities.
+    /// Whether the agent declared this session capability when it was last initialized.
     fn declares(&self, capability: &str) -> bool;
 
-    /// Deletes a session of the agent that we know nothing of.
-    fn delete(&self, id: &str) -> Doing<'static, Result<(), EngineError>>;
+    /// Deletes a session of the agent that rejoin does not have.
+    fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>>;
 
-    /// Ends the agent: it has until then to end by itself.
-    fn leave(&self, patience: Patience) -> Doing<'static, ()>;
+    /// Ends the agent; `patience` says how long it may take to exit by itself.
+    fn leave(&self, patience: Patience) -> BoxFuture<'static, ()>;
 }
 
-/// What became of `initialize`.
+/// The outcome of `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeted {
     /// The agent's own answer: its result as JSON text, or its error.
     Answered(Result<String, EngineError>),
-    /// There is no agent at present, and why.
+    /// The agent is not available at present, and why.
     Unavailable(EngineError),
 }
 
-/// Which of the agent's sessions are asked for.
+/// Which of the agent's sessions are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Only those that work there.
+    /// Only those with this working directory.
     pub cwd: Option<String>,
     /// The agent's own cursor, for pages behind the first.
     pub cursor: Option<String>,
 }
 
-/// Sessions that the agent knows.
+/// A page of the agent's sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Foreign {
     /// The agent's name.
@@ -75,11 +80,11 @@ pub struct Foreign {
     pub next_cursor: Option<String>,
 }
 
-/// How long an agent may take to end.
+/// How long an agent may take to exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// The client has left: the agent sees the end of its input, then is asked, then is killed.
+    /// The client has disconnected: close the agent's input, then send SIGTERM, then SIGKILL.
     EndOfInput,
-    /// The process is to end: the agent is asked at once, then killed.
+    /// The process is about to end: send SIGTERM at once, then SIGKILL.
     Hurry,
 }

@@ -1,39 +1,90 @@
-//! Sessions that have become old: which they are, and how they go to the trash.
+//! Finds the sessions that have become old, and moves them to the trash.
+
+use std::time::Duration;
 
 use crate::index::{Catalog, Listed, Summary};
 use crate::store::{Store, StoreError};
+use crate::sys::{SessionId, Timestamp};
 
-/// When a session was last of use: the time of its last prompt, or that of its making.
+/// How long a session that was never prompted is kept. Editors create one at each start.
+const UNPROMPTED_KEPT: Duration = Duration::from_hours(7 * 24);
+
+/// When a session was last used: the time of its last activity, or of its creation.
 pub fn last_used(summary: &Summary) -> &str {
     summary.updated_at.as_ref().unwrap_or(&summary.created_at)
 }
 
-/// Whether a session was last of use before a time, which has the form of
-/// [`Timestamp`](crate::sys::Timestamp)'s `Display`. One of which no time is known was not.
+/// Whether a session was last used before a time, in the format of [`Timestamp`]'s `Display`. A
+/// restore from the trash is a use, too. A session without a known time has not aged.
 pub fn has_aged(summary: &Summary, before: &str) -> bool {
     let last = last_used(summary);
-    !last.is_empty() && last < before
+    let restored = summary.restored_at.as_deref().unwrap_or_default();
+    !last.is_empty() && last.max(restored) < before
 }
 
-/// What became of a session that was to go.
+/// The time that is `age` before `now`.
+pub fn long_before(now: Timestamp, age: Duration) -> Timestamp {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_sub(age))
+}
+
+/// Which sessions expire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// Those that were last used before this time; none if sessions do not expire.
+    used_before: Option<String>,
+    /// Those that were created before this time and never used.
+    unprompted_before: String,
+}
+
+impl Expiry {
+    /// What expires now, if sessions expire after `expire_after`.
+    pub fn at(now: Timestamp, expire_after: Option<Duration>) -> Self {
+        let before = |age| long_before(now, age).to_string();
+        Self {
+            used_before: expire_after.map(before),
+            unprompted_before: before(UNPROMPTED_KEPT),
+        }
+    }
+
+    fn is_due(&self, summary: &Summary) -> bool {
+        let expired = self.used_before.as_ref();
+        expired.is_some_and(|before| has_aged(summary, before))
+            || was_never_used(summary) && has_aged(summary, &self.unprompted_before)
+    }
+}
+
+/// Whether a session was not used since its creation. If an agent had it first, only the agent may
+/// remove it: without our log, the agent's session would be in no list.
+fn was_never_used(summary: &Summary) -> bool {
+    summary.prompts == 0
+        && summary.title.is_none()
+        && !summary.archived
+        && summary.known_as.is_none()
+}
+
+/// The result of expiring a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retired {
     /// It is in the trash.
     Trashed,
-    /// Somebody has it open, so it stays.
+    /// Another process has it open, so it stays.
     InUse,
-    /// It was prompted or removed in the meantime.
+    /// It was used or removed in the meantime.
     Changed,
 }
 
-/// Moves a session to the trash, if it is still as the catalog has just described it and nobody
+/// Moves a session to the trash, if it still is as the catalog has just described it and no process
 /// has it open.
 pub fn retire(store: &Store, catalog: &Catalog, session: &Listed) -> Result<Retired, StoreError> {
     let before = catalog.before_change();
-    // Asked with the lock held, so that nobody prompts it any more.
+    // Checked while holding the lock, so that no process can prompt it afterwards.
     let unchanged = || {
         let now = catalog.find(&session.id);
-        now.is_some_and(|now| now.prompts == session.summary.prompts)
+        let was = &session.summary;
+        now.is_some_and(|now| {
+            (now.prompts, now.restored_at) == (was.prompts, was.restored_at.clone())
+        })
     };
     match store.trash_if(&session.id, unchanged) {
         Ok(true) => {
@@ -44,4 +95,33 @@ pub fn retire(store: &Store, catalog: &Catalog, session: &Listed) -> Result<Reti
         Err(StoreError::InUse { .. }) => Ok(Retired::InUse),
         Err(error) => Err(error),
     }
+}
+
+/// Checks a thousand sessions, beginning after `after`, and moves those that expire to the trash.
+/// Returns where to continue; none at the end.
+pub fn retire_some(
+    store: &Store,
+    catalog: &Catalog,
+    expiry: &Expiry,
+    after: Option<&SessionId>,
+) -> Option<SessionId> {
+    let sessions = match catalog.every(after) {
+        Ok(sessions) => sessions,
+        Err(error) => {
+            tracing::warn!(%error, "cannot tell which sessions have expired");
+            return None;
+        }
+    };
+    for session in sessions.iter().filter(|s| expiry.is_due(&s.summary)) {
+        match retire(store, catalog, session) {
+            Ok(Retired::Trashed) => {
+                tracing::info!(session = %session.id, "expired: moved to the trash");
+            }
+            Ok(Retired::InUse | Retired::Changed) => {}
+            Err(error) => {
+                tracing::warn!(session = %session.id, %error, "cannot move to the trash");
+            }
+        }
+    }
+    sessions.last().map(|session| session.id.clone())
 }

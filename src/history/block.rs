@@ -1,20 +1,20 @@
-//! Content blocks as text: kept as they came, with the text of adjacent chunks joined.
+//! Content blocks as text: kept verbatim, with the text of adjacent chunks joined.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
 /// The content of a message.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     blocks: Vec<String>,
-    /// If the last block is nothing but text: where its text ends, and the message it is of.
+    /// If the last block has only text: where its text ends, and the id of its message.
     open: Option<(usize, String)>,
 }
 
 impl Blocks {
-    /// Adds a block of the message with this id, as JSON text of one object; `budget` is how many
-    /// bytes more there may be, and is lowered. False if it is too long.
+    /// Adds a block of the message with this id, as JSON text of one object. `budget` is how many
+    /// more bytes are allowed, and is reduced. Returns false if the block is too long.
     pub(super) fn add(&mut self, block: &str, message: &str, budget: &mut usize) -> bool {
         let text = plain_text(block);
         if let (Some(text), Some((end, of)), Some(last)) =
@@ -40,7 +40,7 @@ impl Blocks {
         true
     }
 
-    /// What is added from now on stands by itself.
+    /// Ends the last block: text that is added from now on is not joined to it.
     pub(super) fn close(&mut self) {
         self.open = None;
     }
@@ -55,7 +55,7 @@ impl Blocks {
     }
 }
 
-/// The text of a block that has nothing but its text, between the quotes.
+/// The range of the text between the quotes, if a block has only text.
 fn plain_text(block: &str) -> Option<Range<usize>> {
     let bytes = block.as_bytes();
     let mut parts = json::members(bytes, 0)?;
@@ -73,8 +73,8 @@ fn plain_text(block: &str) -> Option<Range<usize>> {
     plain.then(|| json::string_body(bytes, &text.value))?
 }
 
-/// Whether one half of a character beyond the first 65,536 ends a text and the other half begins
-/// the next: apart they are two broken characters, together one that nobody sent.
+/// Whether a text ends with one half of a surrogate pair and the next text begins with the other.
+/// Apart they are two broken characters; joined they are a character that nobody sent.
 fn parts_a_pair(before: &str, after: &str) -> bool {
     let unit = |text: &[u8], third: &[u8]| {
         let [b'\\', b'u', b'd' | b'D', digit, ..] = text else {

@@ -1,6 +1,6 @@
-//! Tool calls as text: all updates of a call applied to it, each field as it came.
+//! Tool calls as text: all updates of a call applied to it, each field verbatim.
 
-use crate::record::json;
+use crate::json;
 
 /// The tool calls of a turn, in the order in which they began.
 #[derive(Debug, Default)]
@@ -10,15 +10,15 @@ pub(super) struct Calls(Vec<Call>);
 struct Call {
     /// The JSON text of its id.
     id: String,
-    /// Names, still escaped, and values.
+    /// Names of fields, still escaped, and values.
     fields: Vec<(String, String)>,
 }
 
 impl Calls {
-    /// Applies a `tool_call` or `tool_call_update` as the protocol has it: a field that is given
-    /// replaces the one before. `null` leaves a field alone, except for raw input and output, of
-    /// which it is a value. `budget` is how many bytes more there may be, and is lowered. False if
-    /// something of it was too long.
+    /// Applies a `tool_call` or `tool_call_update` as the protocol specifies: a field that is given
+    /// replaces the one before. `null` leaves a field unchanged, except for raw input and output,
+    /// where it is a value. `budget` is how many more bytes are allowed, and is reduced. Returns
+    /// false if a field was too long.
     pub(super) fn apply(&mut self, update: &str, budget: &mut usize) -> bool {
         let bytes = update.as_bytes();
         let id = json::member(bytes, 0, "toolCallId");

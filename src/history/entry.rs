@@ -1,4 +1,4 @@
-//! What the history tells of a session beside what the protocol's own list does.
+//! What the history adds to an entry of the protocol's own list.
 
 use serde_json::{Map, Value};
 
@@ -6,8 +6,8 @@ use crate::index::Summary;
 
 use super::aging::last_used;
 
-/// Adds the history's members to a session in a list. Times are in the protocol's own form;
-/// `lastModified` is that of the last prompt, or that of the making of a session without one.
+/// Adds the history's members to a session in a list. Times are in the protocol's format;
+/// `lastModified` is the time of the last activity, or of the creation if there was none.
 pub fn entry(summary: &Summary, session: &mut Map<String, Value>) {
     session.insert("createdAt".to_owned(), summary.created_at.clone().into());
     session.insert("lastModified".to_owned(), last_used(summary).into());
@@ -15,8 +15,8 @@ pub fn entry(summary: &Summary, session: &mut Map<String, Value>) {
     session.insert("messageCount".to_owned(), messages(summary).into());
 }
 
-/// How many messages a session has, which is how many turns [`page`](super::page) gives: a prompt
-/// and its answer are two, also where the answer is empty so far or for ever.
+/// How many messages a session has, which is how many turns [`page`](super::page) returns. A prompt
+/// and its answer are two, even if the answer is still empty or stays so.
 pub fn messages(summary: &Summary) -> u64 {
     summary.prompts.saturating_mul(2)
 }

@@ -1,8 +1,8 @@
-//! The history API: sessions searched and counted, and what is in one, turn by turn, without
-//! loading it; and which sessions are so old that they may go.
+//! The history API: searches and counts sessions, reads the turns of one without loading it, and
+//! decides which sessions are old enough to expire.
 //!
-//! It stands beside the protocol's own methods and is the same for all of its versions, so this
-//! folder knows neither requests nor errors of any: text and numbers in, JSON text out.
+//! It exists beside the protocol's own methods and is the same for all of its versions. So this
+//! folder knows no requests or errors of any version: text and numbers in, JSON text out.
 
 pub mod aging;
 pub mod entry;
@@ -14,8 +14,8 @@ mod call;
 mod place;
 mod turn;
 
-pub use aging::{Retired, has_aged, last_used, retire};
+pub use aging::{Expiry, Retired, has_aged, last_used, long_before, retire, retire_some};
 pub use entry::entry;
 pub use place::Place;
-pub use query::{ListQuery, MAX_RESULTS, TurnsQuery};
-pub use turns::{Page, Stopped, page};
+pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};
+pub use turns::{Page, Stopped, count, page};

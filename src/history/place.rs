@@ -1,8 +1,8 @@
-//! The place in a session where a page of turns begins, as text for the client.
+//! The position in a session where a page of turns begins, as text for the client.
 //!
-//! It holds the byte of the log, so that a page far behind the beginning costs no more than the
-//! first one. A log is only ever appended to, so the byte stays right; a checksum over it and the
-//! session's id tells a cursor of ours from any other.
+//! It holds the byte offset in the log, so that a page far from the beginning costs no more than
+//! the first one. A log is append-only, so the offset stays right. A checksum over it and the
+//! session's id distinguishes our cursors from any others.
 
 use crate::sys::SessionId;
 
@@ -11,10 +11,10 @@ use crate::sys::SessionId;
 pub struct Place {
     /// How many turns come before the one at `offset`.
     pub(super) turn: u64,
-    /// The byte of the log where its first record begins.
+    /// The byte offset in the log where its first record begins.
     pub(super) offset: u64,
-    /// Whether the turn after that one is meant: an answer may be empty and have no record, so it
-    /// is found behind its prompt.
+    /// Whether the turn after that one is meant. An answer may be empty and have no record, so it
+    /// is found by its prompt.
     pub(super) next: bool,
 }
 
@@ -26,7 +26,7 @@ impl Place {
         next: false,
     };
 
-    /// The place as a cursor of this session.
+    /// The position as a cursor of this session.
     pub fn cursor(self, id: &SessionId) -> String {
         let kind = if self.next { 'a' } else { 'q' };
         let text = format!("{kind}{}-{}", self.turn, self.offset);
@@ -34,7 +34,7 @@ impl Place {
         format!("{text}-{sum:08x}")
     }
 
-    /// Reads a cursor of this session.
+    /// Parses a cursor of this session.
     pub fn parse(cursor: &str, id: &SessionId) -> Option<Self> {
         let mut parts = cursor.get(1..)?.split('-');
         let place = Self {
@@ -42,7 +42,7 @@ impl Place {
             offset: parts.next()?.parse().ok()?,
             next: cursor.starts_with('a'),
         };
-        // One spelling only.
+        // One spelling only: two different cursors are never the same position.
         (place.cursor(id) == cursor).then_some(place)
     }
 }

@@ -1,15 +1,12 @@
-//! What may be asked of the history, and within which bounds.
+//! The parameters of requests to the history, and their limits.
 
 use crate::index::Search;
 use crate::sys::SessionId;
 
 use super::place::Place;
 
-/// The most sessions, or turns, that one answer holds.
+/// The maximum number of sessions, or turns, in one answer.
 pub const MAX_RESULTS: usize = 1000;
-
-/// How many turns an answer holds if nobody says.
-const TURNS: usize = 100;
 
 /// The largest offset.
 const MAX_OFFSET: i64 = 1_000_000_000;
@@ -20,9 +17,9 @@ const MAX_SEARCH: usize = 1000;
 /// The parameters of `session/list` that the protocol does not have. Each may be absent or `null`.
 #[derive(Clone, Debug, Default)]
 pub struct ListParams {
-    /// At most so many sessions.
+    /// The maximum number of sessions.
     pub limit: Option<i64>,
-    /// How many to pass over.
+    /// How many to skip.
     pub offset: Option<i64>,
     /// What to look for.
     pub search: Option<String>,
@@ -31,20 +28,19 @@ pub struct ListParams {
 /// The same, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    /// At most so many sessions.
+    /// The maximum number of sessions.
     pub limit: usize,
-    /// How many to pass over; none if the list goes by cursors.
+    /// How many to skip; none if the list uses cursors.
     pub offset: Option<u64>,
     /// What to look for.
     pub search: Option<Search>,
-    /// Whether any of these was given, so that the history's answer is wanted and not only the
-    /// protocol's.
+    /// Whether any of these was given, so that the client expects the history's answer and not only
+    /// the protocol's.
     pub counted: bool,
 }
 
 impl ListParams {
-    /// Checks the parameters. `cursor` says whether there is a cursor, too. What is wrong is said
-    /// with the name of the field.
+    /// Checks the parameters. `cursor` is whether there is a cursor, too. An error names the field.
     pub fn check(self, cursor: bool) -> Result<ListQuery, String> {
         let counted = self.limit.is_some() || self.offset.is_some() || self.search.is_some();
         let search = self.search.unwrap_or_default();
@@ -52,8 +48,8 @@ impl ListParams {
             return Err(format!("`search` is longer than {MAX_SEARCH} bytes"));
         }
         Ok(ListQuery {
-            limit: limit(self.limit, MAX_RESULTS)?,
-            offset: offset(self.offset, cursor)?,
+            limit: self.limit.map_or(MAX_RESULTS, limit),
+            offset: offset(self.offset, cursor, 0)?.map(i64::unsigned_abs),
             search: Search::parse(&search),
             counted,
         })
@@ -63,55 +59,64 @@ impl ListParams {
 /// The parameters of `session/get` beside the session's id. Each may be absent or `null`.
 #[derive(Clone, Debug, Default)]
 pub struct TurnsParams {
-    /// At most so many turns.
+    /// The maximum number of turns.
     pub limit: Option<i64>,
-    /// How many to pass over.
+    /// How many to skip; if negative, how many turns from the end to begin.
     pub offset: Option<i64>,
-    /// Where a page before this one ended.
+    /// Where an earlier page ended.
     pub cursor: Option<String>,
 }
 
 /// The same, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnsQuery {
-    /// At most so many turns.
-    pub limit: usize,
-    /// Where to begin reading.
-    pub place: Place,
-    /// How many turns to pass over from there.
-    pub skip: u64,
+    /// The maximum number of turns; none if only the size of a page limits them.
+    pub limit: Option<usize>,
+    /// Where to begin.
+    pub begin: Begin,
+}
+
+/// The turn that a page begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// The one with this number.
+    Number(u64),
+    /// The one that is this many turns from the end: 1 is the last one.
+    End(u64),
+    /// The one where an earlier page ended.
+    Place(Place),
 }
 
 impl TurnsParams {
-    /// Checks the parameters for this session. What is wrong is said with the name of the field.
+    /// Checks the parameters for this session. An error names the field.
     pub fn check(self, id: &SessionId) -> Result<TurnsQuery, String> {
-        let limit = limit(self.limit, TURNS)?;
-        let skip = offset(self.offset, self.cursor.is_some())?.unwrap_or(0);
-        let place = match self.cursor {
-            None => Place::START,
-            Some(cursor) => Place::parse(&cursor, id)
-                .ok_or("`cursor` is not one that this session has given out")?,
+        let offset = offset(self.offset, self.cursor.is_some(), -MAX_OFFSET)?;
+        let begin = match (self.cursor, offset) {
+            (Some(cursor), _) => Begin::Place(
+                Place::parse(&cursor, id)
+                    .ok_or("`cursor` is not one that this session has given out")?,
+            ),
+            (None, Some(offset @ ..0)) => Begin::End(offset.unsigned_abs()),
+            (None, offset) => Begin::Number(offset.unwrap_or(0).unsigned_abs()),
         };
-        Ok(TurnsQuery { limit, place, skip })
+        Ok(TurnsQuery {
+            limit: self.limit.map(limit),
+            begin,
+        })
     }
 }
 
-fn limit(limit: Option<i64>, default: usize) -> Result<usize, String> {
-    let Some(limit) = limit else {
-        return Ok(default);
-    };
-    usize::try_from(limit)
-        .ok()
-        .filter(|limit| (1..=MAX_RESULTS).contains(limit))
-        .ok_or_else(|| format!("`limit` must be from 1 to {MAX_RESULTS}"))
+/// A number out of bounds is clamped. 0 asks only for what is known of the whole.
+fn limit(limit: i64) -> usize {
+    usize::try_from(limit).map_or(0, |limit| limit.min(MAX_RESULTS))
 }
 
-fn offset(offset: Option<i64>, cursor: bool) -> Result<Option<u64>, String> {
+fn offset(offset: Option<i64>, cursor: bool, least: i64) -> Result<Option<i64>, String> {
     match offset {
         None => Ok(None),
         Some(_) if cursor => Err("`offset` and `cursor` cannot both be given".to_owned()),
-        Some(offset @ 0..=MAX_OFFSET) => Ok(Some(offset.unsigned_abs())),
-        Some(_) => Err(format!("`offset` must be from 0 to {MAX_OFFSET}")),
+        Some(offset) if (least..=MAX_OFFSET).contains(&offset) => Ok(Some(offset)),
+        Some(_) => Err(format!("`offset` must be from {least} to {MAX_OFFSET}")),
     }
 }
 
@@ -120,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_bounds_is_named() {
+    fn a_limit_out_of_bounds_is_the_bound_and_an_offset_is_refused() {
         let check = |limit, offset, cursor| {
             let params = ListParams {
                 limit,
@@ -130,7 +135,6 @@ mod tests {
             let query = params.check(cursor);
             query.map(|query| (query.limit, query.offset))
         };
-        let limit = "`limit` must be from 1 to 1000";
         let offset = "`offset` must be from 0 to 1000000000";
         let both = "`offset` and `cursor` cannot both be given";
         for (asked, expected) in [
@@ -141,10 +145,11 @@ mod tests {
                 (Some(1000), Some(1_000_000_000), false),
                 Ok((1000, Some(1_000_000_000))),
             ),
-            ((Some(0), None, false), Err(limit)),
-            ((Some(-1), None, false), Err(limit)),
-            ((Some(1001), None, false), Err(limit)),
-            ((Some(i64::MIN), None, false), Err(limit)),
+            ((Some(0), None, false), Ok((0, None))),
+            ((Some(-1), None, false), Ok((0, None))),
+            ((Some(1001), None, false), Ok((1000, None))),
+            ((Some(i64::MAX), None, false), Ok((1000, None))),
+            ((Some(i64::MIN), None, false), Ok((0, None))),
             ((None, Some(-1), false), Err(offset)),
             ((None, Some(1_000_000_001), false), Err(offset)),
             ((None, Some(0), true), Err(both)),
@@ -160,5 +165,26 @@ mod tests {
             long.check(false).unwrap_err(),
             "`search` is longer than 1000 bytes"
         );
+    }
+
+    #[test]
+    fn turns_may_be_counted_from_the_end() {
+        let id = SessionId::parse("sess_01902f3c-7b1e-7c3a-8f00-000000000001").unwrap();
+        let check = |limit, offset| {
+            let params = TurnsParams {
+                limit,
+                offset,
+                cursor: None,
+            };
+            params.check(&id).map(|query| (query.limit, query.begin))
+        };
+        assert_eq!(check(None, None), Ok((None, Begin::Number(0))));
+        assert_eq!(
+            check(Some(5000), Some(3)),
+            Ok((Some(1000), Begin::Number(3)))
+        );
+        assert_eq!(check(Some(2), Some(-2)), Ok((Some(2), Begin::End(2))));
+        let wrong = "`offset` must be from -1000000000 to 1000000000";
+        assert_eq!(check(None, Some(-1_000_000_001)), Err(wrong.to_owned()));
     }
 }

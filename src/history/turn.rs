@@ -1,15 +1,11 @@
-//! One turn: what the user said, or all that the agent said and did until the user's next words.
+//! One turn: a message of the user, or all that the agent said and did until the next one.
 
 use serde_json::Value;
 
-use crate::record::json;
+use crate::json;
 
 use super::block::Blocks;
 use super::call::Calls;
-
-/// How much one turn may hold, in bytes: with a page that is nearly full, an answer stays below
-/// what clients take in one message.
-const TURN: usize = 7 * 1024 * 1024;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +14,7 @@ pub(super) enum Role {
     Assistant,
 }
 
-/// A turn as far as its records were read.
+/// A turn, as far as its records have been read.
 #[derive(Debug)]
 pub(super) struct Turn {
     role: Role,
@@ -29,15 +25,15 @@ pub(super) struct Turn {
     calls: Calls,
     /// The entries of the last plan.
     plan: Option<String>,
-    /// Members that tell how it ended.
+    /// Members that say how it ended.
     end: String,
     budget: usize,
     truncated: bool,
 }
 
 impl Turn {
-    /// A turn that began at this time, the form of which is that of a record.
-    pub(super) fn new(role: Role, at: &str) -> Self {
+    /// A turn that began at this time, in a record's format. It holds at most `longest` bytes.
+    pub(super) fn new(role: Role, at: &str, longest: usize) -> Self {
         Self {
             role,
             at: at.to_owned(),
@@ -47,12 +43,12 @@ impl Turn {
             calls: Calls::default(),
             plan: None,
             end: String::new(),
-            budget: TURN,
+            budget: longest,
             truncated: false,
         }
     }
 
-    /// Takes the blocks of a prompt.
+    /// Adds the blocks of a prompt.
     pub(super) fn prompt(&mut self, id: Option<&str>, payload: &str) {
         self.message_id = id.map(|id| format!("\"{id}\""));
         let bytes = payload.as_bytes();
@@ -60,13 +56,13 @@ impl Turn {
             return;
         };
         while let Some(block) = blocks.element() {
-            // Each as the user sent it.
+            // Each block stays as the user sent it, so they are not joined.
             self.content.close();
             self.block(&payload[block], "");
         }
     }
 
-    /// Takes an update.
+    /// Adds an update.
     pub(super) fn update(&mut self, name: &str, update: &str) {
         let bytes = update.as_bytes();
         match name {
@@ -111,15 +107,9 @@ impl Turn {
         }
     }
 
-    /// Takes the payload of the record that ended it: a stop reason, an error or an interruption.
+    /// Adds the payload of the record that ended it: a stop reason, an error or an interruption.
     pub(super) fn end(&mut self, payload: &str) {
-        let bytes = payload.as_bytes();
-        self.end.clear();
-        for name in ["stopReason", "error", "interrupted"] {
-            if let Some(value) = json::member(bytes, 0, name) {
-                self.end.extend([",\"", name, "\":", &payload[value]]);
-            }
-        }
+        self.end = end_members(payload);
     }
 
     /// The JSON object.
@@ -158,6 +148,17 @@ impl Turn {
         let whole = self.content.add(block, message, &mut self.budget);
         self.truncated |= !whole;
     }
+}
+
+/// The members that say how a turn ended, each preceded by a comma.
+pub(super) fn end_members(payload: &str) -> String {
+    let mut members = String::new();
+    for name in ["stopReason", "error", "interrupted"] {
+        if let Some(value) = json::member(payload.as_bytes(), 0, name) {
+            members.extend([",\"", name, "\":", &payload[value]]);
+        }
+    }
+    members
 }
 
 /// The JSON text of an update's message id; empty if it has none.

@@ -1,21 +1,21 @@
-//! A page of a session's turns, read from its log.
+//! Reads a page of a session's turns from its log.
 //!
-//! No more is in memory than the page, which is bounded, and one record.
+//! Memory holds only the page, which is bounded, and one record.
 
 use memchr::memmem;
 
+use crate::json;
 use crate::record::transcript::SNAPSHOTS;
-use crate::record::{Kind, Record, json};
+use crate::record::{Kind, OpenTurns, Record};
 use crate::store::{DamageReport, Reader, StoreError};
 
 use super::place::Place;
-use super::query::TurnsQuery;
-use super::turn::{Role, Turn, message_id};
+use super::turn::{Role, Turn, end_members, message_id};
 
-/// A page is full when it holds so many bytes; the last turn may go beyond.
+/// The maximum length of a page in bytes, unless it is a single turn that is longer.
 const PAGE: usize = 8 * 1024 * 1024;
 
-/// How many records are read between two looks at whether anybody still wants them.
+/// How many records are read between two checks for cancellation.
 const LOOK: u64 = 1024;
 
 /// A page of turns.
@@ -23,16 +23,18 @@ const LOOK: u64 = 1024;
 pub struct Page {
     /// The turns, as a JSON array.
     pub turns: String,
+    /// The number of the first turn that was requested.
+    pub first: u64,
     /// Where the next page begins; none if this is the last one.
     pub next: Option<Place>,
-    /// What was found to be wrong with the log while this page was read.
+    /// Damage that was found in the log while this page was read.
     pub damage: Vec<DamageReport>,
 }
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// Nobody wants it any more.
+    /// The request was cancelled.
     #[error("the request was cancelled")]
     Cancelled,
     /// The log cannot be read.
@@ -40,33 +42,51 @@ pub enum Stopped {
     Store(#[from] StoreError),
 }
 
-/// Reads a page. `cancelled` is asked now and then.
+/// How many turns a session has. `cancelled` is called now and then.
+pub fn count(reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<u64, Stopped> {
+    // No turn is returned.
+    let mut fold = Fold::new(Place::START, u64::MAX, usize::MAX, 0);
+    fold.read(reader, cancelled)?;
+    Ok(fold.turn + u64::from(fold.due))
+}
+
+/// Reads a page of at most `limit` turns. The first one is `skip` turns after the one at `place`.
+/// At most `longest` bytes of a single turn are read. `cancelled` is called now and then.
 ///
-/// A turn of the user is a prompt; the agent's turn is all that follows it up to the next one, and
-/// there is always one, be it empty. A log may also have words of the user among its updates, if
-/// the conversation was not held here: those are turns, too.
+/// A turn of the user is a prompt. The agent's turn is all that follows it up to the next one;
+/// there is always one, even if it is empty. A log may also have messages of the user among its
+/// updates, if the conversation was not held here: those are turns, too.
 pub fn page(
     reader: &mut Reader,
-    query: &TurnsQuery,
+    (place, skip): (Place, u64),
+    limit: usize,
+    longest: usize,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Page, Stopped> {
-    let mut fold = Fold::new(query);
-    reader.seek(query.place.offset);
+    let mut fold = Fold::new(place, skip, limit, longest);
+    if limit > 0 {
+        reader.seek(place.offset);
+        fold.read(reader, cancelled)?;
+        if fold.next.is_none() {
+            fold.finish();
+        }
+    }
+    // Turns may overlap, so the end of a turn in this page may be further on in the log.
     let mut records = 0_u64;
-    while let Some(entry) = reader.next()? {
+    while !fold.unended.is_empty()
+        && let Some(entry) = reader.next()?
+    {
         records += 1;
         if records.is_multiple_of(LOOK) && cancelled() {
             return Err(Stopped::Cancelled);
         }
-        if fold.record(&entry.record, entry.offset) == Full::Yes {
-            break;
+        if entry.record.kind == Kind::End {
+            fold.ended_earlier(&entry.record);
         }
-    }
-    if fold.next.is_none() {
-        fold.finish();
     }
     Ok(Page {
         turns: format!("[{}]", fold.out),
+        first: fold.from,
         next: fold.next,
         damage: reader.damage().to_vec(),
     })
@@ -78,11 +98,11 @@ enum Full {
     NotYet,
 }
 
-/// Records in, turns out.
+/// Folds records into turns.
 #[derive(Debug)]
 struct Fold {
     limit: usize,
-    /// The first turn that is wanted.
+    /// The first turn to return.
     from: u64,
     /// The number of the next turn.
     turn: u64,
@@ -90,37 +110,65 @@ struct Fold {
     due: bool,
     /// Who speaks in the current turn, if one has begun.
     role: Option<Role>,
-    /// Where the current turn begins.
+    /// Where the current turn begins in the log.
     begun: u64,
-    /// The id of the user's words that came as updates, if that is the current turn.
+    /// The position of the current turn.
+    here: Place,
+    /// How many bytes of a turn are read.
+    longest: usize,
+    /// The id of the user's message that came as updates, if that is the current turn.
     message: Option<String>,
-    /// The current turn, if it is wanted.
+    /// The current turn, if it is to be returned.
     current: Option<Turn>,
     /// The time of the last record.
     at: String,
+    /// The prompts whose turns have not ended, with the number of the agent's turn that answers.
+    open: OpenTurns<u64>,
+    /// Turns of the agent that are in the page and have not ended: the number, and where to insert
+    /// the members that say how it ended.
+    unended: Vec<(u64, usize)>,
     out: String,
     count: usize,
     next: Option<Place>,
 }
 
 impl Fold {
-    fn new(query: &TurnsQuery) -> Self {
+    fn new(place: Place, skip: u64, limit: usize, longest: usize) -> Self {
         Self {
-            limit: query.limit,
-            from: (query.place.turn)
-                .saturating_add(u64::from(query.place.next))
-                .saturating_add(query.skip),
-            turn: query.place.turn,
+            limit,
+            from: (place.turn)
+                .saturating_add(u64::from(place.next))
+                .saturating_add(skip),
+            turn: place.turn,
             due: false,
             role: None,
-            begun: query.place.offset,
+            begun: place.offset,
+            here: place,
+            longest,
             message: None,
             current: None,
             at: String::new(),
+            open: OpenTurns::default(),
+            unended: Vec::new(),
             out: String::new(),
             count: 0,
             next: None,
         }
+    }
+
+    /// Reads until the page is full, or to the end of the log.
+    fn read(&mut self, reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<(), Stopped> {
+        let mut records = 0_u64;
+        while let Some(entry) = reader.next()? {
+            records += 1;
+            if records.is_multiple_of(LOOK) && cancelled() {
+                return Err(Stopped::Cancelled);
+            }
+            if self.record(&entry.record, entry.offset) == Full::Yes {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn record(&mut self, record: &Record<'_>, offset: u64) -> Full {
@@ -128,7 +176,7 @@ impl Fold {
         let payload = record.payload;
         match record.kind {
             Kind::Prompt => {
-                // Whatever was answered before is lost.
+                // The prompt before this one has no answer in the log.
                 if self.due && self.begin(Role::Assistant, offset) == Full::Yes {
                     return Full::Yes;
                 }
@@ -136,6 +184,7 @@ impl Fold {
                     return Full::Yes;
                 }
                 self.due = true;
+                self.open.begin(record.id, self.turn);
                 if let Some(turn) = &mut self.current {
                     turn.prompt(record.id, payload);
                 }
@@ -146,6 +195,7 @@ impl Fold {
                 Some(update) => self.update(&payload[update], offset),
                 None => Full::NotYet,
             },
+            Kind::End if self.ended_earlier(record) => Full::NotYet,
             Kind::End => {
                 if self.role != Some(Role::Assistant)
                     && self.begin(Role::Assistant, offset) == Full::Yes
@@ -159,6 +209,33 @@ impl Fold {
             }
             _ => Full::NotYet,
         }
+    }
+
+    /// Handles an `end`, if it ends a turn after which others have begun.
+    fn ended_earlier(&mut self, record: &Record<'_>) -> bool {
+        let ended = self.open.end(record.id);
+        if record.id.is_none() {
+            self.unended.clear();
+            return false;
+        }
+        let Some(turn) = ended.first().copied() else {
+            // The turn is on an earlier page.
+            return true;
+        };
+        let place = self.unended.iter().position(|(open, _)| *open == turn);
+        if let Some(place) = place {
+            let (_, at) = self.unended.remove(place);
+            let members = end_members(record.payload);
+            self.out.insert_str(at, &members);
+            for (_, other) in &mut self.unended {
+                if *other > at {
+                    *other += members.len();
+                }
+            }
+        }
+        let is_current = turn + 1 == self.turn && self.role == Some(Role::Assistant);
+        let is_due = turn == self.turn && self.due;
+        !is_current && !is_due
     }
 
     fn update(&mut self, update: &str, offset: u64) -> Full {
@@ -196,24 +273,28 @@ impl Fold {
 
     /// Begins a turn, whose first record is at `offset`, unless the page is full.
     fn begin(&mut self, role: Role, offset: u64) -> Full {
-        self.put();
+        if self.put() == Full::Yes {
+            return Full::Yes;
+        }
+        let behind_user = role == Role::Assistant && self.role == Some(Role::User);
+        let here = if behind_user {
+            self.after_current()
+        } else {
+            Place {
+                turn: self.turn,
+                offset,
+                next: false,
+            }
+        };
         if self.count >= self.limit || self.out.len() >= PAGE {
-            let behind_user = role == Role::Assistant && self.role == Some(Role::User);
-            self.next = Some(if behind_user {
-                self.after_current()
-            } else {
-                Place {
-                    turn: self.turn,
-                    offset,
-                    next: false,
-                }
-            });
+            self.next = Some(here);
             return Full::Yes;
         }
         self.role = Some(role);
-        self.current = (self.turn >= self.from).then(|| Turn::new(role, &self.at));
+        self.current = (self.turn >= self.from).then(|| Turn::new(role, &self.at, self.longest));
         self.turn += 1;
         self.begun = offset;
+        self.here = here;
         self.message = None;
         self.due = false;
         Full::NotYet
@@ -227,26 +308,39 @@ impl Fold {
         }
     }
 
-    /// Puts the current turn into the page.
-    fn put(&mut self) {
+    /// Adds the current turn to the page. If it does not fit, it begins the next page.
+    fn put(&mut self) -> Full {
         if let Some(turn) = self.current.take() {
+            let turn = turn.object();
             if self.count > 0 {
+                if self.out.len() + turn.len() > PAGE {
+                    self.next = Some(self.here);
+                    return Full::Yes;
+                }
                 self.out.push(',');
             }
-            self.out.push_str(&turn.object());
+            self.out.push_str(&turn);
             self.count += 1;
+            let number = self.turn.saturating_sub(1);
+            if self.open.iter().any(|(_, open)| *open == number) {
+                self.unended.push((number, self.out.len() - 1));
+            }
         }
+        Full::NotYet
     }
 
-    /// Ends with the log.
+    /// Finishes at the end of the log.
     fn finish(&mut self) {
         if self.due {
-            // The answer that is still being thought about.
-            self.put();
+            // The agent has not answered yet.
+            if self.put() == Full::Yes {
+                return;
+            }
+            self.here = self.after_current();
             if self.count >= self.limit {
-                self.next = Some(self.after_current());
+                self.next = Some(self.here);
             } else if self.turn >= self.from {
-                self.current = Some(Turn::new(Role::Assistant, &self.at));
+                self.current = Some(Turn::new(Role::Assistant, &self.at, self.longest));
             }
         }
         self.put();

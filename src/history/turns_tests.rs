@@ -1,5 +1,4 @@
-//! Tests of the pages of a session's turns: whatever the log says, the pages together are all of
-//! it.
+//! Tests of the pages of a session's turns: for any log, the pages together have all of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,15 +7,27 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::history::query::TurnsParams;
+use crate::history::query::{Begin, TurnsParams};
 use crate::record::FORMAT;
-use crate::record::header::{Header, Party, Place as Where};
+use crate::record::header::{Header, Implementation, Workspace as Where};
 use crate::store::{Durability, Store, Sync};
 use crate::sys::sim::SimDisk;
 use crate::sys::{SessionId, Sys};
 
-/// A session whose log has these records.
+/// A session whose log has these records, all prompts with the same id.
 fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
+    let records: Vec<_> = records
+        .iter()
+        .map(|(kind, payload)| {
+            let message = (*kind == Kind::Prompt).then_some("msg_1");
+            (*kind, message, *payload)
+        })
+        .collect();
+    session_of(&records)
+}
+
+/// The same with the given ids.
+fn session_of(records: &[(Kind, Option<&str>, &str)]) -> (Store, SessionId) {
     let sys = Sys {
         disk: Arc::new(SimDisk::new()),
         ..Sys::real()
@@ -33,7 +44,7 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
             mcp_servers: Vec::new(),
         },
         client: None,
-        engine: Party {
+        engine: Implementation {
             name: "local".to_owned(),
             version: None,
         },
@@ -41,9 +52,8 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
         forked_from: None,
     };
     let mut log = store.create(&id, &header).unwrap();
-    for (kind, payload) in records {
-        let message = (*kind == Kind::Prompt).then_some("msg_1");
-        log.append(*kind, message, payload, Sync::Buffered).unwrap();
+    for (kind, id, payload) in records {
+        log.append(*kind, *id, payload, Sync::Buffered).unwrap();
     }
     (store, id)
 }
@@ -51,12 +61,25 @@ fn session(records: &[(Kind, &str)]) -> (Store, SessionId) {
 fn read(store: &Store, id: &SessionId, params: TurnsParams) -> (Vec<Value>, Option<String>) {
     let mut reader = store.read(id).unwrap();
     let query = params.check(id).unwrap();
-    let page = page(&mut reader, &query, &|| false).unwrap();
+    let begin = match query.begin {
+        Begin::Place(place) => (place, 0),
+        Begin::Number(number) => (Place::START, number),
+        Begin::End(back) => {
+            let turns = count(&mut store.read(id).unwrap(), &|| false).unwrap();
+            (Place::START, turns.saturating_sub(back))
+        }
+    };
+    let limit = query.limit.unwrap_or(usize::MAX);
+    let page = page(&mut reader, begin, limit, LONGEST, &|| false).unwrap();
+    assert!(page.turns.len() <= PAGE + LONGEST);
     let turns: Value = serde_json::from_str(&page.turns).unwrap();
     let turns = turns.as_array().unwrap().clone();
-    assert!(turns.len() <= query.limit);
+    assert!(turns.len() <= limit);
     (turns, page.next.map(|next| next.cursor(id)))
 }
+
+/// The longest turn, in bytes.
+const LONGEST: usize = 32 * 1024 * 1024;
 
 const RECORDS: [(Kind, &str); 9] = [
     (Kind::Prompt, r#"{"prompt":[{"type":"text","text":"p"}]}"#),
@@ -99,7 +122,7 @@ proptest! {
         let most = TurnsParams { limit: Some(1000), ..TurnsParams::default() };
         let (all, next) = read(&store, &id, most);
         prop_assert_eq!(next, None);
-        // Every prompt has an answer behind it.
+        // An answer follows every prompt.
         let prompts = records.iter().filter(|(kind, _)| *kind == Kind::Prompt).count();
         let asked = all.iter().filter(|turn| turn["messageId"] == "msg_1").count();
         prop_assert_eq!(asked, prompts);
@@ -128,7 +151,30 @@ proptest! {
         let to = all.len().min(from + limit);
         prop_assert_eq!(&page, &all[from..to]);
         prop_assert_eq!(next.is_some(), to < all.len());
+
+        let back = offset + 1;
+        let params = TurnsParams {
+            offset: i64::try_from(back).ok().map(|back| -back),
+            ..TurnsParams::default()
+        };
+        let (end, next) = read(&store, &id, params);
+        prop_assert_eq!(&end, &all[all.len().saturating_sub(back)..]);
+        prop_assert_eq!(next, None);
     }
+}
+
+#[test]
+fn without_a_limit_only_bytes_bound_a_page() {
+    let prompt = r#"{"prompt":[{"type":"text","text":"p"}]}"#;
+    let turn = [(Kind::Prompt, prompt), RECORDS[1]];
+    let (store, id) = session(&turn.repeat(1001));
+    let (turns, next) = read(&store, &id, TurnsParams::default());
+    assert_eq!((turns.len(), next), (2002, None));
+    let none = TurnsParams {
+        limit: Some(0),
+        ..TurnsParams::default()
+    };
+    assert_eq!(read(&store, &id, none), (Vec::new(), None));
 }
 
 #[test]
@@ -139,18 +185,46 @@ fn a_page_is_full_by_its_bytes_too() {
     let turn = [(Kind::Prompt, prompt.as_str()), (Kind::End, end)];
     let (store, id) = session(&turn.repeat(4));
     let (turns, next) = read(&store, &id, TurnsParams::default());
-    assert_eq!(turns.len(), 5, "the third prompt fills it");
+    assert_eq!(turns.len(), 4, "the third prompt does not fit");
     let params = TurnsParams {
         cursor: next,
         ..TurnsParams::default()
     };
     let (rest, next) = read(&store, &id, params);
-    assert_eq!((rest.len(), next), (3, None));
+    assert_eq!((rest.len(), next), (4, None));
 }
 
 #[test]
-fn a_turn_beyond_the_limit_is_truncated() {
-    let text = "x".repeat(5 * 1024 * 1024);
+fn a_turn_that_is_longer_than_a_page_comes_alone_and_whole() {
+    let data = "x".repeat(20 * 1024 * 1024);
+    let prompt =
+        format!(r#"{{"prompt":[{{"type":"image","mimeType":"image/png","data":"{data}"}}]}}"#);
+    let large = (Kind::Prompt, prompt.as_str());
+    let (store, id) = session(&[RECORDS[0], RECORDS[1], large, RECORDS[1], RECORDS[0]]);
+    let mut pages = Vec::new();
+    let mut cursor = None;
+    loop {
+        let params = TurnsParams {
+            cursor,
+            ..TurnsParams::default()
+        };
+        let (page, next) = read(&store, &id, params);
+        pages.push(page);
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let turns: Vec<_> = pages.iter().map(Vec::len).collect();
+    assert_eq!(turns, [2, 1, 3]);
+    let image = &pages[1][0];
+    assert_eq!(image["content"][0]["data"], data.as_str());
+    assert!(image.get("truncated").is_none());
+}
+
+#[test]
+fn a_turn_beyond_the_longest_is_truncated() {
+    let text = "x".repeat(20 * 1024 * 1024);
     let chunk = format!(
         r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}"#
     );
@@ -160,18 +234,79 @@ fn a_turn_beyond_the_limit_is_truncated() {
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"end"}}"#,
     );
     let (store, id) = session(&[RECORDS[0], chunk, chunk, small, RECORDS[1]]);
-    let (turns, _) = read(&store, &id, TurnsParams::default());
-    assert_eq!(turns[1]["truncated"], true);
-    let said = turns[1]["content"][0]["text"].as_str().unwrap();
+    let params = TurnsParams {
+        offset: Some(1),
+        ..TurnsParams::default()
+    };
+    let (turns, _) = read(&store, &id, params);
+    assert_eq!(turns[0]["truncated"], true);
+    let said = turns[0]["content"][0]["text"].as_str().unwrap();
     assert_eq!(said.len(), text.len() + 3);
-    assert_eq!(turns[1]["stopReason"], "end_turn");
+    assert_eq!(turns[0]["stopReason"], "end_turn");
 }
 
 #[test]
 fn reading_can_be_cancelled() {
     let (store, id) = session(&vec![RECORDS[2]; 3000]);
     let mut reader = store.read(&id).unwrap();
-    let query = TurnsParams::default().check(&id).unwrap();
-    let stopped = page(&mut reader, &query, &|| true);
+    let stopped = page(&mut reader, (Place::START, 0), 1000, LONGEST, &|| true);
     assert!(matches!(stopped, Err(Stopped::Cancelled)));
+}
+
+#[test]
+fn turns_that_overlap_have_their_own_ends_on_every_page() {
+    let says = |text: &str| {
+        format!(
+            r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}"#
+        )
+    };
+    let end = |reason: &str| format!(r#"{{"stopReason":"{reason}"}}"#);
+    let prompt = r#"{"prompt":[]}"#;
+    let (one, two, more) = (says("one"), says("two"), says("more"));
+    let (ended, refused, cancelled) = (end("end_turn"), end("refusal"), end("cancelled"));
+    let (store, id) = session_of(&[
+        (Kind::Prompt, Some("a"), prompt),
+        (Kind::Update, None, &one),
+        (Kind::Prompt, Some("b"), prompt),
+        (Kind::Prompt, Some("c"), prompt),
+        (Kind::Update, None, &two),
+        (Kind::End, Some("b"), &refused),
+        (Kind::Update, None, &more),
+        (Kind::End, Some("a"), &cancelled),
+        (Kind::End, Some("c"), &ended),
+        (Kind::Prompt, Some("d"), prompt),
+        (Kind::End, None, &ended),
+    ]);
+    let told = |turn: &Value| {
+        let text = turn["content"][0]["text"].as_str().unwrap_or_default();
+        let reason = turn["stopReason"].as_str().unwrap_or_default();
+        format!("{} {text} {reason}", turn["role"].as_str().unwrap())
+    };
+    let expected = [
+        "user  ",
+        "assistant one cancelled",
+        "user  ",
+        "assistant  refusal",
+        "user  ",
+        "assistant twomore end_turn",
+        "user  ",
+        "assistant  end_turn",
+    ];
+    for limit in 1..=expected.len() {
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let params = TurnsParams {
+                limit: i64::try_from(limit).ok(),
+                cursor: cursor.take(),
+                ..TurnsParams::default()
+            };
+            let (turns, next) = read(&store, &id, params);
+            all.extend(turns.iter().map(told));
+            match next {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(all, expected, "pages of {limit}");
+    }
 }

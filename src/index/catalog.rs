@@ -1,49 +1,58 @@
-//! The catalog as the sessions use it: what they report to it, and the list it gives.
+//! The catalog's interface for sessions: what they report to it, and the lists that it returns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::record::Inner;
 use crate::sys::{SessionId, Sys, lock};
 
 use super::cursor::{self, Position};
 use super::database::{Database, DatabaseError};
 use super::filter::Filter;
+use super::generation::Generation;
 use super::inners;
 use super::refresh::{Refresh, RefreshError};
+use super::reporter::Reporter;
 use super::rows::{self, Row, Window};
+use super::search::Search;
 use super::texts;
 use super::{Logs, Summary};
 
-/// How often a list is begun anew because the catalog was emptied under it or stayed locked,
-/// before it is made in memory, where nobody does that; and then as often again.
-const ATTEMPTS: usize = 3;
+/// How often a list starts over because another process emptied the catalog or kept it locked,
+/// before the catalog moves to memory, where no other process reaches it. There it may start over
+/// as often again.
+const ATTEMPTS: usize = 10;
 
-/// How long to leave unreadable logs alone, in milliseconds. Their length tells of new content,
-/// but not of a permission that was given.
+/// How long to wait before unreadable logs are retried, in milliseconds. A change of length shows
+/// new content, but nothing shows that a permission was granted.
 const RETRY_AFTER: u64 = 60 * 1000;
 
-/// How much of logs a search may read before it answers, in bytes: enough for what was said since
-/// the last one, and no more than a moment's work where nothing was ever searched.
+/// How many bytes of logs a search may read before it answers: enough for what was added since the
+/// last search, and only a moment's work if nothing was searched before.
 const READ_AT_ONCE: usize = 4 * 1024 * 1024;
 
-/// How many sessions are looked at in one step by their ids.
+/// How many sessions are read at once in the order of their ids.
 const BY_ID: i64 = 1000;
 
 /// The catalog of a store.
 pub struct Catalog {
-    database: Database,
-    logs: Arc<dyn Logs>,
-    sys: Sys,
-    /// Held while names are compared, so that two lists don't do the same work.
+    pub(super) database: Arc<Database>,
+    pub(super) reporter: Reporter,
+    pub(super) generation: Arc<Mutex<Generation>>,
+    pub(super) logs: Arc<dyn Logs>,
+    pub(super) sys: Sys,
+    /// Held while names are compared, so that two lists do not do the same work.
     comparing: Mutex<()>,
     /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
     retried_at: AtomicI64,
-    /// Sessions of which the catalog could not be told. The next list looks at their logs.
-    untold: Mutex<BTreeSet<SessionId>>,
+    /// Whether this process has checked that the catalog misses no change.
+    audited: AtomicBool,
+    /// Whether a thread is reading words in the background.
+    pub(super) filling: AtomicBool,
+    /// Sessions whose reports failed. The next list checks their logs.
+    pub(super) unreported: Mutex<BTreeSet<SessionId>>,
 }
 
 /// Part of a list, newest first.
@@ -51,11 +60,11 @@ pub struct Catalog {
 pub struct Page {
     /// The sessions.
     pub sessions: Vec<Listed>,
-    /// Where the next page begins; none if this is the last one.
+    /// Where the next page begins; absent on the last page.
     pub next_cursor: Option<String>,
     /// How many sessions all pages have together.
     pub total: u64,
-    /// Whether every word of every log could be searched; if not, there may be more to be found.
+    /// Whether every word of every log could be searched; if not, there may be more matches.
     pub complete: bool,
 }
 
@@ -66,82 +75,42 @@ pub struct Listed {
     pub id: SessionId,
     /// What it is about.
     pub summary: Summary,
+    /// One line around the first word of the search, if it can be shown.
+    pub snippet: Option<String>,
 }
 
 /// Why there is no list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// The cursor is none of ours, or belongs to a list with another filter.
+    /// The cursor is malformed, or belongs to a list with another filter.
     #[error("the cursor is malformed or belongs to another list")]
     Cursor,
     /// The folder of the sessions cannot be read.
     #[error("cannot read the folder of the sessions")]
     Folder(#[source] std::io::Error),
-    /// Not even memory will do for the catalog.
+    /// The catalog cannot be kept in memory, either.
     #[error(transparent)]
     Storage(DatabaseError),
 }
 
-/// What the folder of the sessions was like before a change, see [`Catalog::before_change`].
-#[derive(Clone, Copy, Debug)]
-#[must_use = "tell `created` or `removed`"]
-pub struct BeforeChange(Option<i64>);
-
 impl Catalog {
-    /// The catalog kept in the file at `path`, or in memory. Does nothing yet: the file is opened
+    /// The catalog kept in the file at `path`, or in memory. Does no I/O yet: the file is opened
     /// when it is first needed, so that the program starts fast.
     pub fn open(path: Option<&Path>, logs: Arc<dyn Logs>, sys: &Sys) -> Self {
+        let database = Database::new(path.map(Path::to_owned), sys.clone());
+        let database = Arc::new(database);
         Self {
-            database: Database::new(path.map(Path::to_owned), sys.clone()),
+            reporter: Reporter::new(database.clone()),
+            database,
+            generation: Arc::new(Mutex::new(Generation::new(path))),
             logs,
             sys: sys.clone(),
             comparing: Mutex::default(),
             retried_at: AtomicI64::new(0),
-            untold: Mutex::default(),
+            audited: AtomicBool::new(false),
+            filling: AtomicBool::new(false),
+            unreported: Mutex::default(),
         }
-    }
-
-    /// To be called before this program adds or removes a log; what it returns goes to
-    /// [`created`](Self::created) or [`removed`](Self::removed).
-    ///
-    /// A list compares names with the folder only if the folder changed since they were last
-    /// compared. So that our own changes don't make every list compare them, the catalog moves the
-    /// time it remembers along with such a change, if it had every name before it. A change by
-    /// another program in between goes unseen with it, but not for long: after some minutes the
-    /// names are compared all the same.
-    pub fn before_change(&self) -> BeforeChange {
-        BeforeChange(self.folder_changed())
-    }
-
-    /// A log was made, and this process may write to it.
-    pub fn created(&self, id: &SessionId, summary: &Summary, before: BeforeChange) {
-        self.folder_change(id, before, Some(summary));
-    }
-
-    /// A log was removed.
-    pub fn removed(&self, id: &SessionId, before: BeforeChange) {
-        self.folder_change(id, before, None);
-    }
-
-    /// This process is about to write something to a log that the list shows: to be called while
-    /// it has the log's lock, each time before a prompt or another folder is recorded. If the
-    /// process dies before it calls [`closed`](Self::closed), the next list reads the end of the
-    /// log.
-    pub fn opened(&self, id: &SessionId) {
-        let now = self.now();
-        let done = self.database.write(|tx| rows::mark_dirty(tx, id, now));
-        self.note_if_failed(id, done);
-    }
-
-    /// The log of an open session changed: a prompt, a new folder, a title.
-    pub fn put(&self, id: &SessionId, summary: &Summary) {
-        self.put_marked(id, summary, self.now());
-    }
-
-    /// This process will write to the log no more: to be called while it still has the log's lock,
-    /// or it may undo what the next holder says.
-    pub fn closed(&self, id: &SessionId, summary: &Summary) {
-        self.put_marked(id, summary, 0);
     }
 
     /// The page of the list that begins at `cursor`, or the first one, with up to `limit` entries.
@@ -174,10 +143,10 @@ impl Catalog {
         let window = Window {
             after,
             offset,
-            // One more than the page tells whether there is a next one.
+            // One row more than the page holds shows whether there is a next page.
             limit: limit.saturating_add(1),
         };
-        // Those that were looked at need no second look, so this ends.
+        // Rows that were checked are not checked again, so the loop ends.
         let mut checked = BTreeSet::new();
         let (mut rows, total, complete) = self.with_retries(|| {
             self.bring_up()?;
@@ -204,21 +173,41 @@ impl Catalog {
         })?;
         let more = rows.len() > limit;
         rows.truncate(limit);
+        let mut snippets = match &filter.search {
+            Some(search) => self.snippets(&rows, search),
+            None => BTreeMap::new(),
+        };
         let last = rows.last().filter(|_| more);
         let next_cursor = last.map(|row| cursor::cursor_after(&row.id, &row.summary, filter));
         Ok(Page {
-            sessions: rows.into_iter().map(listed).collect(),
+            sessions: rows
+                .into_iter()
+                .enumerate()
+                .map(|(at, row)| Listed {
+                    snippet: snippets.remove(&at),
+                    ..listed(row)
+                })
+                .collect(),
             next_cursor,
             total,
             complete,
         })
     }
 
-    /// Which of these ids of an agent are of sessions that are ours: the agent's entries of them
-    /// would tell twice of one session, or of one that was deleted.
+    /// The text around the words that were found. A search succeeds without it.
+    fn snippets(&self, rows: &[Row], search: &Search) -> BTreeMap<usize, String> {
+        let snippets = self.refresh().snippets(rows, search);
+        snippets.unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot show where words were found");
+            BTreeMap::new()
+        })
+    }
+
+    /// Which of these ids of an agent belong to sessions of ours. If a list showed the agent's
+    /// entries for them, it would show a session twice, or one that was deleted.
     ///
-    /// A session without a prompt is in no list of ours. If it was the agent's in the beginning, it
-    /// is left to the agent to list.
+    /// Our lists leave out a session without a prompt. If it was the agent's in the beginning, the
+    /// agent lists it.
     pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
         self.with_retries(|| {
             self.bring_up()?;
@@ -238,7 +227,7 @@ impl Catalog {
         })
     }
 
-    /// The session that clients know by this id, which is another one than its own.
+    /// The session that clients know by this id, which is not the session's own id.
     pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
         self.with_retries(|| {
             self.bring_up()?;
@@ -248,15 +237,8 @@ impl Catalog {
         })
     }
 
-    /// An agent knows a session by an id that is not in its log yet.
-    pub fn knows(&self, id: &SessionId, inner: &Inner) {
-        let inner = std::slice::from_ref(inner);
-        let done = self.database.write(|tx| inners::add(tx, id, inner));
-        self.note_if_failed(id, done);
-    }
-
-    /// What is known of one session, listed or not, brought up to its log; none if the log is not
-    /// there or cannot be read.
+    /// The summary of one session, listed or not, brought up to date with its log; none if the log
+    /// does not exist or cannot be read.
     pub fn find(&self, id: &SessionId) -> Option<Summary> {
         let known = self.refresh().one(id);
         known.unwrap_or_else(|error| {
@@ -269,14 +251,15 @@ impl Catalog {
         })
     }
 
-    /// A thousand sessions in the order of their ids, beginning after `after`, listed or not; none
-    /// at the end. Those whose logs cannot be read are left out, so there may be fewer.
+    /// Up to a thousand sessions in the order of their ids, beginning after `after`, listed or not;
+    /// empty at the end. Sessions whose logs cannot be read are left out.
     pub fn every(&self, after: Option<&SessionId>) -> Result<Vec<Listed>, ListError> {
         self.with_retries(|| {
             self.bring_up()?;
             let mut after = after.cloned();
             loop {
-                // Twice: what was behind its log is read in between.
+                // The first query refreshes the rows that are behind their logs; the second reads
+                // them.
                 self.refresh().by_id(after.as_ref())?;
                 let rows = self
                     .database
@@ -294,8 +277,8 @@ impl Catalog {
         })
     }
 
-    /// Reads words that were not read yet, of about `budget` bytes of logs; returns whether that
-    /// was all. Searching does it too, but only for a moment.
+    /// Reads words that were not read yet, from about `budget` bytes of logs; returns whether all
+    /// are read now. A search does it too, but only for a moment.
     pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
         self.with_retries(|| {
             self.bring_up()?;
@@ -303,13 +286,23 @@ impl Catalog {
         })
     }
 
-    /// Looks at a thousand logs in the order of their ids, beginning after `after`, and reads those
-    /// that are not as the catalog has them. Returns where to go on; none at the end.
+    /// Makes sure that no word or title of a session whose log is gone remains in the catalog's
+    /// file or in one beside it. Takes as long as rewriting that file.
+    pub fn erase_deleted(&self) -> Result<(), ListError> {
+        self.with_retries(|| {
+            // A log may be gone without a report of it.
+            self.refresh().names()?;
+            Ok(Some(()))
+        })?;
+        self.database.compact().map_err(ListError::Storage)
+    }
+
+    /// Checks a thousand logs in the order of their ids, beginning after `after`, and reads those
+    /// that differ from their rows. Returns where to continue; none at the end.
     ///
-    /// A list looks at the logs it shows, and at those a process of this program said it writes to.
-    /// A log that another program changed, or that a power cut took from the catalog, may thus
-    /// stand further down than it should until this has been called: in the background, once for
-    /// each process.
+    /// A list checks only the logs that it shows, and those that a process of this program has
+    /// marked before writing. If another program changed a log, its entry may be missing or too far
+    /// down until this has run, in the background.
     pub fn audit(&self, after: Option<&SessionId>) -> Option<SessionId> {
         let done = self.refresh().by_id(after);
         done.unwrap_or_else(|error| {
@@ -321,8 +314,9 @@ impl Catalog {
         })
     }
 
-    /// Runs `list` until the catalog is complete from its beginning to its end. Nothing another
-    /// process does to the file makes a list fail: memory is there when all else fails.
+    /// Runs `list` until the catalog is complete from the beginning of the list to its end. Nothing
+    /// that another process does to the file makes a list fail: the last resort is a catalog in
+    /// memory.
     fn with_retries<T>(
         &self,
         mut list: impl FnMut() -> Result<Option<T>, RefreshError>,
@@ -340,13 +334,13 @@ impl Catalog {
                 Err(RefreshError::Database(error)) => return Err(ListError::Storage(error)),
             }
         }
-        Err(ListError::Storage(DatabaseError::Unsteady))
+        Err(ListError::Storage(DatabaseError::Contended))
     }
 
-    /// Makes the catalog fit the logs, but for rows that no list shows.
+    /// Brings the catalog up to date with the logs, except for rows that no list shows.
     fn bring_up(&self) -> Result<(), RefreshError> {
         let refresh = self.refresh();
-        self.tell()?;
+        self.mark_unreported()?;
         if !refresh.names_are_fresh()? {
             let _comparing = lock(&self.comparing);
             if !refresh.names_are_fresh()? {
@@ -360,7 +354,7 @@ impl Catalog {
             refresh.unreadable()?;
         }
         if self.database.is_private() {
-            // Other processes leave no marks here.
+            // Other processes cannot mark rows here, so all rows are checked.
             let mut after = None;
             loop {
                 after = refresh.by_id(after.as_ref())?;
@@ -369,58 +363,40 @@ impl Catalog {
                 }
             }
         }
+        self.make_sure_nothing_is_missing()?;
         refresh.dirty()
     }
 
-    fn folder_change(&self, id: &SessionId, before: BeforeChange, summary: Option<&Summary>) {
-        let after = self.folder_changed();
-        let now = self.now();
-        let row = summary.map(|summary| written(id, summary, now));
-        let done = self.database.write(|tx| {
-            match &row {
-                Some(row) => rows::put(tx, row)?,
-                None => texts::delete(tx, id)?,
-            }
-            match (before.0, after) {
-                (Some(before), Some(after)) => rows::absorb(tx, before, after, now),
-                _ => Ok(()),
-            }
-        });
-        self.note_if_failed(id, done);
-    }
-
-    fn put_marked(&self, id: &SessionId, summary: &Summary, dirty: i64) {
-        let row = written(id, summary, dirty);
-        let done = self.database.write(|tx| rows::put(tx, &row));
-        self.note_if_failed(id, done);
-    }
-
-    fn note_if_failed(&self, id: &SessionId, done: Result<(), DatabaseError>) {
-        if let Err(error) = done {
-            tracing::warn!(
-                session = %id,
-                error = &error as &dyn std::error::Error,
-                "cannot write to the catalog"
-            );
-            self.untold().insert(id.clone());
-        }
-    }
-
-    /// Marks what the catalog could not be told of.
-    fn tell(&self) -> Result<(), DatabaseError> {
-        let ids = self.untold().clone();
+    /// Marks the sessions whose reports failed.
+    fn mark_unreported(&self) -> Result<(), DatabaseError> {
+        let ids = lock(&self.unreported).clone();
         if ids.is_empty() {
             return Ok(());
         }
         let now = self.now();
         self.database
             .write(|tx| ids.iter().try_for_each(|id| rows::mark_dirty(tx, id, now)))?;
-        self.untold().retain(|id| !ids.contains(id));
+        lock(&self.unreported).retain(|id| !ids.contains(id));
         Ok(())
     }
 
-    fn untold(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
-        lock(&self.untold)
+    /// Compares the lengths of all logs with the rows, unless the database is as it was left.
+    fn make_sure_nothing_is_missing(&self) -> Result<(), RefreshError> {
+        if self.audited.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let disk = &*self.sys.disk;
+        let is_current = self
+            .database
+            .read(|tx| lock(&self.generation).is_current(disk, tx))?;
+        if !is_current {
+            lock(&self.generation).begin_audit(disk);
+            self.refresh().lengths()?;
+            self.database
+                .write(|tx| lock(&self.generation).renew(disk, tx))?;
+        }
+        self.audited.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn refresh(&self) -> Refresh<'_> {
@@ -431,18 +407,13 @@ impl Catalog {
         }
     }
 
-    fn folder_changed(&self) -> Option<i64> {
-        let changed = self.logs.folder_changed().ok()?;
-        Some(changed.as_millis())
-    }
-
-    /// The time for a mark, which is never 0.
-    fn now(&self) -> i64 {
+    /// The current time as a mark; never 0, which means unmarked.
+    pub(super) fn now(&self) -> i64 {
         self.sys.clock.now().as_millis().max(1)
     }
 }
 
-/// What the rows tell; nothing if they don't have every name.
+/// The result of the query; none if the rows lack names of the folder.
 fn complete<T>(
     tx: &rusqlite::Transaction<'_>,
     tell: impl FnOnce() -> rusqlite::Result<T>,
@@ -457,17 +428,7 @@ fn listed(row: Row) -> Listed {
     Listed {
         id: row.id,
         summary: row.summary,
-    }
-}
-
-/// The row for a log as its writer knows it.
-fn written(id: &SessionId, summary: &Summary, dirty: i64) -> Row {
-    Row {
-        id: id.clone(),
-        summary: summary.clone(),
-        len: rows::int(summary.scanned),
-        dirty,
-        unreadable: None,
+        snippet: None,
     }
 }
 

@@ -1,21 +1,21 @@
-//! The place in a list where the next page begins, as text for the client.
+//! The position in a list where the next page begins, as text for the client.
 //!
-//! A cursor holds the last entry of the page before it, so that it stays good while sessions come,
-//! go and move, and over a rebuild of the catalog. It holds a digest of the filter, so that it
-//! is refused with another one, and a checksum.
+//! A cursor holds the last entry of the page before it, so it stays valid while sessions are added,
+//! removed or reordered, and when the catalog is rebuilt. Its checksum covers the filter, so it is
+//! rejected with another filter.
 
 use crate::sys::SessionId;
 
 use super::filter::{Archived, Filter};
 use super::logs::Summary;
 
-/// Longer than any cursor: what is longer is refused unread.
+/// Longer than any cursor: anything longer is rejected without decoding it.
 const MAX_LEN: usize = 512;
 
-/// The longest text that is sealed, in bytes.
+/// The longest text that can be sealed, in bytes.
 const MAX_TEXT: usize = 16 * 1024;
 
-/// What a checksum is for, so that no text passes for another one.
+/// What a checksum covers, so that a cursor of one form is not accepted as one of the other.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Position = 1,
@@ -27,11 +27,11 @@ enum Form {
 pub(super) struct Position {
     /// The entry's time.
     pub(super) updated_at: String,
-    /// The entry's session, which orders entries of one time.
+    /// The entry's session, which orders entries with the same time.
     pub(super) id: SessionId,
 }
 
-/// The cursor for what follows this session in the list that has this filter.
+/// The cursor for the entries after this session, in the list with this filter.
 pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
     let position = Position {
         updated_at: summary.updated_at.clone().unwrap_or_default(),
@@ -40,8 +40,8 @@ pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> Strin
     encode(&position, filter)
 }
 
-/// A cursor that says any text, for lists that are more than ours. It is good for this filter only.
-/// None if the text is too long.
+/// A cursor that holds any text, for lists that combine ours with others. It is valid for this
+/// filter only. None if the text is too long.
 pub fn seal(text: &str, filter: &Filter) -> Option<String> {
     let sum = checksum(Form::Sealed, text, filter);
     (text.len() <= MAX_TEXT).then(|| hex(format!("{sum:08x}{text}").as_bytes()))
@@ -53,7 +53,7 @@ pub fn unseal(cursor: &str, filter: &Filter) -> Option<String> {
     fits.then(|| open(Form::Sealed, cursor, filter)).flatten()
 }
 
-/// The cursor for what follows `position` in the list that has this filter.
+/// The cursor for the entries after `position`, in the list with this filter.
 pub(super) fn encode(position: &Position, filter: &Filter) -> String {
     let text = format!("{} {}", position.id, position.updated_at);
     let sum = checksum(Form::Position, &text, filter);
@@ -73,7 +73,7 @@ pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
     })
 }
 
-/// The text of a cursor.
+/// The text of a cursor, if its checksum is right.
 fn open(form: Form, cursor: &str, filter: &Filter) -> Option<String> {
     let text = String::from_utf8(unhex(cursor)?).ok()?;
     let (sum, text) = text.split_at_checked(8)?;
@@ -83,7 +83,7 @@ fn open(form: Form, cursor: &str, filter: &Filter) -> Option<String> {
 
 fn checksum(form: Form, text: &str, filter: &Filter) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    // The first byte is the form, the second tells no filter from an empty one.
+    // The first byte is the form, the second distinguishes no filter from an empty one.
     hasher.update(&[form as u8, u8::from(filter.cwd.is_some())]);
     hasher.update(text.as_bytes());
     // No cursor holds a NUL, so the parts cannot run into one another.
@@ -92,7 +92,7 @@ fn checksum(form: Form, text: &str, filter: &Filter) -> u32 {
     if filter.archived != Archived::Exclude {
         hasher.update(&[1, filter.archived as u8]);
     }
-    // `since` moves on with the clock while somebody turns the pages, and is no part of this.
+    // `since` moves with the clock from page to page, so the checksum leaves it out.
     if let Some(search) = &filter.search {
         hasher.update(&[0]);
         for term in search.terms() {
@@ -115,7 +115,7 @@ fn hex(bytes: &[u8]) -> String {
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
-        // One spelling only: two cursors that differ are never the same place.
+        // One spelling only: two different cursors are never the same position.
         b'a'..=b'f' => Some(byte - b'a' + 10),
         _ => None,
     };

@@ -1,29 +1,38 @@
-//! The catalog's SQLite file: opened when first needed, mended when damaged, replaced by memory
-//! when it cannot be used.
+//! The catalog's SQLite file, opened when it is first needed and rebuilt when it is damaged.
+//!
+//! If the file cannot be used or is not ours, it is left alone and the catalog is kept in memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::sys::{Sys, lock};
 
+use super::ownership::{self, APPLICATION_ID, Claim, NotOurs};
 use super::schema;
 
-/// How long to wait for another process; its writes take milliseconds.
-const BUSY: Duration = Duration::from_secs(1);
+/// How long to wait for another process's lock. Its writes take milliseconds, and sessions wait.
+const BUSY: Duration = Duration::from_millis(400);
 
-/// How often one operation may find the database damaged before its file is given up: tables
-/// missing, then damage, then damage that another process made good at the same time.
-const HEALINGS: usize = 3;
+/// The same while the file is compacted, which is worth a longer wait.
+const BUSY_WHILE_COMPACTING: Duration = Duration::from_secs(2);
 
-/// A database that is always there.
+/// How often one operation may find the database damaged before its file is abandoned: tables
+/// missing, then damage, then damage that another process repaired at the same time.
+const REPAIRS: usize = 3;
+
+/// A database that is always available: it falls back to memory.
 pub(super) struct Database {
     path: Option<PathBuf>,
     sys: Sys,
     state: Mutex<State>,
+    /// Whether it is in memory. Kept outside `state`, which is locked while SQLite works.
+    private: AtomicBool,
 }
 
 enum State {
@@ -39,34 +48,51 @@ struct Identity(Option<(u64, u64)>);
 /// Why an operation on the catalog's database failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// SQLite says no.
+    /// SQLite reported an error.
     #[error("cannot use the catalog")]
     Sql(#[from] rusqlite::Error),
-    /// Another version of this program has taken the file.
+    /// Another version of this program has replaced the tables.
     #[error("the catalog now has version {0}")]
     Version(i64),
-    /// The file or its folder cannot be made.
+    /// The file or its folder cannot be created.
     #[error("cannot make the catalog's file")]
     Create(#[source] std::io::Error),
-    /// It was emptied again and again while it was read.
+    /// The file is not the catalog's.
+    #[error(transparent)]
+    NotOurs(#[from] NotOurs),
+    /// The database has tables, views or triggers that the catalog does not have.
+    #[error("the catalog's file has something in it that rejoin did not make")]
+    Strange,
+    /// A copy of a damaged file could not be made.
+    #[error("cannot copy the damaged file of the catalog")]
+    SetAside(#[source] std::io::Error),
+    /// A change was abandoned, since the database did not respond in time.
+    #[error("the catalog does not answer in time")]
+    Late,
+    /// The file still holds deleted text, since it cannot be written or other processes are reading
+    /// it.
+    #[error("the catalog's file cannot be cleaned now: another process uses it or it is not ours")]
+    Unavailable,
+    /// It was emptied repeatedly while it was read.
     #[error("the catalog does not stay as it is")]
-    Unsteady,
+    Contended,
 }
 
 type Result<T> = std::result::Result<T, DatabaseError>;
 
 impl Database {
-    /// A database in the file at `path`, or in memory. Touches nothing yet.
+    /// A database in the file at `path`, or in memory. Does no I/O yet.
     pub(super) fn new(path: Option<PathBuf>, sys: Sys) -> Self {
         Self {
             path,
             sys,
             state: Mutex::new(State::Closed),
+            private: AtomicBool::new(false),
         }
     }
 
-    /// Runs `op` on a consistent view. It is run again if the database had to be replaced by an
-    /// empty one, as it may be at any time by another process.
+    /// Runs `op` on a consistent view. Runs it again if the database had to be replaced by an empty
+    /// one, which another process may also do at any time.
     pub(super) fn read<T>(
         &self,
         op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -74,7 +100,7 @@ impl Database {
         self.run(TransactionBehavior::Deferred, op)
     }
 
-    /// Runs `op` as one change. It may be run again, as with [`read`](Self::read).
+    /// Runs `op` as one transaction. It may run again, as with [`read`](Self::read).
     pub(super) fn write<T>(
         &self,
         op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -82,12 +108,49 @@ impl Database {
         self.run(TransactionBehavior::Immediate, op)
     }
 
-    /// Whether the catalog is in memory, where no other process sees it.
-    pub(super) fn is_private(&self) -> bool {
-        matches!(*self.lock(), State::Memory(_))
+    /// Rewrites the file from the contents of its tables, so that nothing deleted remains in it or
+    /// in the files beside it. Fails if another process keeps using it.
+    pub(super) fn compact(&self) -> Result<()> {
+        let mut state = self.lock();
+        self.open(&mut state)?;
+        let State::File(connection, _) = &mut *state else {
+            return match &self.path {
+                Some(path) if self.sys.disk.info(path).is_ok_and(|file| file.len > 0) => {
+                    Err(DatabaseError::Unavailable)
+                }
+                _ => Ok(()),
+            };
+        };
+        connection.busy_timeout(BUSY_WHILE_COMPACTING)?;
+        let done = schema::compact(connection);
+        connection.busy_timeout(BUSY)?;
+        if done? {
+            let removed = match &self.path {
+                Some(path) => ownership::remove_set_aside(&*self.sys.disk, path),
+                None => Ok(()),
+            };
+            removed.map_err(DatabaseError::SetAside)
+        } else {
+            Err(DatabaseError::Unavailable)
+        }
     }
 
-    /// Leaves the file for others and goes on in memory, empty, for the life of this process.
+    /// Moves changes from the write-ahead log to the database and truncates the log, if no
+    /// connection is reading.
+    pub(super) fn empty_wal(&self) -> Result<()> {
+        match &*self.lock() {
+            State::File(connection, _) => Ok(schema::empty_wal(connection).map(|_| ())?),
+            State::Closed | State::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Whether the catalog is in memory, where no other process sees it.
+    pub(super) fn is_private(&self) -> bool {
+        self.private.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the file to other processes and continues in memory, empty, for the life of this
+    /// process.
     pub(super) fn abandon_file(&self) -> Result<()> {
         self.go_private(&mut self.lock())
     }
@@ -98,18 +161,18 @@ impl Database {
         mut op: impl FnMut(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
         let mut state = self.lock();
-        let mut healings = 0;
+        let mut repairs = 0;
         loop {
             self.open(&mut state)?;
             let unusable = match &mut *state {
-                // `open` left it open.
+                // `open` does not leave it closed.
                 State::Closed => continue,
                 State::Memory(connection) => return attempt(connection, behavior, &mut op),
                 State::File(connection, _) => match attempt(connection, behavior, &mut op) {
-                    Err(error) if error.is_damage() && healings < HEALINGS => {
-                        healings += 1;
+                    Err(error) if error.is_damage() && repairs < REPAIRS => {
+                        repairs += 1;
                         self.warn_damaged(&error);
-                        self.heal(connection, &error).err()
+                        self.repair(connection, &error).err()
                     }
                     Err(error) if !error.is_busy() => Some(error),
                     done => return done,
@@ -142,12 +205,14 @@ impl Database {
         match state {
             State::Memory(_) => return Ok(()),
             State::File(_, identity) if *identity == Identity::of(&native) => return Ok(()),
-            // Closed, or somebody deleted the file: what is written to it now, nobody sees.
+            // Closed, or the file was deleted: no other process would see what is written to it.
             State::Closed | State::File(..) => {}
         }
         *state = State::Closed;
         match self.open_file(path, &native) {
             Ok((connection, identity)) => *state = State::File(connection, identity),
+            // The next operation tries again.
+            Err(error) if error.is_busy() => return Err(error),
             Err(error) => {
                 self.warn_unusable(&error);
                 self.go_private(state)?;
@@ -161,8 +226,9 @@ impl Database {
             let made = self.sys.disk.create_dir_all(folder);
             made.map_err(DatabaseError::Create)?;
         }
-        // SQLite would make it with the mode of the process's umask. The files it puts beside the
-        // database get the database's mode.
+        let claim = ownership::claim(&*self.sys.disk, native)?;
+        // SQLite would use the mode of the process's umask. It gives the files beside the database
+        // the database's mode.
         match self.sys.disk.create_new(path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 return Err(DatabaseError::Create(error));
@@ -175,40 +241,76 @@ impl Database {
         let mut connection = Connection::open_with_flags(native, flags)?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(32);
-        if let Err(error) = self.prepare(&mut connection) {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        if claim == Claim::Unmarked {
+            match schema::is_unmarked_catalog(&connection).map_err(DatabaseError::from) {
+                Ok(true) => {}
+                Err(error) if !error.is_damage() => return Err(error),
+                Ok(false) | Err(_) => return Err(NotOurs::Foreign(path.to_owned()).into()),
+            }
+        }
+        if let Err(error) = self.prepare(&mut connection, claim) {
             if !error.is_damage() {
                 return Err(error);
             }
             self.warn_damaged(&error);
-            schema::reset(&mut connection, &self.sys)?;
-            self.prepare(&mut connection)?;
+            self.replace(&mut connection)?;
+            self.prepare(&mut connection, Claim::Ours)?;
         }
         Ok((connection, identity))
     }
 
-    fn prepare(&self, connection: &mut Connection) -> Result<()> {
-        // With a write-ahead log this syncs only when the log is folded into the database: a power
-        // cut can take the last changes but does not mix old pages with new ones, which SQLite
-        // might not notice.
+    fn prepare(&self, connection: &mut Connection, claim: Claim) -> Result<()> {
+        if claim == Claim::New {
+            // Before anything else, so that no database of ours is without the mark.
+            connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+        }
+        // Deleted data is overwritten, so that words of deleted sessions do not remain in the file.
+        connection.pragma_update(None, "secure_delete", true)?;
+        // With a write-ahead log this syncs only at a checkpoint. A power cut can lose the last
+        // changes, but it does not mix old pages with new ones, which SQLite might not notice.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
         match mode {
-            // Another process is at the same change; without a write-ahead log it works as well.
+            // Another process is making the same change. The database works without a write-ahead
+            // log, too.
             Err(error) if is_busy(&error) => {}
             other => other?,
         }
-        Ok(schema::ensure(connection, &self.sys)?)
+        self.ensure(connection)
     }
 
-    fn heal(&self, connection: &mut Connection, error: &DatabaseError) -> Result<()> {
+    fn ensure(&self, connection: &mut Connection) -> Result<()> {
+        if schema::ensure(connection, &self.sys)? {
+            Ok(())
+        } else {
+            Err(DatabaseError::Strange)
+        }
+    }
+
+    /// Makes the database usable again after `error`.
+    fn repair(&self, connection: &mut Connection, error: &DatabaseError) -> Result<()> {
         let tables_missing = match error {
             DatabaseError::Version(_) => true,
             DatabaseError::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::Unknown),
-            DatabaseError::Create(_) | DatabaseError::Unsteady => false,
+            _ => false,
         };
         // Another process may be between emptying the file and making the tables.
-        if tables_missing && schema::ensure(connection, &self.sys).is_ok() {
+        if tables_missing && self.ensure(connection).is_ok() {
             return Ok(());
+        }
+        self.replace(connection)
+    }
+
+    /// Replaces a damaged catalog by an empty one and keeps a copy. Fails if the file is not ours:
+    /// another program may have overwritten it.
+    fn replace(&self, connection: &mut Connection) -> Result<()> {
+        let path = self.path.as_deref();
+        if let Some(native) = path.and_then(|path| self.sys.disk.native_path(path)) {
+            let disk = &*self.sys.disk;
+            ownership::claim(disk, &native)?;
+            let copy = ownership::set_aside(disk, &native).map_err(DatabaseError::SetAside)?;
+            tracing::warn!(?copy, "kept a copy of the damaged catalog");
         }
         Ok(schema::reset(connection, &self.sys)?)
     }
@@ -233,6 +335,7 @@ impl Database {
         let mut connection = Connection::open_in_memory()?;
         schema::ensure(&mut connection, &self.sys)?;
         *state = State::Memory(connection);
+        self.private.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -258,11 +361,11 @@ impl DatabaseError {
         matches!(self, Self::Sql(error) if is_busy(error))
     }
 
-    /// Whether the content of the file is to blame, so that an empty one would do.
+    /// Whether the file's content is at fault, so that an empty catalog can replace it.
     fn is_damage(&self) -> bool {
         match self {
-            // Emptied by another process. One of another version of this program would only be
-            // fought over by emptying its tables.
+            // Emptied by another process. If another version of this program made the tables, the
+            // two versions would only keep emptying each other's.
             Self::Version(version) => *version == 0,
             Self::Sql(rusqlite::Error::SqliteFailure(error, _)) => matches!(
                 error.code,
@@ -274,9 +377,9 @@ impl DatabaseError {
                     // "no such table": every statement is ours and fits our tables.
                     | ErrorCode::Unknown
             ),
-            // A value that is none of ours, or no row where there must be one.
-            Self::Sql(_) => true,
-            Self::Create(_) | Self::Unsteady => false,
+            // A value that we never write, or no row where there must be one.
+            Self::Sql(_) | Self::Strange => true,
+            _ => false,
         }
     }
 }
@@ -295,7 +398,7 @@ impl Identity {
             use std::os::unix::fs::MetadataExt;
             (file.dev(), file.ino())
         };
-        // Elsewhere an open file cannot be deleted.
+        // On other systems an open file cannot be deleted.
         #[cfg(not(unix))]
         let id = |_| (0, 0);
         Self(std::fs::metadata(path).ok().map(id))

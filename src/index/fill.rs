@@ -1,45 +1,82 @@
-//! Reading the words of logs into the full-text index, a little at a time.
+//! Reads the words of logs into the full-text index, in small steps.
 //!
-//! It is done when somebody searches and, in the background, before; never while a session
-//! records something. As with all of the catalog, the database is locked for short writes only.
+//! This happens during a search and, in the background, before one; never while a session records
+//! something. Like all of the catalog's code, it locks the database for short writes only.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
 
 use crate::sys::SessionId;
 
+use super::catalog::Catalog;
 use super::refresh::{Refresh, RefreshError, read_all};
 use super::rows::{self, Row};
 use super::texts::{self, Read, State};
 
-/// How many logs are read between two looks at which there are.
+/// How many unread logs are queried at once.
 const LOGS: usize = 64;
 
 /// How much of one log is read at once, in bytes.
 const OF_A_LOG: usize = 256 * 1024;
 
-/// What reading a log costs at least, in bytes that could be read instead.
+/// The least that reading a log costs, in bytes that could be read instead.
 const LEAST: usize = 1024;
 
-/// How much of logs is read between two writes, in bytes: a write takes some milliseconds, for
-/// which others wait.
+/// How many bytes of logs are read between two writes. A write takes some milliseconds, for which
+/// other processes wait.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
-/// What reading a log for its words came to.
+/// How many bytes of logs one step in the background reads.
+const IN_BACKGROUND: usize = 1024 * 1024;
+
+/// The result of reading a log for its words.
 enum Outcome {
     /// It was read, perhaps not to its end.
     Read(Read),
-    /// Nothing was added since it was read.
+    /// Nothing was appended since it was read.
     Same,
     /// It cannot be read.
     Unreadable,
 }
 
+impl Catalog {
+    /// Reads words on a thread of its own until all are read, unless such a thread is running. A
+    /// search that could not wait for them is often followed by another one.
+    pub fn read_words_in_background(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        if self.filling.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let catalog = Arc::downgrade(self);
+        let thread = thread::Builder::new().name("words".to_owned());
+        let started = thread.spawn(move || {
+            // The thread does not keep the catalog alive: it stops when nobody else has it.
+            while let Some(catalog) = catalog.upgrade() {
+                let read = catalog.read_words(IN_BACKGROUND);
+                if let Err(error) = &read {
+                    tracing::warn!(%error, "cannot read the words of sessions");
+                }
+                if !matches!(read, Ok(false)) {
+                    catalog.filling.store(false, Ordering::Release);
+                    return;
+                }
+            }
+        });
+        if let Err(error) = &started {
+            tracing::warn!(%error, "cannot read the words of sessions in the background");
+            self.filling.store(false, Ordering::Release);
+        }
+        started.ok()
+    }
+}
+
 impl Refresh<'_> {
     /// Reads words that were not read yet, the newest sessions first, until it has read about
-    /// `budget` bytes of logs. Returns whether that was all.
+    /// `budget` bytes of logs. Returns whether all are read now.
     pub(super) fn words(self, budget: usize) -> Result<bool, RefreshError> {
         let mut left = budget;
-        // A log that is being written to is behind again at once: once is enough.
+        // A log that is being written to is behind again at once, so it is read only once.
         let mut done: BTreeSet<SessionId> = BTreeSet::new();
         let mut behind = 0;
         loop {
@@ -55,7 +92,7 @@ impl Refresh<'_> {
             if left == 0 {
                 return Ok(false);
             }
-            // No more than the budget allows and one write takes, as far as can be told.
+            // No more than the budget allows and one write takes, by estimate.
             let most = left.min(WRITTEN_AT_ONCE);
             let mut expected = 0;
             let fits = found.iter().take_while(|(row, state)| {
@@ -87,7 +124,7 @@ impl Refresh<'_> {
             return Outcome::Same;
         }
         let known = u64::try_from(state.from).unwrap_or(0);
-        // A log that shrank is another one.
+        // A log that shrank is a different log.
         let anew = len < known;
         let from = if anew { 0 } else { known };
         match self.logs.texts(&row.id, from, OF_A_LOG) {

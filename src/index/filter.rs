@@ -8,22 +8,22 @@ pub enum Archived {
     /// It leaves them out.
     #[default]
     Exclude,
-    /// It has them among the others.
+    /// It lists them among the others.
     Include,
-    /// It has nothing else.
+    /// It lists nothing else.
     Only,
 }
 
 /// Which sessions a list is about; by default all that are not archived.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Only those whose working directory is this one, to the letter.
+    /// Only those with exactly this working directory.
     pub cwd: Option<String>,
-    /// What becomes of those that are archived.
+    /// Whether archived sessions are listed.
     pub archived: Archived,
-    /// Only those in which all of this was said.
+    /// Only those that match this search.
     pub search: Option<Search>,
-    /// Only those that were prompted at this time or later; in the form of
+    /// Only those that were prompted at this time or later; in the format of
     /// [`Timestamp`](crate::sys::Timestamp)'s `Display`.
     pub since: Option<String>,
 }

@@ -1,18 +1,43 @@
-//! The statements about the ids by which agents know sessions.
+//! SQL statements about agents' session ids.
 //!
-//! They stay when a session goes: an agent that cannot delete still has what is in our trash, and
-//! what was deleted must not come back as a session of the agent's own.
+//! These rows stay when a session is deleted: an agent that cannot delete sessions still has those
+//! in our trash, and a deleted session must not come back as one of the agent's own.
 
 use std::collections::BTreeSet;
 
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Params, Result, Statement, Transaction, params};
 
-use crate::record::Inner;
+use crate::record::AgentSessionId;
 use crate::sys::SessionId;
 
-/// Notes how agents know a session.
-pub(super) fn add(tx: &Transaction<'_>, session: &SessionId, known: &[Inner]) -> Result<()> {
+/// The condition for a row of `sessions` to be left out of lists, since another listed session has
+/// it as its agent's: a wrapped agent that is this program and uses the same store keeps each
+/// session a second time. A session with more prompts than the other one went on by itself, and is
+/// listed.
+pub(super) const IS_INNER: &str = "EXISTS (
+    SELECT 1 FROM inners CROSS JOIN sessions AS outer ON outer.id = inners.session
+    WHERE inners.id = sessions.id AND inners.id GLOB 'sess_*' AND outer.id <> sessions.id
+        AND outer.updated_at IS NOT NULL AND outer.prompts >= sessions.prompts)";
+
+/// How many sessions that are not archived [`IS_INNER`] leaves out of the list. Visits only ids of
+/// this program's form, which other agents do not give.
+pub(super) fn count_hidden(tx: &Transaction<'_>) -> Result<i64> {
+    let mut statement = tx.prepare_cached(&format!(
+        "SELECT count(*)
+         FROM (SELECT DISTINCT id FROM inners WHERE id GLOB 'sess_*') AS nested
+             CROSS JOIN sessions ON sessions.id = nested.id
+         WHERE sessions.updated_at IS NOT NULL AND NOT sessions.archived AND {IS_INNER}"
+    ))?;
+    statement.query_row([], |row| row.get(0))
+}
+
+/// Records the agents' ids of a session.
+pub(super) fn add(
+    tx: &Transaction<'_>,
+    session: &SessionId,
+    known: &[AgentSessionId],
+) -> Result<()> {
     if known.is_empty() {
         return Ok(());
     }
@@ -23,13 +48,15 @@ pub(super) fn add(tx: &Transaction<'_>, session: &SessionId, known: &[Inner]) ->
     Ok(())
 }
 
-/// Those of an agent's ids that are of sessions of ours, there or deleted; but for those which our
-/// list does not show and that the agent had first.
+/// Those of an agent's ids that belong to sessions of ours, deleted or not. Leaves out sessions
+/// that our list does not show and that the agent had first. An agent with the same store lists
+/// our sessions by our own ids.
 pub(super) fn ours(tx: &Transaction<'_>, agent: &str, ids: &[String]) -> Result<BTreeSet<String>> {
     let mut known = tx.prepare_cached(
         "SELECT 1 FROM inners LEFT JOIN sessions ON sessions.id = inners.session
          WHERE inners.agent = ?1 AND inners.id = ?2
-             AND NOT coalesce(sessions.updated_at IS NULL AND sessions.known_as = ?2, 0)",
+             AND NOT coalesce(sessions.updated_at IS NULL AND sessions.known_as = ?2, 0)
+         UNION ALL SELECT 1 FROM sessions WHERE id = ?2 AND updated_at IS NOT NULL",
     )?;
     let mut ours = BTreeSet::new();
     for id in ids {

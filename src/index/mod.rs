@@ -1,8 +1,8 @@
-//! The catalog behind `session/list`: what each session is about, without opening its log, and the
-//! words that were said in it.
+//! The catalog behind `session/list`: a summary of each session, available without opening its log,
+//! and the words that were said in it.
 //!
-//! It is a cache in SQLite, made from the logs and checked against them. It may be missing, stale,
-//! damaged or impossible to write at any time; only speed depends on it.
+//! It is a cache in SQLite, built from the logs and checked against them. It may be missing, stale,
+//! damaged or impossible to write at any time; that costs only speed.
 
 pub mod catalog;
 pub mod filter;
@@ -11,19 +11,26 @@ pub mod search;
 
 mod cursor;
 mod database;
+mod erasing;
 mod fill;
+mod generation;
 mod inners;
+mod ownership;
 mod refresh;
+mod reporter;
+mod reports;
 mod rows;
 mod schema;
+mod snippets;
 mod texts;
 
 #[cfg(test)]
 mod tests;
 
-pub use catalog::{BeforeChange, Catalog, ListError, Listed, Page};
+pub use catalog::{Catalog, ListError, Listed, Page};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
 pub use filter::{Archived, Filter};
-pub use logs::{Logs, Summary, Texts};
+pub use logs::{Logs, Piece, Summary, Texts};
+pub use reports::BeforeChange;
 pub use search::Search;

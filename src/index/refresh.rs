@@ -1,8 +1,8 @@
-//! Bringing the catalog up to the logs, as far as a list needs it.
+//! Brings the catalog up to date with the logs, as far as a list needs it.
 //!
-//! The database is locked for short statements only, never while logs are read, so that a session
-//! that records its prompt need not wait for a list that rebuilds the catalog. Since rows may
-//! change in the meantime, each write says what it expects to replace.
+//! The database is locked for short statements only, never while logs are read. So a session that
+//! records its prompt need not wait for a list that rebuilds the catalog. Since rows may change in
+//! the meantime, each write states what it expects to replace.
 
 use std::io;
 use std::num::NonZero;
@@ -16,24 +16,27 @@ use super::rows::{self, Row};
 use super::texts;
 use super::{Logs, Summary};
 
-/// How many logs are read between two writes: a crash loses that much of a rebuild, and another
+/// How many logs are read between two writes. A crash loses that much of a rebuild, and another
 /// process waits for one such write.
 const BATCH: usize = 256;
 
-/// More readers than this gain nothing on a disk.
+/// How many lengths are compared between two queries of the database.
+const LENGTHS: i64 = 10_000;
+
+/// More reader threads than this gain nothing on a disk.
 const MAX_READERS: usize = 4;
 
-/// How long a process may hold a session and write nothing before its mark is taken for that of a
-/// crashed one, in milliseconds. It renews the mark before it writes.
+/// How long a process may have a session open and write nothing before its mark is taken for that
+/// of a crashed process, in milliseconds. It renews the mark before it writes.
 const FORGET_MARK_AFTER: u64 = 24 * 60 * 60 * 1000;
 
-/// Why the catalog could not be brought up to the logs.
+/// Why the catalog could not be brought up to date with the logs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RefreshError {
     /// The folder of the logs cannot be read.
     #[error("cannot read the folder of the sessions")]
     Folder(#[from] io::Error),
-    /// Not even memory will do.
+    /// The catalog cannot be kept in memory, either.
     #[error(transparent)]
     Database(#[from] DatabaseError),
 }
@@ -47,19 +50,20 @@ pub(super) struct Refresh<'a> {
 }
 
 impl Refresh<'_> {
-    /// Whether the rows have every name of the folder, as far as the folder's time can tell.
+    /// Whether the rows have every name of the folder, as far as the folder's time shows.
     pub(super) fn names_are_fresh(self) -> Result<bool, RefreshError> {
         let stamp = self.folder_changed()?;
         let names = self.database.read(rows::names)?;
         Ok(names.fresh(stamp, self.now()))
     }
 
-    /// Compares the names of the folder with the rows: reads logs that have no row, and drops rows
-    /// that have no log.
+    /// Compares the names of the folder with the rows: reads logs that have no row, and deletes
+    /// rows that have no log.
     ///
-    /// The order makes it right while others add and remove logs: rows are read before names, so
-    /// that a log made in between is not taken for gone; the folder's time is read before the
-    /// names, so that a name that comes too late for them changes the time.
+    /// The order of the steps keeps this correct while other processes add and remove logs. Rows
+    /// are read before names, so that a log created in between is not considered deleted. The
+    /// folder's time is read before the names, so that a name added too late to be seen changes the
+    /// time.
     pub(super) fn names(self) -> Result<(), RefreshError> {
         let (names, known) = self
             .database
@@ -84,7 +88,7 @@ impl Refresh<'_> {
         }
         let gone = difference(&known, &found);
         self.database.write(|tx| {
-            // If the tables were made anew in between, they lack what was written before.
+            // If the tables were recreated in between, they lack the rows that were written before.
             if rows::names(tx)?.epoch != epoch {
                 return Ok(());
             }
@@ -96,8 +100,8 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// Reads in the trash how agents know the sessions there. What goes to the trash later is known
-    /// already.
+    /// Reads the agents' ids of the sessions in the trash. Sessions that go to the trash later are
+    /// in the catalog already.
     fn trashed(self) -> Result<(), RefreshError> {
         let trashed = match self.logs.trashed() {
             Ok(trashed) => trashed,
@@ -129,13 +133,13 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// Reads logs again that could not be read: it may have been for want of permission.
+    /// Retries logs that could not be read: a permission may have been missing.
     pub(super) fn unreadable(self) -> Result<(), RefreshError> {
         let found = self.database.read(rows::unreadable)?;
         self.stale(&found, true).map(|_| ())
     }
 
-    /// Checks rows in the order of their ids, from the first after `after`. Returns the last one
+    /// Checks rows in the order of their ids, from the first after `after`. Returns the last id
     /// checked; none at the end.
     pub(super) fn by_id(
         self,
@@ -147,10 +151,44 @@ impl Refresh<'_> {
         Ok(found.last().map(|row| row.id.clone()))
     }
 
-    /// What is known of one session, brought up to its log.
+    /// Compares the lengths of all logs with the rows, and reads the logs that differ.
+    pub(super) fn lengths(self) -> Result<(), RefreshError> {
+        let mut after = None;
+        loop {
+            let found = self
+                .database
+                .read(|tx| rows::lengths(tx, after.as_ref(), LENGTHS))?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            after = Some(last.clone());
+            let behind = read_all(&found, |(id, len)| self.is_behind(id, *len));
+            let behind = found.iter().zip(behind).filter(|(_, behind)| *behind);
+            let behind: Vec<_> = behind.map(|((id, _), _)| id).collect();
+            for batch in behind.chunks(BATCH) {
+                let rows = self.database.read(|tx| {
+                    let rows = batch.iter().map(|id| rows::one(tx, id));
+                    rows.collect::<rusqlite::Result<Vec<_>>>()
+                })?;
+                self.stale(rows.iter().flatten(), true)?;
+            }
+        }
+    }
+
+    /// Whether the length of a log differs from the one when it was read.
+    fn is_behind(self, id: &SessionId, len: i64) -> bool {
+        match self.logs.len(id) {
+            Ok(Some(now)) => rows::int(now) != len,
+            Ok(None) => true,
+            // It cannot be read now: its row stays as it is.
+            Err(_) => false,
+        }
+    }
+
+    /// The summary of one session, brought up to date with its log.
     pub(super) fn one(self, id: &SessionId) -> Result<Option<Summary>, RefreshError> {
         let known = self.database.read(|tx| rows::one(tx, id))?;
-        // A row without a length was never read; it has no time, either.
+        // A row without a length was never read, and has no time, either.
         let row = match known.filter(|row| row.len >= 0) {
             Some(row) if !self.stale([&row], false)? => Some(row),
             Some(_) => self.database.read(|tx| rows::one(tx, id))?,
@@ -160,21 +198,14 @@ impl Refresh<'_> {
         Ok(readable.map(|row| row.summary))
     }
 
-    /// Reads the logs of these rows whose length is another, or all. Returns whether any row was
+    /// Reads the logs of these rows whose length differs, or of all. Returns whether any row was
     /// behind its log.
     pub(super) fn stale<'r>(
         self,
         found: impl IntoIterator<Item = &'r Row>,
         all: bool,
     ) -> Result<bool, RefreshError> {
-        let behind = |row: &&Row| {
-            all || match self.logs.len(&row.id) {
-                Ok(Some(len)) => rows::int(len) != row.len,
-                Ok(None) => true,
-                // It cannot be read now: what is known of it has to do.
-                Err(_) => false,
-            }
-        };
+        let behind = |row: &&Row| all || self.is_behind(&row.id, row.len);
         let behind: Vec<&Row> = found.into_iter().filter(behind).collect();
         for batch in behind.chunks(BATCH) {
             let read = read_all(batch, |row| self.read_log(&row.id, Some(row)));
@@ -191,7 +222,7 @@ impl Refresh<'_> {
         Ok(!behind.is_empty())
     }
 
-    /// The row for a log; none if it is gone. `old` is what was known of it.
+    /// The row for a log; none if it is gone. `old` is the previous row.
     fn read_log(self, id: &SessionId, old: Option<&Row>) -> Option<Row> {
         // Before reading: what is appended meanwhile makes the length differ from this one.
         let len = match self.logs.len(id) {
@@ -200,7 +231,7 @@ impl Refresh<'_> {
             Err(error) => Err(error.to_string()),
         };
         let read = len.as_ref().map_err(Clone::clone).and_then(|len| {
-            // A log that shrank is another one.
+            // A log that shrank is a different log.
             let continues =
                 |old: &&Row| old.unreadable.is_none() && (1..=*len).contains(&old.summary.scanned);
             let from = old.filter(continues).map(|old| &old.summary);
@@ -211,7 +242,10 @@ impl Refresh<'_> {
             // It may have been removed since.
             Err(_) if matches!(self.logs.len(id), Ok(None)) => return None,
             Err(reason) => {
-                if old.and_then(|old| old.unreadable.as_ref()) != Some(&reason) {
+                if matches!(self.logs.len(id), Ok(Some(0))) {
+                    // A power cut leaves such a file behind, and no session.
+                    tracing::debug!(session = %id, "a log is empty");
+                } else if old.and_then(|old| old.unreadable.as_ref()) != Some(&reason) {
                     tracing::warn!(session = %id, reason, "a session's log cannot be read");
                 }
                 (Summary::default(), Some(reason))

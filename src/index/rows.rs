@@ -1,8 +1,9 @@
-//! The statements of the catalog: rows in, rows out.
+//! SQL statements about the rows of the catalog.
 
 use rusqlite::types::Type;
 use rusqlite::{Result, Row as Columns, ToSql, Transaction, params};
 
+use crate::record::title::{MAX_CHARS, plain};
 use crate::sys::SessionId;
 
 use super::Summary;
@@ -10,14 +11,14 @@ use super::cursor::Position;
 use super::filter::{Archived, Filter};
 use super::inners;
 
-/// How long changes made by this program may stand for a comparison of names, in milliseconds.
+/// How long changes of our own may be recorded without comparing names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;
 
-/// How old a folder's time must be for a change after it to be sure to get another time, in
-/// milliseconds: the coarsest file system in use counts in steps of two seconds.
+/// How old a folder's time must be for a later change to be sure to get another time, in
+/// milliseconds. The coarsest file system in use counts in steps of two seconds.
 const SETTLED_AFTER: i64 = 2000;
 
-/// More rows than this are looked for in the order of the list.
+/// If a search finds more rows than this, the query follows the order of the list.
 const MANY: usize = 1000;
 
 /// What the catalog knows of one log.
@@ -25,11 +26,11 @@ const MANY: usize = 1000;
 pub(super) struct Row {
     /// The session.
     pub(super) id: SessionId,
-    /// What was read from its log; empty if it is unreadable or was not read.
+    /// The result of reading its log; empty if it is unreadable or was not read.
     pub(super) summary: Summary,
     /// The log's length before it was read; -1 if it was not read.
     pub(super) len: i64,
-    /// When a process last said that it may write to the log, in milliseconds; 0 if none does.
+    /// When a process last reported that it may write to the log, in milliseconds; otherwise 0.
     pub(super) dirty: i64,
     /// Why the log cannot be read.
     pub(super) unreadable: Option<String>,
@@ -37,19 +38,20 @@ pub(super) struct Row {
 
 /// Whether the rows have every name of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Names {
-    /// Which making of the tables this is about.
+pub(super) struct FolderSnapshot {
+    /// Identifies these tables; it changes when they are recreated.
     pub(super) epoch: String,
     /// The folder's time up to which the rows have every name; none if names were never compared.
     pub(super) stamp: Option<i64>,
-    /// Whether the names were read so long after `stamp` that none of the same time was missed.
+    /// Whether the names were read so long after `stamp` that no change at the same time was
+    /// missed.
     settled: bool,
     /// When `stamp` was first moved for a change of our own without comparing names.
     absorbed_at: Option<i64>,
 }
 
-impl Names {
-    /// Whether the rows still have every name, as far as the folder's time can tell.
+impl FolderSnapshot {
+    /// Whether the rows still have every name, as far as the folder's time shows.
     pub(super) fn fresh(&self, stamp: i64, now: i64) -> bool {
         let recent = self
             .absorbed_at
@@ -58,16 +60,28 @@ impl Names {
     }
 }
 
-/// The columns that [`row`] reads, in its order.
-pub(super) const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
-                       unreadable, source, known_as, archived";
+/// The longest title, in bytes. Every title that we write is shorter.
+const MAX_TITLE: usize = 4 * MAX_CHARS;
+
+/// The columns that are written, in the order of [`row`].
+const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
+                       unreadable, source, known_as, archived, restored_at";
+
+/// The columns that [`row`] reads, in its order. A title that is too long is never fetched; a
+/// number takes its place, so that decoding the row fails.
+pub(super) fn columns() -> String {
+    COLUMNS.replace(
+        " title,",
+        &format!(" iif(octet_length(title) > {MAX_TITLE}, 0, title),"),
+    )
+}
 
 /// What is known of the folder's names.
-pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
+pub(super) fn names(tx: &Transaction<'_>) -> Result<FolderSnapshot> {
     let mut statement =
         tx.prepare_cached("SELECT epoch, stamp, settled, absorbed_at FROM names")?;
     statement.query_row([], |columns| {
-        Ok(Names {
+        Ok(FolderSnapshot {
             epoch: columns.get(0)?,
             stamp: columns.get(1)?,
             settled: columns.get(2)?,
@@ -76,7 +90,7 @@ pub(super) fn names(tx: &Transaction<'_>) -> Result<Names> {
     })
 }
 
-/// Notes that the rows have every name that the folder had at `stamp`, compared at `now`.
+/// Records that the rows have every name that the folder had at `stamp`, compared at `now`.
 pub(super) fn set_compared(tx: &Transaction<'_>, stamp: i64, now: i64) -> Result<()> {
     let settled = now.saturating_sub(stamp) >= SETTLED_AFTER;
     tx.prepare_cached("UPDATE names SET stamp = ?, settled = ?, absorbed_at = NULL")?
@@ -84,7 +98,7 @@ pub(super) fn set_compared(tx: &Transaction<'_>, stamp: i64, now: i64) -> Result
     Ok(())
 }
 
-/// Notes that a change of our own moved the folder's time from `before` to `after`, if the rows
+/// Records that a change of our own moved the folder's time from `before` to `after`, if the rows
 /// had every name before.
 pub(super) fn absorb(tx: &Transaction<'_>, before: i64, after: i64, now: i64) -> Result<()> {
     if names(tx)?.fresh(before, now) {
@@ -100,19 +114,19 @@ pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
     statement.query_map([], id)?.collect()
 }
 
-/// Which entries of a list are wanted.
+/// Which entries of a list to return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window<'a> {
-    /// Those that follow this place.
+    /// Those after this position.
     pub(super) after: Option<&'a Position>,
-    /// How many more to pass over.
+    /// How many of these to skip.
     pub(super) offset: u64,
-    /// At most so many.
+    /// The maximum number of entries.
     pub(super) limit: usize,
 }
 
-/// The entries of a list that stand in `window`; none if the rows don't have every name, so that
-/// the list would not be complete.
+/// The entries of a list within `window`; none if the rows lack names of the folder, since the list
+/// would be incomplete.
 pub(super) fn page(
     tx: &Transaction<'_>,
     filter: &Filter,
@@ -132,8 +146,9 @@ pub(super) fn page(
     let offset = int(window.offset);
     values.extend([&limit as &dyn ToSql, &offset]);
     let sql = format!(
-        "SELECT {COLUMNS} FROM sessions WHERE {conditions}
-         ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?"
+        "SELECT {} FROM sessions WHERE {conditions}
+         ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?",
+        columns()
     );
     let mut statement = tx.prepare_cached(&sql)?;
     let rows = statement.query_map(&*values, row)?;
@@ -148,7 +163,9 @@ pub(super) fn count_listed(
 ) -> Result<u64> {
     if *filter == Filter::default() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
-        return statement.query_row([], |columns| count(columns, 0));
+        let listed: i64 = statement.query_row([], |columns| columns.get(0))?;
+        let shown = listed.saturating_sub(inners::count_hidden(tx)?);
+        return Ok(u64::try_from(shown).unwrap_or_default());
     }
     let (conditions, values) = conditions(filter, found);
     let sql = format!("SELECT count(*) FROM sessions WHERE {conditions}");
@@ -156,9 +173,9 @@ pub(super) fn count_listed(
     statement.query_row(&*values, |columns| count(columns, 0))
 }
 
-/// What a row must fulfil to be in a list, and the values for it.
+/// The conditions for a row to be in a list, and the values for them.
 fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
-    let mut conditions = String::from("updated_at IS NOT NULL");
+    let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", inners::IS_INNER);
     let mut values: Vec<&dyn ToSql> = Vec::new();
     if let Some(cwd) = &filter.cwd {
         conditions += " AND cwd = ?";
@@ -174,20 +191,16 @@ fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<
         values.push(since);
     }
     if let Some(found) = found {
-        // Many are met soon in the order of the list, so that what was found need not be fetched
-        // and sorted: the plus keeps the database from that.
+        // Many rows are met soon in the order of the list, so that they need not all be fetched and
+        // sorted first: the plus makes the database follow that order.
         let plus = if found.count > MANY { "+" } else { "" };
-        conditions.extend([
-            " AND ",
-            plus,
-            "sessions.rowid IN (SELECT value FROM json_each(?))",
-        ]);
+        conditions.extend([" AND ", plus, "number IN (SELECT value FROM json_each(?))"]);
         values.push(&found.rows);
     }
     (conditions, values)
 }
 
-/// The rows in which something was found.
+/// The rows that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// How many.
@@ -221,22 +234,36 @@ pub(super) fn by_id(
     select(tx, "WHERE id > ? ORDER BY id LIMIT ?", &[&after, &limit])
 }
 
+/// The ids that follow `after`, at most `limit`, with the lengths of the logs when they were read.
+pub(super) fn lengths(
+    tx: &Transaction<'_>,
+    after: Option<&SessionId>,
+    limit: i64,
+) -> Result<Vec<(SessionId, i64)>> {
+    let sql = "SELECT id, len FROM sessions WHERE id > ? ORDER BY id LIMIT ?";
+    let mut statement = tx.prepare_cached(sql)?;
+    let after = after.map_or("", SessionId::as_str);
+    let found = statement.query_map(params![after, limit], |row| Ok((id(row)?, row.get(1)?)))?;
+    found.collect()
+}
+
 fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>> {
-    let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions {rest}"))?;
+    let mut statement = tx.prepare_cached(&format!("SELECT {} FROM sessions {rest}", columns()))?;
     statement.query_map(values, row)?.collect()
 }
 
-/// Writes a row whatever was there: the caller is the log's writer.
+/// Writes a row and replaces any other: the caller is the log's writer.
 pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     let replace = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs, title = excluded.title,
         created_at = excluded.created_at, updated_at = excluded.updated_at,
         prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
         dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
-        known_as = excluded.known_as, archived = excluded.archived";
+        known_as = excluded.known_as, archived = excluded.archived,
+        restored_at = excluded.restored_at";
     insert(tx, row, replace)
 }
 
-/// Writes a row unless there is one: it was written by somebody who knows better.
+/// Writes a row unless there is one: a process that knew more has written that.
 pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     insert(tx, row, "DO NOTHING")
 }
@@ -244,7 +271,7 @@ pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
 fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
-        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -262,16 +289,18 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         summary.source,
         summary.known_as,
         summary.archived,
+        summary.restored_at,
     ])?;
     inners::add(tx, &row.id, &summary.inners)
 }
 
-/// Replaces what is known of a log, if the row is still the one that was found behind it.
+/// Replaces a row, if it still is the one that was found to be behind its log.
 pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> {
     let summary = &new.summary;
     tx.prepare_cached(
         "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
-             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?, archived = ?
+             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?, archived = ?,
+             restored_at = ?
          WHERE id = ? AND len = ? AND scanned = ?",
     )?
     .execute(params![
@@ -287,6 +316,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
         summary.source,
         summary.known_as,
         summary.archived,
+        summary.restored_at,
         old.id.as_str(),
         old.len,
         int(old.summary.scanned),
@@ -294,7 +324,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
     inners::add(tx, &new.id, &summary.inners)
 }
 
-/// Notes that a log may get ahead of its row. There need be no row yet.
+/// Records that a log may get ahead of its row. The row need not exist yet.
 pub(super) fn mark_dirty(tx: &Transaction<'_>, id: &SessionId, now: i64) -> Result<()> {
     tx.prepare_cached(
         "INSERT INTO sessions (id, cwd, dirs, created_at, prompts, scanned, len, dirty)
@@ -305,14 +335,14 @@ pub(super) fn mark_dirty(tx: &Transaction<'_>, id: &SessionId, now: i64) -> Resu
     Ok(())
 }
 
-/// Takes the mark off, unless it was renewed.
+/// Removes the mark, unless it was renewed.
 pub(super) fn mark_clean(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     tx.prepare_cached("UPDATE sessions SET dirty = 0 WHERE id = ? AND dirty = ?")?
         .execute(params![row.id.as_str(), row.dirty])?;
     Ok(())
 }
 
-/// Removes a row, if there is one, but not the words of its log.
+/// Removes a row, if it exists, but not the words of its log.
 pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     tx.prepare_cached("DELETE FROM sessions WHERE id = ?")?
         .execute([id.as_str()])?;
@@ -327,14 +357,22 @@ fn listed_at(summary: &Summary) -> Option<&str> {
         .filter(|_| summary.prompts > 0)
 }
 
-/// Reads a row of [`COLUMNS`].
+/// A title that is safe to show: other programs can write to the file, too.
+fn clean(title: Option<String>) -> Option<String> {
+    match title {
+        Some(title) if !title.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => plain(&title),
+        title => title,
+    }
+}
+
+/// Reads a row of [`columns`].
 pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
     Ok(Row {
         id: id(columns)?,
         summary: Summary {
             cwd: columns.get(1)?,
             additional_directories: dirs_from_json(columns)?,
-            title: columns.get(3)?,
+            title: clean(columns.get(3)?),
             created_at: columns.get(4)?,
             updated_at: columns.get(5)?,
             prompts: count(columns, 6)?,
@@ -342,6 +380,7 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
             source: columns.get(11)?,
             known_as: columns.get(12)?,
             archived: columns.get(13)?,
+            restored_at: columns.get(14)?,
             inners: Vec::new(),
         },
         len: columns.get(8)?,
@@ -371,7 +410,7 @@ fn count(columns: &Columns<'_>, index: usize) -> Result<u64> {
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(index, value))
 }
 
-/// SQLite's integers have a sign; what does not fit becomes the greatest.
+/// SQLite's integers are signed; a value that does not fit becomes the maximum.
 pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,6 @@
-//! The tables of the catalog, and how a database gets them.
+//! The tables of the catalog, and how they are created.
+
+use std::collections::BTreeSet;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Result, Transaction, TransactionBehavior};
@@ -6,25 +8,36 @@ use rusqlite::{Connection, Result, Transaction, TransactionBehavior};
 use crate::record::FORMAT;
 use crate::sys::Sys;
 
-/// The version of the tables below and of the format whose logs they describe. A program that
-/// reads a newer format of logs reads those again that an older program could not.
-pub(super) const VERSION: i64 = 5000 + FORMAT as i64;
+use super::ownership::APPLICATION_ID;
 
-/// `updated_at` is null in the rows that are not listed: never prompted, or unreadable.
-/// `len` is the log's length when it was read; -1 if it never was. `dirty` is when a process last
-/// said that it may write to the log, in milliseconds; 0 if none does.
+/// The version of the tables below and of the log format that they describe. A program with a newer
+/// log format rebuilds the catalog, and so reads logs that an older program could not.
+pub(super) const VERSION: i64 = 8000 + FORMAT as i64;
+
+/// The versions of catalogs from before catalogs had a mark.
+const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
+
+/// `updated_at` is null in the rows that are not listed: never prompted, or unreadable. `len` is
+/// the log's length when it was read; -1 if it never was. `dirty` is when a process last reported
+/// that it may write to the log, in milliseconds; otherwise 0.
 ///
-/// The `text_` columns say how far the words of a log were read, see `texts::State`. A row of
-/// `words` is about the session whose row has the number that `texts` finds in its own; the text
-/// itself is not kept.
+/// The `text_` columns record how far the words of a log were read, see `texts::State`. The number
+/// of a row of `words` contains the `number` of its session, see `texts`; the text itself is not
+/// stored. `number` is a declared column, since `VACUUM` may change row numbers that are not.
 ///
-/// `inners` says by which ids agents know sessions, see `inners`.
+/// `inners` has the agents' session ids, see `inners`.
 ///
-/// `names` has one row. `epoch` differs each time that the tables are made, `listed` is how many
-/// sessions are listed that are not archived, which triggers keep count of. For the rest see `rows::Names`.
-const TABLES: &str = "
-    CREATE TABLE sessions (
-        id TEXT PRIMARY KEY NOT NULL,
+/// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
+/// sessions are listed that are not archived; triggers maintain it. `generation` is incremented
+/// with each mark, see `generation`. `erasing` records how far words of deleted sessions are
+/// erased, see `erasing`. For the rest see `rows::FolderSnapshot`.
+///
+/// SQLite stores each of these statements verbatim. A database that has anything else is not
+/// trusted: it could make the list show anything.
+const STATEMENTS: [&str; 15] = [
+    "CREATE TABLE sessions (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
         cwd TEXT NOT NULL,
         dirs TEXT NOT NULL,
         title TEXT,
@@ -38,85 +51,167 @@ const TABLES: &str = "
         source TEXT NOT NULL DEFAULT '',
         known_as TEXT,
         archived INTEGER NOT NULL DEFAULT 0,
+        restored_at TEXT,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
         text_pieces INTEGER NOT NULL DEFAULT 0
-    ) STRICT;
-    CREATE INDEX listed ON sessions (updated_at DESC, id DESC) WHERE updated_at IS NOT NULL;
-    CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
-        WHERE updated_at IS NOT NULL;
-    CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0;
-    CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL;
-    CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL;
-    CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
-        WHERE updated_at IS NOT NULL AND text_len <> len;
-    CREATE TABLE inners (
+    ) STRICT",
+    "CREATE INDEX listed ON sessions (updated_at DESC, id DESC) WHERE updated_at IS NOT NULL",
+    "CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
+        WHERE updated_at IS NOT NULL",
+    "CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0",
+    "CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL",
+    "CREATE INDEX unreadable ON sessions (id) WHERE unreadable IS NOT NULL",
+    "CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
+        WHERE updated_at IS NOT NULL AND text_len <> len",
+    "CREATE TABLE inners (
         agent TEXT NOT NULL,
         id TEXT NOT NULL,
         session TEXT NOT NULL,
         PRIMARY KEY (agent, id, session)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE names (
+    ) STRICT, WITHOUT ROWID",
+    "CREATE INDEX inners_like_ours ON inners (id, session) WHERE id GLOB 'sess_*'",
+    "CREATE TABLE names (
         epoch TEXT NOT NULL,
         stamp INTEGER,
         settled INTEGER NOT NULL,
         absorbed_at INTEGER,
-        listed INTEGER NOT NULL
-    ) STRICT;
-    CREATE TRIGGER one_more AFTER INSERT ON sessions
+        listed INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        erasing INTEGER NOT NULL
+    ) STRICT",
+    "CREATE TABLE pieces (piece INTEGER PRIMARY KEY, start INTEGER NOT NULL) STRICT",
+    "CREATE TRIGGER one_more AFTER INSERT ON sessions
         WHEN new.updated_at IS NOT NULL AND NOT new.archived
-        BEGIN UPDATE names SET listed = listed + 1; END;
-    CREATE TRIGGER one_less AFTER DELETE ON sessions
+        BEGIN UPDATE names SET listed = listed + 1; END",
+    "CREATE TRIGGER one_less AFTER DELETE ON sessions
         WHEN old.updated_at IS NOT NULL AND NOT old.archived
-        BEGIN UPDATE names SET listed = listed - 1; END;
-    CREATE TRIGGER one_changed AFTER UPDATE OF updated_at, archived ON sessions
+        BEGIN UPDATE names SET listed = listed - 1; END",
+    "CREATE TRIGGER one_changed AFTER UPDATE OF updated_at, archived ON sessions
         WHEN (old.updated_at IS NULL OR old.archived) <> (new.updated_at IS NULL OR new.archived)
         BEGIN UPDATE names
-            SET listed = listed + iif(new.updated_at IS NULL OR new.archived, -1, 1); END;
-    CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1,
-        tokenize='unicode61 remove_diacritics 2');
-";
+            SET listed = listed + iif(new.updated_at IS NULL OR new.archived, -1, 1); END",
+    "CREATE VIRTUAL TABLE words USING fts5(text, parts, content='', contentless_delete=1,
+        tokenize='unicode61 remove_diacritics 2')",
+];
 
-/// The version that a database says it has; 0 for an empty one.
+/// The tables that the full-text index creates for itself.
+const OF_WORDS: [&str; 4] = [
+    "CREATE TABLE 'words_config'(k PRIMARY KEY, v) WITHOUT ROWID",
+    "CREATE TABLE 'words_data'(id INTEGER PRIMARY KEY, block BLOB)",
+    "CREATE TABLE 'words_docsize'(id INTEGER PRIMARY KEY, sz BLOB, origin INTEGER)",
+    "CREATE TABLE 'words_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID",
+];
+
+/// The names of all tables that a catalog of any version has or had.
+const TABLES: [&str; 10] = [
+    "inners",
+    "names",
+    "pieces",
+    "sessions",
+    "words",
+    "words_config",
+    "words_content",
+    "words_data",
+    "words_docsize",
+    "words_idx",
+];
+
+/// The state of a database, by its schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It has exactly our tables, of this version.
+    Current,
+    /// It has no tables.
+    Empty,
+    /// It has tables of another version, and nothing that no version has.
+    Outdated,
+    /// It has something that is not ours.
+    Strange,
+}
+
+/// The version that is recorded in a database; 0 for an empty one.
 pub(super) fn version(connection: &Connection) -> Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Makes the tables, unless they are there. Tables of another version are dropped.
+/// Whether a database without a mark is empty, or a catalog from before marks existed.
+pub(super) fn is_unmarked_catalog(connection: &Connection) -> Result<bool> {
+    Ok(match state(connection)? {
+        State::Empty => version(connection)? == 0,
+        State::Outdated => UNMARKED.contains(&version(connection)?),
+        State::Current | State::Strange => false,
+    })
+}
+
+/// Creates the tables, unless they exist. Drops tables of another version. Returns false and does
+/// nothing if the database has something that is not ours.
 ///
-/// It is one transaction, so of several processes that open an old or new file at once, one makes
-/// the tables and the others find them.
-pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<()> {
-    if is_current(connection)? {
-        return Ok(());
+/// It is one transaction, so if several processes open an old or new file at once, one creates the
+/// tables and the others find them.
+pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<bool> {
+    if state(connection)? == State::Current {
+        return Ok(true);
     }
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if is_current(&tx)? {
-        return Ok(());
+    match state(&tx)? {
+        State::Current => return Ok(true),
+        State::Strange => return Ok(false),
+        State::Empty | State::Outdated => {}
     }
     while let Some(table) = any_table(&tx)? {
         tx.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;
     }
-    tx.execute_batch(TABLES)?;
+    for statement in STATEMENTS {
+        tx.execute_batch(statement)?;
+    }
     tx.execute(
-        "INSERT INTO names VALUES (?, NULL, 0, NULL, 0)",
-        [sys.ids.uuid().to_string()],
+        "INSERT INTO names VALUES (?, NULL, 0, NULL, 0, ?, 0)",
+        (sys.ids.uuid().to_string(), first_generation(sys)),
     )?;
-    tx.execute_batch(&format!("PRAGMA user_version = {VERSION}"))?;
-    tx.commit()
+    tx.execute_batch(&format!(
+        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}"
+    ))?;
+    tx.commit()?;
+    Ok(true)
 }
 
-fn is_current(connection: &Connection) -> Result<bool> {
-    let complete = connection.query_row(
-        "SELECT count(*) = 4 FROM sqlite_schema
-         WHERE type = 'table' AND name IN ('sessions', 'names', 'words', 'inners')",
-        [],
-        |row| row.get::<_, bool>(0),
-    )?;
-    Ok(complete && version(connection)? == VERSION)
+/// A generation that no earlier file had.
+fn first_generation(sys: &Sys) -> i64 {
+    let (high, _) = sys.ids.uuid().as_u64_pair();
+    i64::from_ne_bytes(high.to_ne_bytes())
 }
 
-/// A table to drop; virtual tables first, since others belong to them.
+fn state(connection: &Connection) -> Result<State> {
+    let is_current = version(connection)? == VERSION;
+    let mut statement = connection.prepare("SELECT type, tbl_name, sql FROM sqlite_schema")?;
+    let mut rows = statement.query([])?;
+    let mut expected: BTreeSet<&str> = STATEMENTS.iter().chain(&OF_WORDS).copied().collect();
+    let (mut is_empty, mut as_expected) = (true, true);
+    let mut missing = BTreeSet::from(["sessions", "names"]);
+    while let Some(row) = rows.next()? {
+        is_empty = false;
+        let table: String = row.get(1)?;
+        let sql: Option<String> = row.get(2)?;
+        if !TABLES.contains(&table.as_str()) {
+            return Ok(State::Strange);
+        }
+        missing.remove(table.as_str());
+        as_expected &= match (row.get::<_, String>(0)?.as_str(), sql) {
+            (_, Some(sql)) => expected.remove(sql.as_str()),
+            // The index that a table creates for its primary key.
+            (kind, None) => kind == "index",
+        };
+    }
+    Ok(match (is_current, as_expected && expected.is_empty()) {
+        (_, _) if is_empty => State::Empty,
+        (true, true) => State::Current,
+        (false, _) if missing.is_empty() => State::Outdated,
+        _ => State::Strange,
+    })
+}
+
+/// A table to drop; virtual tables first, since other tables belong to them.
 fn any_table(tx: &Transaction<'_>) -> Result<Option<String>> {
     let mut statement = tx.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
@@ -126,15 +221,35 @@ fn any_table(tx: &Transaction<'_>) -> Result<Option<String>> {
     rows.next()?.map(|row| row.get(0)).transpose()
 }
 
+/// Rewrites the whole database from the contents of its tables; returns false if a reader keeps the
+/// write-ahead log from being truncated.
+///
+/// Each step is needed. Words of deleted documents stay in the full-text index until it is merged.
+/// Cells that were moved stay in unused parts of pages until the pages are rebuilt. Old pages stay
+/// in the write-ahead log until it is truncated.
+pub(super) fn compact(connection: &Connection) -> Result<bool> {
+    connection.execute_batch("INSERT INTO words (words) VALUES ('optimize'); VACUUM")?;
+    empty_wal(connection)
+}
+
+/// Moves the write-ahead log into the database and truncates it; returns false if a reader prevents
+/// it.
+pub(super) fn empty_wal(connection: &Connection) -> Result<bool> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+        Ok(row.get::<_, i64>(0)? == 0)
+    })
+}
+
 /// Empties a damaged database in place.
 ///
 /// SQLite does it under its own locks, so that another process that has the file open finds an
-/// empty database. To delete the file would leave that process with the deleted one, and could
-/// take the log from under a new one.
+/// empty database. Deleting or renaming the file would leave that process with the old one, and
+/// could remove the write-ahead log of a new one.
 pub(super) fn reset(connection: &mut Connection, sys: &Sys) -> Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
     let emptied = connection.execute_batch("VACUUM");
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
     emptied?;
-    ensure(connection, sys)
+    ensure(connection, sys)?;
+    Ok(())
 }

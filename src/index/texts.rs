@@ -1,41 +1,42 @@
-//! The statements about the words of logs: which are read, which sessions they are of.
+//! SQL statements about the words of logs: which are read, and which sessions they belong to.
 //!
-//! The words of a session are in rows of the full-text index, a piece of its log in each. The
-//! number of such a row is made of that of the session's own row and of the piece's, so that
-//! nothing has to be looked up to tell what was found where.
+//! The words of a session are in rows of the full-text index, one for each piece of its log. The
+//! number of such a row consists of the number of the session's own row and that of the piece, so
+//! that a match shows its session without a lookup.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{OptionalExtension, Result, Transaction, params};
 
 use crate::sys::SessionId;
 
 use super::Texts;
+use super::erasing;
 use super::rows::{self, Found, Row};
-use super::search::{Search, words};
+use super::search::{Search, parts, words};
 
-/// How many bits of a row's number are the piece's. A piece has some 32 KiB of text.
+/// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
 const PIECE_BITS: u32 = 20;
 
 /// How far the words of a log were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// The log's length when it was read to its end; -1 if that never was.
+    /// The log's length when it was last read to its end; -1 if it never was.
     pub(super) len: i64,
-    /// The byte from which on to read; what is before it is indexed for good.
+    /// The byte from which to continue; what is before it is indexed for good.
     pub(super) from: i64,
-    /// In how many pieces that is. What follows `from` so far is one more, which is replaced when
-    /// there is more.
+    /// How many pieces come before `from`. The text after `from` is one more piece, which is
+    /// replaced when the log grows.
     pub(super) pieces: i64,
 }
 
-/// Listed sessions whose words were not all read, the newest first, at most `limit`.
+/// Listed sessions whose words were not all read, newest first, at most `limit`.
 pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, State)>> {
     let sql = format!(
         "SELECT {}, text_len, text_from, text_pieces FROM sessions
          WHERE updated_at IS NOT NULL AND text_len <> len
          ORDER BY updated_at DESC, id DESC LIMIT ?",
-        rows::COLUMNS
+        rows::columns()
     );
     let mut statement = tx.prepare_cached(&sql)?;
     let found = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |columns| {
@@ -49,51 +50,85 @@ pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, Sta
     found.collect()
 }
 
-/// What was read of a log.
+/// The result of reading a log.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     /// The log's length; -1 if its end was not reached.
     pub(super) len: i64,
-    /// Whether it was read from its beginning, since it is another one than before.
+    /// Whether it was read from its beginning, since it is a different log than before.
     pub(super) anew: bool,
-    /// What it says.
+    /// Its text.
     pub(super) texts: Texts,
 }
 
-/// Adds the words of a log, if it is still read just as far as `old` says.
+/// Adds the words of a log, if the log's state is still `old`.
 pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read) -> Result<()> {
     let mut row = tx.prepare_cached(
-        "SELECT rowid FROM sessions
+        "SELECT number FROM sessions
          WHERE id = ? AND text_len = ? AND text_from = ? AND text_pieces = ?",
     )?;
     let known = params![id.as_str(), old.len, old.from, old.pieces];
     let row: Option<i64> = row.query_row(known, |row| row.get(0)).optional()?;
     let Some(row) = row else { return Ok(()) };
-    let mut pieces = old.pieces;
+    let (mut pieces, mut start) = (old.pieces, old.from);
     if read.anew {
         forget(tx, row)?;
-        pieces = 0;
+        (pieces, start) = (0, 0);
     } else if old.len >= 0 {
         tx.prepare_cached("DELETE FROM words WHERE rowid = ?")?
             .execute([piece(row, pieces)])?;
     }
-    let mut insert = tx.prepare_cached("INSERT INTO words (rowid, text) VALUES (?, ?)")?;
-    for text in &read.texts.done {
-        insert.execute(params![piece(row, pieces), words(text)])?;
+    for done in &read.texts.done {
+        insert(tx, piece(row, pieces), start, &done.text)?;
+        start = rows::int(done.end);
         pieces += 1;
     }
     if let Some(text) = read.texts.open.as_ref().filter(|text| !text.is_empty()) {
-        insert.execute(params![piece(row, pieces), words(text)])?;
+        insert(tx, piece(row, pieces), start, text)?;
     }
     tx.prepare_cached(
-        "UPDATE sessions SET text_len = ?, text_from = ?, text_pieces = ? WHERE rowid = ?",
+        "UPDATE sessions SET text_len = ?, text_from = ?, text_pieces = ? WHERE number = ?",
     )?
     .execute(params![read.len, rows::int(read.texts.from), pieces, row])?;
     Ok(())
 }
 
-/// The sessions in which all that is searched for was said. Each word is looked up once, and none
-/// behind one that excludes all.
+fn insert(tx: &Transaction<'_>, piece: i64, start: i64, text: &str) -> Result<()> {
+    tx.prepare_cached("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)")?
+        .execute(params![piece, words(text), parts(text)])?;
+    tx.prepare_cached("INSERT OR REPLACE INTO pieces VALUES (?, ?)")?
+        .execute([piece, start])?;
+    Ok(())
+}
+
+/// Where in the logs of these sessions the first piece with a term begins.
+pub(super) fn places<'a>(
+    tx: &Transaction<'_>,
+    ids: impl Iterator<Item = &'a SessionId>,
+    term: &str,
+) -> Result<Vec<Option<u64>>> {
+    let mut number = tx.prepare_cached("SELECT number FROM sessions WHERE id = ?")?;
+    let numbers = ids.map(|id| number.query_row([id.as_str()], |row| row.get(0)).optional());
+    let numbers: Vec<Option<i64>> = numbers.collect::<Result<_>>()?;
+    let mut wanted: BTreeSet<i64> = numbers.iter().flatten().copied().collect();
+    let mut starts = BTreeMap::new();
+    let mut matching = tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?")?;
+    let mut start = tx.prepare_cached("SELECT start FROM pieces WHERE piece = ?")?;
+    let mut found = matching.query([term])?;
+    while let Some(row) = found.next()?.filter(|_| !wanted.is_empty()) {
+        let piece: i64 = row.get(0)?;
+        let number = piece >> PIECE_BITS;
+        if wanted.remove(&number) {
+            let at: Option<i64> = start.query_row([piece], |row| row.get(0)).optional()?;
+            starts.insert(number, at.and_then(|at| u64::try_from(at).ok()));
+        }
+    }
+    let place = |number: Option<i64>| starts.get(&number?).copied().flatten();
+    Ok(numbers.into_iter().map(place).collect())
+}
+
+/// The sessions that have all words of a search. Each word is looked up once, and the rest are not
+/// looked up if no session is left.
 pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<Found> {
     let mut statement = tx.prepare_cached(&format!(
         "SELECT DISTINCT rowid >> {PIECE_BITS} FROM words WHERE words MATCH ?"
@@ -119,7 +154,7 @@ pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<Found> {
     })
 }
 
-/// Leaves the words of a log that cannot be read alone until its length changes.
+/// Skips the words of a log that cannot be read until its length changes.
 pub(super) fn pass_over(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     tx.prepare_cached("UPDATE sessions SET text_len = len WHERE id = ?")?
         .execute([id.as_str()])?;
@@ -128,7 +163,7 @@ pub(super) fn pass_over(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
 
 /// Removes a session with its words.
 pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
-    let mut row = tx.prepare_cached("SELECT rowid FROM sessions WHERE id = ?")?;
+    let mut row = tx.prepare_cached("SELECT number FROM sessions WHERE id = ?")?;
     let row = row.query_row([id.as_str()], |row| row.get(0)).optional()?;
     if let Some(row) = row {
         forget(tx, row)?;
@@ -138,8 +173,14 @@ pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
 
 /// Removes the words of the session in this row.
 fn forget(tx: &Transaction<'_>, row: i64) -> Result<()> {
-    tx.prepare_cached("DELETE FROM words WHERE rowid BETWEEN ? AND ?")?
+    let deleted = tx
+        .prepare_cached("DELETE FROM words WHERE rowid BETWEEN ? AND ?")?
         .execute([piece(row, 0), piece(row.wrapping_add(1), -1)])?;
+    if deleted > 0 {
+        tx.prepare_cached("DELETE FROM pieces WHERE piece BETWEEN ? AND ?")?
+            .execute([piece(row, 0), piece(row.wrapping_add(1), -1)])?;
+        erasing::want(tx)?;
+    }
     Ok(())
 }
 

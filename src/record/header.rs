@@ -10,26 +10,26 @@ pub struct Header {
     pub format: u32,
     /// The session's id; the file is named after it.
     pub session_id: String,
-    /// The id that clients know it by, if that is another one: the wrapped agent's own, of a
-    /// session that was made without us.
+    /// The id that clients use, if it differs: the wrapped agent's own id, if the session was
+    /// created without us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
     /// The session's working directory: absolute, without `.`, `..` or a trailing slash.
     #[serde(flatten)]
-    pub place: Place,
-    /// The client that made it, if it said who it is.
+    pub place: Workspace,
+    /// The client that created it, if it identified itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<Party>,
-    /// What answers its prompts.
-    pub engine: Party,
-    /// The protocol version of the connection that made it.
+    pub client: Option<Implementation>,
+    /// The engine that answers its prompts.
+    pub engine: Implementation,
+    /// The protocol version of the connection that created it.
     pub protocol_version: u16,
-    /// The session whose history it began with, if it is a fork.
+    /// The session that it was forked from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
 }
 
-/// The session that another one was forked from. It need not be there any more.
+/// The session that another one was forked from. It may no longer exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkedFrom {
@@ -40,23 +40,23 @@ pub struct ForkedFrom {
     pub message_id: Option<String>,
 }
 
-/// Where a session works; a `reopen` record holds a new one.
+/// The workspace of a session. A `reopen` record holds a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct Workspace {
     /// The working directory.
     pub cwd: String,
     /// Further directories of the workspace.
     #[serde(default)]
     pub additional_directories: Vec<String>,
-    /// The MCP servers that the client named, without anything that may be a secret.
+    /// The MCP servers that the client named, without possible secrets.
     #[serde(default)]
     pub mcp_servers: Vec<McpServer>,
 }
 
 /// A client or engine by name and version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Party {
+pub struct Implementation {
     /// Its name.
     pub name: String,
     /// Its version, if known.
@@ -64,20 +64,44 @@ pub struct Party {
     pub version: Option<String>,
 }
 
-/// An MCP server as far as it may be kept: arguments, values of environment variables and
-/// headers, and the query of an address never are.
+impl Implementation {
+    /// The display name of an engine: the built-in one has the program's name.
+    pub fn shown(engine: &str) -> &str {
+        match engine {
+            "local" => env!("CARGO_PKG_NAME"),
+            name => name,
+        }
+    }
+}
+
+/// The parts of an MCP server that may be recorded: never arguments, values of environment
+/// variables and headers, or the query of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServer {
     /// The name the client gave it.
     pub name: String,
-    /// `stdio`, `http` or `sse`.
+    /// `stdio`, `http`, `sse`, or another type that the client gave.
     #[serde(rename = "type")]
     pub transport: String,
-    /// The command of a stdio server, or scheme, host and path of an address.
+    /// The command of a stdio server, or scheme, host and path of a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Names of the environment variables or headers it is given.
+    /// Names of its environment variables or headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+}
+
+impl McpServer {
+    /// The type of a server as it may be shown and recorded. Text that does not look like a type
+    /// name may contain anything, so it is replaced.
+    pub fn type_name(name: &str) -> &str {
+        let plain =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+        if !name.is_empty() && name.len() <= 32 && name.chars().all(plain) {
+            name
+        } else {
+            "unknown"
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The kinds of records a log is made of.
 
-/// What a record tells. Its name in the log is [`Kind::as_str`].
+/// The kind of a record. Its name in the log is [`Kind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The first record: format, id, folder, client, engine.
@@ -14,22 +14,22 @@ pub enum Kind {
     UpdateParams,
     /// The end of a turn: stop reason, error or interruption.
     End,
-    /// A request for permission that was put to the client.
+    /// A request for permission that was sent to the client.
     Ask,
-    /// How the client answered it.
+    /// The client's answer to it.
     Answer,
     /// A change of title, mode or configuration.
     Info,
     /// New folder, roots or MCP servers; written with the first prompt after a load.
     Reopen,
     /// The wrapped agent's own id for this session.
-    Inner,
-    /// An update that the client was sent and that is no history: the user's own words coming
-    /// back, a notice.
+    AgentSessionId,
+    /// An update that was sent to the client but is not part of the history: an echo of the user's
+    /// own prompt, or a notice.
     Transient,
-    /// An update that only replays send: what a terminal of the client showed, as text.
+    /// An update that only replays send: the output of a client's terminal, as text.
     Output,
-    /// A kind of a later version: kept, reported and otherwise left alone.
+    /// A kind of a later version: kept and reported, but not interpreted.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ impl Kind {
         (Self::Answer, "answer"),
         (Self::Info, "info"),
         (Self::Reopen, "reopen"),
-        (Self::Inner, "inner"),
+        (Self::AgentSessionId, "inner"),
         (Self::Transient, "transient"),
         (Self::Output, "output"),
     ];
@@ -57,7 +57,26 @@ impl Kind {
             .map_or("unknown", |(_, name)| name)
     }
 
-    /// The kind of a name in the log.
+    /// Whether such a record is part of the conversation and counts as activity of the session.
+    pub fn is_activity(self) -> bool {
+        match self {
+            Self::Prompt
+            | Self::Update
+            | Self::UpdateParams
+            | Self::Output
+            | Self::Ask
+            | Self::Answer
+            | Self::End => true,
+            Self::Session
+            | Self::Info
+            | Self::Reopen
+            | Self::AgentSessionId
+            | Self::Transient
+            | Self::Unknown => false,
+        }
+    }
+
+    /// The kind with this name in the log.
     pub fn parse(name: &[u8]) -> Self {
         // Nearly all records are updates.
         if name == b"update" {

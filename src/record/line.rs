@@ -4,23 +4,25 @@
 //! {"crc":"1c291ca3","seq":7,"at":"2026-11-21T08:30:00.123Z","kind":"update","payload":{…}}
 //! {"crc":"…","seq":8,"at":"…","kind":"prompt","id":"msg_…","payload":{…}}
 //! ```
-//! The checksum is CRC-32 (IEEE) over everything behind it: from the quote of `"seq"` to the
-//! closing brace. The members stand in this order with no spaces between them, and the payload is
-//! last, so it is cut out without parsing it.
+//! The checksum is CRC-32 (IEEE) of everything after it: from the quote of `"seq"` to the closing
+//! brace. The members are in this order with no spaces between them, and the payload is last, so it
+//! can be cut out without parsing.
 
 use crate::sys::Timestamp;
 
 use super::Kind;
 
-/// What each record's line begins with.
+/// The beginning of each record's line.
 pub const OPEN: &[u8] = b"{\"crc\":\"";
 const CRC_LEN: usize = 8;
 /// Where the checksummed part of a line begins.
 pub const BODY: usize = OPEN.len() + CRC_LEN + 2;
-const AT_LEN: usize = 24;
-/// The longest line that is a record, in bytes, without its newline. A longer one is damage.
+/// A pattern of a time: zeros for digits, and the separators.
+const AT: &[u8] = b"0000-00-00T00:00:00.000Z";
+const AT_LEN: usize = AT.len();
+/// The longest valid line of a record, in bytes, without its newline. A longer one is damage.
 pub const LONGEST: usize = 256 * 1024 * 1024;
-/// All that a record's line has beside its payload and its id takes less than this, in bytes.
+/// Upper bound for everything in a record's line but its payload and its id, in bytes.
 pub const AROUND: usize = 1024;
 
 /// One record, borrowed from its line.
@@ -30,21 +32,21 @@ pub struct Record<'a> {
     pub seq: u64,
     /// When it was written, in the form of [`Timestamp`]'s `Display`.
     pub at: &'a str,
-    /// What it tells.
+    /// What it records.
     pub kind: Kind,
-    /// The message id of a prompt, the request's of an ask or answer.
+    /// The message id of a prompt, or the request's id of an ask or answer.
     pub id: Option<&'a str>,
     /// JSON text, exactly as it was given to [`encode`].
     pub payload: &'a str,
 }
 
-/// Why a line is no record.
+/// Why a line is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It does not begin as a record does.
+    /// It does not begin like a record.
     #[error("not a record")]
     NotARecord,
-    /// Its checksum does not fit its content.
+    /// Its checksum does not match its content.
     #[error("checksum mismatch")]
     Checksum,
     /// The checksum fits, but the envelope cannot be read.
@@ -66,8 +68,8 @@ pub fn encode(
     encode_at(out, seq, &at.to_string(), kind, id, payload);
 }
 
-/// The same with the time as text, in the form of [`Timestamp`]'s `Display`: where many records
-/// have one time, it need not be made for each.
+/// The same with the time as text, in the form of [`Timestamp`]'s `Display`, so that it is
+/// formatted only once for many records with the same time.
 pub fn encode_at(
     out: &mut Vec<u8>,
     seq: u64,
@@ -98,20 +100,20 @@ pub fn encode_at(
     out.push(b'\n');
 }
 
-/// Reads a line without its newline.
+/// Parses a line without its newline.
 pub fn decode(line: &[u8]) -> Result<Record<'_>, Damage> {
     let layout = Layout::of(line)?;
     layout.record(line).ok_or(Damage::Envelope)
 }
 
-/// Where the parts of a record lie in its line: all it takes to have the record again.
+/// Where the parts of a record are in its line: everything needed to get the record again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The record's position in the log.
     pub seq: u64,
     kind: Kind,
     at: usize,
-    /// Where the id begins and ends.
+    /// The start and end of the id.
     id: Option<(usize, usize)>,
     payload: usize,
 }
@@ -119,16 +121,21 @@ pub struct Layout {
 impl Layout {
     /// Checks a line without its newline.
     pub fn of(line: &[u8]) -> Result<Self, Damage> {
+        let layout = Self::of_bytes(line)?;
+        let text = std::str::from_utf8(&line[BODY..]);
+        text.map(|_| layout).map_err(|_| Damage::Envelope)
+    }
+
+    /// The same for a line that may not be UTF-8: [`record`](Self::record) checks what it returns.
+    pub fn of_bytes(line: &[u8]) -> Result<Self, Damage> {
         if line.len() <= BODY || !line.starts_with(OPEN) || &line[BODY - 2..BODY] != b"\"," {
             return Err(Damage::NotARecord);
         }
         if !has_checksum(line, crc32fast::hash(&line[BODY..])) {
             return Err(Damage::Checksum);
         }
-        // What passed the checksum was written by `encode`, unless somebody forged it.
-        let layout = Self::read(line).ok_or(Damage::Envelope)?;
-        let text = std::str::from_utf8(&line[BODY..]);
-        text.map(|_| layout).map_err(|_| Damage::Envelope)
+        // `encode` wrote whatever passed the checksum, unless it was forged.
+        Self::read(line).ok_or(Damage::Envelope)
     }
 
     fn read(line: &[u8]) -> Option<Self> {
@@ -147,9 +154,12 @@ impl Layout {
         }
         let at = (from > digits).then(|| skip(from, b",\"at\":\""))??;
         let time = line.get(at..at + AT_LEN)?;
-        let odd = |byte: &u8| u8::from(!byte.is_ascii() || matches!(byte, b'"' | b'\\'));
-        // Counted instead of found, so that the processor can look at all of them at once.
-        if time.iter().map(odd).sum::<u8>() > 0 || time[AT_LEN - 1] != b'Z' {
+        let odd = |(byte, place): (&u8, &u8)| {
+            let digit = *place == b'0' && byte.is_ascii_digit();
+            u8::from(!digit && (*place == b'0' || byte != place))
+        };
+        // Counted and not searched, so that the compiler can vectorize it.
+        if time.iter().zip(AT).map(odd).sum::<u8>() > 0 {
             return None;
         }
         let kind = skip(at + AT_LEN, b"\",\"kind\":\"")?;
@@ -158,6 +168,14 @@ impl Layout {
         let mut id = None;
         if let Some(start) = skip(end, b"\",\"id\":\"") {
             end = until_quote(start)?;
+            // It is written between quotes without escaping.
+            let text = line.get(start..end)?;
+            if text
+                .iter()
+                .any(|byte| byte.is_ascii_control() || *byte == b'\\')
+            {
+                return None;
+            }
             id = Some((start, end));
         }
         let payload = skip(end, b"\",\"payload\":")?;
@@ -171,7 +189,7 @@ impl Layout {
         })
     }
 
-    /// The record in the line that this is the layout of; in another one perhaps none.
+    /// The record in the line of this layout. May return `None` for another line.
     pub fn record<'a>(&self, line: &'a [u8]) -> Option<Record<'a>> {
         let text = |from: usize, to: usize| std::str::from_utf8(line.get(from..to)?).ok();
         let id = match self.id {
@@ -188,12 +206,12 @@ impl Layout {
     }
 }
 
-/// Whether a line names `crc` as its checksum.
+/// Whether a line has `crc` as its checksum.
 pub fn has_checksum(line: &[u8], crc: u32) -> bool {
     line.get(OPEN.len()..OPEN.len() + CRC_LEN) == Some(&hex(crc))
 }
 
-/// Whether a line, perhaps damaged or cut short, begins as a record does.
+/// Whether a line, perhaps damaged or truncated, begins like a record.
 pub fn looks_like_record(line: &[u8]) -> bool {
     line.starts_with(OPEN)
 }
@@ -241,6 +259,32 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(value["payload"]["stopReason"], "end_turn");
         assert_eq!(value["seq"], 3);
+    }
+
+    #[test]
+    fn times_and_ids_can_stand_between_quotes() {
+        let forged = |at: &str, id: &str| {
+            let mut out = Vec::new();
+            encode_at(&mut out, 3, at, Kind::Prompt, Some(id), "{}");
+            out.pop();
+            decode(&out).map(|record| record.id.map(str::to_owned))
+        };
+        let at = "2026-11-21T08:33:20.123Z";
+        for id in ["msg_1", "é", ""] {
+            assert_eq!(forged(at, id), Ok(Some(id.to_owned())));
+        }
+        for id in ["a\\", "a\\u0041", "a\u{1}", "a\r"] {
+            assert_eq!(forged(at, id), Err(Damage::Envelope), "{id:?}");
+        }
+        for at in [
+            "2026-11-21T08:33:20.123z",
+            "2026-11-21 08:33:20.123Z",
+            "2026-11-21T08:33:20\u{1}123Z",
+            "2026-11-21T08:33:20.12\rZ",
+            "+026-11-21T08:33:20.123Z",
+        ] {
+            assert_eq!(forged(at, "m"), Err(Damage::Envelope), "{at:?}");
+        }
     }
 
     #[test]

@@ -1,25 +1,31 @@
-//! What one line of a session's log means. `docs/format.md` is the specification.
+//! Defines what one line of a session's log means.
+//!
+//! `docs/format.md` is the specification.
 
+mod first_words;
 pub mod header;
-pub mod inner;
+pub mod agent_session_id;
 pub mod kind;
 pub mod line;
 pub mod open_calls;
+pub mod open_turns;
 pub mod transcript;
 pub mod render;
-pub mod spoken;
-pub mod stands;
+pub mod search_text;
+pub mod current_settings;
 pub mod title;
-pub mod noted;
+pub mod metadata;
 pub mod titles;
-pub mod json;
+pub mod payload;
+pub mod scan;
 
+pub use agent_session_id::AgentSessionId;
+pub use current_settings::CurrentSettings;
 pub use header::Header;
-pub use inner::Inner;
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;
-pub use stands::Stands;
+pub use open_turns::OpenTurns;
 
 /// The version of the format that this program writes.
 pub const FORMAT: u32 = 1;

@@ -1,5 +1,4 @@
-//! Which tool calls of a turn have begun and not ended, so that a turn that breaks off can close
-//! them.
+//! Tracks the open tool calls of a turn, so that they can be closed if the turn is interrupted.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,14 +7,14 @@ use memchr::memmem::Finder;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// What the `sessionUpdate` of every update about a tool call begins with, quote included.
+/// The beginning of the `sessionUpdate` of every update about a tool call, including the quote.
 static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tool_call"));
 
-/// Follows the tool calls of one turn through its updates.
+/// Tracks the tool calls of one turn through its updates.
 ///
-/// A call is open until an update says `completed`, `failed` or `cancelled`. A status that is
-/// missing means `pending` for a new call and no change for a known one; one we do not know counts
-/// as open, as clients show such a call as still running.
+/// A call is open until an update says `completed`, `failed` or `cancelled`. A missing status means
+/// `pending` for a new call and no change for a known one. An unknown status counts as open, since
+/// clients show such a call as still running.
 #[derive(Clone, Debug, Default)]
 pub struct OpenCalls {
     calls: BTreeMap<String, Call>,
@@ -24,18 +23,32 @@ pub struct OpenCalls {
 
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// How many calls were there before it.
+    /// How many calls came before it.
     place: usize,
     open: bool,
 }
 
 impl OpenCalls {
-    /// Takes note of one update: the payload of an `update` record, or of an `update_params`
-    /// record, which holds the update as a member. What is no update is ignored.
+    /// Records one update: the payload of an `update` record, or of an `update_params` record,
+    /// which holds the update as a member. Anything but an update is ignored.
     ///
     /// Cheap for payloads that do not mention a tool call: they are searched, not parsed.
     pub fn update(&mut self, payload: &str) {
-        if MENTION.find(payload.as_bytes()).is_none() {
+        self.take(payload, true);
+    }
+
+    /// The same, but ignores calls that are unknown so far.
+    pub fn update_known(&mut self, payload: &str) {
+        self.take(payload, false);
+    }
+
+    /// Whether a payload may be an update about a tool call.
+    pub fn may_be_about_one(payload: &str) -> bool {
+        MENTION.find(payload.as_bytes()).is_some()
+    }
+
+    fn take(&mut self, payload: &str, new: bool) {
+        if !Self::may_be_about_one(payload) {
             return;
         }
         let Some(mut update) = members(payload) else {
@@ -57,7 +70,7 @@ impl OpenCalls {
             let open = open.unwrap_or(call.open);
             self.open = self.open - usize::from(call.open) + usize::from(open);
             call.open = open;
-        } else {
+        } else if new {
             let open = open.unwrap_or(true);
             let place = self.calls.len();
             self.open += usize::from(open);
@@ -65,9 +78,14 @@ impl OpenCalls {
         }
     }
 
-    /// Whether a call was met, open or not.
+    /// Whether a call is known, open or not.
     pub fn knows(&self, id: &str) -> bool {
         self.calls.contains_key(id)
+    }
+
+    /// Whether a call is open.
+    pub fn is_open(&self, id: &str) -> bool {
+        self.calls.get(id).is_some_and(|call| call.open)
     }
 
     /// Whether no call is open.
@@ -75,7 +93,7 @@ impl OpenCalls {
         self.open == 0
     }
 
-    /// Closes what is open. Returns one `tool_call_update` for each, in the order in which the
+    /// Closes the open calls. Returns one `tool_call_update` for each, in the order in which the
     /// calls began: status `failed`, with `message` as its content.
     pub fn close_all(&mut self, message: &str) -> Vec<String> {
         let mut open: Vec<_> = self
@@ -102,8 +120,8 @@ fn closing_update(id: &str, message: &str) -> String {
     )
 }
 
-/// The members of a JSON object. The last one counts where a name stands twice: other agents'
-/// updates are none of ours to refuse.
+/// The members of a JSON object. The last one of each name counts: it is not for us to reject other
+/// agents' updates.
 fn members(json: &str) -> Option<BTreeMap<String, &RawValue>> {
     serde_json::from_str(json).ok()
 }
@@ -118,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// The ids that are closed after these updates.
+    /// The ids of the calls that are closed after these updates.
     fn closed(updates: &[&str]) -> Vec<String> {
         let mut calls = OpenCalls::default();
         for update in updates {

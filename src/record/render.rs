@@ -1,4 +1,4 @@
-//! A transcript as plain text, for people and for tests.
+//! Renders a transcript as plain text, for people and for tests.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ impl Transcript {
         paragraphs.join("\n\n")
     }
 
-    /// How things are now, as plain text: one line for each snapshot that says something. Empty if
-    /// there is none.
+    /// The current state as plain text: one line for each snapshot with information. Empty without
+    /// such snapshots.
     pub fn state_text(&self) -> String {
         let lines = self.state.iter().filter_map(|(name, snapshot)| {
             let value = |key| snapshot.get(key).map(plain);
@@ -48,7 +48,7 @@ impl Transcript {
     }
 }
 
-/// A value as people write it: text without its quotes.
+/// A value for people: strings without quotes.
 fn plain(value: &Value) -> String {
     value
         .as_str()

@@ -1,4 +1,4 @@
-//! A session's title: what its agent calls it, or else what its first prompt says.
+//! The title of a session: the one that its agent set, or else the beginning of its first prompt.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,23 +6,31 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
+use super::first_words::{self, ends_line};
 use super::transcript::SESSION_INFO;
 
 /// The longest title, in characters, its ellipsis included.
 pub const MAX_CHARS: usize = 80;
 
-/// How far from its end a long title may be cut to end with a whole word.
+/// How many characters a long title may lose so that it ends with a whole word.
 const WORD: usize = 20;
 
-/// A title of one line, as it is shown; nothing if there is nothing to see in it.
+/// A title as one line, in the form to be shown. `None` if it has no visible character.
 pub fn plain(text: &str) -> Option<String> {
     first_line(text)
 }
 
-/// What an `info` record with this payload makes the title: `None` if it says nothing of it, and
-/// `Some(None)` if it takes away the one that the agent gave.
+/// The beginning of a text as one line, with line breaks replaced by single spaces. `None` if it
+/// has no visible character.
+pub fn line_of(text: &str) -> Option<String> {
+    let line = one_line(text.chars());
+    (!line.is_empty()).then(|| shorten(line))
+}
+
+/// The title that an `info` record with this payload sets: `None` if it does not change the title,
+/// and `Some(None)` if it removes the one that the agent set.
 pub fn named(payload: &str) -> Option<Option<String>> {
-    // Nearly all are about something else.
+    // Nearly all payloads are about something else.
     memchr::memmem::find(payload.as_bytes(), SESSION_INFO.as_bytes())?;
     let mut update: BTreeMap<&str, &RawValue> = serde_json::from_str(payload).ok()?;
     if !update.contains_key("sessionUpdate") {
@@ -37,10 +45,10 @@ pub fn named(payload: &str) -> Option<Option<String>> {
 }
 
 /// The title for a session whose first `prompt` record has this payload: one line of visible
-/// characters. None if there is nothing to take it from.
+/// characters. `None` if the prompt has no usable text.
 pub fn title(payload: &str) -> Option<String> {
     let params: Params<'_> = serde_json::from_str(payload).ok()?;
-    // What cannot be read as a block is no reason to do without the others.
+    // One unreadable block must not hide the others.
     let blocks: Vec<Block> = params
         .prompt
         .iter()
@@ -52,7 +60,7 @@ pub fn title(payload: &str) -> Option<String> {
             .filter(move |block: &&Block| block.kind.0 == name)
     };
 
-    let text = of_type("text").find_map(|block| first_line(&block.text.as_ref()?.0));
+    let text = of_type("text").find_map(|block| of_prompt(&block.text.as_ref()?.0));
     let link = || {
         of_type("resource_link").find_map(|block| {
             let mut named = [&block.title, &block.name].into_iter().flatten();
@@ -99,8 +107,8 @@ struct Resource {
     uri: Option<Text>,
 }
 
-/// A JSON string. Half of a surrogate pair, which JSON can spell and a `String` cannot hold,
-/// becomes a replacement character.
+/// A JSON string. A lone surrogate, which JSON allows and a `String` does not, becomes a
+/// replacement character.
 struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
@@ -121,12 +129,18 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// The first line of `text` that shows anything, fit for a title.
+/// The first meaningful line of a prompt, in the form of a title.
+fn of_prompt(text: &str) -> Option<String> {
+    let mut meant = first_words::lines(text);
+    meant.find_map(first_line).or_else(|| first_line(text))
+}
+
+/// The first line of `text` with a visible character, in the form of a title.
 fn first_line(text: &str) -> Option<String> {
     let mut chars = text.chars().peekable();
     while chars.peek().is_some() {
         let line = one_line(chars.by_ref().take_while(|c| !ends_line(*c)));
-        // Joiners are kept between characters, where they shape them, but show nothing alone.
+        // Joiners are kept between characters, which they shape, but are invisible on their own.
         if line.chars().any(|c| !is_joiner(c)) {
             return Some(shorten(line));
         }
@@ -134,7 +148,7 @@ fn first_line(text: &str) -> Option<String> {
     None
 }
 
-/// Visible characters with single spaces between them; no more than it takes to tell that the
+/// Visible characters with single spaces between them. Reads no more than needed to know that the
 /// line is too long, since a line may have megabytes.
 fn one_line(chars: impl Iterator<Item = char>) -> String {
     let mut line = String::new();
@@ -169,8 +183,8 @@ fn shorten(line: String) -> String {
         end -= 1;
     }
     if !chars[end].is_whitespace() {
-        // One long word, or a script without spaces. What belongs to the character before it is
-        // not left behind.
+        // One long word, or a script without spaces. Modifiers are removed together with the
+        // character before them.
         end = room;
         while end > room - WORD && (extends(chars[end]) || is_joiner(chars[end - 1])) {
             end -= 1;
@@ -180,12 +194,8 @@ fn shorten(line: String) -> String {
     format!("{}…", kept.trim_end())
 }
 
-fn ends_line(c: char) -> bool {
-    matches!(c, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-/// Characters that show nothing and change how others are shown: controls, directions, marks,
-/// fillers, tags. A title stands among others in one line and must not reach beyond itself.
+/// Characters that are invisible and change how others are shown: controls, directions, marks,
+/// fillers, tags. Titles are listed next to other text, which they must not affect.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -196,19 +206,19 @@ fn is_invisible(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Joins the characters at its sides, or keeps them apart: emoji and several scripts need it.
+/// Joins or separates the characters around it: emoji and several scripts need it.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}')
 }
 
-/// Changes the character before it: combining marks, variation selectors, skin tones.
+/// Modifies the character before it: combining marks, variation selectors, skin tones.
 fn extends(c: char) -> bool {
     is_joiner(c)
         || matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20f0}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// What a person would call the file that an address names.
+/// The display name of the file at a URI.
 fn last_segment(uri: &str) -> Option<String> {
     let path = uri.split(['?', '#']).next()?;
     let segment = path.trim_end_matches('/').rsplit('/').next()?;
@@ -261,6 +271,10 @@ mod tests {
             ("one\rtwo", Some("one")),
             ("a\u{a0}\u{3000} b", Some("a b")),
             ("/recall 2", Some("/recall 2")),
+            ("```rust\nfn main() {}\n```", Some("fn main() {}")),
+            ("<a>My name\nis Ada</a>", Some("My name")),
+            ("```\n```", Some("```")),
+            ("?", Some("?")),
             (family, Some(family)),
             ("می\u{200c}خواهم", Some("می\u{200c}خواهم")),
             ("שלום עולם", Some("שלום עולם")),
@@ -290,7 +304,7 @@ mod tests {
         let hard = "é".repeat(100);
         assert_eq!(of_text(&hard), Some(format!("{}…", "é".repeat(79))));
 
-        // The cut would fall between a letter and its accent, or inside a family.
+        // The cut would be between a letter and its accent, or inside an emoji family.
         let accents = format!("{}{}", "x".repeat(78), "e\u{301}".repeat(10));
         assert_eq!(of_text(&accents), Some(format!("{}…", "x".repeat(78))));
         let families = format!("{}{}", "x".repeat(76), "👩‍👩‍👧‍👦".repeat(3));

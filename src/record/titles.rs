@@ -1,15 +1,16 @@
-//! Which title of a session counts, of all that its log has.
+//! Decides which of the titles in a log counts.
 
-use super::noted::title_of_client;
+use super::metadata::title_of_client;
 use super::title::{named, title};
 use super::{Kind, Record};
 
-/// The title of a session as its records come in: the last one that it was given, or else that
-/// of the first prompt there is one to be taken from.
+/// The title of a session as its records are read: the last one that was set, or else one from the
+/// first prompt with usable text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Titles {
     first: Option<String>,
     named: Option<String>,
+    is_named: bool,
     set: Option<String>,
 }
 
@@ -21,6 +22,7 @@ impl Titles {
             Kind::Info => {
                 if let Some(named) = named(record.payload) {
                     self.named = named;
+                    self.is_named = true;
                 }
                 if let Some(set) = title_of_client(record.payload) {
                     self.set = Some(set);
@@ -35,7 +37,12 @@ impl Titles {
         self.named.as_deref().or(self.first.as_deref())
     }
 
-    /// The title that a client has given it, which stays.
+    /// Whether a title was set or removed explicitly.
+    pub fn is_named(&self) -> bool {
+        self.is_named
+    }
+
+    /// The last title that a client set, which is kept.
     pub fn set(&self) -> Option<&str> {
         self.set.as_deref()
     }
@@ -46,7 +53,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::record::noted::Note;
+    use crate::record::metadata::MetadataChange;
 
     #[test]
     fn the_last_name_counts_and_else_the_first_prompt() {
@@ -70,7 +77,10 @@ mod tests {
             (prompt("three"), Some("Again")),
             (name(json!(null)), Some("one")),
             (
-                (Kind::Info, Note::Title("Mine".to_owned()).payload()),
+                (
+                    Kind::Info,
+                    MetadataChange::Title("Mine".to_owned()).payload(),
+                ),
                 Some("Mine"),
             ),
         ] {

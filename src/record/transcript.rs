@@ -1,45 +1,46 @@
-//! The fold that defines a session's state: what a client has on its screen after all updates.
+//! The fold that defines a session's state: what a client shows after all updates.
 //!
-//! Live stream, log and replay are equal if they fold to the same transcript. The rules follow
-//! the protocol's version 1: chunks extend the message they are adjacent to, tool calls are
-//! upserted by id, each plan stands where it was sent, snapshots are state and not history.
+//! Live stream, log and replay are equal if they fold to the same transcript. The rules follow the
+//! protocol's version 1: chunks extend the message they are adjacent to, tool calls are upserted by
+//! id, each plan stays where it was sent, and snapshots are state, not history.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Kind, Record, json};
+use super::{Kind, Record};
+use crate::json;
 
-/// Updates that say how things are now. Only the last of each counts, and none is history. In the
-/// order in which replays send them.
+/// Updates with the current state. Only the last of each counts, and none is part of the history.
+/// In the order in which replays send them.
 pub const SNAPSHOTS: [&str; 5] = [COMMANDS, MODE, OPTIONS, "usage_update", SESSION_INFO];
 
-/// The snapshot that tells which commands there are.
+/// The snapshot of the available commands.
 pub const COMMANDS: &str = "available_commands_update";
 
-/// The snapshot that tells which mode there is.
+/// The snapshot of the current mode.
 pub const MODE: &str = "current_mode_update";
 
-/// The snapshot that tells how the options are set.
+/// The snapshot of the config options.
 pub const OPTIONS: &str = "config_option_update";
 
-/// The snapshot that may leave out what has not changed: a member that is absent stays as it was.
+/// The snapshot of the session's info. Absent members mean no change.
 pub const SESSION_INFO: &str = "session_info_update";
 
-/// A conversation as it stands after a number of updates.
+/// A conversation after a number of updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Transcript {
-    /// What was said and done, in order.
+    /// Messages, tool calls and plans, in order.
     pub entries: Vec<Entry>,
     /// The last snapshot of each kind, by the name of its update.
     pub state: BTreeMap<String, Value>,
-    /// Where each tool call stands among the entries, by its id.
+    /// The index of each tool call among the entries, by its id.
     #[serde(skip)]
     calls: HashMap<String, usize>,
 }
 
-/// One thing that was said or done.
+/// One entry of the history.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(
     tag = "entry",
@@ -47,18 +48,18 @@ pub struct Transcript {
     rename_all_fields = "camelCase"
 )]
 pub enum Entry {
-    /// A message, or as much of it as stands in one place.
+    /// A message, or an adjacent part of one.
     Message {
-        /// Who speaks.
+        /// Its author.
         role: Role,
         /// The message's id, if any of its chunks had one.
         message_id: Option<String>,
-        /// Its content. Adjacent text blocks that differ in nothing but their text are one.
+        /// Its content. Adjacent text blocks that differ only in their text are joined.
         blocks: Vec<Value>,
-        /// What else its chunks had, such as `_meta`; the last of each name.
+        /// Other members of its chunks, such as `_meta`. The last of each name counts.
         extra: Map<String, Value>,
     },
-    /// A tool call, where it was begun.
+    /// A tool call, where it began.
     ToolCall {
         /// Its id.
         id: String,
@@ -77,7 +78,7 @@ pub enum Entry {
     },
 }
 
-/// Who speaks in a message.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -102,8 +103,8 @@ impl Role {
 }
 
 impl Transcript {
-    /// Takes one record of a log. Kinds that are neither prompt nor update change nothing, except
-    /// that an `info` may be a snapshot.
+    /// Applies one record of a log. Only prompts, updates and `info` records with a snapshot change
+    /// anything.
     pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
             Kind::Prompt => self.user_prompt(record.id, record.payload),
@@ -114,8 +115,8 @@ impl Transcript {
         }
     }
 
-    /// Takes a prompt: `params` is the JSON of the request's parameters. Folds as the chunks do
-    /// that the prompt is replayed as.
+    /// Applies a prompt: `params` is the JSON of the request's parameters. The result is the same
+    /// as for the chunks that the prompt is replayed as.
     pub fn user_prompt(&mut self, message_id: Option<&str>, params: &str) {
         let Some(Value::Object(mut params)) = json::tree(params) else {
             return;
@@ -128,17 +129,16 @@ impl Transcript {
         }
     }
 
-    /// Takes one update: the JSON of the `update` object. What is no such object is kept as
+    /// Applies one update: the JSON of the `update` object. Anything else is kept as
     /// [`Entry::Other`].
     pub fn update(&mut self, update_json: &str) {
         let update = json::tree(update_json);
         self.take(update.unwrap_or_else(|| Value::String(update_json.to_owned())));
     }
 
-    /// Takes a whole line of the protocol; one that is no `session/update` changes nothing.
+    /// Applies a whole line of the protocol. Only `session/update` notifications change anything.
     ///
-    /// What stands beside `update` in the notification is about its delivery and not part of the
-    /// conversation.
+    /// Other members next to `update` are about delivery and not part of the conversation.
     pub fn notification(&mut self, line: &str) {
         let Some(Value::Object(mut message)) = json::tree(line) else {
             return;
@@ -153,7 +153,7 @@ impl Transcript {
         }
     }
 
-    /// Takes the parameters of a notification, as an `update_params` record has them.
+    /// Applies the parameters of a notification, as an `update_params` record has them.
     fn params(&mut self, params: &str) {
         if let Some(Value::Object(mut params)) = json::tree(params)
             && let Some(update) = params.remove("update")
@@ -162,8 +162,8 @@ impl Transcript {
         }
     }
 
-    /// Takes the payload of an `info` record: a snapshot, the parameters of a notification with
-    /// one, or something of our own, which is no part of the conversation.
+    /// Applies the payload of an `info` record: a snapshot, the parameters of a notification with
+    /// one, or data of our own, which is not part of the conversation.
     fn info(&mut self, payload: &str) {
         let Some(Value::Object(mut members)) = json::tree(payload) else {
             return;
@@ -201,7 +201,7 @@ impl Transcript {
         }
     }
 
-    /// Takes an update that a rule fits; gives it back if none does.
+    /// Applies an update of a known kind. Returns it as an error if no rule matches.
     fn known(&mut self, name: &str, mut members: Map<String, Value>) -> Result<(), Value> {
         if let Some(role) = Role::of_chunk(name) {
             let id = match members.get("messageId") {
@@ -228,14 +228,14 @@ impl Transcript {
         } else if SNAPSHOTS.contains(&name) {
             self.snapshot(name, members);
         } else if name != "notice" {
-            // A notice is an event that passes; the protocol keeps it out of the history.
+            // A notice is a one-time event, which the protocol keeps out of the history.
             return Err(Value::Object(members));
         }
         Ok(())
     }
 
-    /// Extends the last message, or begins one. Two ids that differ are two messages; where one
-    /// is missing, adjacent chunks of one role belong together, as clients show them.
+    /// Extends the last message, or begins one. Two different ids mean two messages. If an id is
+    /// missing, adjacent chunks of one role belong together, as clients show them.
     fn chunk(&mut self, role: Role, id: Option<String>, block: Value, more: Map<String, Value>) {
         if let Some(Entry::Message {
             role: last_role,
@@ -263,8 +263,8 @@ impl Transcript {
         });
     }
 
-    /// Begins a tool call, or applies an update to one: a field that is given replaces the one
-    /// before, collections as a whole.
+    /// Begins a tool call, or applies an update to one: a field in the update replaces the previous
+    /// value, collections as a whole.
     fn tool_call(&mut self, new: String, fields: Map<String, Value>) {
         let place = self
             .calls
@@ -280,14 +280,14 @@ impl Transcript {
     }
 }
 
-/// Whether a member of a tool call's update says anything: `null` leaves a field alone, except for
-/// raw input and output, of which it is a value.
+/// Whether a member of a tool call's update has a value: `null` means no change, except for raw
+/// input and output, for which it is a value.
 fn says(key: &str, value: &Value) -> bool {
     !value.is_null() || key == "rawInput" || key == "rawOutput"
 }
 
-/// Appends the text of `block` to the last block if nothing else tells them apart; gives the
-/// block back if something does.
+/// Appends the text of `block` to the last block if they differ only in their text. Returns the
+/// block otherwise.
 fn append_text(blocks: &mut [Value], block: Value) -> Option<Value> {
     let (Some(Value::Object(last)), Value::Object(next)) = (blocks.last_mut(), &block) else {
         return Some(block);

@@ -1,19 +1,19 @@
-//! Which tool calls a replay has begun, in little memory however many they are.
+//! Tracks which tool calls a replay has begun, in bounded memory.
 //!
-//! A client that meets an update of a call it does not know shows an error, or nothing. So before
-//! an update is sent, its call must have been.
+//! A client that receives an update of an unknown call shows an error, or nothing. So the call must
+//! be sent before its updates.
 
 use super::ids::{Id, Ids};
-use super::topic::{Topic, call_id};
+use super::topic::{UpdateTopic, call_id};
 
-/// What is to be done with an update.
+/// How the replay treats an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Disposition {
     /// It is replayed.
     Shown,
-    /// It is left out: it belongs to a turn that is, or to a tool call begun in one.
+    /// It is left out: its turn is left out, or its tool call began in such a turn.
     Hidden,
-    /// It is replayed as the call that it updates, since that was never begun.
+    /// It is replayed as a tool call, since the call that it updates never began.
     Orphan,
 }
 
@@ -21,42 +21,42 @@ pub(super) enum Fate {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     shown: Ids,
-    /// Those of turns that are left out.
+    /// The calls of turns that are left out.
     hidden: Ids,
-    /// Whether there are any of those.
+    /// Whether there are hidden calls.
     hides: bool,
-    /// The one that was shown last: what comes next is mostly about the same.
+    /// The call that was shown last. The next update is usually about the same call.
     last: Option<Id>,
 }
 
 impl Calls {
-    /// Takes note of an update of a turn that is replayed.
-    pub(super) fn show(&mut self, topic: Topic, update: &[u8]) -> Fate {
+    /// Records an update of a turn that is replayed.
+    pub(super) fn show(&mut self, topic: UpdateTopic, update: &[u8]) -> Disposition {
         let begins = match topic {
-            Topic::Call => true,
-            Topic::CallUpdate => false,
-            _ => return Fate::Shown,
+            UpdateTopic::Call => true,
+            UpdateTopic::CallUpdate => false,
+            _ => return Disposition::Shown,
         };
         let Some(id) = call_id(update).map(|id| Id::of(&id)) else {
-            return Fate::Shown;
+            return Disposition::Shown;
         };
         if self.last == Some(id) {
-            return Fate::Shown;
+            return Disposition::Shown;
         }
         if !begins && self.hides && self.hidden.has(id) && !self.shown.has(id) {
-            return Fate::Hidden;
+            return Disposition::Hidden;
         }
         self.last = Some(id);
         if self.shown.add(id) && !begins {
-            Fate::Orphan
+            Disposition::Orphan
         } else {
-            Fate::Shown
+            Disposition::Shown
         }
     }
 
-    /// Takes note of an update of a turn that is left out.
-    pub(super) fn hide(&mut self, topic: Topic, update: &[u8]) {
-        if matches!(topic, Topic::Call | Topic::CallUpdate)
+    /// Records an update of a turn that is left out.
+    pub(super) fn hide(&mut self, topic: UpdateTopic, update: &[u8]) {
+        if matches!(topic, UpdateTopic::Call | UpdateTopic::CallUpdate)
             && let Some(id) = call_id(update)
         {
             self.hides = true;
@@ -75,15 +75,26 @@ mod tests {
         let a = br#"{"toolCallId":"a"}"#;
         let b = br#"{"toolCallId":"\u0062"}"#;
         let c = br#"{"toolCallId":"c"}"#;
-        calls.hide(Topic::CallUpdate, a);
-        calls.hide(Topic::Plan, c);
-        assert_eq!(calls.show(Topic::CallUpdate, a), Fate::Hidden);
-        assert_eq!(calls.show(Topic::CallUpdate, b), Fate::Orphan);
-        assert_eq!(calls.show(Topic::CallUpdate, b), Fate::Shown);
-        assert_eq!(calls.show(Topic::Call, b), Fate::Shown, "it comes late");
-        assert_eq!(calls.show(Topic::CallUpdate, c), Fate::Orphan);
-        assert_eq!(calls.show(Topic::Call, a), Fate::Shown, "begun anew");
-        assert_eq!(calls.show(Topic::CallUpdate, a), Fate::Shown);
-        assert_eq!(calls.show(Topic::CallUpdate, b"{}"), Fate::Shown);
+        calls.hide(UpdateTopic::CallUpdate, a);
+        calls.hide(UpdateTopic::Plan, c);
+        assert_eq!(calls.show(UpdateTopic::CallUpdate, a), Disposition::Hidden);
+        assert_eq!(calls.show(UpdateTopic::CallUpdate, b), Disposition::Orphan);
+        assert_eq!(calls.show(UpdateTopic::CallUpdate, b), Disposition::Shown);
+        assert_eq!(
+            calls.show(UpdateTopic::Call, b),
+            Disposition::Shown,
+            "it comes late"
+        );
+        assert_eq!(calls.show(UpdateTopic::CallUpdate, c), Disposition::Orphan);
+        assert_eq!(
+            calls.show(UpdateTopic::Call, a),
+            Disposition::Shown,
+            "begun anew"
+        );
+        assert_eq!(calls.show(UpdateTopic::CallUpdate, a), Disposition::Shown);
+        assert_eq!(
+            calls.show(UpdateTopic::CallUpdate, b"{}"),
+            Disposition::Shown
+        );
     }
 }

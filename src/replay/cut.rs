@@ -1,34 +1,34 @@
-//! Makes a message that is too long for one line shorter, in the replay only, and says so.
+//! Truncates a message that is too long for one line, in the replay only, and marks it.
 //!
-//! First the longest strings lose their middle, all down to the same length, the longest one that
-//! makes the line fit; image, audio and binary blocks longer than that give way to a text block
-//! that tells what was there. If that is not enough, the large members of the update become stubs
-//! of the form the protocol's schema wants; if even that is not enough, a message says that an
-//! update stood here. Ids and the names of kinds are never shortened.
+//! First the longest strings lose their middle. All get the same maximum length, the largest that
+//! makes the line fit. Image, audio and binary blocks longer than that are replaced by a text block
+//! that describes them. If that is not enough, large members of the update become stubs that the
+//! protocol's schema accepts. If even that is not enough, a message says that an update was here.
+//! Ids and the names of kinds are never shortened.
 
 use std::ops::Range;
 
 use super::envelope::{Envelope, TAIL};
 use super::{spots, stub};
 
-/// The most that the note of a cut takes.
+/// The maximum length of the note about a cut.
 const CUT_NOTE: usize = 48;
 
 /// A message that is too long.
 #[derive(Debug)]
 pub(super) struct Oversize<'a> {
-    /// The line as it should be, with its newline.
+    /// The line before it is cut, with its newline.
     pub(super) line: &'a [u8],
-    /// The brace that closes our note in it.
+    /// The position in the line of the brace that closes our note.
     pub(super) note_end: usize,
-    /// Where its `update` lies.
+    /// The range of its `update`.
     pub(super) update: Range<usize>,
     /// When it was recorded.
     pub(super) at: &'a str,
 }
 
 impl Oversize<'_> {
-    /// Writes a line of at most `limit` bytes in the place of this one.
+    /// Writes a line of at most `limit` bytes in place of this one.
     pub(super) fn cut(&self, envelope: &Envelope, limit: usize, out: &mut Vec<u8>) {
         if self.shorten(limit, out) {
             return;
@@ -41,8 +41,8 @@ impl Oversize<'_> {
         }
     }
 
-    /// Shortens strings and media until the line fits; false, with nothing written, if they are
-    /// not what makes it long.
+    /// Shortens strings and media until the line fits. Returns false, with nothing written, if they
+    /// are not what makes it long.
     fn shorten(&self, limit: usize, out: &mut Vec<u8>) -> bool {
         let need = (self.line.len() + CUT_NOTE).saturating_sub(limit);
         let Some(cuts) = spots::cuts(self.line, need) else {
@@ -66,7 +66,7 @@ impl Oversize<'_> {
         true
     }
 
-    /// Writes the update with its large members replaced by stubs, and nothing beside it.
+    /// Writes the update with its large members replaced by stubs, without the other members.
     fn stub(&self, envelope: &Envelope, out: &mut Vec<u8>) {
         let update = &self.line[self.update.clone()];
         let (stub, mut removed) = stub::of_update(update);
@@ -76,7 +76,7 @@ impl Oversize<'_> {
         out.extend_from_slice(TAIL);
     }
 
-    /// Writes a message that says that there was an update.
+    /// Writes a message that says that an update was here.
     fn mention(&self, envelope: &Envelope, out: &mut Vec<u8>) {
         let removed = self.update.len() + self.beside(envelope);
         envelope.open(self.at, &note(removed), out);
@@ -86,7 +86,7 @@ impl Oversize<'_> {
         out.extend_from_slice(TAIL);
     }
 
-    /// How many bytes stand beside the update that are none of ours.
+    /// The number of bytes outside the update that are not ours.
     fn beside(&self, envelope: &Envelope) -> usize {
         let mut ours = Vec::new();
         envelope.open(self.at, b"", &mut ours);

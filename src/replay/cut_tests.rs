@@ -1,4 +1,4 @@
-//! Tests of cutting: what is too long for a line becomes shorter, stays valid and says so.
+//! Tests of truncation: what is too long for a line becomes shorter, stays valid and is marked.
 
 use agent_client_protocol_schema::v1::SessionNotification;
 use serde_json::{Value, json};
@@ -32,7 +32,8 @@ fn replayed(kind: Kind, payload: &str) -> (String, u64) {
     (String::from_utf8(out).unwrap(), replay.cut())
 }
 
-/// Replays an update that must be cut, checks what holds for all of them and gives its members.
+/// Replays an update that must be cut, checks what holds for all such updates, and returns its
+/// members.
 fn cut(kind: Kind, payload: &Value) -> Value {
     let (line, cut) = replayed(kind, &payload.to_string());
     assert_eq!(cut, 1);
@@ -44,7 +45,7 @@ fn cut(kind: Kind, payload: &Value) -> Value {
     let removed = usize::try_from(note.as_u64().unwrap()).unwrap();
     let least = payload.to_string().len().saturating_sub(LIMIT);
     assert!(removed >= least, "{removed} of at least {least} bytes");
-    // The protocol's own types leave out what they cannot read, and what is empty.
+    // The protocol's own types leave out what they cannot read and what is empty.
     let typed: SessionNotification = serde_json::from_value(params.clone()).unwrap();
     let typed = serde_json::to_value(typed).unwrap();
     assert_eq!(without_empty(&typed), without_empty(params));

@@ -1,12 +1,12 @@
-//! The notification around an update: as sent live, and as replayed with its time and turn.
+//! Writes the notification around an update: as sent live, and as replayed with time and turn.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
 const HEAD: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":";
-/// What stands behind the `update` object, with the newline.
+/// What follows the `update` object, with the newline.
 pub(super) const TAIL: &[u8] = b"}}\n";
 const META: &[u8] = b"\"_meta\":{";
 const NOTE: &[u8] = b"\"rejoin\":{\"at\":\"";
@@ -21,8 +21,8 @@ pub fn live_line(session_id: &str, update: &str, out: &mut Vec<u8>) {
 }
 
 /// The same for a notification whose parameters have more members than `sessionId` and `update`.
-/// `params` is the JSON of an object with the members behind `sessionId`, as an `update_params`
-/// record has it. What is no object gives no line.
+/// `params` is the JSON of an object with the members after `sessionId`, as an `update_params`
+/// record has it. Writes nothing if `params` is not an object.
 pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
     if let Some(inner) = inside(params.as_bytes()) {
         open_params(session_id, out);
@@ -35,7 +35,7 @@ fn open_params(session_id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(HEAD);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if session_id.bytes().all(plain) {
-        // Nearly every id, and nothing in it to be escaped.
+        // Nearly every id needs no escaping.
         out.push(b'"');
         out.extend_from_slice(session_id.as_bytes());
         out.push(b'"');
@@ -49,7 +49,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// What stands between the braces of an object that is not empty.
+/// The range between the braces of a non-empty object.
 fn inside(object: &[u8]) -> Option<Range<usize>> {
     let mut parts = json::members(object, 0)?;
     let first = parts.member()?.key.start - 1;
@@ -57,12 +57,12 @@ fn inside(object: &[u8]) -> Option<Range<usize>> {
     Some(first..parts.end()? - 1)
 }
 
-/// Where the parts of a replayed line lie.
+/// Where the parts of a replayed line are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// Where it begins.
     pub(super) start: usize,
-    /// The brace that closes our own note; more can be said before it.
+    /// The brace that closes our own note. More members can be inserted before it.
     pub(super) note_end: usize,
     /// The `update` object.
     pub(super) update: Range<usize>,
@@ -71,11 +71,11 @@ pub(super) struct Line {
 /// Writes the envelopes of one session's replay.
 #[derive(Debug)]
 pub(super) struct Envelope {
-    /// All up to and with the comma behind the session's id.
+    /// Everything up to and including the comma after the session's id.
     head: Vec<u8>,
-    /// All up to the time, for an update without parameters beside it.
+    /// Everything up to the time, for an update without other parameters.
     before_time: Vec<u8>,
-    /// From the quote behind the time to the brace that closes our note.
+    /// Everything from the quote after the time to the brace that closes our note.
     after_time: Vec<u8>,
 }
 
@@ -98,8 +98,8 @@ impl Envelope {
         self.after_time = format!("\",\"turn\":{turn}").into_bytes();
     }
 
-    /// Writes all that stands before the `update` object. The object and [`TAIL`] must follow.
-    /// Answers with the position of the brace that closes our note.
+    /// Writes everything before the `update` object. The object and [`TAIL`] must follow. Returns
+    /// the position of the brace that closes our note.
     pub(super) fn open(&self, at: &str, extra: &[u8], out: &mut Vec<u8>) -> usize {
         out.extend_from_slice(&self.before_time);
         out.extend_from_slice(at.as_bytes());
@@ -125,10 +125,10 @@ impl Envelope {
         }
     }
 
-    /// Writes the line of parameters that came with more members. They stay as they are; our note
-    /// is added to their `_meta`, where it takes the place of one that is there already. A `_meta`
-    /// that is no object could not hold it and is replaced. `None`, with nothing written, if
-    /// `params` is no object with an `update`.
+    /// Writes a line for parameters with more members than usual. The members are kept as they are.
+    /// Our note is added to their `_meta` and replaces one that is already there. A `_meta` that is
+    /// not an object is replaced, since it could not hold the note. Returns `None`, with nothing
+    /// written, if `params` is not an object with an `update`.
     pub(super) fn params(&self, at: &str, params: &[u8], out: &mut Vec<u8>) -> Option<Line> {
         let inner = inside(params)?;
         let update = json::member(params, 0, "update")?;
@@ -188,7 +188,7 @@ impl Envelope {
         note_end
     }
 
-    /// Writes our note as a member and answers with the position of its closing brace.
+    /// Writes our note as a member and returns the position of its closing brace.
     fn note(&self, at: &str, out: &mut Vec<u8>) -> usize {
         out.extend_from_slice(NOTE);
         out.extend_from_slice(at.as_bytes());

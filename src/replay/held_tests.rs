@@ -1,5 +1,5 @@
 //! Tests of what is not replayed in its place: snapshots, what only replays send, what is never
-//! sent again, and calls that were begun late or not at all.
+//! sent again, and calls that began late or never.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn prompt() -> Item {
     (Kind::Prompt, Some("u"), params.to_owned())
 }
 
-/// The updates of a replay in short: name, and what tells it from others of this name.
+/// The updates of a replay in short: the name, and what distinguishes it from others of this name.
 fn told(lines: &str) -> Vec<String> {
     let told = lines.lines().map(|line| {
         let message: Value = serde_json::from_str(line).unwrap();
@@ -49,7 +49,7 @@ fn the_last_snapshot_of_each_kind_follows_the_history() {
         update(&snapshot("current_mode_update", 7)),
         info(&snapshot("moon_update", 8)),
         chunk("m", "b"),
-        // What belongs into the history is no snapshot.
+        // What belongs to the history is not a snapshot.
         info(&snapshot("plan", 9)),
         info(&snapshot("notice", 9)),
     ];
@@ -198,7 +198,7 @@ fn what_has_passed_is_not_replayed() {
             Some("1"),
             r#"{"outcome":{"outcome":"cancelled"}}"#.to_owned(),
         ),
-        (Kind::Inner, None, r#"{"id":"x"}"#.to_owned()),
+        (Kind::AgentSessionId, None, r#"{"id":"x"}"#.to_owned()),
         (
             Kind::Output,
             None,

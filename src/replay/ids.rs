@@ -1,23 +1,23 @@
-//! A set of names that stays small: exact while it has few, and a filter when it has many.
+//! A set of names in bounded memory: exact while it is small, a Bloom filter when it is large.
 //!
-//! Up to tens of thousands of names, each takes eight bytes and a little more. From there on the
-//! set takes two megabytes, however many come: a name that is in it is always found, and one that
-//! is not is rarely taken for one that is. With 200,000 names that happens to two in a
-//! million, with a million to one in seven hundred. All answers are the same each time.
+//! Up to tens of thousands of names, each takes eight bytes and some overhead. Beyond that the set
+//! takes two megabytes, regardless of the number of names. It has no false negatives and few false
+//! positives: two in a million with 200,000 names, one in seven hundred with a million. The answers
+//! are deterministic.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 
-/// How many names are kept apart from each other.
+/// How many names are stored exactly.
 const FEW: usize = 56 * 1024;
-/// A part of the filter that is looked at in one go: as much as a processor fetches at once.
+/// A block of the filter: one cache line.
 type Block = [u64; 8];
 /// How many blocks the filter has; a power of two.
 const BLOCKS: u64 = 1 << 15;
-/// How many bits stand for each name.
+/// How many bits represent each name.
 const PROBES: u32 = 5;
 
-/// What a set knows of a name. Not seeded: what one replay takes for known, each does.
+/// What a set stores of a name. The hash has no seed, so every replay has the same false positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id(u64);
 
@@ -32,7 +32,7 @@ impl Id {
 /// A set of names.
 #[derive(Debug)]
 pub(super) enum Ids {
-    /// Hashes of 64 bits: two names that share one are not to be expected.
+    /// Hashes of 64 bits: collisions are not to be expected.
     Few(HashSet<u64, BuildHasherDefault<AsItIs>>),
     /// A Bloom filter whose bits for a name lie in one block.
     Many(Box<[Block]>),
@@ -45,7 +45,7 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// Adds a name; true if it was not there.
+    /// Adds a name. Returns true if it was absent.
     pub(super) fn add(&mut self, Id(hash): Id) -> bool {
         match self {
             Self::Few(hashes) if hashes.len() < FEW => hashes.insert(hash),
@@ -67,7 +67,7 @@ impl Ids {
         }
     }
 
-    /// Whether a name is there.
+    /// Whether a name is in the set.
     pub(super) fn has(&self, Id(hash): Id) -> bool {
         match self {
             Self::Few(hashes) => hashes.contains(&hash),
@@ -79,7 +79,7 @@ impl Ids {
     }
 }
 
-/// Sets the bits of a name; true if one of them was not set.
+/// Sets the bits of a name. Returns true if one of them was not set.
 fn mark(filter: &mut [Block], hash: u64) -> bool {
     let block = &mut filter[block(hash)];
     let mut is_new = false;
@@ -95,9 +95,9 @@ fn block(hash: u64) -> usize {
     (hash % BLOCKS) as usize
 }
 
-/// The bits of a block that stand for a name: the word of each, and the bit in it.
+/// The bits of a block that represent a name: the word of each, and the bit in it.
 fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
-    // Nine bits of the hash for each; the lowest have chosen the block.
+    // Nine bits of the hash for each. The lowest bits have selected the block.
     let rest = hash / BLOCKS;
     (0..PROBES).map(move |n| {
         let at = (rest >> (9 * n)) % 512;
@@ -105,7 +105,7 @@ fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// Takes a hash for its own hash.
+/// A hasher for values that are hashes already.
 #[derive(Debug, Default)]
 pub(super) struct AsItIs(u64);
 

@@ -1,11 +1,12 @@
-//! The notification of a record as its client was sent it live.
+//! The notification of a record as it was sent live to its client.
 
-use crate::record::{Kind, json};
+use crate::json;
+use crate::record::Kind;
 
 use super::envelope::{live_line, live_params_line};
 
-/// Appends the line that the client is sent live for a record: nothing for a kind of record that
-/// is not sent, or is sent only by replays.
+/// Appends the line that the client is sent live for a record. Appends nothing for a kind of record
+/// that is never sent or only sent by replays.
 pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut Vec<u8>) {
     match kind {
         Kind::Update | Kind::Transient => live_line(session_id, payload, out),
@@ -19,7 +20,7 @@ pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut V
     }
 }
 
-/// How an `info` record holds a snapshot.
+/// The form of a snapshot in an `info` record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Snapshot {
     /// As an update object.
@@ -29,7 +30,7 @@ pub(super) enum Snapshot {
 }
 
 impl Snapshot {
-    /// `None` for what is our own and never sent.
+    /// `None` for our own records, which are never sent.
     pub(super) fn of(payload: &[u8]) -> Option<Self> {
         if json::member(payload, 0, "sessionUpdate").is_some() {
             return Some(Self::Update);

@@ -1,19 +1,19 @@
 //! Joins adjacent text chunks of one message into one, by joining their escaped text.
 //!
-//! Two chunks are joined if nothing but their text could be told apart afterwards: the same kind,
-//! the same message id or none, a text block with no annotations, `_meta` or members unknown to
-//! us. A chunk that ends in one half of an escaped surrogate pair is never joined with one that
-//! begins with the other half: apart they are two broken characters, together they would be one
-//! whole character that nobody sent.
+//! Two chunks are joined if nothing but their text would differ: the same kind, the same message id
+//! or none, a text block with no annotations, `_meta` or unknown members. A chunk that ends in the
+//! first half of an escaped surrogate pair is never joined with one that begins with the second
+//! half: separately they are two invalid characters, joined they would be one valid character that
+//! nobody sent.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
 use super::envelope::{Envelope, TAIL};
 use super::split;
 
-/// How long a joined chunk may become.
+/// The maximum length of a joined chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Bytes of escaped text.
@@ -27,13 +27,13 @@ pub(super) struct Limits {
 pub(super) struct Chunk<'a> {
     /// The JSON of its kind.
     kind: &'a [u8],
-    /// The JSON of its message id; empty if it has none.
+    /// The JSON of its message id. Empty if it has none.
     id: &'a [u8],
     /// Its text, inside the quotes.
     text: Range<usize>,
 }
 
-/// Reads an update as a chunk that may be joined with others; `None` for any other.
+/// Parses an update as a chunk that may be joined with others. `None` for any other update.
 pub(super) fn chunk(update: &[u8]) -> Option<Chunk<'_>> {
     let (mut kind, mut id, mut text) = (None, None, None);
     let mut parts = json::members(update, 0)?;
@@ -62,7 +62,7 @@ pub(super) fn chunk(update: &[u8]) -> Option<Chunk<'_>> {
     })
 }
 
-/// The text of a text block that has nothing but its text.
+/// The text of a text block that has no other content.
 fn plain_text(update: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
     let mut parts = json::members(update, content.start)?;
     let (one, other) = (parts.member()?, parts.member()?);
@@ -79,24 +79,24 @@ fn plain_text(update: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
     plain.then(|| json::string_body(update, &text.value))?
 }
 
-/// The chunk that waits for others to be joined to it, as a line without its end.
+/// The pending chunk, to which others may be joined, as a line without its end.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// The line up to the end of the text; empty if nothing waits.
+    /// The line up to the end of the text. Empty if no chunk is pending.
     line: Vec<u8>,
     /// Where the update begins in it.
     update: usize,
     /// Where the text begins in it.
     text: usize,
-    /// The rest of the update, from the quote behind the text.
+    /// The rest of the update, from the quote after the text.
     rest: Vec<u8>,
     kind: Vec<u8>,
     id: Vec<u8>,
 }
 
 impl Pending {
-    /// Joins an update to the waiting chunk if it is laid out as that one is. Nearly all chunks
-    /// are, so that comparing what is around the text replaces reading it.
+    /// Joins an update to the pending chunk if it has the same layout. Nearly all chunks do, so
+    /// comparing the bytes around the text replaces parsing.
     pub(super) fn join_alike(&mut self, update: &[u8], limits: Limits) -> bool {
         if self.line.is_empty() {
             return false;
@@ -110,7 +110,7 @@ impl Pending {
         }
     }
 
-    /// Joins a chunk to the waiting one if both are of one message, however they are laid out.
+    /// Joins a chunk to the pending one if both belong to one message, whatever their layout.
     pub(super) fn join(&mut self, update: &[u8], chunk: &Chunk<'_>, limits: Limits) -> bool {
         !self.line.is_empty()
             && self.kind == chunk.kind
@@ -129,7 +129,7 @@ impl Pending {
         fits && !fuses
     }
 
-    /// Lets a chunk wait, if it is within the limits. Nothing else may be waiting.
+    /// Makes a chunk the pending one, if it is within the limits. No other may be pending.
     pub(super) fn begin(
         &mut self,
         envelope: &Envelope,
@@ -158,13 +158,13 @@ impl Pending {
         true
     }
 
-    /// Writes what waits.
+    /// Writes the pending chunk.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
         if !self.line.is_empty() {
             self.line.extend_from_slice(&self.rest);
             self.line.extend_from_slice(TAIL);
             if out.is_empty() {
-                // It may be long; its memory is as good as that which is there.
+                // Swapped and not copied, since it may be long.
                 std::mem::swap(&mut self.line, out);
             } else {
                 out.append(&mut self.line);

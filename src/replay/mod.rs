@@ -1,11 +1,12 @@
 //! Replays a session: records in, `session/update` lines out.
 //!
-//! Pure and in one pass: no clock, no file, no look-ahead, and never more in memory than one
-//! message. Payloads are spliced into an envelope as they are; text is joined and parted while it
-//! is still escaped. What each step may change is told in its file: `envelope` adds our note,
-//! `merge` joins text chunks, `split` parts long ones, `terminal` removes terminals that are gone,
-//! `orphan` makes calls of updates that have none, `cut` shortens what else is too long for a line.
-//! `snapshots` has what is held back to the end.
+//! Pure and in one pass: no clock, no file, no look-ahead, and never more than one message in
+//! memory. Payloads are spliced into an envelope unchanged. Text is joined and split while it is
+//! still escaped. Each file documents what its step may change: `envelope` adds our note, `merge`
+//! joins text chunks, `split` splits long ones, `terminal` replaces terminals that no longer exist,
+//! `orphan` turns an update of a call that never began into the call, `cut` truncates whatever else
+//! is too long for a line. `last` holds back a line until it is known whether its turn was
+//! interrupted there, and `snapshots` holds back what is sent at the end.
 
 mod envelope;
 mod live;
@@ -13,6 +14,7 @@ mod topic;
 mod ids;
 mod calls;
 mod snapshots;
+mod last;
 mod merge;
 mod orphan;
 mod split;
@@ -25,33 +27,37 @@ pub mod v2;
 pub use envelope::{live_line, live_params_line};
 pub use live::live_record_line;
 
+use crate::json;
+use crate::record::open_turns::is_interrupted;
 use crate::record::transcript::SNAPSHOTS;
-use crate::record::{Kind, Record, json};
+use crate::record::{Kind, OpenTurns, Record};
 
-use calls::{Calls, Fate};
+use calls::{Calls, Disposition};
 use cut::Oversize;
 use envelope::{Envelope, Line};
+use last::{INTERRUPTED, LastLine};
 use live::Snapshot;
 use merge::{Limits, Pending};
 use snapshots::Snapshots;
 use terminal::Terminals;
-use topic::Topic;
+use topic::UpdateTopic;
 
-/// What stands beside a text and is longer than this is not repeated with each small part of it.
+/// If what surrounds a text is longer than this, it is not repeated with each small part of the
+/// text.
 const REPEATED: usize = 64 * 1024;
-/// The least that a line may be limited to: an envelope and a word on what was cut must fit.
+/// The minimum for the line limit: an envelope and a note about the cut must fit.
 const SHORTEST_LINE: usize = 2048;
 
 /// How a session is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Keep every chunk as it came: join none, and part only what would exceed `message_limit`.
+    /// Keep every chunk as it came: join none, and split only those that exceed `message_limit`.
     pub exact: bool,
     /// The most bytes of (escaped) text in one chunk.
     pub text_limit: usize,
     /// The most bytes of one line, with its newline. Values below 2048 count as 2048.
     pub message_limit: usize,
-    /// How many turns to leave out at the beginning, with what came before the first one.
+    /// How many turns to leave out at the beginning, together with everything before the first one.
     pub skip_turns: u64,
 }
 
@@ -72,14 +78,19 @@ pub struct Replay {
     options: Options,
     limits: Limits,
     envelope: Envelope,
-    /// How many prompts came so far.
+    /// The number of prompts so far.
     turn: u64,
     pending: Pending,
+    last: LastLine,
+    /// The open turns, by their numbers.
+    open: OpenTurns<u64>,
+    /// Buffer for lines. Empty between calls.
+    lines: Vec<u8>,
     terminals: Terminals,
     calls: Calls,
     snapshots: Snapshots,
     scratch: Vec<u8>,
-    /// Where the line of a snapshot is made; empty.
+    /// Buffer for the line of a snapshot. Empty between calls.
     held: Vec<u8>,
     cut: u64,
 }
@@ -91,11 +102,15 @@ impl Replay {
             options,
             limits: Limits {
                 text: options.text_limit,
-                line: options.message_limit.max(SHORTEST_LINE),
+                // Marking a turn as interrupted may make its last line longer.
+                line: options.message_limit.max(SHORTEST_LINE) - INTERRUPTED.len(),
             },
             envelope: Envelope::new(session_id),
             turn: 0,
             pending: Pending::default(),
+            last: LastLine::default(),
+            open: OpenTurns::default(),
+            lines: Vec::new(),
             terminals: Terminals::new(),
             calls: Calls::default(),
             snapshots: Snapshots::default(),
@@ -105,9 +120,35 @@ impl Replay {
         }
     }
 
-    /// Takes the next record of the log and appends what is to be sent to `out`: zero or more
-    /// whole lines, each with its newline.
+    /// Takes the next record of the log and appends to `out` what is to be sent: zero or more whole
+    /// lines, each with its newline.
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let mut lines = std::mem::take(&mut self.lines);
+        if record.kind == Kind::Prompt {
+            // The pending chunk belongs to the previous turn.
+            self.pending.flush(&mut lines);
+            self.last.take(self.turn, &mut lines, out);
+        }
+        self.show(record, &mut lines);
+        self.last.take(self.turn, &mut lines, out);
+        self.lines = lines;
+        if record.kind == Kind::End {
+            self.end(record, out);
+        }
+    }
+
+    /// Handles the end of one or more turns.
+    fn end(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let ended = self.open.end(record.id);
+        if let (Some(turn), true) = (ended.first(), is_interrupted(record.payload)) {
+            self.last.interrupt(*turn);
+        }
+        if self.open.is_empty() {
+            self.last.release(out);
+        }
+    }
+
+    fn show(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
         match record.kind {
             Kind::Update | Kind::Output => self.update(record.at, payload, out),
@@ -120,8 +161,8 @@ impl Replay {
                 self.info(record.at, payload);
             }
             Kind::Prompt => {
-                self.pending.flush(out);
                 self.turn += 1;
+                self.open.begin(record.id, self.turn);
                 self.envelope.set_turn(self.turn);
                 if !self.is_skipping() {
                     self.prompt(record, out);
@@ -132,25 +173,31 @@ impl Replay {
     }
 
     /// Takes a snapshot that is not in the log: `update` is the JSON of the update object, on one
-    /// line, and `at` when it was taken, in the form of [`Record::at`]. It counts as the last of
-    /// its kind so far. What is no snapshot is ignored.
+    /// line, and `at` is when it was taken, in the form of [`Record::at`]. It counts as the latest
+    /// of its kind so far. Anything but a snapshot is ignored.
     pub fn snapshot(&mut self, at: &str, update: &str) {
         self.info(at, update.as_bytes());
     }
 
-    /// Leaves out the snapshot of this name: what it says holds no longer.
+    /// Leaves out the snapshot of this name, which is no longer valid.
     pub fn withdraw(&mut self, name: &str) {
         self.snapshots.withdraw(name.as_bytes());
     }
 
-    /// Ends the replay: appends what was held back to be joined with more, then the last snapshot
-    /// of each kind.
+    /// Ends the replay: appends the pending chunk and the held line, then the last snapshot of each
+    /// kind.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.last.release(out);
         self.pending.flush(out);
         self.cut += self.snapshots.release(out);
     }
 
-    /// How many messages were cut so far because they were too long for a line.
+    /// Whether a turn is open.
+    pub fn is_in_turn(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// How many messages were truncated so far because they were too long for a line.
     pub fn cut(&self) -> u64 {
         self.cut
     }
@@ -159,9 +206,9 @@ impl Replay {
         if self.pending.join_alike(update, self.limits) {
             return;
         }
-        let topic = Topic::of(update);
+        let topic = UpdateTopic::of(update);
         let fate = self.fate(topic, at, update, None);
-        if fate == Fate::Hidden {
+        if fate == Disposition::Hidden {
             return self.pending.flush(out);
         }
         if !self.options.exact
@@ -188,33 +235,39 @@ impl Replay {
             return;
         };
         let update = &params[update];
-        let topic = Topic::of(update);
+        let topic = UpdateTopic::of(update);
         let fate = self.fate(topic, at, update, Some(params));
-        if fate != Fate::Hidden
+        if fate != Disposition::Hidden
             && let Some(line) = self.envelope.params(at, params, out)
         {
             self.settle(line, at, topic, fate, out);
         }
     }
 
-    /// Says what becomes of an update in its place, and keeps what is held back. `params` is what
-    /// the update came in, if that has more members.
-    fn fate(&mut self, topic: Topic, at: &str, update: &[u8], params: Option<&[u8]>) -> Fate {
+    /// Decides how to treat an update, and holds a snapshot for the end. `params` are the
+    /// parameters around the update, if they have more members.
+    fn fate(
+        &mut self,
+        topic: UpdateTopic,
+        at: &str,
+        update: &[u8],
+        params: Option<&[u8]>,
+    ) -> Disposition {
         match topic {
-            Topic::Notice => Fate::Hidden,
-            Topic::Snapshot(kind) => {
+            UpdateTopic::Notice => Disposition::Hidden,
+            UpdateTopic::Snapshot(kind) => {
                 self.hold(SNAPSHOTS[kind].as_bytes(), at, update, params);
-                Fate::Hidden
+                Disposition::Hidden
             }
             _ if self.is_skipping() => {
                 self.calls.hide(topic, update);
-                Fate::Hidden
+                Disposition::Hidden
             }
             _ => self.calls.show(topic, update),
         }
     }
 
-    /// Keeps the snapshot that an `info` record is, if it is one.
+    /// Holds the snapshot in an `info` record, if there is one.
     fn info(&mut self, at: &str, payload: &[u8]) {
         let (update, params) = match Snapshot::of(payload) {
             Some(Snapshot::Update) => (payload, None),
@@ -225,14 +278,17 @@ impl Replay {
             None => return,
         };
         if let Some(name) = topic::name(update)
-            && matches!(Topic::of_name(&name), Topic::Snapshot(_) | Topic::Other)
+            && matches!(
+                UpdateTopic::of_name(&name),
+                UpdateTopic::Snapshot(_) | UpdateTopic::Other
+            )
             && self.snapshots.takes(&name)
         {
             self.hold(&name, at, update, params);
         }
     }
 
-    /// Keeps a snapshot as the line that it will be sent as.
+    /// Holds a snapshot as the line that will be sent.
     fn hold(&mut self, name: &[u8], at: &str, update: &[u8], params: Option<&[u8]>) {
         let mut out = std::mem::take(&mut self.held);
         let line = match params {
@@ -256,7 +312,7 @@ impl Replay {
         }
     }
 
-    /// One chunk for each block of a prompt. What else the request had was not for the client.
+    /// Writes one chunk for each block of a prompt. The rest of the request is not for the client.
     fn prompt(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
         let Some(mut blocks) = json::member_elements(payload, 0, "prompt") else {
@@ -269,7 +325,7 @@ impl Replay {
             out.extend_from_slice(b"{\"sessionUpdate\":\"user_message_chunk\",\"content\":");
             out.extend_from_slice(&payload[block]);
             if let Some(id) = record.id {
-                // Cut out of a JSON string as it stands, put into one as it stands.
+                // The id is still escaped, so it can be copied from one JSON string into another.
                 out.extend_from_slice(b",\"messageId\":\"");
                 out.extend_from_slice(id.as_bytes());
                 out.push(b'"');
@@ -282,7 +338,7 @@ impl Replay {
                 note_end,
                 update,
             };
-            self.settle(line, record.at, Topic::Chunk, Fate::Shown, out);
+            self.settle(line, record.at, UpdateTopic::Chunk, Disposition::Shown, out);
         }
     }
 
@@ -290,14 +346,23 @@ impl Replay {
         self.options.skip_turns > 0 && self.turn <= self.options.skip_turns
     }
 
-    /// Looks over the line just written, the last one in `out`, and writes it anew if it cannot
-    /// be sent as it is.
-    fn settle(&mut self, mut line: Line, at: &str, topic: Topic, fate: Fate, out: &mut Vec<u8>) {
+    /// Checks the line just written, the last one in `out`, and rewrites it if it cannot be sent as
+    /// it is.
+    fn settle(
+        &mut self,
+        mut line: Line,
+        at: &str,
+        topic: UpdateTopic,
+        fate: Disposition,
+        out: &mut Vec<u8>,
+    ) {
         self.scratch.clear();
-        if fate == Fate::Orphan && orphan::adopt(&out[line.update.clone()], &mut self.scratch) {
+        if fate == Disposition::Orphan
+            && orphan::synthesize_tool_call(&out[line.update.clone()], &mut self.scratch)
+        {
             put_instead(&mut self.scratch, &mut line, out);
         }
-        let is_call = matches!(topic, Topic::Call | Topic::CallUpdate);
+        let is_call = matches!(topic, UpdateTopic::Call | UpdateTopic::CallUpdate);
         if is_call
             && self
                 .terminals
@@ -308,7 +373,7 @@ impl Replay {
         self.cut += u64::from(self.part_or_cut(&line, at, out));
     }
 
-    /// Makes several lines of one that is too long, or a shorter one; true if that lost something.
+    /// Splits or truncates a line that is too long. Returns true if content was lost.
     fn part_or_cut(&mut self, line: &Line, at: &str, out: &mut Vec<u8>) -> bool {
         let too_long = out.len() - line.start > self.limits.line;
         let long_text = !self.options.exact && line.update.len() > self.limits.text;
@@ -354,25 +419,26 @@ impl Replay {
         is_cut
     }
 
-    /// How long the parts of a chunk's text may be, if what stands beside the text (`around`) can
+    /// The maximum length of the parts of a chunk's text, if what surrounds the text (`around`) can
     /// be repeated with each of them.
     fn part_length(&self, text: usize, around: usize) -> Option<usize> {
         let room = self.limits.line.checked_sub(around)?;
-        let wanted = if self.options.exact {
+        let config = if self.options.exact {
             text
         } else {
             self.limits.text
         };
         if around <= REPEATED.min(self.limits.line / 2) {
-            Some(wanted.min(room))
+            Some(config.min(room))
         } else {
-            // Much is repeated, so the parts are as few as can be; not if they were many even so.
+            // Much is repeated, so make as few parts as possible, and none if they would still be
+            // many.
             (text <= room || around <= room).then_some(room)
         }
     }
 }
 
-/// Puts what is in `scratch` in the place of the line's update, and empties it.
+/// Replaces the line's update by the content of `scratch`, and empties `scratch`.
 fn put_instead(scratch: &mut Vec<u8>, line: &mut Line, out: &mut Vec<u8>) {
     let grown = scratch.len();
     out.splice(line.update.clone(), scratch.drain(..));

@@ -1,15 +1,16 @@
-//! Updates of tool calls that were never begun: the first of them becomes the call.
+//! Updates of tool calls that never began: the first update is replayed as the call.
 //!
-//! An agent may send the update before the call, or never send the call; and in a damaged log the
-//! record that began it may be the one that cannot be read. The log stays as it is.
+//! An agent may send the update before the call, or never send the call. In a damaged log the
+//! record that began the call may be unreadable. The log is not changed.
 
-use crate::record::json;
+use crate::json;
 
-/// What a call is called whose title is not known.
+/// The title of a call whose title is unknown.
 const TITLE: &[u8] = br#""title":"[the beginning of this tool call is missing]""#;
 
-/// Writes the update as a call to `out`; false, with nothing written, if it is no whole object.
-pub(super) fn adopt(update: &[u8], out: &mut Vec<u8>) -> bool {
+/// Writes the update as a call to `out`. Returns false, with nothing written, if it is not a
+/// complete object.
+pub(super) fn synthesize_tool_call(update: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let adopted = rewrite(update, out).is_some();
     if !adopted {
@@ -25,7 +26,7 @@ fn rewrite(update: &[u8], out: &mut Vec<u8>) -> Option<()> {
     while let Some(member) = members.member() {
         let key = &update[member.key.clone()];
         let value = &update[member.value.clone()];
-        // In an update `null` is no change, which a call has no room for.
+        // In an update `null` means no change, which a call cannot express.
         let is_raw = matches!(key, b"rawInput" | b"rawOutput");
         if key == b"sessionUpdate" || (value == b"null" && !is_raw) {
             continue;
@@ -51,7 +52,7 @@ mod tests {
 
     fn adopted(update: &str) -> Option<String> {
         let mut out = b"before".to_vec();
-        let changed = adopt(update.as_bytes(), &mut out);
+        let changed = synthesize_tool_call(update.as_bytes(), &mut out);
         let out = String::from_utf8(out).unwrap();
         let out = out.strip_prefix("before").unwrap().to_owned();
         assert_eq!(changed, !out.is_empty());

@@ -8,7 +8,7 @@ use super::tests::{Item, chunk, exact, folded, replay, text, update};
 use super::*;
 use crate::record::transcript::{Entry, Transcript};
 
-/// Pieces of escaped text, among them all that joining and parting could get wrong.
+/// Pieces of escaped text, including every difficult case for joining and splitting.
 fn words() -> impl Strategy<Value = String> {
     const ATOMS: [&str; 14] = [
         "a",
@@ -89,7 +89,7 @@ pub(super) fn any_item() -> impl Strategy<Value = Item> {
             Kind::End,
             Kind::Unknown,
             Kind::Info,
-            Kind::Inner,
+            Kind::AgentSessionId,
             Kind::Ask,
             Kind::Answer,
         ][..],
@@ -123,7 +123,7 @@ pub(super) fn any_item() -> impl Strategy<Value = Item> {
     ]
 }
 
-/// The updates of calls that the client was not told of before.
+/// The updates of calls that the client does not know yet.
 fn unknown_calls(lines: &str) -> Vec<String> {
     let mut known = HashSet::new();
     let mut unknown = Vec::new();

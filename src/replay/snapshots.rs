@@ -1,17 +1,19 @@
-//! The last snapshot of each kind, held back until the history is through.
+//! The last snapshot of each kind, held back until the end of the history.
 //!
-//! A snapshot says how things are now, so it is not replayed in its place: what counts is the last
-//! of each kind, and it follows the last entry of the history, once. What tells of the session
-//! itself may leave out what has not changed, so what an earlier one said is added to the last.
+//! A snapshot is the current state, so it is not replayed in its place: only the last of each kind
+//! counts, and it is sent once, after the last entry of the history. A snapshot of the session's
+//! info may leave out members that have not changed, so members of an earlier one are added to the
+//! last.
 
-use crate::record::json;
+use crate::json;
 use crate::record::transcript::{SESSION_INFO, SNAPSHOTS};
 
-/// How many kinds are held that have no place in [`SNAPSHOTS`].
+/// How many kinds that are not in [`SNAPSHOTS`] are held.
 const OTHERS: usize = 16;
 /// The longest name of such a kind, in bytes.
 const NAME: usize = 256;
-/// More memory than this is given back when a line takes the place of a longer one, in bytes.
+/// A buffer with a larger capacity than this is freed when a shorter line replaces its content, in
+/// bytes.
 const KEPT: usize = 64 * 1024;
 
 /// The lines to be sent at the end.
@@ -25,7 +27,7 @@ pub(super) struct Snapshots {
 struct Held {
     name: Vec<u8>,
     line: Vec<u8>,
-    /// Whether the line is not all that it was.
+    /// Whether the line was truncated.
     cut: bool,
 }
 
@@ -38,12 +40,12 @@ impl Snapshots {
             || (name.len() <= NAME && others.count() < OTHERS)
     }
 
-    /// Holds none of this name any more.
+    /// Drops the snapshot of this name.
     pub(super) fn withdraw(&mut self, name: &[u8]) {
         self.held.retain(|held| held.name != name);
     }
 
-    /// Holds a line instead of the one of this name that was held before.
+    /// Holds a line, in place of the previous one of this name.
     pub(super) fn hold(&mut self, name: &[u8], line: &[u8], cut: bool) {
         let place = self.held.iter().position(|held| held.name == name);
         let place = place.unwrap_or_else(|| {
@@ -63,8 +65,8 @@ impl Snapshots {
         held.cut = cut;
     }
 
-    /// Writes to `out` the update of this name with what is still true of the one that is held;
-    /// false, with nothing written, if there is nothing to be added.
+    /// Writes to `out` the update of this name, completed with the members of the held one that are
+    /// still valid. Returns false, with nothing written, if there is nothing to add.
     pub(super) fn complete(&self, name: &[u8], update: &[u8], out: &mut Vec<u8>) -> bool {
         name == SESSION_INFO.as_bytes() && self.add_older(update, out).is_some()
     }
@@ -81,7 +83,7 @@ impl Snapshots {
             .windows(SESSION_INFO.len())
             .all(|name| name != SESSION_INFO.as_bytes())
         {
-            // Nothing but a word on it was left when it was cut.
+            // It was truncated to a placeholder.
             return None;
         }
         let mut known = json::members(update, 0)?;
@@ -108,7 +110,7 @@ impl Snapshots {
         Some(())
     }
 
-    /// Writes all that is held and forgets it. Answers how many of the lines were cut.
+    /// Writes all held lines and forgets them. Returns how many of them were truncated.
     pub(super) fn release(&mut self, out: &mut Vec<u8>) -> u64 {
         let mut cut = 0;
         self.held
@@ -121,7 +123,7 @@ impl Snapshots {
     }
 }
 
-/// Where a kind of snapshot stands among the others.
+/// The position of a kind of snapshot in the order of sending.
 fn rank(name: &[u8]) -> Option<usize> {
     SNAPSHOTS
         .iter()

@@ -1,12 +1,12 @@
-//! Where escaped text may be parted: between characters, never inside one.
+//! Finds where escaped text may be split: between characters, never inside one.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 use crate::record::transcript::Role;
 
-/// The text of a message chunk whose content is a text block, inside its quotes and still
-/// escaped. What else the chunk and the block have does not matter.
+/// The text of a message chunk whose content is a text block, inside its quotes and still escaped.
+/// Other members of the chunk and the block do not matter.
 pub(super) fn chunk_text(update: &[u8]) -> Option<Range<usize>> {
     let name = json::member(update, 0, "sessionUpdate")?;
     let name = std::str::from_utf8(&update[json::string_body(update, &name)?]).ok()?;
@@ -17,8 +17,8 @@ pub(super) fn chunk_text(update: &[u8]) -> Option<Range<usize>> {
     (&update[kind] == b"\"text\"").then(|| json::string_body(update, &text))?
 }
 
-/// Parts of at most `max` bytes that together are `text`. A character that is longer than `max`
-/// is a part of its own.
+/// Splits `text` into parts of at most `max` bytes. A character that is longer than `max` is a part
+/// of its own.
 pub(super) fn parts(text: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -32,7 +32,7 @@ pub(super) fn parts(text: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The last place at or before `max` where `text` may be parted.
+/// The last position at or before `max` where `text` may be split.
 pub(super) fn floor(text: &[u8], max: usize) -> usize {
     if max >= text.len() {
         return text.len();
@@ -46,14 +46,14 @@ pub(super) fn floor(text: &[u8], max: usize) -> usize {
     {
         at = escape;
     }
-    // Two escapes that are one character together.
+    // Two escapes that together are one character.
     if is_unit(&text[at..], b"cdefCDEF") && ends_in_high_surrogate(&text[..at]) {
         at -= UNIT;
     }
     at
 }
 
-/// The first place at or after `min` where `text` may be parted.
+/// The first position at or after `min` where `text` may be split.
 pub(super) fn ceil(text: &[u8], min: usize) -> usize {
     match floor(text, min) {
         at if at < min => at + character(&text[at..]),
@@ -61,14 +61,14 @@ pub(super) fn ceil(text: &[u8], min: usize) -> usize {
     }
 }
 
-/// Whether the last thing in `text` is the escape of the first half of a surrogate pair.
+/// Whether `text` ends with the escape of the first half of a surrogate pair.
 pub(super) fn ends_in_high_surrogate(text: &[u8]) -> bool {
     text.len().checked_sub(UNIT).is_some_and(|at| {
         is_unit(&text[at..], b"89abAB") && escape_before(text, text.len()) == Some(at)
     })
 }
 
-/// Whether the first thing in `text` is the escape of the second half of a surrogate pair.
+/// Whether `text` begins with the escape of the second half of a surrogate pair.
 pub(super) fn begins_with_low_surrogate(text: &[u8]) -> bool {
     is_unit(text, b"cdefCDEF")
 }
@@ -82,8 +82,8 @@ fn is_unit(text: &[u8], second: &[u8]) -> bool {
         if second.contains(digit) && a.is_ascii() && b.is_ascii())
 }
 
-/// The start of the last escape that begins before `at` and not further back than an escape is
-/// long. A backslash begins one if the run of backslashes up to it is odd.
+/// The start of the last escape that begins before `at`, at most one escape's length before it. A
+/// backslash begins an escape if the run of backslashes up to it has an odd length.
 fn escape_before(text: &[u8], at: usize) -> Option<usize> {
     let window = at.saturating_sub(UNIT);
     let last = window + text[window..at].iter().rposition(|byte| *byte == b'\\')?;
@@ -99,8 +99,8 @@ fn escape_before(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// How long the escape at `at` is. What is no JSON may have others than JSON has: they are taken for
-/// shorter, so that no character is parted in any text.
+/// The length of the escape at `at`. Invalid JSON may have unknown escapes: they count as shorter,
+/// so that no character is split in any text.
 fn escape_len(text: &[u8], at: usize) -> usize {
     let behind = text.get(at + 2..).unwrap_or_default();
     match text.get(at + 1) {
@@ -110,7 +110,7 @@ fn escape_len(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// The length of the first character, be it plain, an escape or a pair of escapes.
+/// The length of the first character: a plain one, an escape or a pair of escapes.
 fn character(text: &[u8]) -> usize {
     let len = match text.first() {
         None => 0,
@@ -162,7 +162,7 @@ mod tests {
         digit.is_some_and(|digit| digits.contains(digit))
     }
 
-    /// Where text made of atoms may be parted, found from the front, one character at a time.
+    /// Where text made of atoms may be split, found from the start, one character at a time.
     fn places(text: &str) -> Vec<usize> {
         let mut places = vec![0];
         let mut at = 0;

@@ -1,22 +1,22 @@
-//! Finds what can be taken out of a JSON text to make it shorter: long strings and media.
+//! Finds what can be removed from a JSON text to shorten it: long strings and media.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
 use super::split;
 
-/// Strings are not shortened below this: markers would soon be most of the text.
+/// Strings are not shortened below this, or markers would soon be most of the text.
 const SHORTEST: usize = 256;
-/// The most that a marker takes.
+/// The maximum length of a marker.
 const MARKER: usize = 128;
-/// The most that the block in place of a medium takes.
+/// The maximum length of the block that replaces a medium.
 const INSTEAD: usize = 1024;
-/// The most of a medium's type or address that is quoted in its place.
+/// How much of a medium's type or URI is quoted in its replacement.
 const QUOTED: usize = 256;
-/// How deep strings are looked for.
+/// The maximum depth at which strings are searched.
 const MAX_DEPTH: usize = 64;
-/// Members that hold a name something else refers to.
+/// Members with a name that something else refers to.
 const NAMES: [&[u8]; 6] = [
     b"sessionId",
     b"sessionUpdate",
@@ -26,7 +26,7 @@ const NAMES: [&[u8]; 6] = [
     b"compactionId",
 ];
 
-/// Bytes to be taken out and what is put there instead.
+/// A range to remove, and its replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) range: Range<usize>,
@@ -35,13 +35,13 @@ pub(super) struct Cut {
 
 /// A long string, without its quotes, or the object of a content block with a medium.
 #[derive(Debug)]
-struct Spot {
+struct TruncationCandidate {
     range: Range<usize>,
     medium: bool,
 }
 
-/// What to take out of `text` so that it becomes at least `need` bytes shorter, in order; `None`
-/// if strings and media are not enough.
+/// What to remove from `text` to make it at least `need` bytes shorter, in order. `None` if strings
+/// and media are not enough.
 pub(super) fn cuts(text: &[u8], need: usize) -> Option<Vec<Cut>> {
     let mut search = Search {
         text,
@@ -49,12 +49,12 @@ pub(super) fn cuts(text: &[u8], need: usize) -> Option<Vec<Cut>> {
     };
     search.value(json::skip_space(text, 0), 0)?;
     let length = longest(&search.spots, need)?;
-    let cut = |spot: &Spot| (spot.saved(length) > 0).then(|| spot.cut(text, length));
+    let cut = |spot: &TruncationCandidate| (spot.saved(length) > 0).then(|| spot.cut(text, length));
     Some(search.spots.iter().filter_map(cut).collect())
 }
 
-/// The greatest length down to which all spots can be brought to save `need` bytes.
-fn longest(spots: &[Spot], need: usize) -> Option<usize> {
+/// The largest maximum length for all candidates that saves `need` bytes.
+fn longest(spots: &[TruncationCandidate], need: usize) -> Option<usize> {
     let enough = |length| spots.iter().map(|spot| spot.saved(length)).sum::<usize>() >= need;
     let mut good = SHORTEST;
     if !enough(good) {
@@ -72,8 +72,8 @@ fn longest(spots: &[Spot], need: usize) -> Option<usize> {
     Some(good)
 }
 
-impl Spot {
-    /// How many bytes are saved at least if nothing is to be longer than `length`.
+impl TruncationCandidate {
+    /// The minimum number of bytes saved if nothing may be longer than `length`.
     fn saved(&self, length: usize) -> usize {
         let length = if self.medium {
             length.max(INSTEAD)
@@ -90,7 +90,7 @@ impl Spot {
             let range = self.range.clone();
             return Cut { range, instead };
         }
-        // What ends an output tells as much as what begins it.
+        // The end of an output is as informative as its beginning.
         let half = (length - MARKER) / 2;
         let (from, to) = (split::floor(own, half), split::ceil(own, own.len() - half));
         let instead = format!("\\n{}\\n", marker(to - from)).into_bytes();
@@ -101,11 +101,11 @@ impl Spot {
 
 struct Search<'a> {
     text: &'a [u8],
-    spots: Vec<Spot>,
+    spots: Vec<TruncationCandidate>,
 }
 
 impl Search<'_> {
-    /// Looks through the value that begins at `at` and answers with its end.
+    /// Searches the value that begins at `at` and returns its end.
     fn value(&mut self, at: usize, depth: usize) -> Option<usize> {
         let before = self.spots.len();
         match self.text.get(at)? {
@@ -141,12 +141,12 @@ impl Search<'_> {
 
     fn spot(&mut self, range: Range<usize>, medium: bool) {
         if range.len() > SHORTEST {
-            self.spots.push(Spot { range, medium });
+            self.spots.push(TruncationCandidate { range, medium });
         }
     }
 }
 
-/// Whether a content block holds data that is worth nothing in part.
+/// Whether a content block holds data that is useless in part.
 fn is_medium(block: &[u8]) -> bool {
     let Some(kind) = json::member(block, 0, "type") else {
         return false;
@@ -159,7 +159,7 @@ fn is_medium(block: &[u8]) -> bool {
     }
 }
 
-/// What a medium was, for the text that takes its place; escaped.
+/// Describes a medium, for the text that replaces it. Escaped.
 fn description(block: &[u8]) -> String {
     let quote = |at: usize, key: &str| {
         let body = json::string_body(block, &json::member(block, at, key)?)?;
@@ -180,7 +180,7 @@ fn description(block: &[u8]) -> String {
     )
 }
 
-/// Says that something is missing. Needs no escaping.
+/// The text that marks missing bytes. Needs no escaping.
 pub(super) fn marker(bytes: usize) -> String {
     let digits = bytes.to_string();
     let mut grouped = String::new();
@@ -193,7 +193,7 @@ pub(super) fn marker(bytes: usize) -> String {
     format!("[… {grouped} bytes cut in the replay; the log has all of it]")
 }
 
-/// A text block; `text` is escaped.
+/// A text block. `text` is escaped.
 pub(super) fn text_block(text: &str) -> Vec<u8> {
     format!("{{\"type\":\"text\",\"text\":\"{text}\"}}").into_bytes()
 }

@@ -1,6 +1,6 @@
-//! An update reduced to its small members, for when shorter strings do not make it fit.
+//! Reduces an update to its small members, if shortening strings does not make it fit.
 
-use crate::record::json;
+use crate::json;
 use crate::record::transcript::Role;
 
 use super::spots::{marker, text_block};
@@ -8,7 +8,7 @@ use super::spots::{marker, text_block};
 /// Members up to this length are kept.
 const SMALL: usize = 1024;
 
-/// The update with a stub in the place of each large member, and how many bytes were removed.
+/// The update with each large member replaced by a stub, and the number of bytes removed.
 pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
     let (mut out, mut removed) = (vec![b'{'], 0);
     let Some(mut parts) = json::members(update, 0) else {
@@ -22,7 +22,7 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
         let value = &update[member.value.clone()];
         out.extend_from_slice(&update[member.key.start - 1..member.value.start]);
         let key = &update[member.key];
-        // Something else may refer to an id: a shortened one would be another id.
+        // Other records may refer to an id, and a shortened id would be a different one.
         if value.len() <= SMALL || key.ends_with(b"Id") {
             out.extend_from_slice(value);
         } else {
@@ -34,7 +34,7 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
     (out, removed)
 }
 
-/// Whether the content of an update is one block.
+/// Whether the content of an update is a single block.
 fn is_chunk(update: &[u8]) -> bool {
     let name = json::member(update, 0, "sessionUpdate")
         .and_then(|value| json::string_body(update, &value))
@@ -42,7 +42,7 @@ fn is_chunk(update: &[u8]) -> bool {
     name.is_some_and(|name| Role::of_chunk(name).is_some() || name == "compaction_summary_chunk")
 }
 
-/// The smallest value that the protocol's schema takes for a member and that says what happened.
+/// The smallest value of a member that the protocol's schema accepts and that says what happened.
 fn member_stub(key: &[u8], value: &[u8], is_chunk: bool) -> Vec<u8> {
     let marker = marker(value.len());
     let block = || text_block(&marker);

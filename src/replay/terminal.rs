@@ -1,37 +1,37 @@
-//! Terminals of the past: a replayed tool call must not name one that is gone.
+//! Replaces terminals that no longer exist: a replayed tool call must not refer to one.
 //!
-//! A terminal lives in the client and dies with its session, and a client may refuse a call that
-//! names an unknown one. So a note takes its place. Some agents show output in terminals that
-//! exist for display only: `_meta.terminal_info` of the call has the client make one, in a replay
-//! as well as live. Those stay.
+//! A terminal belongs to the client and ends with its session, and a client may reject a call that
+//! refers to an unknown one. So a note takes its place. Some agents show output in terminals for
+//! display only: `_meta.terminal_info` of the call makes the client create one, in a replay as well
+//! as live. Those are kept.
 
 use memchr::memmem::Finder;
 
-use crate::record::json;
+use crate::json;
 
 use super::ids::{Id, Ids};
 
 const NOTE: &[u8] = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here; it has ended]"}}"#;
 
-/// Knows which terminals a replay brings to life.
+/// Tracks which terminals a replay creates.
 #[derive(Debug)]
 pub(super) struct Terminals {
     word: Finder<'static>,
-    /// Ids of terminals for display, escaped.
+    /// Ids of display terminals, escaped.
     display: Ids,
 }
 
 impl Terminals {
     pub(super) fn new() -> Self {
         Self {
-            // Without the quote before it: nearly every update has several that begin like this.
+            // Without the quote before it: nearly every update has several words with that quote.
             word: Finder::new(b"terminal"),
             display: Ids::default(),
         }
     }
 
-    /// Writes an update of a tool call without dead terminals to `out`; false, with nothing written, if it
-    /// names none.
+    /// Writes an update of a tool call to `out` without terminals that no longer exist. Returns
+    /// false, with nothing written, if it refers to none.
     pub(super) fn replace(&mut self, update: &[u8], out: &mut Vec<u8>) -> bool {
         self.word.find(update).is_some() && self.rewrite(update, out).is_some()
     }

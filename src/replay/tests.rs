@@ -33,7 +33,7 @@ pub(super) fn replay(items: &[Item], options: Options) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The line that an update is replayed as, told in short.
+/// The line that an update is replayed as, in short.
 fn line(seq: usize, turn: u64, update: &str) -> String {
     let at = at(seq);
     format!(
@@ -161,7 +161,7 @@ fn what_stands_between_two_chunks_keeps_them_apart() {
         Kind::Answer,
         Kind::Info,
         Kind::Reopen,
-        Kind::Inner,
+        Kind::AgentSessionId,
         Kind::Unknown,
     ] {
         let items = [

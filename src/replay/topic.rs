@@ -1,4 +1,4 @@
-//! What an update is about, told from as little of it as will do.
+//! Finds what an update is about by reading as little of it as possible.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,35 +6,35 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::record::json;
+use crate::json;
 use crate::record::transcript::SNAPSHOTS;
 
-/// What an update is about, as far as a replay treats it differently.
+/// The kinds of updates that a replay treats differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
+pub(super) enum UpdateTopic {
     /// A part of a message.
     Chunk,
     /// The beginning of a tool call.
     Call,
-    /// What became of a tool call.
+    /// An update of a tool call.
     CallUpdate,
-    /// How things are now; the number is its place in [`SNAPSHOTS`].
+    /// A snapshot of the current state. The number is its position in [`SNAPSHOTS`].
     Snapshot(usize),
-    /// Something that passed.
+    /// A notice: a one-time event.
     Notice,
     /// A plan.
     Plan,
-    /// Anything else, also what is no update.
+    /// Anything else, including what is not an update.
     Other,
 }
 
-impl Topic {
-    /// What `update`, the JSON of an update object, is about.
+impl UpdateTopic {
+    /// The kind of `update`, the JSON of an update object.
     pub(super) fn of(update: &[u8]) -> Self {
         name(update).map_or(Self::Other, |name| Self::of_name(&name))
     }
 
-    /// What an update of this name is about.
+    /// The kind of an update with this name.
     pub(super) fn of_name(name: &[u8]) -> Self {
         match name {
             b"agent_message_chunk" | b"agent_thought_chunk" | b"user_message_chunk" => Self::Chunk,
@@ -57,8 +57,8 @@ pub(super) fn name(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(plain(&update[json::string_body(update, &value)?]))
 }
 
-/// The id of the tool call that an update is about, without escapes; one that is no string is
-/// taken as it stands.
+/// The id of the tool call that an update is about, without escapes. An id that is not a string is
+/// returned as its JSON text.
 pub(super) fn call_id(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("toolCallId", "\"toolCallId\""));
     let value = KEY.member(update)?;
@@ -66,7 +66,7 @@ pub(super) fn call_id(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(plain(&update[body.unwrap_or(value)]))
 }
 
-/// What escaped text says.
+/// Unescapes text.
 pub(super) fn plain(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
@@ -77,7 +77,7 @@ pub(super) fn plain(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A member that usually stands early in an object.
+/// A member that is usually near the start of an object.
 struct Key {
     name: &'static str,
     /// Its name in its quotes.
@@ -92,8 +92,8 @@ impl Key {
         }
     }
 
-    /// The same as [`json::member`], but what stands behind the member is not read: it is only
-    /// searched for a second one of this name.
+    /// The same as [`json::member`], but what follows the member is not parsed, only searched for a
+    /// second member of this name.
     fn member(&self, object: &[u8]) -> Option<Range<usize>> {
         let mut parts = json::members(object, 0)?;
         while let Some(member) = parts.member() {
@@ -115,40 +115,40 @@ mod tests {
     #[test]
     fn the_last_name_counts_however_it_is_written() {
         for (update, topic) in [
-            (r#"{"sessionUpdate":"tool_call"}"#, Topic::Call),
+            (r#"{"sessionUpdate":"tool_call"}"#, UpdateTopic::Call),
             (
                 r#" { "a" : {"sessionUpdate":"plan"} , "sessionUpdate" : "tool_call_update" } "#,
-                Topic::CallUpdate,
+                UpdateTopic::CallUpdate,
             ),
             (
                 r#"{"sessionUpdate":"plan","x":{"sessionUpdate":"notice"}}"#,
-                Topic::Plan,
+                UpdateTopic::Plan,
             ),
             (
                 r#"{"sessionUpdate":"plan","sessionUpdate":"notice"}"#,
-                Topic::Notice,
+                UpdateTopic::Notice,
             ),
-            (r#"{"sessionUpdate":"tool\u005fcall"}"#, Topic::Call),
+            (r#"{"sessionUpdate":"tool\u005fcall"}"#, UpdateTopic::Call),
             (
                 r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\"sessionUpdate\":\"plan\""}}"#,
-                Topic::Chunk,
+                UpdateTopic::Chunk,
             ),
             (
                 r#"{"sessionUpdate":"available_commands_update"}"#,
-                Topic::Snapshot(0),
+                UpdateTopic::Snapshot(0),
             ),
             (
                 r#"{"sessionUpdate":"session_info_update"}"#,
-                Topic::Snapshot(4),
+                UpdateTopic::Snapshot(4),
             ),
-            (r#"{"sessionUpdate":"moon_update"}"#, Topic::Other),
-            (r#"{"sessionUpdate":7}"#, Topic::Other),
-            (r#"{"x":{"sessionUpdate":"plan"}}"#, Topic::Other),
-            (r#"["sessionUpdate","plan"]"#, Topic::Other),
-            (r#"{"sessionUpdate":"pl"#, Topic::Other),
-            ("", Topic::Other),
+            (r#"{"sessionUpdate":"moon_update"}"#, UpdateTopic::Other),
+            (r#"{"sessionUpdate":7}"#, UpdateTopic::Other),
+            (r#"{"x":{"sessionUpdate":"plan"}}"#, UpdateTopic::Other),
+            (r#"["sessionUpdate","plan"]"#, UpdateTopic::Other),
+            (r#"{"sessionUpdate":"pl"#, UpdateTopic::Other),
+            ("", UpdateTopic::Other),
         ] {
-            assert_eq!(Topic::of(update.as_bytes()), topic, "{update}");
+            assert_eq!(UpdateTopic::of(update.as_bytes()), topic, "{update}");
         }
     }
 

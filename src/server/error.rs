@@ -10,118 +10,174 @@ use serde_json::{Value, json};
 
 use crate::engine::EngineError;
 use crate::session::Refusal;
-use crate::wire::Raws;
+use crate::store::Holder;
+use crate::transport::VerbatimResults;
+use crate::transport::error::{
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_CANCELLED,
+    error_data, name_of,
+};
+
+/// The code of what is not there, of which version 2 and the unstable methods make use.
+const RESOURCE_NOT_FOUND: i32 = -32002;
+
+/// An error. Its data has its name and its sentence, and the members of the object `more`.
+fn error(code: i32, name: &str, message: impl Into<String>, more: Value) -> Error {
+    let message = message.into();
+    let mut data = error_data(name, &message);
+    if let Value::Object(more) = more {
+        data.extend(more);
+    }
+    Error::new(code, message).data(Value::Object(data))
+}
+
+/// An error that goes by the name of its code.
+fn plain(code: i32, message: impl Into<String>) -> Error {
+    error(code, name_of(code), message, Value::Null)
+}
+
+/// A session is not open that could be opened, in the words of version 1.
+const NOT_OPEN: &str = "Session is not open: call session/load or session/resume first";
 
 /// Invalid parameters. `problem` names the field and never holds its value.
 pub fn invalid_params(problem: impl Into<String>) -> Error {
-    Error::new(-32602, format!("Invalid params: {}", problem.into()))
+    plain(
+        INVALID_PARAMS,
+        format!("Invalid params: {}", problem.into()),
+    )
+}
+
+/// Something failed here that nobody could foresee.
+pub fn internal(message: impl Into<String>) -> Error {
+    plain(INTERNAL_ERROR, message)
+}
+
+/// The store does not do what is asked of it.
+pub fn storage_failed(message: impl Into<String>) -> Error {
+    error(INTERNAL_ERROR, "storage_failed", message, Value::Null)
 }
 
 /// There is no such session, as far as the client can tell. `id` is what it asked for.
 pub fn not_found(id: &str) -> Error {
     let message = "Session not found: sessionId does not exist or has expired";
-    Error::new(-32602, message).data(json!({ "sessionId": id, "error": "session_not_found" }))
+    let name = "session_not_found";
+    error(INVALID_PARAMS, name, message, json!({ "sessionId": id }))
 }
 
 /// The same error with the code that the protocol's unstable methods have for a session that is not
 /// there.
 pub fn unstable(error: Error) -> Error {
-    let missing = error
-        .data
-        .as_ref()
-        .is_some_and(|data| data["error"] == "session_not_found");
-    if !missing {
+    if !is_not_found(&error) {
         return error;
     }
-    let unstable = Error::new(-32002, error.message);
-    match error.data {
-        Some(data) => unstable.data(data),
-        None => unstable,
-    }
+    Error::new(RESOURCE_NOT_FOUND, error.message).data(error.data)
 }
 
 /// A session is to be forked at a message that it does not have.
-pub fn no_such_message(id: &str) -> Error {
-    let field = "_meta.rejoin.messageId";
-    invalid_params(format!(
-        "`{field}` is no message of the session's finished turns"
-    ))
-    .data(json!({ "sessionId": id, "error": "message_not_found" }))
+pub fn unknown_message(id: &str) -> Error {
+    no_message(
+        id,
+        "`_meta.rejoin.messageId` is no message of the session's finished turns",
+    )
+}
+
+fn no_message(id: &str, problem: &str) -> Error {
+    let message = format!("Invalid params: {problem}");
+    let name = "message_not_found";
+    error(INVALID_PARAMS, name, message, json!({ "sessionId": id }))
 }
 
 /// Whether an error says that there is no such session.
 pub fn is_not_found(error: &Error) -> bool {
-    let name = error.data.as_ref().and_then(|data| data["error"].as_str());
-    name == Some("session_not_found")
+    is_named(error, "session_not_found")
+}
+
+fn is_named(error: &Error, name: &str) -> bool {
+    let data = error.data.as_ref();
+    data.is_some_and(|data| data["error"] == name)
 }
 
 /// What is named by this parameter is nothing that can be cancelled by itself.
 pub fn not_cancellable(field: &str) -> Error {
-    invalid_params(format!("`{field}` names nothing that can be cancelled"))
+    invalid_params(format!(
+        "`{field}` does not name anything that can be cancelled"
+    ))
 }
 
 /// The method is unknown.
 pub fn unknown_method(method: &str) -> Error {
-    Error::new(-32601, format!("Method not found: {method}"))
+    plain(METHOD_NOT_FOUND, format!("Method not found: {method}"))
 }
 
 /// The method needs a capability that was not declared.
 pub fn undeclared(method: &str, capability: &str) -> Error {
     let message = format!("Method not supported: agent does not support {capability} capability");
-    let data = json!({ "method": method, "requiredCapability": capability, "declared": false });
-    Error::new(-32601, message).data(data)
+    let more = json!({ "method": method, "requiredCapability": capability, "declared": false });
+    error(METHOD_NOT_FOUND, "method_not_supported", message, more)
 }
 
 /// A refusal of session `id`.
-pub fn refused(id: &str, refusal: Refusal, raws: &Raws) -> Error {
+pub fn refused(id: &str, refusal: Refusal, raws: &VerbatimResults) -> Error {
     let text = refusal.to_string();
-    let with = |code: i32, message: String, name: &str| {
-        Error::new(code, message).data(json!({ "sessionId": id, "error": name }))
-    };
+    let session = || json!({ "sessionId": id });
+    let failed = |name: &str, message: String| error(INTERNAL_ERROR, name, message, session());
     match refusal {
         Refusal::NotFound => not_found(id),
-        Refusal::NoSuchMessage => {
-            invalid_params("`replayFrom.messageId` is no message of this session")
+        Refusal::ReplayStartNotFound => {
+            no_message(id, "`replayFrom.messageId` is no message of this session")
         }
-        Refusal::NotOpen => {
-            let message = "Session is not open: call session/load or session/resume first";
-            with(-32600, message.to_owned(), "session_not_open")
+        Refusal::NotOpen => error(INVALID_REQUEST, "session_not_open", NOT_OPEN, session()),
+        Refusal::Forgotten => {
+            let message = "Session is closed, and without a store it cannot be opened again";
+            error(INVALID_REQUEST, "session_not_open", message, session())
         }
-        Refusal::UnknownMessage => no_such_message(id),
+        Refusal::ForkPointNotFound => unknown_message(id),
         Refusal::PromptInProgress => {
-            Error::new(-32600, "There is already an active prompt execution")
-                .data(json!({ "error": "prompt_in_progress" }))
+            let message = "There is already an active prompt execution";
+            error(INVALID_REQUEST, "prompt_in_progress", message, session())
         }
         Refusal::InUse { message, holder } => {
-            let mut data = json!({ "sessionId": id, "error": "session_in_use" });
-            if let Some(holder) = holder {
-                data["holder"] = json!({ "pid": holder.pid, "host": holder.host });
+            let mut more = session();
+            if holder.is_some() {
+                more["holder"] = self::holder(holder.as_ref());
             }
-            Error::new(-32603, message).data(data)
+            error(INTERNAL_ERROR, "session_in_use", message, more)
         }
-        Refusal::Damaged(_) => with(-32603, text, "session_damaged"),
-        Refusal::Newer(_) => with(-32603, text, "session_format_newer"),
-        Refusal::Storage(_) => with(-32603, text, "storage_failed"),
+        Refusal::Damaged(_) => failed("session_damaged", text),
+        Refusal::Newer(_) => failed("session_format_newer", text),
+        Refusal::Storage(_) => failed("storage_failed", text),
         Refusal::Engine(error) => engine(error, raws),
-        Refusal::Cancelled => Error::new(-32800, "Request cancelled"),
-        Refusal::Gone => Error::new(-32603, text).data(Value::Null),
+        Refusal::Cancelled => plain(REQUEST_CANCELLED, "Request cancelled"),
+        Refusal::Gone => internal(text),
     }
+}
+
+/// Who has a session open, as clients are told; an empty object if nobody knows.
+pub fn holder(holder: Option<&Holder>) -> Value {
+    let holder = holder.and_then(|holder| serde_json::to_value(holder).ok());
+    holder.unwrap_or_else(|| json!({}))
 }
 
 /// An error in the words of protocol version 2, which has a code of its own for sessions that are
 /// not there or not open.
-pub fn in_v2(error: Error) -> Error {
-    let name = error.data.as_ref().and_then(|data| data["error"].as_str());
-    let message = match name {
-        Some("session_not_found") => error.message,
-        Some("session_not_open") => "Session is not open: call session/resume first".to_owned(),
-        _ => return error,
+pub fn in_v2(mut refusal: Error) -> Error {
+    if !is_named(&refusal, "session_not_open") {
+        return unstable(refusal);
+    }
+    let message = if refusal.message == NOT_OPEN {
+        "Session is not open: call session/resume first".to_owned()
+    } else {
+        refusal.message
     };
-    Error::new(-32002, message).data(error.data)
+    let more = refusal
+        .data
+        .take()
+        .map(|mut data| json!({ "sessionId": data["sessionId"].take() }));
+    let more = more.unwrap_or_default();
+    error(RESOURCE_NOT_FOUND, "session_not_open", message, more)
 }
 
 /// What an engine says went wrong, with its data to the byte.
-pub fn engine(error: EngineError, raws: &Raws) -> Error {
+pub fn engine(error: EngineError, raws: &VerbatimResults) -> Error {
     let said = Error::new(error.code, error.message);
     match error.data {
         Some(data) => said.data(raws.put(data)),

@@ -2,11 +2,11 @@
 
 pub mod capabilities;
 pub mod error;
-mod house;
+mod maintenance;
 pub mod responds;
 pub mod serve;
-pub mod v1;
+pub mod methods;
 pub mod v2;
 mod wind_down;
 
-pub use serve::{Options, serve};
+pub use serve::{CLIENT_TIMEOUT, Options, ServeError, serve};

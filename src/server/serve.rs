@@ -14,15 +14,22 @@ use crate::session::logs::StoreLogs;
 use crate::session::{Deps, Registry, ReplayPolicy};
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
-use crate::wire::{LINE_LIMIT, Writer, connect};
+use crate::transport::{Form, LINE_LIMIT, Writer, connect};
 
-use super::house::keep_house;
+use super::maintenance::{clean_up_at_the_end, run_maintenance};
 use super::responds::Responds;
-use super::wind_down::{self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, wind_down};
-use super::{v1, v2};
+use super::wind_down::{
+    self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, UnderWay, wind_down,
+};
+use super::{methods, v2};
 
-/// How long a client may read nothing, after its own end of input, before it counts as gone.
-const STALLED: Duration = Duration::from_millis(500);
+/// How long a client may read nothing, after its own end of input, before it counts as gone: it may
+/// be a pager, or be held by a debugger. One that has closed its end of the pipe is gone at once.
+const STALLED: Duration = Duration::from_mins(10);
+
+/// How long the client may take for what it does for an engine, unless another time is set. Some
+/// clients ask their user before they do it.
+pub const CLIENT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long the process may go on after a signal to end.
 const STOPPING: Duration = Duration::from_millis(800);
@@ -43,6 +50,9 @@ pub struct Options {
     pub expire_after: Option<Duration>,
     /// The longest line that is accepted, in bytes.
     pub line_limit: usize,
+    /// How long the client may take for what it does for an engine, such as reading a file; for ever
+    /// if there is none.
+    pub client_timeout: Option<Duration>,
     /// Whether to serve methods that the protocol calls unstable.
     pub unstable: bool,
 }
@@ -55,20 +65,30 @@ impl Default for Options {
             replay: ReplayPolicy::default(),
             expire_after: None,
             line_limit: LINE_LIMIT,
+            client_timeout: Some(CLIENT_TIMEOUT),
             unstable: false,
         }
     }
 }
 
-/// Serving could not begin.
+/// A connection could not be served to its end.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot start the transport: {0}")]
-pub struct ServeError(#[from] io::Error);
+pub enum ServeError {
+    /// Serving could not begin.
+    #[error("cannot start the transport: {0}")]
+    Start(#[from] io::Error),
+    /// The client has stopped reading before everything was written.
+    #[error(
+        "the client has read nothing for {} minutes; what was left to answer is lost",
+        STALLED.as_secs() / 60
+    )]
+    Unread,
+}
 
 /// Serves the client at the other end of `input` and `output` until it leaves or `stop` resolves.
 ///
-/// At the end of input, everything that was asked for is answered: replays go on for as long as
-/// they are read, turns that do not end by themselves are cancelled.
+/// At the end of input, everything that was asked for is answered, for as long as the client reads
+/// now and then: replays go on, turns that do not end by themselves are cancelled.
 pub async fn serve(
     options: Options,
     sys: Sys,
@@ -77,6 +97,12 @@ pub async fn serve(
     output: impl Write + Send + 'static,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
+    let version = env!("CARGO_PKG_VERSION");
+    let root = options
+        .store
+        .as_ref()
+        .map(|root| root.display().to_string());
+    tracing::info!(version, store = root, "serving");
     let store = options.store.as_ref().map(|root| {
         let store = Store::at(root, sys.clone(), options.durability);
         if let Err(error) = store.prepare() {
@@ -94,8 +120,11 @@ pub async fn serve(
         ))
     });
     // An agent behind us speaks version 1, and what goes through us is not rewritten.
-    let latest = if engine.relay().is_some() { 1 } else { 2 };
-    let (wire, outgoing, incoming) = connect(input, output, options.line_limit, latest)?;
+    let (latest, form) = match engine.relay() {
+        Some(_) => (1, Form::JsonRpc),
+        None => (2, Form::Acp),
+    };
+    let (wire, outgoing, incoming) = connect(input, output, options.line_limit, latest, form)?;
     let registry = Registry::new(Arc::new(Deps {
         sys,
         store,
@@ -104,9 +133,11 @@ pub async fn serve(
         wire: wire.clone(),
         replay: options.replay,
         expire_after: options.expire_after,
+        line_limit: options.line_limit,
+        client_timeout: options.client_timeout,
         unstable: options.unstable,
         client: std::sync::OnceLock::new(),
-        dialect: std::sync::OnceLock::new(),
+        version: std::sync::OnceLock::new(),
         abilities: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
@@ -130,6 +161,7 @@ pub async fn serve(
             .await
             .ok();
     };
+    let mut unsaid = false;
     let patience = tokio::select! {
         result = connection => {
             if let Err(error) = result {
@@ -143,15 +175,16 @@ pub async fn serve(
         }
         () = wire.writer.gone() => {
             tracing::info!("the client no longer reads");
+            registry.end();
             registry.cancel_all();
             tokio::time::timeout(LAST_WORDS, registry.turns().idle()).await.ok();
             Patience::EndOfInput
         }
         () = unread(&wire.writer, &registry) => {
-            tracing::warn!("the client left without reading");
+            unsaid = true;
             Patience::Hurry
         }
-        () = keep_house(&registry) => Patience::EndOfInput,
+        () = run_maintenance(&registry) => Patience::EndOfInput,
     };
     tokio::time::timeout(RELEASING, registry.release())
         .await
@@ -161,12 +194,19 @@ pub async fn serve(
     if let Some(relay) = engine.relay() {
         relay.leave(patience).await;
     }
-    Ok(())
+    if patience != Patience::Hurry {
+        clean_up_at_the_end(&registry).await;
+    }
+    if unsaid {
+        Err(ServeError::Unread)
+    } else {
+        Ok(())
+    }
 }
 
 /// The agent of version 1.
 fn version_1(registry: &Registry) -> impl ConnectTo<Client> + use<> {
-    let context = v1::Context::new(registry.clone(), v1::encode);
+    let context = methods::Context::new(registry.clone(), methods::encode);
     let notified = context.clone();
     let closing = registry.clone();
     Agent
@@ -174,14 +214,14 @@ fn version_1(registry: &Registry) -> impl ConnectTo<Client> + use<> {
         .name("rejoin")
         .on_receive_request(
             async move |message: UntypedMessage, responder, _| {
-                v1::request(&context, &message, Responds::V1(responder));
+                methods::request(&context, &message, Responds::V1(responder));
                 Ok(())
             },
             agent_client_protocol::on_receive_request!(),
         )
         .on_receive_notification(
             async move |message: UntypedMessage, _| {
-                v1::notification(&notified, &message);
+                methods::notification(&notified, &message);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
@@ -194,7 +234,7 @@ fn version_1(registry: &Registry) -> impl ConnectTo<Client> + use<> {
 
 /// The agent of version 2.
 fn version_2(registry: &Registry) -> impl ConnectTo<Client> + use<> {
-    let context = v1::Context::new(registry.clone(), v2::encode);
+    let context = methods::Context::new(registry.clone(), v2::encode);
     let notified = context.clone();
     let closing = registry.clone();
     Agent
@@ -246,8 +286,14 @@ async fn last_words(registry: &Registry) {
 /// Ends what is under way.
 async fn end(registry: &Registry, patience: wind_down::Patience) {
     registry.end();
-    let (requests, turns, replays) = (registry.requests(), registry.turns(), registry.replays());
-    wind_down(requests, turns, replays, || registry.cancel_all(), patience).await;
+    let (requests, turns) = (registry.requests(), registry.turns());
+    let under_way = UnderWay {
+        requests,
+        turns,
+        replays: registry.replays(),
+        written: &|| registry.deps().wire.writer.progress(),
+    };
+    wind_down(&under_way, || registry.cancel_all(), patience).await;
     if let Some(relay) = registry.deps().engine.relay()
         && !(requests.is_idle() && turns.is_idle())
     {

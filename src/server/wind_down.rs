@@ -35,59 +35,127 @@ pub(super) const IN_A_HURRY: Patience = Patience {
     turns: Duration::ZERO,
 };
 
+/// How much may be written without an end in sight before time counts although the client reads:
+/// a turn that does not stop is not listened to for ever.
+const ENDLESS: u64 = 64 * 1024 * 1024;
+
+/// How often it is looked whether the client reads.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is waited for at the end of a connection.
+pub(super) struct UnderWay<'a> {
+    pub(super) requests: &'a Busy,
+    pub(super) turns: &'a Busy,
+    pub(super) replays: &'a Busy,
+    /// How many bytes were written so far, and whether some wait to be.
+    pub(super) written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
+}
+
 /// Waits until every request is answered, as far as patience goes. The time of turns begins when
-/// the other requests are done: a prompt may have waited behind a long load.
+/// the other requests are done: a prompt may have waited behind a long load. Time in which only the
+/// client's reading is waited for does not count.
 pub(super) async fn wind_down(
-    requests: &Busy,
-    turns: &Busy,
-    replays: &Busy,
+    under_way: &UnderWay<'_>,
     cancel_turns: impl FnOnce(),
     patience: Patience,
 ) {
-    let given_up = async {
-        loop {
-            replays.idle().await;
-            // What a replay was for is answered only after it, and another one may begin.
-            tokio::time::sleep(patience.requests).await;
-            if replays.is_idle() {
-                return;
-            }
-        }
+    let UnderWay {
+        requests,
+        turns,
+        replays,
+        ..
+    } = *under_way;
+    let mut left = requests.count();
+    let proceeds = || {
+        let now = requests.count();
+        // What a replay was for is answered only after it, and another one may begin.
+        !replays.is_idle() || std::mem::replace(&mut left, now) > now
     };
     tokio::select! {
         () = requests.idle() => {}
-        () = given_up => {}
+        () = under_way.outlast(patience.requests, Counts::WhenRead, proceeds) => {}
     }
-    if tokio::time::timeout(patience.turns, turns.idle())
-        .await
-        .is_err()
-    {
-        cancel_turns();
-        tokio::time::timeout(LAST_WORDS, turns.idle()).await.ok();
+    tokio::select! {
+        biased;
+        () = turns.idle() => return,
+        () = under_way.outlast(patience.turns, Counts::UnlessStuck, || false) => {}
+    }
+    cancel_turns();
+    tokio::select! {
+        () = turns.idle() => {}
+        () = under_way.outlast(LAST_WORDS, Counts::WhenRead, || false) => {}
+    }
+}
+
+/// Which time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    /// All but that in which the client, which has something to read, reads nothing.
+    UnlessStuck,
+    /// Only that in which the client has read everything.
+    WhenRead,
+}
+
+impl UnderWay<'_> {
+    /// Waits for so long, counting from when something has last gone ahead.
+    async fn outlast(
+        &self,
+        limit: Duration,
+        counts: Counts,
+        mut proceeds: impl FnMut() -> bool + Send,
+    ) {
+        let mut spent = Duration::ZERO;
+        let mut from = (self.written)().0;
+        let mut last = from;
+        while spent < limit {
+            let step = LOOK.min(limit.saturating_sub(spent));
+            tokio::time::sleep(step).await;
+            let (written, unread) = (self.written)();
+            let stuck = unread && written == last;
+            last = written;
+            if proceeds() {
+                spent = Duration::ZERO;
+                from = written;
+            } else if !stuck
+                && (counts == Counts::UnlessStuck || !unread || written - from > ENDLESS)
+            {
+                spent += step;
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::lock;
     use std::cell::Cell;
+    use std::sync::Mutex;
     use tokio::time::{Instant, sleep};
 
     #[derive(Default)]
-    struct UnderWay {
+    struct Ending {
         requests: Busy,
         turns: Busy,
         replays: Busy,
         cancelled: Cell<Option<Duration>>,
+        /// What was written, and what waits to be.
+        written: Mutex<(u64, bool)>,
     }
 
-    impl UnderWay {
+    impl Ending {
         /// How long winding down takes.
         async fn ends(&self, patience: Patience) -> Duration {
             let begun = Instant::now();
             let cancel = || self.cancelled.set(Some(begun.elapsed()));
-            let (requests, turns, replays) = (&self.requests, &self.turns, &self.replays);
-            wind_down(requests, turns, replays, cancel, patience).await;
+            let written = &self.written;
+            let under_way = UnderWay {
+                requests: &self.requests,
+                turns: &self.turns,
+                replays: &self.replays,
+                written: &|| *lock(written),
+            };
+            wind_down(&under_way, cancel, patience).await;
             begun.elapsed()
         }
     }
@@ -95,7 +163,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_follows_a_long_replay_is_waited_for() {
         for patience in [AT_LEISURE, IN_A_HURRY] {
-            let under_way = UnderWay::default();
+            let under_way = Ending::default();
             let request = under_way.requests.begin();
             let replay = under_way.replays.begin();
             let load = async {
@@ -111,7 +179,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_disk_is_waited_for_and_a_dead_one_is_not() {
-        let under_way = UnderWay::default();
+        let under_way = Ending::default();
         let request = under_way.requests.begin();
         let list = async {
             sleep(Duration::from_secs(20)).await;
@@ -126,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_is_cancelled_after_its_grace_and_then_given_up() {
-        let under_way = UnderWay::default();
+        let under_way = Ending::default();
         let _turn = under_way.turns.begin();
         assert_eq!(
             under_way.ends(AT_LEISURE).await,
@@ -138,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_behind_a_load_has_its_time() {
-        let under_way = UnderWay::default();
+        let under_way = Ending::default();
         let (load, turn) = (under_way.requests.begin(), under_way.turns.begin());
         let work = async {
             sleep(Duration::from_secs(5)).await;
@@ -152,8 +220,63 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_cancelled_when_all_is_answered() {
-        let under_way = UnderWay::default();
+        let under_way = Ending::default();
         assert_eq!(under_way.ends(AT_LEISURE).await, Duration::ZERO);
         assert_eq!(under_way.cancelled.get(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_pauses_costs_no_answer() {
+        let under_way = Ending::default();
+        *lock(&under_way.written) = (0, true);
+        let (list, turn) = (under_way.requests.begin(), under_way.turns.begin());
+        let pause = Duration::from_mins(9);
+        let client = async {
+            sleep(pause).await;
+            drop(list);
+            sleep(pause).await;
+            *lock(&under_way.written) = (100, false);
+            sleep(AT_LEISURE.turns / 2).await;
+            drop(turn);
+        };
+        let (took, ()) = tokio::join!(under_way.ends(AT_LEISURE), client);
+        assert_eq!(took, 2 * pause + AT_LEISURE.turns / 2);
+        assert_eq!(under_way.cancelled.get(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_is_waited_for_as_long_as_something_is_answered() {
+        let under_way = Ending::default();
+        *lock(&under_way.written) = (0, true);
+        let lists: Vec<_> = (0..10).map(|_| under_way.requests.begin()).collect();
+        let client = async {
+            for list in lists {
+                for _ in 0..20 {
+                    sleep(Duration::from_secs(1)).await;
+                    lock(&under_way.written).0 += ENDLESS / 25;
+                }
+                drop(list);
+            }
+        };
+        let (took, ()) = tokio::join!(under_way.ends(AT_LEISURE), client);
+        assert_eq!(took, Duration::from_secs(200));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_does_not_stop_is_not_listened_to_for_ever() {
+        let under_way = Ending::default();
+        let _turn = under_way.turns.begin();
+        *lock(&under_way.written) = (0, true);
+        let flood = async {
+            loop {
+                sleep(Duration::from_millis(10)).await;
+                lock(&under_way.written).0 += ENDLESS / 10;
+            }
+        };
+        tokio::select! {
+            took = under_way.ends(AT_LEISURE) => assert!(took < Duration::from_secs(2), "{took:?}"),
+            () = flood => {}
+        }
+        assert_eq!(under_way.cancelled.get(), Some(AT_LEISURE.turns));
     }
 }

@@ -6,22 +6,25 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::engine::outlet::Canceller;
-use crate::engine::{Attached, Called, Cancel, Ended, EngineError, Parting, Said, Wanted};
-use crate::record::json::with_string;
+use crate::engine::{
+    Attached, Called, Cancel, CloseReason, EngineError, EngineEvent, SessionConfig,
+};
+use crate::json::with_string;
 use crate::replay::v2::View;
 use crate::store::Scan;
-use crate::sys::SessionId;
+use crate::sys::{SessionId, Timestamp};
 
 use super::Deps;
 use super::busy::{Busy, BusyGuard};
 use super::command::{Command, Mailbox};
 use super::effect::{Batch, Effect};
 use super::machine::Machine;
+use super::open_session::{LogAccess, OpenSession};
 use super::outcome::Refusal;
 use super::playback::Playback;
 use super::reply::Reply;
-use super::request::{Answered, Asking};
-use super::seat::{Hold, Seat};
+use super::request::{Answered, ClientRequest};
+use super::running::{self, FromEngine, RunningTurn, TurnOutcome};
 
 /// One session of one connection.
 pub(super) struct Actor {
@@ -31,11 +34,12 @@ pub(super) struct Actor {
     pub(super) deps: Arc<Deps>,
     pub(super) machine: Machine<Reply>,
     /// Log and engine, while the session is open.
-    pub(super) seat: Option<Seat>,
-    pub(super) turn: Option<RunningTurn>,
+    pub(super) session: Option<OpenSession>,
+    /// The engine at work, on one prompt or on several.
+    pub(super) turns: Vec<RunningTurn>,
     pub(super) replay: Option<RunningReplay>,
     /// The engine that is making ready.
-    pub(super) attaching: Option<RunningAttach>,
+    pub(super) pending_attach: Option<RunningAttach>,
     pub(super) replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     pub(super) answered: Vec<BusyGuard>,
@@ -52,27 +56,31 @@ pub(super) struct Actor {
     /// The message that the next replay begins with.
     pub(super) sought: Option<String>,
     /// What tasks of this session have to tell it.
-    pub(super) tell: mpsc::UnboundedSender<Told>,
-    told: mpsc::UnboundedReceiver<Told>,
+    pub(super) tell: mpsc::UnboundedSender<TaskResult>,
+    told: mpsc::UnboundedReceiver<TaskResult>,
     /// Told when what was asked for before has been begun.
     barriers: Vec<oneshot::Sender<()>>,
     mailbox: Mailbox,
+    pub(super) journal: Journal,
+}
+
+/// What the log lines about a session need that nothing else remembers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Journal {
+    /// When the session began to be made or opened.
+    pub(super) opening: Option<Timestamp>,
+    /// When the running turn began.
+    pub(super) turn: Option<Timestamp>,
+    /// How the agent behind the engine came to where the session is.
+    pub(super) way: Option<&'static str>,
 }
 
 /// What a task that works for a session tells it.
-pub(super) enum Told {
+pub(super) enum TaskResult {
     /// The client has answered a request of the engine.
     Answered(Answered),
     /// The engine has served a request of the client.
     Called(Reply, Result<Called, EngineError>),
-}
-
-/// An engine at work, on a task of its own.
-pub(super) struct RunningTurn {
-    pub(super) canceller: Canceller,
-    pub(super) task: JoinHandle<Turned>,
-    /// What the task came back with, until the last of what the engine said is taken.
-    pub(super) ended: Option<Result<Turned, JoinError>>,
 }
 
 /// An engine that makes ready, on a task of its own.
@@ -88,13 +96,10 @@ impl Drop for RunningAttach {
     }
 }
 
-/// What an engine's task comes back with.
-pub(super) type Turned = Result<Ended, EngineError>;
-
 /// A replay at work, on a thread of its own.
 #[derive(Debug)]
 pub(super) struct RunningReplay {
-    pub(super) task: Option<JoinHandle<Played>>,
+    pub(super) task: Option<JoinHandle<ReplayOutcome>>,
     /// The replay itself, when its task is done.
     pub(super) playback: Option<Playback>,
     pub(super) _busy: BusyGuard,
@@ -102,61 +107,35 @@ pub(super) struct RunningReplay {
 
 /// What a replay's thread comes back with.
 #[derive(Debug)]
-pub(super) struct Played {
+pub(super) struct ReplayOutcome {
     pub(super) playback: Playback,
     /// The log, if it was opened with the replay, and where the session is to work.
-    pub(super) opened: Option<(Hold, Scan, Wanted)>,
+    pub(super) opened: Option<(LogAccess, Scan, SessionConfig)>,
     pub(super) result: Result<(), Refusal>,
 }
 
 enum Event {
     Command(Option<Command>),
-    Told(Told),
-    Said(Said),
-    Turned(Result<Turned, JoinError>),
-    Replayed(Box<Result<Played, JoinError>>),
+    TaskResult(TaskResult),
+    Engine(FromEngine),
+    Replayed(Box<Result<ReplayOutcome, JoinError>>),
     Attached(Box<Result<Result<Attached, EngineError>, JoinError>>),
-}
-
-/// What the engine says next, or the end of its turn. What it said before that comes before it.
-async fn engine(said: &mut mpsc::Receiver<Said>, turn: Option<&mut RunningTurn>) -> Event {
-    let Some(turn) = turn else {
-        return match said.recv().await {
-            Some(said) => Event::Said(said),
-            None => std::future::pending().await,
-        };
-    };
-    if turn.ended.is_none() {
-        tokio::select! {
-            biased;
-            Some(said) = said.recv() => return Event::Said(said),
-            result = &mut turn.task => turn.ended = Some(result),
-        }
-    }
-    // Something may have come in after it was looked at and before the task was.
-    if let Ok(said) = said.try_recv() {
-        return Event::Said(said);
-    }
-    match turn.ended.take() {
-        Some(result) => Event::Turned(result),
-        None => std::future::pending().await,
-    }
 }
 
 impl Actor {
     pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
-        let machine = Machine::new(deps.dialect());
-        let view = deps.dialect().view();
+        let machine = Machine::new(deps.version(), deps.engine.takes_prompts_in_turns());
+        let view = deps.version().view();
         let (tell, told) = mpsc::unbounded_channel();
         Self {
             name: id.to_string(),
             id,
             deps,
             machine,
-            seat: None,
-            turn: None,
+            session: None,
+            turns: Vec::new(),
             replay: None,
-            attaching: None,
+            pending_attach: None,
             replays,
             answered: Vec::new(),
             prompted: None,
@@ -169,6 +148,7 @@ impl Actor {
             told,
             barriers: Vec::new(),
             mailbox,
+            journal: Journal::default(),
         }
     }
 
@@ -177,23 +157,32 @@ impl Actor {
     pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
-                Event::Command(None) => return self.release(Parting::Closed),
-                Event::Command(Some(Command::Request(request))) => self.machine.request(request),
+                Event::Command(None) => return self.release(CloseReason::Closed),
+                Event::Command(Some(Command::Request(request, held))) => {
+                    drop(held);
+                    self.machine
+                        .attach_first(self.deps.engine.may_want_sign_in());
+                    self.machine.request(request)
+                }
                 Event::Command(Some(Command::Barrier(tell))) => {
                     self.barriers.push(tell);
                     Vec::new()
                 }
-                Event::Told(Told::Answered(answered)) => self.machine.answered(answered),
-                Event::Told(Told::Called(reply, result)) => self.machine.called(reply, result),
-                Event::Said(said) => self.said(said).await,
+                Event::TaskResult(TaskResult::Answered(answered)) => {
+                    self.machine.answered(answered)
+                }
+                Event::TaskResult(TaskResult::Called(reply, result)) => {
+                    self.machine.called(reply, result)
+                }
+                Event::Engine(FromEngine::EngineEvent(said)) => self.said(said).await,
+                Event::Engine(FromEngine::TurnOutcome(id, result)) => self.turned(&id, result),
                 Event::Attached(result) => self.attached(*result),
-                Event::Turned(result) => self.turned(result),
                 Event::Replayed(result) => self.replayed(*result),
             };
             self.perform(batch).await;
             // An agent may take its time; the sessions that it makes are in no list before they are
             // prompted.
-            let making = self.attaching.is_some() && self.deps.engine.relay().is_none();
+            let making = self.pending_attach.is_some() && self.deps.engine.relay().is_none();
             if !self.machine.waits() && !making {
                 for tell in self.barriers.drain(..) {
                     tell.send(()).ok();
@@ -213,21 +202,27 @@ impl Actor {
             }
         };
         let attach = async {
-            match &mut self.attaching {
+            match &mut self.pending_attach {
                 Some(attach) => Event::Attached(Box::new((&mut attach.task).await)),
                 None => std::future::pending().await,
             }
         };
         let unborn = self.machine.is_unborn();
         let engine = async {
-            match &mut self.seat {
-                Some(seat) if !unborn => engine(&mut seat.said, self.turn.as_mut()).await,
-                _ => std::future::pending().await,
+            match &mut self.session {
+                Some(session) if unborn => {
+                    Event::Engine(FromEngine::EngineEvent(session.early_question().await))
+                }
+                Some(session) => match session.early.pop_front() {
+                    Some(said) => Event::Engine(FromEngine::EngineEvent(said)),
+                    None => Event::Engine(running::next(&mut session.said, &mut self.turns).await),
+                },
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
             command = self.mailbox.recv() => Event::Command(command),
-            Some(told) = self.told.recv() => Event::Told(told),
+            Some(told) = self.told.recv() => Event::TaskResult(told),
             event = replay => event,
             event = attach => event,
             event = engine => event,
@@ -235,12 +230,12 @@ impl Actor {
     }
 
     /// What the engine says: for the log, or for the client.
-    async fn said(&mut self, said: Said) -> Batch<Reply> {
+    async fn said(&mut self, said: EngineEvent) -> Batch<Reply> {
         match said {
-            Said::Block(block) => self.machine.said(self.with_title(block)),
-            Said::Ask(question) => {
+            EngineEvent::Block(block) => self.machine.said(self.with_title(block)),
+            EngineEvent::Ask(question) => {
                 let params = with_string(&question.params, &question.session, &self.name);
-                self.machine.ask(Asking {
+                self.machine.ask(ClientRequest {
                     id: format!("ask_{}", self.deps.sys.ids.uuid().simple()),
                     method: question.method,
                     params,
@@ -249,7 +244,9 @@ impl Actor {
                     reply: question.reply,
                 })
             }
-            Said::Notify {
+            // It was taken where the ends of turns are awaited.
+            EngineEvent::Ends { .. } => Vec::new(),
+            EngineEvent::Notify {
                 method,
                 params,
                 session,
@@ -261,10 +258,9 @@ impl Actor {
         }
     }
 
-    fn turned(&mut self, result: Result<Turned, JoinError>) -> Batch<Reply> {
-        self.turn = None;
-        if let Some(seat) = &self.seat {
-            seat.history.end();
+    fn turned(&mut self, message_id: &str, result: Result<TurnOutcome, JoinError>) -> Batch<Reply> {
+        if let Some(session) = &self.session {
+            session.history.end(message_id);
         }
         let result = match result {
             Ok(result) => result,
@@ -273,21 +269,21 @@ impl Actor {
             Err(error) if error.is_cancelled() => return Vec::new(),
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "the engine panicked");
-                if let Some(seat) = &mut self.seat {
-                    seat.reopen_conversation(&self.id, &self.deps);
+                if let Some(session) = &mut self.session {
+                    session.reopen_conversation(&self.id, &self.deps);
                 }
                 let message = "the engine failed unexpectedly; the session goes on";
                 Err(EngineError::internal(message))
             }
         };
-        self.machine.finished(result)
+        self.machine.finished(message_id, result)
     }
 
     fn attached(
         &mut self,
         result: Result<Result<Attached, EngineError>, JoinError>,
     ) -> Batch<Reply> {
-        self.attaching = None;
+        self.pending_attach = None;
         let playback = self.replay.as_mut();
         if let (Some(playback), Ok(Ok(attached))) = (
             playback.and_then(|replay| replay.playback.as_mut()),
@@ -301,6 +297,7 @@ impl Actor {
                 Err(Refusal::Cancelled)
             }
             Ok(Ok(mut attached)) => {
+                self.journal.way = attached.way;
                 self.with_title_of(&mut attached);
                 Ok(attached)
             }
@@ -315,13 +312,13 @@ impl Actor {
         self.machine.attached(result)
     }
 
-    fn replayed(&mut self, result: Result<Played, JoinError>) -> Batch<Reply> {
+    fn replayed(&mut self, result: Result<ReplayOutcome, JoinError>) -> Batch<Reply> {
         let result = match (result, &mut self.replay) {
             (Ok(played), Some(replay)) => {
                 replay.task = None;
                 replay.playback = Some(played.playback);
-                if let Some((hold, scan, wanted)) = played.opened {
-                    self.sit_down(hold, scan, wanted);
+                if let Some((log, scan, config)) = played.opened {
+                    self.install_log(log, scan, config);
                 }
                 played.result
             }
@@ -336,7 +333,7 @@ impl Actor {
                 ))
             }
         };
-        self.machine.replayed(result, self.seat.is_some())
+        self.machine.replayed(result, self.session.is_some())
     }
 
     /// Performs batches until the machine wants nothing more.
@@ -351,7 +348,7 @@ impl Actor {
                 }
             }
             self.answered.clear();
-            if self.turn.is_none() {
+            if self.turns.is_empty() {
                 self.prompted = None;
             }
             batch = match refusal {
@@ -369,36 +366,5 @@ impl Actor {
                 }
             };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::{Block, Outlet};
-    use crate::record::Kind;
-
-    #[tokio::test]
-    async fn what_an_engine_said_before_it_ended_comes_before_its_end() {
-        let (outlet, mut said) = Outlet::new();
-        let (canceller, _) = Cancel::new();
-        let task = tokio::spawn(std::future::pending());
-        // As it is when the engine spoke and ended between a look at one and a look at the other.
-        outlet.update("last".to_owned()).await.unwrap();
-        outlet.update("word".to_owned()).await.unwrap();
-        let mut turn = RunningTurn {
-            canceller,
-            task,
-            ended: Some(Ok(Err(EngineError::internal("x")))),
-        };
-        for word in ["last", "word"] {
-            let next = engine(&mut said, Some(&mut turn)).await;
-            let Event::Said(Said::Block(block)) = next else {
-                panic!("it said {word}");
-            };
-            assert_eq!(block, Block::of(Kind::Update, word.to_owned()));
-        }
-        let end = engine(&mut said, Some(&mut turn)).await;
-        assert!(matches!(end, Event::Turned(_)));
     }
 }

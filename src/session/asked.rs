@@ -3,7 +3,7 @@
 //! Some agents ask for permission before they have shown the call, and show no more of it than its
 //! end. A client knows the call from the request; a replay, which asks nothing, would not.
 
-use crate::record::json;
+use crate::json;
 
 /// The update that a replay is to show in the place of the request, with the call's id. `params`
 /// are those of `session/request_permission`.
@@ -28,6 +28,33 @@ pub(super) fn call(params: &str) -> Option<(String, String)> {
     }
     update.push('}');
     Some((id?, update))
+}
+
+/// The ids of the options that allow what is asked about.
+pub(super) fn allowing(params: &str) -> Vec<String> {
+    let tree = json::tree(params).unwrap_or_default();
+    let options = tree["options"].as_array().into_iter().flatten();
+    let allow = options.filter(|option| {
+        let kind = option["kind"].as_str();
+        kind.is_some_and(|kind| kind.starts_with("allow"))
+    });
+    allow
+        .filter_map(|option| option["optionId"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Whether the client's answer chose one of these options.
+pub(super) fn allows(allowing: &[String], answer: &str) -> bool {
+    let outcome = json::text_member(answer, "outcome").unwrap_or_default();
+    let chosen = json::string_member(outcome, "optionId");
+    chosen.is_some_and(|chosen| allowing.contains(&chosen))
+}
+
+/// The update that ends a call of which nothing was said but the request.
+pub(super) fn end(id: &str, is_allowed: bool) -> String {
+    let id = serde_json::Value::from(id);
+    let status = if is_allowed { "completed" } else { "failed" };
+    format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"status":"{status}"}}"#)
 }
 
 #[cfg(test)]

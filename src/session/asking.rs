@@ -8,16 +8,19 @@ use super::asked;
 use super::effect::{Batch, Effect};
 use super::machine::{Machine, Stage};
 use super::outcome::{Done, Refusal};
-use super::request::{Answered, Asking};
+use super::request::{Answered, ClientRequest};
+use super::turn::MadeCall;
 use super::withdrawn;
 
 impl<R> Machine<R> {
     /// The engine asks the client for something. A question that is dropped is thereby answered:
     /// the engine learns that nothing will come.
-    pub fn ask(&mut self, asking: Asking) -> Batch<R> {
+    pub fn ask(&mut self, mut asking: ClientRequest) -> Batch<R> {
         if !self.open || self.broken().is_some() || asking.is_moot() {
             return Vec::new();
         }
+        // A session that is being made has no log yet.
+        asking.logged &= !self.is_unborn();
         if self.replay.is_some() {
             // The client does not know yet what it is about.
             self.asked.push_back(asking);
@@ -27,19 +30,25 @@ impl<R> Machine<R> {
         if asking.logged {
             self.stage = Stage::Updating;
             if asking.method == "session/request_permission"
-                && let Some(turn) = &mut self.turn
+                && !self.turns.is_empty()
                 && let Some((id, update)) = asked::call(&asking.params)
-                && !turn.calls.knows(&id)
+                && !self.turns.calls.knows(&id)
             {
-                turn.calls.update(&update);
+                self.turns.calls.update(&update);
+                self.turns.made.push(MadeCall {
+                    ask: asking.id.clone(),
+                    call: id,
+                    allowing: asked::allowing(&asking.params),
+                    is_allowed: false,
+                });
                 batch.push(Effect::record(Kind::Output, None, update));
             }
             let method = serde_json::Value::from(asking.method.as_str());
             let payload = format!(r#"{{"method":{method},"params":{}}}"#, asking.params);
             batch.push(Effect::record(Kind::Ask, Some(asking.id.clone()), payload));
         }
-        if self.turn.as_ref().is_some_and(|turn| turn.withdrawn) {
-            // Who has ended the turn is not asked any more.
+        if self.turns.withdrawn {
+            // A client that has ended the turn is not asked any more.
             let outcome = withdrawn::outcome(&asking.method);
             batch.extend(self.answered(asking.answered(outcome)));
         } else {
@@ -52,13 +61,15 @@ impl<R> Machine<R> {
         batch
     }
 
-    /// So many questions more are open in the running turn. If that is news to the client, it is
-    /// told: at once, or when the replay that is running is through.
+    /// So many questions more are open in the running turns. If that is news to the client, it is
+    /// notified: at once, or when the replay that is running is through.
     fn asking(&mut self, more: isize) -> Option<Effect<R>> {
-        let turn = self.turn.as_mut()?;
-        let before = turn.asking > 0;
-        turn.asking = turn.asking.saturating_add_signed(more);
-        let now = turn.asking > 0;
+        if self.turns.is_empty() {
+            return None;
+        }
+        let before = self.turns.asking > 0;
+        self.turns.asking = self.turns.asking.saturating_add_signed(more);
+        let now = self.turns.asking > 0;
         let news = before != now && self.replay.is_none();
         if news { self.tell() } else { None }
     }
@@ -72,6 +83,7 @@ impl<R> Machine<R> {
                 return Vec::new();
             }
             self.stage = Stage::Updating;
+            self.turns.answered(&answered.id, &answered.outcome);
             let payload = match &answered.outcome {
                 Ok(result) => format!(r#"{{"result":{result}}}"#),
                 Err(error) => format!(r#"{{"error":{error}}}"#),

@@ -3,16 +3,16 @@
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
+use super::super::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 use super::*;
 use crate::engine::outlet::{Cancel, Canceller};
 use crate::engine::{Attached, Block};
 use crate::session::Request;
-use crate::wire::Outcome;
+use crate::transport::Outcome;
 
 /// A question, and the engine's end of it.
 struct Asked {
-    asking: Asking,
+    asking: ClientRequest,
     canceller: Canceller,
     outcome: oneshot::Receiver<Outcome>,
 }
@@ -20,7 +20,7 @@ struct Asked {
 fn asking(id: &str, logged: bool) -> Asked {
     let (reply, outcome) = oneshot::channel();
     let (canceller, cancel) = Cancel::new();
-    let asking = Asking {
+    let asking = ClientRequest {
         id: id.to_owned(),
         method: "m\"".to_owned(),
         params: r#"{"n":1e400}"#.to_owned(),
@@ -109,7 +109,7 @@ fn what_is_no_part_of_the_conversation_is_not_logged() {
 fn a_question_waits_for_the_replay_that_shows_what_it_is_about() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     let mut kept = Vec::new();
     for (id, logged) in [("s", true), ("t", false), ("u", true)] {
         let asked = asking(id, logged);
@@ -130,7 +130,7 @@ fn a_question_waits_for_the_replay_that_shows_what_it_is_about() {
 #[test]
 fn questions_of_an_engine_that_was_let_go_of_are_dropped() {
     let mut machine = Machine::default();
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
     let mut asked = asking("q", true);
     assert_eq!(effects!(machine, ask(asked.asking)), "");
@@ -163,7 +163,7 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
         let more = asking("r", true).asking.answered(Ok(yes()));
         assert_eq!(effects!(machine, answered(more)), "");
         assert_eq!(effects!(machine, said(update("{}"))), "");
-        let ended = effects!(machine, finished(Ok(end_turn())));
+        let ended = effects!(machine, finished("m", Ok(end_turn())));
         assert_eq!(ended, "mend, refuse p: no space");
         let kept = asking("s", true);
         assert_eq!(effects!(machine, ask(kept.asking)), "append ask, ask s");
@@ -208,7 +208,7 @@ fn what_a_call_changed_is_logged_and_then_sent_before_its_answer() {
     );
     // A replay that is under way comes to it by itself.
     effects!(machine, request(call("d")));
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     assert_eq!(
         effects!(machine, called("d", Ok(changed()))),
         "append info, append info, answer d: Served(\"{}\")"
@@ -268,7 +268,7 @@ fn a_session_that_is_being_read_takes_no_records() {
     let mut machine = opened();
     effects!(machine, request(call("c")));
     effects!(machine, request(Request::Close("x")));
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     let late = asking("q", true).asking.answered(Ok(yes()));
     assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
     let called = effects!(machine, called("c", Ok(served(Some("{}")))));
@@ -292,7 +292,7 @@ fn who_ends_a_turn_without_answering_is_answered_for() {
         r#"append ask, append answer, deliver Ok("{\"outcome\":{\"outcome\":\"cancelled\"}}")"#;
     assert_eq!(effects!(machine, ask(late.asking)), deliver);
     assert_eq!(
-        effects!(machine, finished(Ok(end_turn()))),
+        effects!(machine, finished("m", Ok(end_turn()))),
         "append end and sync, answer p: Stopped(Cancelled)"
     );
     effects!(machine, request(prompt("next")));

@@ -1,24 +1,24 @@
 //! What a session does when its engine is ready, or cannot be.
 
-use crate::engine::{Attached, EngineError, Parting};
+use crate::engine::{Attached, CloseReason, EngineError};
 use crate::record::Kind;
 use crate::store::Sync;
 
-use super::attaching::Attaching;
 use super::effect::{Batch, Effect};
 use super::machine::{Machine, Stage};
 use super::outcome::{Done, Refusal};
+use super::pending_attach::PendingAttach;
 use super::request::AttachResult;
 
 impl<R> Machine<R> {
     /// The request that waits for the engine to be ready.
-    pub fn attaching(&self) -> Option<&R> {
+    pub fn pending_attach(&self) -> Option<&R> {
         match self.attach.as_ref()? {
-            Attaching::New(reply)
-            | Attaching::Fork(reply)
-            | Attaching::Import(reply, _)
-            | Attaching::Resume(reply, _) => Some(reply),
-            Attaching::Load { .. } => self.replay.as_ref(),
+            PendingAttach::New(reply)
+            | PendingAttach::Fork(reply)
+            | PendingAttach::Import(reply, _)
+            | PendingAttach::Resume(reply, _) => Some(reply),
+            PendingAttach::BeforeReplay | PendingAttach::Load { .. } => self.replay.as_ref(),
         }
     }
 
@@ -28,9 +28,14 @@ impl<R> Machine<R> {
         attach.is_some_and(|attach| {
             matches!(
                 attach,
-                Attaching::New(_) | Attaching::Fork(_) | Attaching::Import(..)
+                PendingAttach::New(_) | PendingAttach::Fork(_) | PendingAttach::Import(..)
             )
         })
+    }
+
+    /// Whether a replay is to begin when the engine is ready: until then nothing is sent.
+    pub fn is_replay_due(&self) -> bool {
+        matches!(self.attach, Some(PendingAttach::BeforeReplay))
     }
 
     /// The engine is ready, or cannot be.
@@ -38,26 +43,26 @@ impl<R> Machine<R> {
         self.aborting = false;
         match (self.attach.take(), result) {
             (None, _) => Vec::new(),
-            (Some(attaching), Ok(attached)) => self.ready(attaching, attached),
-            (Some(attaching), Err(refusal)) => self.unready(attaching, refusal),
+            (Some(pending_attach), Ok(attached)) => self.ready(pending_attach, attached),
+            (Some(pending_attach), Err(refusal)) => self.unready(pending_attach, refusal),
         }
     }
 
-    fn ready(&mut self, attaching: Attaching<R>, mut attached: Attached) -> Batch<R> {
-        match attaching {
-            Attaching::New(reply) => {
+    fn ready(&mut self, pending_attach: PendingAttach<R>, mut attached: Attached) -> Batch<R> {
+        match pending_attach {
+            PendingAttach::New(reply) => {
                 let mut batch = self.make(&mut attached);
                 batch.push(Effect::Answer(reply, Ok(Done::Created(attached.answer))));
                 batch.push(Effect::SendSnapshots(attached.snapshots));
                 batch.push(Effect::Announce);
                 batch
             }
-            Attaching::Fork(reply) => {
+            PendingAttach::Fork(reply) => {
                 self.stage = Stage::Making;
                 let mut batch: Batch<R> = Vec::new();
                 // What the agent has of it is lost without that, so it is as safe as the rest.
                 batch.extend(attached.inner.map(|payload| Effect::Append {
-                    kind: Kind::Inner,
+                    kind: Kind::AgentSessionId,
                     id: None,
                     payload,
                     sync: Sync::Turn,
@@ -67,7 +72,7 @@ impl<R> Machine<R> {
                 batch.push(Effect::Announce);
                 batch
             }
-            Attaching::Import(reply, replay) => {
+            PendingAttach::Import(reply, replay) => {
                 let mut batch = self.make(&mut attached);
                 self.made = true;
                 if replay {
@@ -80,7 +85,15 @@ impl<R> Machine<R> {
                 }
                 batch
             }
-            Attaching::Load { .. } => {
+            PendingAttach::BeforeReplay => {
+                self.stage = Stage::Opening { was_open: false };
+                let mut batch: Batch<R> = Vec::new();
+                batch.extend(attached.inner.take().map(Effect::KeepInner));
+                self.imported = Some(attached);
+                batch.push(Effect::Replay);
+                batch
+            }
+            PendingAttach::Load { .. } => {
                 self.stage = Stage::CatchingUp;
                 let mut batch: Batch<R> = Vec::new();
                 batch.extend(attached.inner.map(Effect::KeepInner));
@@ -92,7 +105,7 @@ impl<R> Machine<R> {
                 batch.extend(reply.map(|reply| Effect::Answer(reply, Ok(done))));
                 batch
             }
-            Attaching::Resume(reply, _) => {
+            PendingAttach::Resume(reply, _) => {
                 let mut batch: Batch<R> = Vec::new();
                 batch.extend(attached.inner.take().map(Effect::KeepInner));
                 batch.extend(self.going_on(reply, attached));
@@ -109,27 +122,29 @@ impl<R> Machine<R> {
         batch
     }
 
-    fn unready(&mut self, attaching: Attaching<R>, refusal: Refusal) -> Batch<R> {
-        let refusal = match (&attaching, refusal) {
-            (Attaching::Import(..), Refusal::Engine(error))
+    fn unready(&mut self, pending_attach: PendingAttach<R>, refusal: Refusal) -> Batch<R> {
+        let refusal = match (&pending_attach, refusal) {
+            (PendingAttach::Import(..), Refusal::Engine(error))
                 if error.code == EngineError::NOT_FOUND =>
             {
                 Refusal::NotFound
             }
             (_, refusal) => refusal,
         };
-        let (parting, reply) = match attaching {
-            Attaching::New(reply) | Attaching::Fork(reply) | Attaching::Import(reply, _) => {
-                (Some(Parting::Refused), Some(reply))
-            }
-            Attaching::Load { was_open: true } => {
+        let (parting, reply) = match pending_attach {
+            PendingAttach::New(reply)
+            | PendingAttach::Fork(reply)
+            | PendingAttach::Import(reply, _) => (Some(CloseReason::Refused), Some(reply)),
+            PendingAttach::Load { was_open: true } => {
                 let reply = self.replay.take();
                 let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
                 return self.not_shown().into_iter().chain(answer).collect();
             }
-            Attaching::Load { was_open: false } => (Some(Parting::Closed), self.replay.take()),
-            Attaching::Resume(reply, true) => (None, Some(reply)),
-            Attaching::Resume(reply, false) => (Some(Parting::Closed), Some(reply)),
+            PendingAttach::BeforeReplay | PendingAttach::Load { was_open: false } => {
+                (Some(CloseReason::Closed), self.replay.take())
+            }
+            PendingAttach::Resume(reply, true) => (None, Some(reply)),
+            PendingAttach::Resume(reply, false) => (Some(CloseReason::Closed), Some(reply)),
         };
         if parting.is_some() {
             self.open = false;

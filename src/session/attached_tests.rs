@@ -1,14 +1,15 @@
 //! What follows when an engine is ready, or cannot be.
 
-use super::super::machine::tests::{effects, end_turn, failed, opened, prompt, update, wanted};
+use super::super::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 use super::*;
 use crate::engine::Block;
 use crate::session::Request;
-use crate::session::request::Forking;
+use crate::session::request::ForkSource;
 
 /// An engine that is ready and has something to say of each kind.
 fn attached() -> Attached {
     Attached {
+        way: None,
         answer: Some("{}".to_owned()),
         inner: Some("i".to_owned()),
         snapshots: vec!["s".to_owned()],
@@ -33,7 +34,7 @@ fn refused() -> Refusal {
 fn import(reply: &'static str, replay: bool) -> Request<&'static str> {
     Request::Import {
         reply,
-        wanted: wanted(),
+        config: config(),
         replay,
     }
 }
@@ -50,11 +51,11 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
     ] {
         let mut machine = Machine::default();
         let (lend, lent) = tokio::sync::oneshot::channel();
-        let forking = Forking { lent, at: None };
-        let begun = effects!(machine, request(Request::Fork("f", wanted(), forking)));
+        let forking = ForkSource { lent, at: None };
+        let begun = effects!(machine, request(Request::Fork("f", config(), forking)));
         assert_eq!(begun, "fork, attach Fork");
         assert!(machine.is_unborn());
-        let lent = effects!(machine, request(Request::Lend(lend)));
+        let lent = effects!(machine, request(Request::ReadForFork(lend)));
         assert_eq!(lent, "", "what is not there yet cannot be lent");
         let attached = effects!(machine, attached(result));
         assert_eq!(attached, format!("{expected}, lend"));
@@ -66,8 +67,8 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
 fn a_fork_whose_log_cannot_be_made_is_let_go_of() {
     let mut machine = Machine::default();
     let (_, lent) = tokio::sync::oneshot::channel();
-    let forking = Forking { lent, at: None };
-    let begun = machine.request(Request::Fork("f", wanted(), forking));
+    let forking = ForkSource { lent, at: None };
+    let begun = machine.request(Request::Fork("f", config(), forking));
     assert_eq!(begun.len(), 2);
     let refused = effects!(machine, failed(failed()));
     assert_eq!(refused, "release Refused, refuse f: no space");
@@ -79,10 +80,16 @@ fn a_log_is_lent_while_a_turn_or_a_replay_runs() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     let (lend, _lent) = tokio::sync::oneshot::channel();
-    assert_eq!(effects!(machine, request(Request::Lend(lend))), "lend");
-    effects!(machine, request(Request::Load("l", wanted())));
+    assert_eq!(
+        effects!(machine, request(Request::ReadForFork(lend))),
+        "lend"
+    );
+    effects!(machine, request(Request::Load("l", config())));
     let (lend, _lent) = tokio::sync::oneshot::channel();
-    assert_eq!(effects!(machine, request(Request::Lend(lend))), "lend");
+    assert_eq!(
+        effects!(machine, request(Request::ReadForFork(lend))),
+        "lend"
+    );
 }
 
 #[test]
@@ -96,10 +103,10 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
         (Err(refused()), "release Refused, refuse n: no", true),
     ] {
         let mut machine = Machine::default();
-        let begun = effects!(machine, request(Request::New("n", wanted())));
+        let begun = effects!(machine, request(Request::New("n", config())));
         assert_eq!(begun, "prepare, attach New");
         assert!(machine.is_unborn() && !machine.is_over());
-        assert_eq!(machine.attaching(), Some(&"n"));
+        assert_eq!(machine.pending_attach(), Some(&"n"));
         assert_eq!(effects!(machine, attached(result)), expected);
         assert!(!machine.is_unborn());
         assert_eq!(machine.is_over(), over);
@@ -109,7 +116,7 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
 #[test]
 fn what_cannot_be_made_whole_is_not_kept() {
     for request in [
-        Request::New("x", wanted()),
+        Request::New("x", config()),
         import("x", false),
         import("x", true),
     ] {
@@ -129,7 +136,7 @@ fn what_cannot_be_made_whole_is_not_kept() {
         assert_eq!(effects!(machine, failed(failed())), expected);
         assert!(machine.is_over());
         // Of what was imported nothing is left over for the next load.
-        effects!(machine, request(Request::Load("l", wanted())));
+        effects!(machine, request(Request::Load("l", config())));
         assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     }
 }
@@ -148,7 +155,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
 
     let mut machine = Machine::default();
     effects!(machine, request(import("i", true)));
-    assert_eq!(machine.attaching(), Some(&"i"));
+    assert_eq!(machine.pending_attach(), Some(&"i"));
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
         "create inner prompt update update, replay"
@@ -172,23 +179,63 @@ fn an_import_whose_replay_breaks_off_is_a_session_all_the_same() {
     let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
     assert_eq!(broken, "refuse i: the request was cancelled, send held");
     assert!(!machine.is_over());
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     let replayed = effects!(machine, replayed(Ok(()), true));
     assert_eq!(replayed, "attach Again", "how things are may have changed");
 }
 
 #[test]
-fn a_session_is_only_opened_if_the_engine_takes_it() {
+fn an_engine_that_may_want_a_sign_in_is_attached_before_the_replay() {
     let mut machine = Machine::default();
-    effects!(machine, request(Request::Load("l", wanted())));
-    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
-    assert_eq!(machine.attaching(), Some(&"l"));
+    machine.attach_first(true);
+    let refused_load = effects!(machine, request(Request::Load("l", config())));
+    assert_eq!(refused_load, "open, mend, attach Again");
+    assert_eq!(machine.pending_attach(), Some(&"l"));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse l: no");
     assert!(machine.is_over());
 
-    effects!(machine, request(Request::Resume("r", wanted())));
-    assert_eq!(machine.attaching(), Some(&"r"));
+    effects!(machine, request(Request::Load("m", config())));
+    let said = effects!(machine, said(update("{}")));
+    assert_eq!(said, "append update", "the replay comes to it");
+    let begun = effects!(machine, attached(Ok(attached())));
+    assert_eq!(begun, "keep i, replay");
+    assert_eq!(
+        effects!(machine, replayed(Ok(()), true)),
+        "catch up [\"s\"], announce, answer m: Loaded(Some(\"{}\"))",
+        "the engine was ready once"
+    );
+    let again = effects!(machine, request(Request::Load("n", config())));
+    assert_eq!(again, "open, mend, replay", "the engine is there already");
+}
+
+#[test]
+fn a_replay_that_does_not_begin_behind_its_engine_leaves_nothing_over() {
+    let mut machine = Machine::default();
+    machine.attach_first(true);
+    effects!(machine, request(Request::Load("l", config())));
+    drop(machine.attached(Ok(attached())));
+    let broken = effects!(machine, failed(failed()));
+    assert_eq!(broken, "release Closed, refuse l: no space");
+    assert!(machine.is_over());
+    machine.attach_first(false);
+    let load = effects!(machine, request(Request::Load("m", config())));
+    assert_eq!(load, "open and replay");
+    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+}
+
+#[test]
+fn a_session_is_only_opened_if_the_engine_takes_it() {
+    let mut machine = Machine::default();
+    effects!(machine, request(Request::Load("l", config())));
+    assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
+    assert_eq!(machine.pending_attach(), Some(&"l"));
+    let refusal = effects!(machine, attached(Err(refused())));
+    assert_eq!(refusal, "release Closed, refuse l: no");
+    assert!(machine.is_over());
+
+    effects!(machine, request(Request::Resume("r", config())));
+    assert_eq!(machine.pending_attach(), Some(&"r"));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse r: no");
     assert!(machine.is_over());
@@ -198,17 +245,17 @@ fn a_session_is_only_opened_if_the_engine_takes_it() {
 fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
     let said = effects!(machine, said(update("{}")));
     assert_eq!(said, "append update", "the catching up comes to it");
-    effects!(machine, finished(Ok(end_turn())));
+    effects!(machine, finished("m", Ok(end_turn())));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(
         refusal,
         "send held, refuse l: no, answer p: Stopped(EndTurn)"
     );
-    effects!(machine, request(Request::Resume("r", wanted())));
+    effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(effects!(machine, attached(Err(refused()))), "refuse r: no");
     assert!(!machine.is_over());
 }
@@ -216,13 +263,13 @@ fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
 #[test]
 fn what_an_opened_session_is_told_comes_from_the_engine() {
     let mut machine = opened();
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
         "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\"))"
     );
-    effects!(machine, request(Request::Resume("r", wanted())));
+    effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
         "keep i, announce, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
@@ -243,7 +290,7 @@ fn whoever_ends_a_session_does_not_wait_for_its_engine() {
             "release Refused, refuse o: the request was cancelled, check, answer c: Closed",
         ),
         (
-            Request::Resume("o", wanted()),
+            Request::Resume("o", config()),
             "open, mend, attach Again",
             "release Closed, refuse o: the request was cancelled, check, answer c: Closed",
         ),
@@ -267,7 +314,7 @@ fn whoever_ends_a_session_does_not_wait_for_its_engine() {
 fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     assert_eq!(effects!(machine, request(Request::Delete("d"))), "");
     assert_eq!(
         effects!(machine, replayed(Ok(()), true)),
@@ -278,7 +325,7 @@ fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
         "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\")), cancel, withdraw"
     );
     assert_eq!(
-        effects!(machine, finished(Ok(end_turn()))),
+        effects!(machine, finished("m", Ok(end_turn()))),
         "append end and sync, answer p: Stopped(Cancelled), trash, answer d: Deleted"
     );
 }
@@ -286,7 +333,7 @@ fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
 #[test]
 fn requests_wait_for_the_engine() {
     let mut machine = opened();
-    effects!(machine, request(Request::Resume("r", wanted())));
+    effects!(machine, request(Request::Resume("r", config())));
     for request in [
         prompt("p"),
         Request::Call {

@@ -28,6 +28,11 @@ impl Busy {
         *self.0.borrow() == 0
     }
 
+    /// How many requests are under way.
+    pub fn count(&self) -> usize {
+        *self.0.borrow()
+    }
+
     /// Waits until nothing is under way.
     pub async fn idle(&self) {
         let mut count = self.0.subscribe();

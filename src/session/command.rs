@@ -2,14 +2,16 @@
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::transport::Held;
+
 use super::reply::Reply;
 use super::request::Request;
 
 /// What an actor is sent.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// A request of the client.
-    Request(Request<Reply>),
+    /// A request of the client, and the bytes that it takes until it is looked at.
+    Request(Request<Reply>, Held),
     /// Tell when everything that was sent before has been begun.
     Barrier(oneshot::Sender<()>),
 }

@@ -1,13 +1,13 @@
 //! The effects a session's machine asks its actor for.
 
-use crate::engine::{Attach, Block, EngineError, Parting, Wanted};
+use crate::engine::{Attach, Block, CloseReason, EngineError, SessionConfig};
 use crate::record::Kind;
-use crate::record::noted::Note;
+use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
 
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
-use super::request::{Answered, Asking, Forking, Lending, TurnResult, Updates};
+use super::request::{Answered, ClientRequest, ForkReader, ForkSource, TurnResult, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
@@ -16,7 +16,7 @@ pub type Batch<R> = Vec<Effect<R>>;
 #[derive(Debug)]
 pub enum Effect<R> {
     /// Open the engine's conversation of a session that is not in the store yet.
-    Prepare(Wanted),
+    Prepare(SessionConfig),
     /// Make the log, all of it at once.
     Create {
         /// How the engine knows the session.
@@ -25,13 +25,13 @@ pub enum Effect<R> {
         imported: Vec<Block>,
     },
     /// Make the log out of another session's, and open the engine's conversation.
-    Fork(Wanted, Forking),
+    Fork(SessionConfig, ForkSource),
     /// Hand the log to whoever makes another session out of it.
-    Lend(Lending),
+    ReadForFork(ForkReader),
     /// Write down what a client notes of the session, which need not be open.
-    Note(Note),
+    MetadataChange(MetadataChange),
     /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
-    Open(Wanted),
+    Open(SessionConfig),
     /// Make sure that the session exists, without opening it.
     Check,
     /// Make sure that this process may append to the log: lock it if somebody else had it, recover
@@ -39,10 +39,10 @@ pub enum Effect<R> {
     Claim,
     /// If something could not be written, try again to recover the log. What cannot be mended now
     /// is mended by the next [`Claim`](Self::Claim).
-    Mend,
+    RetryRecovery,
     /// Append the session's new folder, roots and MCP servers, if they differ from the log's, and
     /// how the engine knows the session now, if that is new.
-    Reopened,
+    RecordWorkspaceChange,
     /// Append a record.
     Append {
         /// Its kind.
@@ -75,10 +75,19 @@ pub enum Effect<R> {
         /// The prompt's parameters without the session's id.
         params: String,
     },
-    /// Tell the engine to stop.
-    CancelTurn,
+    /// Count a prompt that was appended last among the earlier ones; the engine never sees it.
+    Skip {
+        /// The id of the user's message.
+        message_id: String,
+        /// The prompt's parameters without the session's id.
+        params: String,
+    },
+    /// Tell the engine to stop answering.
+    CancelTurns,
+    /// Tell the engine that the request of one prompt was cancelled, while it answers others, too.
+    CancelTurn(String),
     /// Put a request of the engine to the client.
-    Ask(Asking),
+    Ask(ClientRequest),
     /// Tell the client that nothing it was asked for is wanted any more, and answer the engine in
     /// its place.
     Withdraw,
@@ -105,7 +114,7 @@ pub enum Effect<R> {
     /// Start replaying the log up to where it ends now.
     Replay,
     /// Open the session, which is not, and replay its log as it is read.
-    OpenAndReplay(Wanted),
+    OpenAndReplay(SessionConfig),
     /// Replay what was logged since then, waiting for it, and then how things are now. What held
     /// no longer does, by the names of its updates, is left out.
     CatchUp(Vec<String>, Vec<&'static str>),
@@ -126,17 +135,17 @@ pub enum Effect<R> {
     Answer(R, Result<Done, Refusal>),
     /// Let go of log and engine, and of a replay that was not caught up with. The log of a session
     /// that never came to be goes to the trash.
-    Release(Parting),
+    Release(CloseReason),
     /// Move the log to the trash, then let go of everything.
     Trash,
 }
 
 impl<R> Effect<R> {
-    /// The end of a turn.
-    pub(super) fn end(payload: String) -> Self {
+    /// The end of a turn, with the id of its prompt's message if it does not go without saying.
+    pub(super) fn end(id: Option<String>, payload: String) -> Self {
         Self::Append {
             kind: Kind::End,
-            id: None,
+            id,
             payload,
             sync: Sync::Turn,
         }

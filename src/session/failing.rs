@@ -1,11 +1,11 @@
 //! What a session does when an effect that it asked for has failed.
 
-use crate::engine::Parting;
+use crate::engine::CloseReason;
 
-use super::attaching::Attaching;
 use super::effect::{Batch, Effect};
 use super::machine::{Machine, Stage};
 use super::outcome::Refusal;
+use super::pending_attach::PendingAttach;
 
 impl<R> Machine<R> {
     /// An effect of the last batch failed.
@@ -13,32 +13,32 @@ impl<R> Machine<R> {
         match std::mem::replace(&mut self.stage, Stage::Nothing) {
             Stage::Nothing => Vec::new(),
             Stage::Making => {
-                self.imported = None;
                 self.made = false;
-                self.not_opened(refusal, Some(Parting::Refused))
+                self.not_opened(refusal, Some(CloseReason::Refused))
             }
             Stage::Opening { was_open: true } => self.not_opened(refusal, None),
             // Whoever is next must not find the lock taken.
-            Stage::Opening { was_open: false } => self.not_opened(refusal, Some(Parting::Closed)),
+            Stage::Opening { was_open: false } => {
+                self.not_opened(refusal, Some(CloseReason::Closed))
+            }
             Stage::Prompting => {
                 // A prompt that was to be answered in this batch was.
-                let reply = self.turn.take().and_then(|turn| turn.reply);
-                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
-                answer.into_iter().collect()
+                let reply = self.turns.undo().and_then(|turn| turn.reply);
+                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal.clone())));
+                answer.into_iter().chain(self.stop_turns(refusal)).collect()
             }
             Stage::Calling => {
                 // The request was answered with the failure.
                 self.calls = self.calls.saturating_sub(1);
                 Vec::new()
             }
-            Stage::Updating => match &mut self.turn {
-                Some(turn) => {
-                    turn.broken = Some(refusal);
-                    vec![Effect::CancelTurn]
-                }
-                None => vec![Effect::Mend],
-            },
-            Stage::Ending => self.not_ended(refusal),
+            Stage::Updating if self.turns.is_empty() => vec![Effect::RetryRecovery],
+            Stage::Updating => self.stop_turns(refusal).into_iter().collect(),
+            Stage::Ending => {
+                let mut batch = self.not_ended(refusal.clone());
+                batch.extend(self.stop_turns(refusal));
+                batch
+            }
             Stage::CatchingUp => self.not_shown(),
             Stage::Trashing { was_open } => {
                 self.open = was_open;
@@ -47,8 +47,18 @@ impl<R> Machine<R> {
         }
     }
 
+    /// Stops the turns that run, whose records cannot be kept.
+    fn stop_turns(&mut self, refusal: Refusal) -> Option<Effect<R>> {
+        if self.turns.is_empty() {
+            return None;
+        }
+        self.turns.broken = Some(refusal);
+        Some(Effect::CancelTurns)
+    }
+
     /// What could not be opened is let go of, unless it was open before.
-    fn not_opened(&mut self, refusal: Refusal, parting: Option<Parting>) -> Batch<R> {
+    fn not_opened(&mut self, refusal: Refusal, parting: Option<CloseReason>) -> Batch<R> {
+        self.imported = None;
         let mut batch = Vec::new();
         if let Some(parting) = parting {
             self.open = false;
@@ -58,7 +68,7 @@ impl<R> Machine<R> {
         let reply = self
             .replay
             .take()
-            .or(attach.and_then(Attaching::into_reply));
+            .or(attach.and_then(PendingAttach::into_reply));
         batch.extend(reply.map(|reply| Effect::Answer(reply, Err(refusal))));
         batch
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::History;
-use crate::record::{Inner, Kind};
+use crate::record::{AgentSessionId, Kind};
 use crate::store::Store;
 use crate::sys::SessionId;
 
@@ -20,8 +20,8 @@ pub(super) fn known_as(deps: &Deps, store: &Store, id: &SessionId) -> Vec<String
     let mut names = Vec::new();
     let history = SessionHistory::of_log(id.clone(), store.clone());
     let walked = history.walk(&mut |record| {
-        if record.kind == Kind::Inner
-            && let Some(inner) = Inner::read(record.payload)
+        if record.kind == Kind::AgentSessionId
+            && let Some(inner) = AgentSessionId::read(record.payload)
             && inner.agent == agent
             && !names.contains(&inner.id)
         {

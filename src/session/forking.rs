@@ -2,47 +2,52 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Attach, Wanted};
+use crate::engine::{Attach, SessionConfig};
 use crate::index::Catalog;
 use crate::record::header::ForkedFrom;
 use crate::store::{ForkError, Forked, Store, StoreError};
 use crate::sys::blocking;
 
 use super::actor::Actor;
-use super::attaching::Attaching;
 use super::effect::{Batch, Effect};
 use super::history::SessionHistory;
 use super::logs::summary;
 use super::machine::{Machine, Stage};
+use super::open_session::{LogAccess, OpenSession, OpenSessionParts};
 use super::outcome::Refusal;
+use super::pending_attach::PendingAttach;
 use super::refusal::storage;
 use super::reply::Reply;
-use super::request::{Forking, Lending};
-use super::seat::{Furniture, Hold, Seat};
+use super::request::{ForkReader, ForkSource};
 
 impl<R> Machine<R> {
     /// What it takes to make a session out of another one.
-    pub(super) fn fork(&mut self, reply: R, wanted: Wanted, forking: Forking) -> Batch<R> {
-        self.attach = Some(Attaching::Fork(reply));
+    pub(super) fn fork(
+        &mut self,
+        reply: R,
+        config: SessionConfig,
+        forking: ForkSource,
+    ) -> Batch<R> {
+        self.attach = Some(PendingAttach::Fork(reply));
         self.stage = Stage::Making;
         self.open = true;
-        vec![Effect::Fork(wanted, forking), Effect::Attach(Attach::Fork)]
+        vec![Effect::Fork(config, forking), Effect::Attach(Attach::Fork)]
     }
 }
 
 impl Actor {
     /// Opens the log for whoever makes another session out of it. What happens to this one
     /// afterwards, its deletion included, is nothing to that.
-    pub(super) fn lend(&self, to: Lending) {
+    pub(super) fn lend(&self, to: ForkReader) {
         let lent = || {
             let Some(store) = &self.deps.store else {
                 return Err(Refusal::NotFound);
             };
-            if self.seat.is_none() {
+            if self.session.is_none() {
                 self.check()?;
             }
             let mut log = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
-            if let Some(end) = self.seat.as_ref().and_then(Seat::log_end) {
+            if let Some(end) = self.session.as_ref().and_then(OpenSession::log_end) {
                 log.limit(end);
             }
             Ok(log)
@@ -52,8 +57,12 @@ impl Actor {
     }
 
     /// Makes the log out of the one that is lent, and opens the engine's conversation.
-    pub(super) async fn fork(&mut self, wanted: Wanted, forking: Forking) -> Result<(), Refusal> {
-        self.name.clone_from(&wanted.name);
+    pub(super) async fn fork(
+        &mut self,
+        config: SessionConfig,
+        forking: ForkSource,
+    ) -> Result<(), Refusal> {
+        self.name.clone_from(&config.name);
         let Some(store) = self.deps.store.clone() else {
             return Err(Refusal::NotFound);
         };
@@ -63,9 +72,9 @@ impl Actor {
             session_id: source.id().to_string(),
             message_id: forking.at.clone(),
         };
-        let header = self.header(&wanted.place, Some(from));
+        let header = self.header(&config.place, Some(from));
         let catalog = self.deps.catalog.clone();
-        let cancelled = self.machine.attaching().map(Reply::cancelled);
+        let cancelled = self.machine.pending_attach().map(Reply::cancelled);
         let (id, at) = (self.id.clone(), forking.at);
         let work = move || {
             let cancelled = || cancelled.as_ref().is_some_and(|cancelled| cancelled());
@@ -82,11 +91,11 @@ impl Actor {
             .map_err(|_| Refusal::Storage("the fork failed unexpectedly".to_owned()))?
             .map_err(refusal);
         let (store, forked) = forked?;
-        self.take(&store, forked, wanted);
+        self.take(&store, forked, config);
         Ok(())
     }
 
-    fn take(&mut self, store: &Store, forked: Forked, wanted: Wanted) {
+    fn take(&mut self, store: &Store, forked: Forked, config: SessionConfig) {
         for damage in &forked.damage {
             tracing::warn!(session = %self.id, %damage, "the log of the forked session is damaged");
         }
@@ -99,11 +108,11 @@ impl Actor {
         let agent = self.deps.engine.identity().name;
         let history = SessionHistory::of_log(self.id.clone(), store.clone());
         history.reset(&scan);
-        let furniture = Furniture {
+        let parts = OpenSessionParts {
             shown: log.end(),
-            hold: Hold::Own(log),
+            log: LogAccess::Own(log),
             history,
-            wanted,
+            config,
             recorded: scan.place.clone(),
             summary: summary(&scan),
             titled: scan.titles.set().map(str::to_owned),
@@ -112,7 +121,7 @@ impl Actor {
                 .filter(|inner| inner.agent == agent)
                 .map(|inner| inner.id),
         };
-        self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
+        self.session = Some(OpenSession::new(&self.id, &self.deps, parts));
     }
 }
 
@@ -120,7 +129,7 @@ fn refusal(error: ForkError) -> Refusal {
     match error {
         ForkError::Store(StoreError::NotFound { .. }) => Refusal::NotFound,
         ForkError::Store(error) => storage(&error),
-        ForkError::UnknownMessage => Refusal::UnknownMessage,
+        ForkError::ForkPointNotFound => Refusal::ForkPointNotFound,
         ForkError::Cancelled => Refusal::Cancelled,
     }
 }

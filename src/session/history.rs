@@ -3,7 +3,8 @@
 use std::sync::{Mutex, MutexGuard};
 
 use crate::engine::{History, HistoryError, Prompt};
-use crate::record::{Kind, Record, Stands};
+use crate::record::title::named;
+use crate::record::{CurrentSettings, Kind, Record};
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, lock};
 
@@ -19,9 +20,13 @@ pub struct SessionHistory {
 #[derive(Debug, Default)]
 struct State {
     prompts: Vec<Known>,
-    /// How many of them came before the one being answered.
-    visible: usize,
-    stands: Stands,
+    /// Those that are being answered, by their place among them, with the id of the message.
+    running: Vec<(usize, String)>,
+    /// Whether the turn that ended last was cut off, and none has begun since.
+    interrupted: bool,
+    /// Whether the log says what the session is called.
+    titled: bool,
+    stands: CurrentSettings,
 }
 
 #[derive(Debug)]
@@ -55,26 +60,42 @@ impl SessionHistory {
         let mut state = self.lock();
         let offsets = scan.prompts.iter();
         state.prompts = offsets.map(|offset| Known::At(*offset)).collect();
-        state.visible = state.prompts.len();
+        state.running.clear();
+        state.interrupted = scan.interrupted;
+        state.titled = scan.titles.is_named();
         state.stands.clone_from(&scan.stands);
     }
 
     /// A record was appended.
     pub fn note(&self, kind: Kind, payload: &str) {
-        self.lock().stands.note(kind, payload);
-    }
-
-    /// The answer to the last prompt is over: it belongs to the history now.
-    pub fn end(&self) {
         let mut state = self.lock();
-        state.visible = state.prompts.len();
+        state.stands.note(kind, payload);
+        state.titled |= kind == Kind::Info && named(payload).is_some();
     }
 
-    /// Adds the prompt that is about to be answered; the engine sees those before it. `offset` is
-    /// where its record begins in the log, if there is one.
+    /// Whether the turn that ended last was cut off by a crash, and none has begun since.
+    pub fn was_interrupted(&self) -> bool {
+        self.lock().interrupted
+    }
+
+    /// Whether the log says what the session is called.
+    pub fn is_titled(&self) -> bool {
+        self.lock().titled
+    }
+
+    /// The answer to a prompt is over: it belongs to the history now.
+    pub fn end(&self, message_id: &str) {
+        self.lock().running.retain(|(_, id)| id != message_id);
+    }
+
+    /// Adds the prompt that is about to be answered; the engine sees those before it, and before
+    /// all others that are being answered. `offset` is where its record begins in the log, if there
+    /// is one.
     pub fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
         let mut state = self.lock();
-        state.visible = state.prompts.len();
+        state.interrupted = false;
+        let place = state.prompts.len();
+        state.running.push((place, prompt.message_id.clone()));
         state
             .prompts
             .push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
@@ -102,9 +123,17 @@ impl SessionHistory {
     }
 }
 
+impl State {
+    /// How many prompts the engine sees.
+    fn visible(&self) -> usize {
+        let first = self.running.first().map(|(place, _)| *place);
+        first.unwrap_or(self.prompts.len())
+    }
+}
+
 impl History for SessionHistory {
     fn prompts(&self) -> u64 {
-        self.lock().visible as u64
+        self.lock().visible() as u64
     }
 
     fn prompt(&self, index: u64) -> Result<Prompt, HistoryError> {
@@ -115,7 +144,7 @@ impl History for SessionHistory {
         let offset = {
             let state = self.lock();
             let at = usize::try_from(index).unwrap_or(usize::MAX);
-            match state.prompts[..state.visible].get(at) {
+            match state.prompts[..state.visible()].get(at) {
                 Some(Known::At(offset)) => *offset,
                 Some(Known::Here(prompt)) => return Ok(prompt.clone()),
                 None => return Err(error("there is no such prompt".to_owned())),
@@ -124,7 +153,7 @@ impl History for SessionHistory {
         crate::sys::blocking(|| self.read(offset)).map_err(error)
     }
 
-    fn stands(&self) -> Stands {
+    fn stands(&self) -> CurrentSettings {
         self.lock().stands.clone()
     }
 
@@ -135,7 +164,7 @@ impl History for SessionHistory {
         // The prompt that is being answered stands behind those that are visible.
         let end = {
             let state = self.lock();
-            match state.prompts.get(state.visible) {
+            match state.prompts.get(state.visible()) {
                 Some(Known::At(offset)) => Some(*offset),
                 _ => None,
             }

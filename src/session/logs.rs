@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::io;
 
-use crate::index::{Logs, Summary, Texts};
-use crate::record::header::{Party, Place};
-use crate::record::noted::archived;
-use crate::record::spoken::Spoken;
+use crate::index::{Logs, Piece, Summary, Texts};
+use crate::record::header::{Implementation, Workspace};
+use crate::record::metadata::{archived, restored};
+use crate::record::search_text::SearchText;
 use crate::record::title::{named, title};
-use crate::record::{Inner, Kind, Record};
+use crate::record::{AgentSessionId, Kind, Record};
 use crate::store::{Reader, Scan, Store, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
@@ -53,7 +53,7 @@ impl Logs for StoreLogs {
         read().map_err(|error| error.to_string())
     }
 
-    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<AgentSessionId>)>> {
         let mut known = Vec::new();
         for trashed in self.0.trashed().map_err(io::Error::other)? {
             let scan = self.0.read_trashed(&trashed).and_then(|mut log| log.scan());
@@ -69,7 +69,7 @@ impl Logs for StoreLogs {
         let read = || -> Result<Texts, StoreError> {
             let mut reader = self.0.read(id)?;
             reader.seek(from);
-            let mut spoken = Spoken::default();
+            let mut spoken = SearchText::default();
             let mut texts = Texts {
                 from,
                 ..Texts::default()
@@ -77,13 +77,17 @@ impl Logs for StoreLogs {
             while let Some(entry) = reader.next()? {
                 spoken.record(&entry.record);
                 let read = entry.end - from;
-                let turn_ended = entry.record.kind == Kind::End && spoken.len() >= PIECE;
+                let ended = entry.record.kind == Kind::End && !spoken.within_message();
+                let turn_ended = ended && spoken.len() >= PIECE;
                 // A turn may be longer than what is to be read at once. A word that is parted
                 // there is lost only if one message goes on and on.
                 let long = read >= budget as u64
                     && (!spoken.within_message() || read >= 4 * budget as u64);
                 if turn_ended || long {
-                    texts.done.push(spoken.take());
+                    texts.done.push(Piece {
+                        text: spoken.take(),
+                        end: entry.end,
+                    });
                     texts.from = entry.end;
                 }
                 if texts.from > from && read >= budget as u64 {
@@ -99,11 +103,8 @@ impl Logs for StoreLogs {
 
 /// What the list says of an engine: the name of what answers, which for the built-in one is that
 /// of the program.
-pub(super) fn source(engine: &Party) -> String {
-    match engine.name.as_str() {
-        "local" => env!("CARGO_PKG_NAME").to_owned(),
-        name => name.to_owned(),
-    }
+pub(super) fn source(engine: &Implementation) -> String {
+    Implementation::shown(&engine.name).to_owned()
 }
 
 /// What the catalog shows of a log that was read whole.
@@ -116,8 +117,9 @@ pub(super) fn summary(scan: &Scan) -> Summary {
         inners: inners(scan),
         title: scan.titles.title().map(str::to_owned),
         archived: scan.archived,
+        restored_at: scan.restored_at.clone(),
         created_at: scan.created_at.clone(),
-        updated_at: scan.last_prompt_at.clone(),
+        updated_at: scan.updated_at.clone(),
         prompts: scan.prompts.len() as u64,
         scanned: scan.end,
     }
@@ -138,8 +140,8 @@ pub fn first_title(log: &mut Reader) -> Result<Option<String>, StoreError> {
 
 /// How agents know the session. The id that it had before it was ours is one, whatever else the
 /// log says.
-fn inners(scan: &Scan) -> Vec<Inner> {
-    let first = scan.header.known_as.as_ref().map(|id| Inner {
+fn inners(scan: &Scan) -> Vec<AgentSessionId> {
+    let first = scan.header.known_as.as_ref().map(|id| AgentSessionId {
         agent: scan.header.engine.name.clone(),
         id: id.clone(),
     });
@@ -151,6 +153,10 @@ fn inners(scan: &Scan) -> Vec<Inner> {
 /// Brings a summary forward by one record.
 fn note(summary: &mut Summary, record: &Record<'_>) {
     note_payload(summary, record.kind, &record.at, record.payload);
+    // What comes before the first prompt makes no conversation.
+    if record.kind.is_activity() && summary.prompts > 0 {
+        is_active(summary, record.at);
+    }
 }
 
 /// The same for a record that was just written; false if it tells nothing.
@@ -166,10 +172,14 @@ pub(super) fn note_payload(
                 summary.title = title(payload);
             }
             summary.prompts += 1;
-            prompted(summary, &at.to_string());
+            is_active(summary, &at.to_string());
             true
         }
-        Kind::Reopen => match serde_json::from_str::<Place>(payload) {
+        Kind::End if summary.prompts > 0 => {
+            is_active(summary, &at.to_string());
+            true
+        }
+        Kind::Reopen => match serde_json::from_str::<Workspace>(payload) {
             Ok(place) => {
                 moved(summary, &place);
                 true
@@ -182,6 +192,10 @@ pub(super) fn note_payload(
                     summary.archived = archived;
                     true
                 }
+                None if restored(payload) => {
+                    summary.restored_at = Some(at.to_string());
+                    true
+                }
                 _ => false,
             },
             // One that is taken away leaves none: whoever reads the log has that of a prompt.
@@ -191,7 +205,7 @@ pub(super) fn note_payload(
             }
             _ => false,
         },
-        Kind::Inner => match Inner::read(payload) {
+        Kind::AgentSessionId => match AgentSessionId::read(payload) {
             Some(inner) if !summary.inners.contains(&inner) => {
                 summary.inners.push(inner);
                 true
@@ -202,15 +216,17 @@ pub(super) fn note_payload(
     }
 }
 
-/// Notes the time of a prompt. It never goes back, also where the clock does.
-pub(super) fn prompted(summary: &mut Summary, at: &str) {
-    if summary.updated_at.as_deref().is_none_or(|last| last < at) {
-        summary.updated_at = Some(at.to_owned());
+/// Notes the time of a record of the conversation. It never goes back, also where the clock does.
+pub(super) fn is_active(summary: &mut Summary, at: &str) {
+    match &mut summary.updated_at {
+        Some(last) if last.as_str() < at => at.clone_into(last),
+        Some(_) => {}
+        None => summary.updated_at = Some(at.to_owned()),
     }
 }
 
 /// Notes where the session works now.
-pub(super) fn moved(summary: &mut Summary, place: &Place) {
+pub(super) fn moved(summary: &mut Summary, place: &Workspace) {
     summary.cwd.clone_from(&place.cwd);
     summary
         .additional_directories

@@ -8,20 +8,19 @@
 //!
 //! Requests are served in the order they came. Four things make one wait: a replay, an engine that
 //! makes ready, a turn that must end before the session can be closed, and an earlier request that
-//! waits. Cancelling
-//! waits only for a prompt in front of it.
+//! waits. Cancelling waits only for a prompt in front of it.
 
 use std::collections::VecDeque;
 
-use crate::engine::{Attach, Attached, Block, Parting, Wanted};
+use crate::engine::{Attach, Attached, Block, CloseReason, SessionConfig};
 use crate::record::Kind;
 
-use super::attaching::Attaching;
-use super::dialect::Dialect;
 use super::effect::{Batch, Effect};
 use super::outcome::{Done, Refusal};
-use super::request::{Asking, Request};
-use super::turn::{Turn, Waiting};
+use super::pending_attach::PendingAttach;
+use super::request::{ClientRequest, Request};
+use super::turn::{Turns, Waiting};
+use super::version::ProtocolVersion;
 
 /// What the effects that were handed out last are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,28 +43,32 @@ pub(super) enum Stage {
     reason = "each is a fact of its own, and all but one combine"
 )]
 pub struct Machine<R> {
-    pub(super) dialect: Dialect,
+    pub(super) version: ProtocolVersion,
+    /// Whether the engine takes prompts while it answers others.
+    pub(super) overlaps: bool,
+    /// Whether a load that opens the session attaches the engine before the replay.
+    pub(super) attaches_first: bool,
     pub(super) open: bool,
-    pub(super) turn: Option<Turn<R>>,
+    pub(super) turns: Turns<R>,
     /// The load that is under way: its replay, and what follows that until it is answered.
     pub(super) replay: Option<R>,
     /// Whether that load has opened the session.
     pub(super) opened: bool,
-    /// An engine that was ready before that replay.
+    /// What the engine that was ready before that replay has said.
     pub(super) imported: Option<Attached>,
     /// Whether a session of the engine's agent was made one of ours.
     pub(super) made: bool,
     /// What the engine is making ready for.
-    pub(super) attach: Option<Attaching<R>>,
+    pub(super) attach: Option<PendingAttach<R>>,
     /// Whether it was told to stop.
     pub(super) aborting: bool,
     /// Requests of the engine that the client is shown after the replay.
-    pub(super) asked: VecDeque<Asking>,
+    pub(super) asked: VecDeque<ClientRequest>,
     /// How many requests the engine is serving.
     pub(super) calls: usize,
     /// Requests that wait.
     pub(super) queue: VecDeque<Request<R>>,
-    /// Prompts that wait for the turn in front of them.
+    /// Prompts that wait for the turns in front of them.
     pub(super) prompts: VecDeque<Waiting<R>>,
     /// Answers of turns that ended during a replay.
     pub(super) held: VecDeque<(R, Result<Done, Refusal>)>,
@@ -76,17 +79,20 @@ pub struct Machine<R> {
 
 impl<R> Default for Machine<R> {
     fn default() -> Self {
-        Self::new(Dialect::default())
+        Self::new(ProtocolVersion::default(), false)
     }
 }
 
 impl<R> Machine<R> {
-    /// A session that is not open, of a client that is told of turns in this way.
-    pub fn new(dialect: Dialect) -> Self {
+    /// A session that is not open, of a client that is told of turns in this way. `overlaps` says
+    /// whether the engine takes prompts while it answers others.
+    pub fn new(version: ProtocolVersion, overlaps: bool) -> Self {
         Self {
-            dialect,
+            version,
+            overlaps,
+            attaches_first: false,
             open: false,
-            turn: None,
+            turns: Turns::default(),
             replay: None,
             opened: false,
             imported: None,
@@ -106,7 +112,7 @@ impl<R> Machine<R> {
     /// Whether nothing is open and nobody waits for an answer, so that the actor may go.
     pub fn is_over(&self) -> bool {
         !self.open
-            && self.turn.is_none()
+            && self.turns.is_empty()
             && self.replay.is_none()
             && self.attach.is_none()
             && self.calls == 0
@@ -119,25 +125,36 @@ impl<R> Machine<R> {
         !self.queue.is_empty()
     }
 
+    /// Whether the client is told of turns by updates.
+    pub fn is_told(&self) -> bool {
+        self.version == ProtocolVersion::V2
+    }
+
     /// The request whose replay is running.
     pub fn replaying(&self) -> Option<&R> {
         self.replay.as_ref()
     }
 
+    /// Says whether the engine may refuse the next load in such a way that the client loads again,
+    /// so that nothing must be shown twice.
+    pub fn attach_first(&mut self, attaches_first: bool) {
+        self.attaches_first = attaches_first;
+    }
+
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
         let mut batch = Vec::new();
-        if let Request::TakeBack(id) = &request {
-            return self.take_back(|prompt| prompt == id);
+        if let Request::WithdrawPrompt(id) = &request {
+            return self.withdraw_prompt(id);
         }
         if let Request::Cancel { withdraw } = request {
             let prompt = |r: &Request<R>| matches!(r, Request::Prompt { .. });
-            if self.dialect == Dialect::Told || !self.queue.iter().any(prompt) {
+            if self.version == ProtocolVersion::V2 || !self.queue.iter().any(prompt) {
                 return self.cancel(withdraw);
             }
         } else {
-            if self.dialect == Dialect::Told && request.ends() {
-                batch = self.take_back(|_| true);
+            if self.version == ProtocolVersion::V2 && request.ends() {
+                batch = self.withdraw_prompts(|_| true);
             }
             if self.queue.is_empty() && !self.must_wait(&request) {
                 batch.extend(self.serve(request));
@@ -167,7 +184,7 @@ impl<R> Machine<R> {
             return self.next_prompt();
         };
         if self.must_wait(front) {
-            // Whoever ends the session does not wait for a turn to end by itself.
+            // A request that ends the session does not wait for turns to end by themselves.
             let ends = front.ends();
             let cancel = if ends && self.attach.is_some() && !self.aborting {
                 self.aborting = true;
@@ -177,7 +194,10 @@ impl<R> Machine<R> {
             } else {
                 Vec::new()
             };
-            return (!cancel.is_empty()).then_some(cancel);
+            if cancel.is_empty() {
+                return self.next_prompt();
+            }
+            return Some(cancel);
         }
         let request = self.queue.pop_front()?;
         Some(self.serve(request))
@@ -188,10 +208,10 @@ impl<R> Machine<R> {
         if !self.open || self.broken().is_some() || block.is_empty() {
             return Vec::new();
         }
-        if let Some(turn) = &mut self.turn {
+        if !self.turns.is_empty() {
             for entry in block.iter() {
                 if matches!(entry.kind, Kind::Update | Kind::UpdateParams) {
-                    turn.calls.update(entry.payload);
+                    self.turns.calls.update(entry.payload);
                 }
             }
         }
@@ -213,7 +233,7 @@ impl<R> Machine<R> {
         let was_open = open && !std::mem::take(&mut self.opened);
         match result {
             Ok(()) if self.replay.is_some() => {
-                self.attach = Some(Attaching::Load { was_open });
+                self.attach = Some(PendingAttach::Load { was_open });
                 match self.imported.take() {
                     Some(attached) => self.attached(Ok(attached)),
                     None => vec![Effect::Attach(Attach::Again)],
@@ -224,9 +244,9 @@ impl<R> Machine<R> {
                 self.imported = None;
                 match self.replay.take() {
                     // It was opened for nothing.
-                    Some(reply) if open && !was_open && refusal == Refusal::NoSuchMessage => {
+                    Some(reply) if open && !was_open && refusal == Refusal::ReplayStartNotFound => {
                         self.open = false;
-                        let release = Effect::Release(Parting::Closed);
+                        let release = Effect::Release(CloseReason::Closed);
                         vec![release, Effect::Answer(reply, Err(refusal))]
                     }
                     Some(reply) => {
@@ -240,76 +260,81 @@ impl<R> Machine<R> {
         }
     }
 
-    /// Why the running turn cannot be logged any more.
+    /// Why the running turns cannot be logged any more.
     pub(super) fn broken(&self) -> Option<&Refusal> {
-        self.turn.as_ref()?.broken.as_ref()
+        self.turns.broken.as_ref()
     }
 
     fn must_wait(&self, request: &Request<R>) -> bool {
-        if let Request::Lend(_) | Request::Status(_) = request {
+        if let Request::ReadForFork(_) | Request::Status(_) = request {
             return self.is_unborn();
         }
         self.replay.is_some()
             || self.attach.is_some()
             || !self.held.is_empty()
-            || (request.ends() && self.turn.is_some())
+            || (request.ends() && !(self.turns.is_empty() && self.prompts.is_empty()))
     }
 
     fn serve(&mut self, request: Request<R>) -> Batch<R> {
         match request {
-            Request::New(reply, wanted) => {
-                self.attach = Some(Attaching::New(reply));
-                self.prepare(wanted, Attach::New)
+            Request::New(reply, config) => {
+                self.attach = Some(PendingAttach::New(reply));
+                self.prepare(config, Attach::New)
             }
-            Request::Fork(reply, wanted, forking) => self.fork(reply, wanted, forking),
-            Request::Lend(to) => vec![Effect::Lend(to)],
-            Request::Note(reply, note) => self.note(reply, note),
+            Request::Fork(reply, config, forking) => self.fork(reply, config, forking),
+            Request::ReadForFork(to) => vec![Effect::ReadForFork(to)],
+            Request::MetadataChange(reply, note) => self.note(reply, note),
             Request::Status(reply) => self.status(reply),
             // Somebody else asked for it, too, and was first.
             Request::Import {
                 reply,
-                wanted,
+                config,
                 replay,
             } if self.open || self.made => self.serve(if replay {
-                Request::Load(reply, wanted)
+                Request::Load(reply, config)
             } else {
-                Request::Resume(reply, wanted)
+                Request::Resume(reply, config)
             }),
             Request::Import {
                 reply,
-                wanted,
+                config,
                 replay,
             } => {
-                self.attach = Some(Attaching::Import(reply, replay));
-                self.prepare(wanted, Attach::Import)
+                self.attach = Some(PendingAttach::Import(reply, replay));
+                self.prepare(config, Attach::Import)
             }
-            Request::Load(reply, wanted) => {
+            Request::Load(reply, config) => {
                 self.replay = Some(reply);
                 self.opened = !self.open;
                 if self.open {
-                    let mut batch = self.opening(wanted);
+                    let mut batch = self.opening(config);
                     batch.push(Effect::Replay);
+                    batch
+                } else if self.attaches_first {
+                    self.attach = Some(PendingAttach::BeforeReplay);
+                    let mut batch = self.opening(config);
+                    batch.push(Effect::Attach(Attach::Again));
                     batch
                 } else {
                     // It is not open before its log has been read.
                     self.stage = Stage::Opening { was_open: false };
-                    vec![Effect::OpenAndReplay(wanted)]
+                    vec![Effect::OpenAndReplay(config)]
                 }
             }
             Request::LoadFrom {
                 reply,
-                wanted,
+                config,
                 message,
             } => {
                 self.replay = Some(reply);
                 self.opened = !self.open;
-                let mut batch = self.opening(wanted);
+                let mut batch = self.opening(config);
                 batch.extend([Effect::Seek(message), Effect::Replay]);
                 batch
             }
-            Request::Resume(reply, wanted) => {
-                self.attach = Some(Attaching::Resume(reply, self.open));
-                let mut batch = self.opening(wanted);
+            Request::Resume(reply, config) => {
+                self.attach = Some(PendingAttach::Resume(reply, self.open));
+                let mut batch = self.opening(config);
                 batch.push(Effect::Attach(Attach::Again));
                 batch
             }
@@ -321,6 +346,7 @@ impl<R> Machine<R> {
                 reply,
                 message_id,
                 params,
+                cancelled: false,
             }),
             Request::Call {
                 reply,
@@ -330,13 +356,13 @@ impl<R> Machine<R> {
             Request::Notify { .. } if !self.open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Notify { method, params }],
             Request::Cancel { withdraw } => self.cancel(withdraw),
-            Request::TakeBack(id) => self.take_back(|prompt| *prompt == id),
+            Request::WithdrawPrompt(id) => self.withdraw_prompt(&id),
             Request::Close(reply) if !self.open => {
                 vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))]
             }
             Request::Close(reply) => {
                 self.open = false;
-                let release = Effect::Release(Parting::Closed);
+                let release = Effect::Release(CloseReason::Closed);
                 vec![release, Effect::Answer(reply, Ok(Done::Closed))]
             }
             Request::Delete(reply) => {
@@ -349,20 +375,20 @@ impl<R> Machine<R> {
         }
     }
 
-    fn prepare(&mut self, wanted: Wanted, attach: Attach) -> Batch<R> {
+    fn prepare(&mut self, config: SessionConfig, attach: Attach) -> Batch<R> {
         self.stage = Stage::Making;
         self.open = true;
-        vec![Effect::Prepare(wanted), Effect::Attach(attach)]
+        vec![Effect::Prepare(config), Effect::Attach(attach)]
     }
 
     /// Nothing is opened twice, but the actor is asked all the same: the session may have moved
     /// to another folder.
-    fn opening(&mut self, wanted: Wanted) -> Batch<R> {
+    fn opening(&mut self, config: SessionConfig) -> Batch<R> {
         self.stage = Stage::Opening {
             was_open: self.open,
         };
         self.open = true;
-        vec![Effect::Open(wanted), Effect::Mend]
+        vec![Effect::Open(config), Effect::RetryRecovery]
     }
 }
 

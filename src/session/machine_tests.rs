@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::{Ended, EngineError, Secret, StopReason};
-use crate::record::header::Place;
+use crate::record::header::Workspace;
 use crate::store::Sync;
 
 const CALL: &str = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
@@ -19,7 +19,7 @@ pub(in crate::session) use effects;
 /// A session that is open, with nothing going on.
 pub(in crate::session) fn opened() -> Machine<&'static str> {
     let mut machine = Machine::default();
-    let effects = effects!(machine, request(Request::New("new", wanted())));
+    let effects = effects!(machine, request(Request::New("new", config())));
     assert_eq!(effects, "prepare, attach New");
     let made = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
@@ -29,15 +29,15 @@ pub(in crate::session) fn opened() -> Machine<&'static str> {
     machine
 }
 
-pub(in crate::session) fn wanted() -> Wanted {
-    Wanted {
+pub(in crate::session) fn config() -> SessionConfig {
+    SessionConfig {
         name: "sess".to_owned(),
-        place: Place {
+        place: Workspace {
             cwd: "/w".to_owned(),
             additional_directories: Vec::new(),
             mcp_servers: Vec::new(),
         },
-        params: Secret("{}".into()),
+        params: Secret::new("{}"),
     }
 }
 
@@ -86,17 +86,21 @@ fn told(batch: Batch<&'static str>) -> String {
             format!("create{}", all.concat())
         }
         Effect::Fork(..) => "fork".to_owned(),
-        Effect::Note(note) => format!("note {note:?}"),
-        Effect::Lend(_) => "lend".to_owned(),
+        Effect::MetadataChange(note) => format!("note {note:?}"),
+        Effect::ReadForFork(_) => "lend".to_owned(),
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
-        Effect::Mend => "mend".to_owned(),
-        Effect::Reopened => "reopened".to_owned(),
-        Effect::Append { kind, sync, .. } => match sync {
-            Sync::Buffered => format!("append {}", kind.as_str()),
-            Sync::Turn => format!("append {} and sync", kind.as_str()),
-        },
+        Effect::RetryRecovery => "mend".to_owned(),
+        Effect::RecordWorkspaceChange => "reopened".to_owned(),
+        Effect::Append { kind, id, sync, .. } => {
+            let id = id.filter(|_| kind == Kind::End);
+            let id = id.map(|id| format!(" {id}")).unwrap_or_default();
+            match sync {
+                Sync::Buffered => format!("append {}{id}", kind.as_str()),
+                Sync::Turn => format!("append {}{id} and sync", kind.as_str()),
+            }
+        }
         Effect::AppendBlock(block) => {
             let kinds: Vec<_> = block.iter().map(|entry| entry.kind.as_str()).collect();
             format!("append {}", kinds.join("+"))
@@ -107,7 +111,9 @@ fn told(batch: Batch<&'static str>) -> String {
         Effect::AbortAttach => "abort".to_owned(),
         Effect::KeepInner(inner) => format!("keep {inner}"),
         Effect::Begin { .. } => "begin".to_owned(),
-        Effect::CancelTurn => "cancel".to_owned(),
+        Effect::CancelTurns => "cancel".to_owned(),
+        Effect::CancelTurn(id) => format!("cancel {id}"),
+        Effect::Skip { message_id, .. } => format!("skip {message_id}"),
         Effect::Ask(asking) => format!("ask {}", asking.id),
         Effect::Withdraw => "withdraw".to_owned(),
         Effect::Deliver(answered) => format!("deliver {:?}", answered.outcome),
@@ -138,14 +144,14 @@ fn a_prompt_is_logged_before_the_engine_sees_it_and_an_update_before_the_client_
     let begun = effects!(machine, request(prompt("p")));
     assert_eq!(begun, "claim, reopened, append prompt, begin");
     assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
-    let ended = effects!(machine, finished(Ok(end_turn())));
+    let ended = effects!(machine, finished("m", Ok(end_turn())));
     assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
     assert_eq!(
         effects!(machine, said(update("{}"))),
         "append update, send",
         "between two turns, too"
     );
-    assert_eq!(effects!(machine, finished(Ok(end_turn()))), "");
+    assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), "");
 }
 
 #[test]
@@ -199,7 +205,7 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
                 "once is enough"
             );
         }
-        assert_eq!(effects!(machine, finished(result)), expected);
+        assert_eq!(effects!(machine, finished("m", result)), expected);
     }
 }
 
@@ -207,11 +213,11 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
 fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    let load = effects!(machine, request(Request::Load("l", wanted())));
+    let load = effects!(machine, request(Request::Load("l", config())));
     assert_eq!(load, "open, mend, replay");
     assert_eq!(machine.replaying(), Some(&"l"));
     assert_eq!(effects!(machine, said(update("{}"))), "append update");
-    let ended = effects!(machine, finished(Ok(end_turn())));
+    let ended = effects!(machine, finished("m", Ok(end_turn())));
     assert_eq!(ended, "append end and sync");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
@@ -228,9 +234,9 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
     for early in [true, false] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        effects!(machine, request(Request::Load("l", wanted())));
+        effects!(machine, request(Request::Load("l", config())));
         effects!(machine, said(update("{}")));
-        effects!(machine, finished(Ok(end_turn())));
+        effects!(machine, finished("m", Ok(end_turn())));
         if early {
             let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
             assert_eq!(
@@ -263,7 +269,10 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer
     machine.said(update("{}"));
     assert_eq!(effects!(machine, failed(failed())), "cancel");
     assert_eq!(effects!(machine, said(update("{}"))), "", "no more of it");
-    let ended = effects!(machine, finished(Ok(Ended::Because(StopReason::Cancelled))));
+    let ended = effects!(
+        machine,
+        finished("m", Ok(Ended::Because(StopReason::Cancelled)))
+    );
     assert_eq!(ended, "mend, refuse p: no space");
 }
 
@@ -271,8 +280,8 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer
 fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Load("l", wanted())));
-    machine.finished(Ok(end_turn()));
+    effects!(machine, request(Request::Load("l", config())));
+    machine.finished("m", Ok(end_turn()));
     assert_eq!(effects!(machine, failed(failed())), "");
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     let replayed = effects!(machine, attached(Ok(Attached::default())));
@@ -285,7 +294,7 @@ fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
 #[test]
 fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
     let mut machine = Machine::default();
-    machine.request(Request::Load("l", wanted()));
+    machine.request(Request::Load("l", config()));
     assert_eq!(
         effects!(machine, failed(Refusal::NotFound)),
         "release Closed, refuse l: session not found"
@@ -293,7 +302,7 @@ fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
     assert!(machine.is_over());
     // One that was open stays so.
     let mut machine = opened();
-    machine.request(Request::Load("l", wanted()));
+    machine.request(Request::Load("l", config()));
     assert_eq!(effects!(machine, failed(failed())), "refuse l: no space");
     assert!(!machine.is_over());
 }
@@ -318,7 +327,7 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
         ),
     ] {
         let mut machine = Machine::default();
-        let load = effects!(machine, request(Request::Load("l", wanted())));
+        let load = effects!(machine, request(Request::Load("l", config())));
         assert_eq!(load, "open and replay");
         assert!(!machine.is_over());
         let attaches = result.is_ok();
@@ -342,7 +351,10 @@ fn closing_and_deleting_end_a_turn_first() {
         effects!(machine, request(prompt("p")));
         assert_eq!(effects!(machine, request(request)), "cancel, withdraw");
         assert!(machine.waits());
-        let ended = effects!(machine, finished(Ok(Ended::Because(StopReason::Cancelled))));
+        let ended = effects!(
+            machine,
+            finished("m", Ok(Ended::Because(StopReason::Cancelled)))
+        );
         let answered = "append end and sync, answer p: Stopped(Cancelled)";
         assert_eq!(ended, format!("{answered}, {expected}"));
         assert!(machine.is_over());
@@ -352,7 +364,7 @@ fn closing_and_deleting_end_a_turn_first() {
 #[test]
 fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
     let mut machine = opened();
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     assert_eq!(
         effects!(machine, request(Request::Cancel { withdraw: false })),
         "",
@@ -384,7 +396,7 @@ fn what_is_not_open_takes_no_prompt() {
         effects!(machine, request(Request::Close("d"))),
         "check, answer d: Closed"
     );
-    let resumed = effects!(machine, request(Request::Resume("r", wanted())));
+    let resumed = effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(resumed, "open, mend, attach Again");
     let resumed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(resumed, "announce, snapshots [], answer r: Resumed(None)");

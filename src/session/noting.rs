@@ -1,8 +1,8 @@
 //! What a session does with what clients note of it: a title, that it is archived.
 
-use crate::engine::{Attached, Block, Parting};
+use crate::engine::{Attached, Block, CloseReason};
 use crate::record::Kind;
-use crate::record::noted::Note;
+use crate::record::metadata::MetadataChange;
 use crate::record::title::named;
 use crate::store::{Opened, Sync};
 use crate::sys::blocking;
@@ -16,25 +16,25 @@ use super::refusal::storage;
 
 impl<R> Machine<R> {
     /// Takes a note. What is archived is closed.
-    pub(super) fn note(&mut self, reply: R, note: Note) -> Batch<R> {
+    pub(super) fn note(&mut self, reply: R, note: MetadataChange) -> Batch<R> {
         if let Some(refusal) = self.broken() {
             return vec![Effect::Answer(reply, Err(refusal.clone()))];
         }
         let was_open = self.open;
-        let mut batch = vec![Effect::Note(note.clone())];
+        let mut batch = vec![Effect::MetadataChange(note.clone())];
         let done = match note {
-            Note::Title(title) => {
+            MetadataChange::Title(title) => {
                 if was_open {
-                    let update = Note::Title(title.clone()).payload();
+                    let update = MetadataChange::Title(title.clone()).payload();
                     batch.push(Effect::SendSnapshots(vec![update]));
                 }
                 Done::Titled(title)
             }
-            Note::Archived(archived) => {
+            MetadataChange::Archived(archived) => {
                 if archived && was_open {
                     self.stage = Stage::Trashing { was_open };
                     self.open = false;
-                    batch.push(Effect::Release(Parting::Closed));
+                    batch.push(Effect::Release(CloseReason::Closed));
                 }
                 Done::Noted
             }
@@ -59,27 +59,27 @@ impl<R> Machine<R> {
 
 impl Actor {
     /// Writes a note down, whether the session is open or not. One that says nothing new is not.
-    pub(super) async fn note(&mut self, note: &Note) -> Result<(), Refusal> {
-        if self.seat.is_some() {
+    pub(super) async fn note(&mut self, note: &MetadataChange) -> Result<(), Refusal> {
+        if self.session.is_some() {
             self.claim().await?;
         } else {
             return self.note_of_closed(note);
         }
-        let Some(seat) = &self.seat else {
+        let Some(session) = &self.session else {
             return Ok(());
         };
-        if is_new(seat.summary.archived, note) {
+        if is_new(session.summary.archived, note) {
             self.append(Kind::Info, None, &note.payload(), Sync::Turn)?;
         }
-        if let (Note::Title(title), Some(seat)) = (note, &mut self.seat) {
-            seat.titled = Some(title.clone());
-            seat.conversation.titled(title);
+        if let (MetadataChange::Title(title), Some(session)) = (note, &mut self.session) {
+            session.titled = Some(title.clone());
+            session.conversation.titled(title);
         }
         Ok(())
     }
 
     /// The same for a session that nobody has open here.
-    fn note_of_closed(&self, note: &Note) -> Result<(), Refusal> {
+    fn note_of_closed(&self, note: &MetadataChange) -> Result<(), Refusal> {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
@@ -105,24 +105,32 @@ impl Actor {
 
     /// What the engine says, with the title that a client has given put back behind another one.
     pub(super) fn with_title(&self, mut block: Block) -> Block {
-        let titled = self.seat.as_ref().and_then(|seat| seat.titled.as_ref());
+        let titled = self
+            .session
+            .as_ref()
+            .and_then(|session| session.titled.as_ref());
         if let Some(title) = titled
             && block
                 .iter()
                 .any(|entry| entry.kind == Kind::Info && is_other(entry.payload, title))
         {
-            block.push(Kind::Info, &Note::Title(title.clone()).payload());
+            block.push(Kind::Info, &MetadataChange::Title(title.clone()).payload());
         }
         block
     }
 
     /// The same for what an engine says when it is ready.
     pub(super) fn with_title_of(&self, attached: &mut Attached) {
-        let titled = self.seat.as_ref().and_then(|seat| seat.titled.clone());
+        let titled = self
+            .session
+            .as_ref()
+            .and_then(|session| session.titled.clone());
         if let Some(title) = titled
             && attached.snapshots.iter().any(|it| is_other(it, &title))
         {
-            attached.snapshots.push(Note::Title(title).payload());
+            attached
+                .snapshots
+                .push(MetadataChange::Title(title).payload());
         }
     }
 }
@@ -132,6 +140,6 @@ fn is_other(payload: &str, title: &str) -> bool {
     named(payload).is_some_and(|named| named.as_deref() != Some(title))
 }
 
-fn is_new(archived: bool, note: &Note) -> bool {
-    *note != Note::Archived(archived)
+fn is_new(archived: bool, note: &MetadataChange) -> bool {
+    *note != MetadataChange::Archived(archived)
 }

@@ -2,25 +2,26 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Block, Parting, Wanted};
+use crate::engine::{Block, CloseReason, SessionConfig};
 use crate::index::Summary;
-use crate::record::header::{ForkedFrom, Header, Place};
-use crate::record::{FORMAT, Inner, Kind};
-use crate::store::{Entry, Opened, Scan, Store, StoreError, Sync};
-use crate::sys::{SessionId, blocking};
+use crate::record::header::{ForkedFrom, Header, Workspace};
+use crate::record::{AgentSessionId, FORMAT, Kind};
+use crate::store::{Scan, StoreError, Sync};
+use crate::sys::blocking;
 
+use super::access::{lock_or_read, released};
 use super::actor::Actor;
 use super::forget::{forget, known_as};
 use super::history::SessionHistory;
-use super::logs::{moved, note_payload, source, summary};
+use super::logs::{is_active, moved, note_payload, source, summary};
+use super::open_session::{Elsewhere, LogAccess, OpenSession, OpenSessionParts};
 use super::outcome::Refusal;
 use super::refusal::storage;
-use super::seat::{Furniture, Hold, Seat};
 
 impl Actor {
     /// Opens the conversation of a session that has no log yet.
-    pub(super) fn prepare(&mut self, wanted: Wanted) {
-        let place = wanted.place.clone();
+    pub(super) fn prepare(&mut self, config: SessionConfig) {
+        let place = config.place.clone();
         let summary = Summary {
             cwd: place.cwd.clone(),
             additional_directories: place.additional_directories.clone(),
@@ -31,16 +32,17 @@ impl Actor {
             created_at: self.deps.sys.clock.now().to_string(),
             updated_at: None,
             archived: false,
+            restored_at: None,
             prompts: 0,
             scanned: 0,
         };
-        let furniture = Furniture {
-            hold: Hold::Memory,
+        let parts = OpenSessionParts {
+            log: LogAccess::Memory,
             history: match &self.deps.store {
                 Some(store) => SessionHistory::of_log(self.id.clone(), store.clone()),
                 None => SessionHistory::in_memory(self.id.clone()),
             },
-            wanted,
+            config,
             recorded: place,
             summary,
             titled: None,
@@ -48,7 +50,7 @@ impl Actor {
             shown: 0,
             origin: None,
         };
-        self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
+        self.session = Some(OpenSession::new(&self.id, &self.deps, parts));
     }
 
     /// The id by which the client knows the session, if that is another one.
@@ -57,7 +59,7 @@ impl Actor {
     }
 
     /// The header of a session that is made here and now.
-    pub(super) fn header(&self, place: &Place, forked_from: Option<ForkedFrom>) -> Header {
+    pub(super) fn header(&self, place: &Workspace, forked_from: Option<ForkedFrom>) -> Header {
         Header {
             format: FORMAT,
             session_id: self.id.to_string(),
@@ -65,7 +67,7 @@ impl Actor {
             place: place.clone(),
             client: self.deps.client.get().cloned(),
             engine: self.deps.engine.identity(),
-            protocol_version: self.deps.dialect().version(),
+            protocol_version: self.deps.version().version(),
             forked_from,
         }
     }
@@ -77,15 +79,17 @@ impl Actor {
         imported: &[Block],
     ) -> Result<(), Refusal> {
         let header = self
-            .seat
+            .session
             .as_ref()
-            .map(|seat| self.header(&seat.recorded, None));
-        let (Some(store), Some(seat), Some(header)) = (&self.deps.store, &mut self.seat, header)
+            .map(|session| self.header(&session.recorded, None));
+        let known_as = self.known_as().is_some();
+        let (Some(store), Some(session), Some(header)) =
+            (&self.deps.store, &mut self.session, header)
         else {
             return Ok(());
         };
         let records = || {
-            let inner = inner.map(|payload| (Kind::Inner, None, payload));
+            let inner = inner.map(|payload| (Kind::AgentSessionId, None, payload));
             let entries = imported.iter().flat_map(Block::iter);
             inner
                 .into_iter()
@@ -101,23 +105,26 @@ impl Actor {
             },
             error => storage(&error),
         })?;
+        if known_as {
+            tracing::info!(session = %self.id, name = ?self.name, "imported");
+        }
         // As whoever reads the log has it.
         let at = log.last_at().map(|at| at.to_string());
-        let at = at.unwrap_or_else(|| seat.summary.created_at.clone());
+        let at = at.unwrap_or_else(|| session.summary.created_at.clone());
         for (kind, _, payload) in records() {
-            note_payload(&mut seat.summary, kind, &at, payload);
+            note_payload(&mut session.summary, kind, &at, payload);
         }
-        seat.summary.created_at = at;
-        seat.summary.scanned = log.end();
-        seat.shown = log.end();
-        seat.hold = Hold::Own(log);
+        session.summary.created_at = at;
+        session.summary.scanned = log.end();
+        session.shown = log.end();
+        session.log = LogAccess::Own(log);
         if let (Some(catalog), Some(before)) = (catalog, before) {
-            blocking(|| catalog.created(&self.id, &seat.summary, before));
+            blocking(|| catalog.created(&self.id, &session.summary, before));
         }
-        if seat.summary.prompts > 0 {
+        if session.summary.prompts > 0 {
             let scan = blocking(|| store.read(&self.id)?.scan());
             let scan = scan.map_err(|error| storage(&error))?;
-            seat.history.reset(&scan);
+            session.history.reset(&scan);
         }
         Ok(())
     }
@@ -125,33 +132,34 @@ impl Actor {
     /// Remembers how the engine knows the session now. The log learns it with the next prompt, the
     /// catalog at once.
     pub(super) fn keep_inner(&mut self, inner: String) {
-        let Some(seat) = &mut self.seat else {
+        let Some(session) = &mut self.session else {
             return;
         };
-        if let (Some(catalog), Some(known)) = (&self.deps.catalog, Inner::read(&inner)) {
+        if let (Some(catalog), Some(known)) = (&self.deps.catalog, AgentSessionId::read(&inner)) {
             blocking(|| catalog.knows(&self.id, &known));
         }
-        seat.inner = Some(inner);
+        session.inner = Some(inner);
     }
 
-    pub(super) fn open(&mut self, wanted: Wanted) -> Result<(), Refusal> {
-        if let Some(seat) = &mut self.seat {
-            seat.moved(wanted);
-            return Ok(());
+    pub(super) async fn open(&mut self, config: SessionConfig) -> Result<(), Refusal> {
+        if let Some(session) = &mut self.session {
+            session.moved(config);
+            return self.look_again().await;
         }
-        let Some(store) = &self.deps.store else {
+        let Some(store) = self.deps.store.clone() else {
             return Err(Refusal::NotFound);
         };
         if self.deps.has_expired(&self.id) {
             return Err(Refusal::NotFound);
         }
-        let (hold, scan) = blocking(|| lock_or_read(store, &self.id, &mut |_| {}))?;
-        self.sit_down(hold, scan, wanted);
+        released(&store, &self.id).await;
+        let (log, scan) = blocking(|| lock_or_read(&store, &self.id, &mut |_| {}))?;
+        self.install_log(log, scan, config);
         Ok(())
     }
 
     /// Takes what was opened.
-    pub(super) fn sit_down(&mut self, hold: Hold, scan: Scan, wanted: Wanted) {
+    pub(super) fn install_log(&mut self, log: LogAccess, scan: Scan, config: SessionConfig) {
         let Some(store) = &self.deps.store else {
             return;
         };
@@ -160,10 +168,10 @@ impl Actor {
         }
         let history = SessionHistory::of_log(self.id.clone(), store.clone());
         history.reset(&scan);
-        let furniture = Furniture {
-            hold,
+        let parts = OpenSessionParts {
+            log,
             history,
-            wanted,
+            config,
             recorded: scan.place.clone(),
             summary: summary(&scan),
             titled: scan.titles.set().map(str::to_owned),
@@ -171,13 +179,16 @@ impl Actor {
             shown: scan.end,
             origin: None,
         };
-        self.seat = Some(Seat::new(&self.id, &self.deps, furniture));
+        self.session = Some(OpenSession::new(&self.id, &self.deps, parts));
     }
 
     /// Makes sure that there is such a session.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let known = match &self.deps.store {
-            Some(store) => blocking(|| store.exists(&self.id)) && !self.deps.has_expired(&self.id),
+            Some(store) => {
+                let exists = blocking(|| store.exists(&self.id));
+                exists.map_err(|error| storage(&error))? && !self.deps.has_expired(&self.id)
+            }
             // What was closed cannot be opened again, but it was known.
             None => self.deps.closed_in_memory(&self.id),
         };
@@ -189,60 +200,55 @@ impl Actor {
     }
 
     /// Recovers the log if something could not be written, as far as the disk lets us.
-    pub(super) async fn mend(&mut self) {
-        let broken = self.seat.as_ref().is_some_and(|seat| seat.broken);
-        // A turn that is being cancelled is not over.
+    pub(super) async fn retry_recovery(&mut self) {
+        let broken = self.session.as_ref().is_some_and(|session| session.broken);
+        // Turns that are being cancelled are not over.
         if broken
-            && self.turn.is_none()
+            && self.turns.is_empty()
             && let Err(error) = self.claim().await
         {
             tracing::warn!(session = %self.id, %error, "the log cannot be mended yet");
         }
     }
 
+    /// Makes sure that this process may append to the log.
     pub(super) async fn claim(&mut self) -> Result<(), Refusal> {
-        let (Some(seat), Some(store)) = (&mut self.seat, &self.deps.store) else {
+        let Some(session) = &mut self.session else {
             return Ok(());
         };
-        match &seat.hold {
-            Hold::Memory => return Ok(()),
-            Hold::Own(_) if !seat.broken => return self.send_missed().await,
-            Hold::Own(_) | Hold::Shared => {}
+        match &session.log {
+            LogAccess::Memory => return Ok(()),
+            LogAccess::Own(_) if !session.broken => return self.send_missed().await,
+            LogAccess::Own(_) => {
+                // The old lock must go before the log can be locked and recovered anew.
+                session.log = LogAccess::Shared(Elsewhere::default());
+                self.lock_again()?;
+                if let Some(session) = &mut self.session {
+                    // It is all our own.
+                    session.behind = false;
+                }
+            }
+            LogAccess::Shared(_) | LogAccess::ReadOnly(_) => self.take_over().await?,
         }
-        // The old lock must go before the log can be locked and recovered anew.
-        seat.hold = Hold::Shared;
-        let Opened { log, scan, .. } =
-            blocking(|| store.open_log(&self.id)).map_err(|error| storage(&error))?;
-        if !seat.broken {
-            // What somebody else has written is for the next load.
-            seat.shown = log.end();
-        }
-        seat.hold = Hold::Own(log);
-        seat.broken = false;
-        seat.history.reset(&scan);
-        seat.summary = summary(&scan);
-        seat.titled = scan.titles.set().map(str::to_owned);
-        seat.recorded = scan.place;
-        seat.damage = scan.damage.into();
         // A replay that is on its way comes to it by itself.
         self.send_missed().await
     }
 
     /// Writes down where the session works now, if the log says otherwise, and how the engine knows
     /// it, if the log does not.
-    pub(super) fn reopened(&mut self) -> Result<(), Refusal> {
-        let Some(seat) = &mut self.seat else {
+    pub(super) fn record_workspace_change(&mut self) -> Result<(), Refusal> {
+        let Some(session) = &mut self.session else {
             return Ok(());
         };
-        let Hold::Own(log) = &mut seat.hold else {
+        let LogAccess::Own(log) = &mut session.log else {
             return Ok(());
         };
-        let place = &seat.wanted.place;
-        let moved = (*place != seat.recorded)
+        let place = &session.config.place;
+        let moved = (*place != session.recorded)
             .then(|| serde_json::to_string(place))
             .transpose()
             .map_err(|error| Refusal::Storage(error.to_string()))?;
-        if moved.is_none() && seat.inner.is_none() {
+        if moved.is_none() && session.inner.is_none() {
             return Ok(());
         }
         if let Some(catalog) = &self.deps.catalog {
@@ -251,61 +257,73 @@ impl Actor {
         let moved = moved
             .as_deref()
             .map(|payload| (Kind::Reopen, None, payload));
-        let inner = seat.inner.as_deref();
-        let inner = inner.map(|payload| (Kind::Inner, None, payload));
+        let inner = session.inner.as_deref();
+        let inner = inner.map(|payload| (Kind::AgentSessionId, None, payload));
         let appended = log
             .append_all(moved.into_iter().chain(inner), Sync::Buffered)
             .map_err(|error| {
-                seat.broken = true;
+                session.failed_to_append(&error);
                 storage(&error)
             })?;
-        if let Some(inner) = seat.inner.take() {
-            note_payload(&mut seat.summary, Kind::Inner, &appended.at, &inner);
+        if let Some(inner) = session.inner.take() {
+            note_payload(
+                &mut session.summary,
+                Kind::AgentSessionId,
+                &appended.at,
+                &inner,
+            );
         }
-        seat.summary.scanned = appended.end;
-        seat.shown = appended.end;
-        self::moved(&mut seat.summary, &seat.wanted.place);
-        seat.recorded = seat.wanted.place.clone();
+        session.summary.scanned = appended.end;
+        session.shown = appended.end;
+        self::moved(&mut session.summary, &session.config.place);
+        session.recorded = session.config.place.clone();
         Ok(())
     }
 
-    pub(super) fn release(&mut self, how: Parting) {
+    pub(super) fn release(&mut self, how: CloseReason) {
         // A replay that has run and was not caught up with is given up.
         self.replay = None;
-        self.attaching = None;
+        self.pending_attach = None;
         let known_as = self.known_as();
-        let Some(mut seat) = self.seat.take() else {
+        let Some(mut session) = self.session.take() else {
             return;
         };
         self.withdraw();
         // Nobody listens any more, so the engine is not kept waiting.
-        seat.said.close();
-        seat.conversation.part(how);
-        match seat.hold {
+        session.said.close();
+        session.conversation.part(how);
+        match session.log {
             // It was made, but not whole, and nobody was told of it.
             // What was taken over is there whole, and may be asked for again.
-            Hold::Own(log) if how == Parting::Refused && known_as.is_none() => {
-                if let Err(error) = self.bury(Hold::Own(log)) {
+            LogAccess::Own(log) if how == CloseReason::Refused && known_as.is_none() => {
+                if let Err(error) = self.move_to_trash(LogAccess::Own(log)) {
                     tracing::warn!(session = %self.id, %error, "half a session stays");
                 }
             }
-            Hold::Own(log) => {
+            LogAccess::Own(log) => {
                 // Told while the lock is held, so that it cannot overwrite what the next holder
                 // tells.
                 if let Some(catalog) = &self.deps.catalog {
-                    blocking(|| catalog.closed(&self.id, &seat.summary));
+                    // What an agent has said between two turns counts, too.
+                    if let Some(at) = session.active_at.filter(|_| session.summary.prompts > 0) {
+                        is_active(&mut session.summary, &at.to_string());
+                    }
+                    blocking(|| catalog.closed(&self.id, &session.summary));
                 }
                 drop(log);
             }
-            Hold::Shared => {}
-            Hold::Memory if how == Parting::Refused => {}
-            Hold::Memory => self.deps.close_in_memory(&self.id),
+            LogAccess::Shared(_) | LogAccess::ReadOnly(_) => {}
+            LogAccess::Memory if how == CloseReason::Refused => {}
+            LogAccess::Memory => self.deps.close_in_memory(&self.id),
         }
     }
 
-    pub(super) fn trash(&mut self) -> Result<(), Refusal> {
+    pub(super) async fn trash(&mut self) -> Result<(), Refusal> {
+        if let Some(store) = self.deps.store.clone() {
+            released(&store, &self.id).await;
+        }
         // Of an open session its conversation knows that.
-        let names = match (&self.seat, &self.deps.store) {
+        let names = match (&self.session, &self.deps.store) {
             (None, Some(store)) => match known_as(&self.deps, store, &self.id) {
                 // What was to be taken over and was not is the agent's alone.
                 names if names.is_empty() => self.known_as().into_iter().collect(),
@@ -313,61 +331,39 @@ impl Actor {
             },
             _ => Vec::new(),
         };
-        let hold = match &mut self.seat {
-            Some(seat) => std::mem::replace(&mut seat.hold, Hold::Shared),
-            None => Hold::Shared,
+        let log = match &mut self.session {
+            Some(session) => {
+                std::mem::replace(&mut session.log, LogAccess::Shared(Elsewhere::default()))
+            }
+            None => LogAccess::Shared(Elsewhere::default()),
         };
-        self.bury(hold)?;
-        if let Some(mut seat) = self.seat.take() {
-            seat.said.close();
-            seat.conversation.part(Parting::Deleted);
+        self.move_to_trash(log)?;
+        if let Some(mut session) = self.session.take() {
+            session.said.close();
+            session.conversation.part(CloseReason::Deleted);
         }
         forget(&self.deps, names);
         Ok(())
     }
 
     /// Moves the log to the trash.
-    fn bury(&self, hold: Hold) -> Result<(), Refusal> {
+    fn move_to_trash(&self, log: LogAccess) -> Result<(), Refusal> {
         let Some(store) = &self.deps.store else {
             return Err(Refusal::NotFound);
         };
         let catalog = self.deps.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
-        blocking(|| match hold {
-            Hold::Own(log) => log.trash(),
-            Hold::Shared | Hold::Memory => store.trash(&self.id).map(drop),
+        blocking(|| match log {
+            // A file that another program has put in its place is the session, too.
+            LogAccess::Own(log) => Ok(log.trash()? || store.trash(&self.id)?),
+            LogAccess::Shared(_) | LogAccess::ReadOnly(_) | LogAccess::Memory => {
+                store.trash(&self.id)
+            }
         })
         .map_err(|error| storage(&error))?;
         if let (Some(catalog), Some(before)) = (catalog, before) {
             blocking(|| catalog.removed(&self.id, before));
         }
         Ok(())
-    }
-}
-
-/// Locks the log for this process or, while somebody else has it, reads it as it stands. Shows
-/// `visit` each record.
-pub(super) fn lock_or_read(
-    store: &Store,
-    id: &SessionId,
-    visit: &mut dyn FnMut(&Entry<'_>),
-) -> Result<(Hold, Scan), Refusal> {
-    match store.open_log_with(id, visit) {
-        Ok(Opened {
-            log,
-            scan,
-            kept_aside,
-        }) => {
-            if let Some(path) = kept_aside {
-                tracing::warn!(session = %id, path = %path.display(), "cut a torn end, kept aside");
-            }
-            Ok((Hold::Own(log), scan))
-        }
-        Err(error @ StoreError::InUse { .. }) => {
-            tracing::info!(session = %id, %error, "opened for reading only");
-            let scan = store.read(id).and_then(|mut log| log.scan_with(visit));
-            Ok((Hold::Shared, scan.map_err(|error| storage(&error))?))
-        }
-        Err(error) => Err(storage(&error)),
     }
 }

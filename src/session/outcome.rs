@@ -48,13 +48,16 @@ pub enum Refusal {
     NotFound,
     /// The session has no message with that id.
     #[error("there is no such message in the session")]
-    NoSuchMessage,
+    ReplayStartNotFound,
     /// The session exists, but was closed or never opened on this connection.
     #[error("the session is not open: load or resume it first")]
     NotOpen,
+    /// The session was closed and has no log, so it cannot be opened again.
+    #[error("the session was closed, and it is not kept: make a new one")]
+    Forgotten,
     /// A session was to be forked at a message that it does not have.
     #[error("the session has no such message in its finished turns")]
-    UnknownMessage,
+    ForkPointNotFound,
     /// A prompt is being answered.
     #[error("there is already an active prompt execution")]
     PromptInProgress,

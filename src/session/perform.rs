@@ -9,16 +9,15 @@ use crate::replay::live_record_line;
 use crate::store::Sync;
 use crate::sys::blocking;
 
-use super::actor::{Actor, RunningAttach, RunningTurn, Told};
-use super::dialect::{Dialect, unknown_method};
+use super::actor::{Actor, RunningAttach, TaskResult};
 use super::effect::Effect;
 use super::logs::{first_title, note_payload};
+use super::open_session::{LogAccess, OpenSession};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
 use super::reply::{Answer, Reply};
-use super::request::Asking;
-use super::seat::Hold;
-use super::withdrawn;
+use super::running::{End, RunningTurn};
+use super::version::ProtocolVersion;
 
 /// How often it is looked whether a request was cancelled whose engine makes ready.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
@@ -29,29 +28,40 @@ const LINE_KEPT: usize = 256 * 1024;
 impl Actor {
     pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
         match effect {
-            Effect::Prepare(wanted) => {
-                self.name.clone_from(&wanted.name);
-                self.prepare(wanted);
+            Effect::Prepare(config) => {
+                self.note_opening();
+                self.name.clone_from(&config.name);
+                self.prepare(config);
                 Ok(())
             }
             Effect::Create { inner, imported } => self.create(inner.as_deref(), &imported),
-            Effect::Fork(wanted, forking) => self.fork(wanted, forking).await,
-            Effect::Lend(to) => {
+            Effect::Fork(config, forking) => {
+                self.note_opening();
+                self.fork(config, forking).await
+            }
+            Effect::ReadForFork(to) => {
                 self.lend(to);
                 Ok(())
             }
-            Effect::Note(note) => self.note(&note).await,
-            Effect::Open(wanted) => {
-                self.name.clone_from(&wanted.name);
-                self.open(wanted)
+            Effect::MetadataChange(note) => self.note(&note).await,
+            Effect::Open(config) => {
+                self.note_opening();
+                self.name.clone_from(&config.name);
+                self.open(config).await
             }
             Effect::Check => self.check(),
             Effect::Claim => self.claim().await,
-            Effect::Mend => {
-                self.mend().await;
+            Effect::RetryRecovery => {
+                self.retry_recovery().await;
                 Ok(())
             }
-            Effect::Reopened => self.reopened(),
+            Effect::RecordWorkspaceChange => self.record_workspace_change(),
+            Effect::Append {
+                kind: Kind::End,
+                id,
+                payload,
+                sync,
+            } => self.append_end(id.as_deref(), &payload, sync).await,
             Effect::Append {
                 kind,
                 id,
@@ -74,11 +84,14 @@ impl Actor {
                 Ok(())
             }
             Effect::Attach(how) => {
+                // What another process has written comes before how things are now. What cannot be
+                // sent yet is sent before the answer.
+                self.send_missed().await.ok();
                 self.attach(how);
                 Ok(())
             }
             Effect::AbortAttach => {
-                if let Some(attach) = &self.attaching {
+                if let Some(attach) = &self.pending_attach {
                     attach.canceller.cancel();
                 }
                 Ok(())
@@ -109,8 +122,8 @@ impl Actor {
                 Ok(())
             }
             Effect::Notify { method, params } => {
-                if let Some(seat) = &self.seat {
-                    seat.conversation.notify(&method, params);
+                if let Some(session) = &self.session {
+                    session.conversation.notify(&method, params);
                 }
                 Ok(())
             }
@@ -127,9 +140,20 @@ impl Actor {
                 self.begin(Prompt { message_id, params });
                 Ok(())
             }
-            Effect::CancelTurn => {
-                if let Some(turn) = &self.turn {
+            Effect::Skip { message_id, params } => {
+                self.skip(&Prompt { message_id, params });
+                Ok(())
+            }
+            Effect::CancelTurns => {
+                for turn in &self.turns {
                     turn.canceller.cancel();
+                }
+                Ok(())
+            }
+            Effect::CancelTurn(message_id) => {
+                let mut turns = self.turns.iter();
+                if let Some(turn) = turns.find(|turn| turn.message_id == message_id) {
+                    turn.canceller.cancel_request();
                 }
                 Ok(())
             }
@@ -138,7 +162,10 @@ impl Actor {
                 Ok(())
             }
             Effect::Replay => self.start_replay(),
-            Effect::OpenAndReplay(wanted) => self.open_and_replay(wanted),
+            Effect::OpenAndReplay(config) => {
+                self.note_opening();
+                self.open_and_replay(config).await
+            }
             Effect::CatchUp(snapshots, gone) => self.catch_up(snapshots, gone).await,
             Effect::SendHeld => self.send_held().await,
             Effect::Announce => {
@@ -161,7 +188,7 @@ impl Actor {
                 self.release(how);
                 Ok(())
             }
-            Effect::Trash => self.trash(),
+            Effect::Trash => self.trash().await,
         }
     }
 
@@ -175,17 +202,26 @@ impl Actor {
                 result = Err(refusal);
             }
         }
-        let damage = match &mut self.seat {
+        self.note_answer(&result);
+        let damage = match &mut self.session {
             // What is told of a fork is wrong with the session that it was made of.
-            Some(seat) if matches!(result, Ok(Done::Forked(_))) => {
-                std::mem::replace(&mut seat.damage, Arc::from([]))
+            Some(session) if matches!(result, Ok(Done::Forked(_))) => {
+                std::mem::replace(&mut session.damage, Arc::from([]))
             }
-            Some(seat) => seat.damage.clone(),
+            Some(session) => session.damage.clone(),
             None => Arc::from([]),
         };
         let goes_on = matches!(result, Ok(Done::Taken(_)));
-        let result = result.map(|done| self.shown(done));
-        let (delivery, busy) = reply.send(result.map(|done| Answer { done, damage }));
+        let session = self.session.as_ref();
+        let elsewhere = session.and_then(OpenSession::elsewhere).cloned();
+        let read_only = session.and_then(OpenSession::read_only).map(str::to_owned);
+        let answer = result.map(|done| Answer {
+            done: self.shown(done),
+            damage,
+            elsewhere,
+            read_only,
+        });
+        let (delivery, busy) = reply.send(answer.map_err(|refusal| self.named(refusal)));
         if goes_on {
             self.prompted = Some(busy);
         } else {
@@ -211,23 +247,28 @@ impl Actor {
     }
 
     /// Appends records, all of them or none, and tells the catalog what it shows of them.
-    fn append_all<'a>(
+    pub(super) fn append_all<'a>(
         &mut self,
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)> + Clone,
         sync: Sync,
     ) -> Result<(), Refusal> {
-        let Some(seat) = &mut self.seat else {
+        let Some(session) = &mut self.session else {
             return Err(Refusal::NotOpen);
         };
-        let log = match &mut seat.hold {
-            Hold::Memory => {
+        let log = match &mut session.log {
+            LogAccess::Memory => {
+                let at = self.deps.sys.clock.now();
                 for (kind, _, payload) in records {
-                    seat.history.note(kind, payload);
+                    session.history.note(kind, payload);
+                    note_payload(&mut session.summary, kind, &at, payload);
                 }
                 return Ok(());
             }
-            Hold::Shared => return Err(Refusal::Storage("the log is not locked".to_owned())),
-            Hold::Own(log) => log,
+            LogAccess::Shared(_) => {
+                return Err(Refusal::Storage("the log is not locked".to_owned()));
+            }
+            LogAccess::ReadOnly(reason) => return Err(Refusal::Storage(reason.clone())),
+            LogAccess::Own(log) => log,
         };
         let Some((first, ..)) = records.clone().next() else {
             return Ok(());
@@ -242,36 +283,45 @@ impl Actor {
         } else {
             log.append_all(records.clone(), sync)
         };
+        // A request is answered when such a record is in the log.
+        let result = if first == Kind::Prompt || sync == Sync::Turn {
+            result.and_then(|appended| blocking(|| log.check_name()).map(|()| appended))
+        } else {
+            result
+        };
         let appended = result.map_err(|error| {
             tracing::error!(session = %self.id, %error, "cannot append to the log");
-            seat.broken = true;
+            session.failed_to_append(&error);
             storage(&error)
         })?;
-        seat.last_offset = Some(appended.offset);
-        // What is logged is sent next, unless what was logged before is still unsent.
-        if self.replay.is_none() && seat.shown == before {
-            seat.shown = appended.end;
+        session.last_offset = Some(appended.offset);
+        if records.clone().any(|(kind, ..)| kind.is_activity()) {
+            session.active_at = Some(appended.at);
         }
-        seat.summary.scanned = appended.end;
-        let was_named = seat.summary.title.is_some();
+        // What is logged is sent next, unless what was logged before is still unsent.
+        if self.replay.is_none() && session.shown == before {
+            session.shown = appended.end;
+        }
+        session.summary.scanned = appended.end;
+        let was_named = session.summary.title.is_some();
         let mut summarized = false;
         for (kind, _, payload) in records {
-            seat.history.note(kind, payload);
-            summarized |= note_payload(&mut seat.summary, kind, &appended.at, payload);
+            session.history.note(kind, payload);
+            summarized |= note_payload(&mut session.summary, kind, &appended.at, payload);
         }
         if was_named
-            && seat.summary.title.is_none()
-            && seat.summary.prompts > 0
+            && session.summary.title.is_none()
+            && session.summary.prompts > 0
             && let Some(store) = &self.deps.store
         {
             // Its agent took back the title that it gave.
             match blocking(|| first_title(&mut store.read(&self.id)?)) {
-                Ok(title) => seat.summary.title = title,
+                Ok(title) => session.summary.title = title,
                 Err(error) => tracing::debug!(session = %self.id, %error, "cannot read a title"),
             }
         }
         if summarized && let Some(catalog) = &self.deps.catalog {
-            blocking(|| catalog.put(&self.id, &seat.summary));
+            blocking(|| catalog.put(&self.id, &session.summary));
         }
         Ok(())
     }
@@ -311,103 +361,72 @@ impl Actor {
     }
 
     fn begin(&mut self, prompt: Prompt) {
-        let Some(seat) = &mut self.seat else { return };
-        let offset = seat
-            .last_offset
-            .filter(|_| matches!(seat.hold, Hold::Own(_)));
-        seat.history.begin(offset, &prompt);
+        self.note_turn();
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.history.begin(session.prompt_offset(), &prompt);
         let (canceller, cancel) = Cancel::new();
+        let message_id = prompt.message_id.clone();
         // What goes to an agent goes in the order in which it came, so it is not left to a task.
-        let turn = seat.conversation.prompt(prompt, cancel);
-        self.turn = Some(RunningTurn {
+        let turn = session.conversation.prompt(prompt, cancel);
+        self.turns.push(RunningTurn {
+            message_id,
             canceller,
             task: tokio::spawn(turn),
-            ended: None,
+            end: End::NotYet,
         });
     }
 
+    /// Counts the prompt that was appended last among the earlier ones.
+    fn skip(&mut self, prompt: &Prompt) {
+        if let Some(session) = &mut self.session {
+            session.history.begin(session.prompt_offset(), prompt);
+            session.history.end(&prompt.message_id);
+        }
+    }
+
     fn attach(&mut self, how: Attach) {
-        // Whoever has the log has the conversation, too.
-        let seat = self.seat.as_ref();
-        let seat = seat.filter(|seat| !matches!(seat.hold, Hold::Shared));
-        let attaching = seat.map(|seat| seat.conversation.attach(how));
-        let cancelled = self.machine.attaching().map(Reply::cancelled);
+        let pending_attach = self.session.as_ref().map(|session| {
+            // Whoever has the log has the conversation, too.
+            let how = if session.reads_only() {
+                Attach::Elsewhere
+            } else {
+                how
+            };
+            session.conversation.attach(how)
+        });
+        let cancelled = self.machine.pending_attach().map(Reply::cancelled);
         let (canceller, abort) = Cancel::new();
         let task = tokio::spawn(async move {
-            let Some(attaching) = attaching else {
+            let Some(pending_attach) = pending_attach else {
                 return Ok(Attached::default());
             };
             // An engine that is ready at once is never told to stop.
             tokio::select! {
                 biased;
-                result = attaching => result,
+                result = pending_attach => result,
                 () = until(cancelled) => Err(EngineError::cancelled()),
                 () = abort.cancelled() => Err(EngineError::cancelled()),
             }
         });
-        self.attaching = Some(RunningAttach { canceller, task });
-    }
-
-    async fn ask(&mut self, mut asking: Asking) {
-        let (wire, tell) = (self.deps.wire.clone(), self.tell.clone());
-        let dialect = self.deps.dialect();
-        let Some(params) = dialect.question(&asking.method, &asking.params) else {
-            let unknown = Err(unknown_method(&asking.method));
-            tell.send(Told::Answered(asking.answered(unknown))).ok();
-            return;
-        };
-        // Sent here, so that nothing that is said later overtakes it.
-        let Some(mut call) = wire.ask(&asking.method, &params).await else {
-            return;
-        };
-        let withdrawn = self.withdrawal.1.clone();
-        tokio::spawn(async move {
-            let is_withdrawn = tokio::select! {
-                biased;
-                outcome = &mut call => {
-                    // A client that is gone answers nothing, and neither do we in its place.
-                    if let Some(outcome) = outcome {
-                        let outcome = dialect.outcome(&asking.method, outcome);
-                        tell.send(Told::Answered(asking.answered(outcome))).ok();
-                    }
-                    return;
-                }
-                () = withdrawn.cancelled() => true,
-                () = asking.unwanted() => false,
-            };
-            wire.take_back(&call).await;
-            if is_withdrawn {
-                let outcome = withdrawn::outcome(&asking.method);
-                tell.send(Told::Answered(asking.answered(outcome))).ok();
-                // The client answers all the same, which nobody shall wonder at.
-                call.await;
-            } else if let Some(outcome) = call.await {
-                let outcome = dialect.outcome(&asking.method, outcome);
-                tell.send(Told::Answered(asking.answered(outcome))).ok();
-            }
-        });
-    }
-
-    /// Takes back what the client was asked for and has not answered, in its place.
-    pub(super) fn withdraw(&mut self) {
-        let (canceller, _) = std::mem::replace(&mut self.withdrawal, Cancel::new());
-        canceller.cancel();
+        self.pending_attach = Some(RunningAttach { canceller, task });
     }
 
     fn call(&self, reply: Reply, method: &str, params: String) {
-        let Some(seat) = &self.seat else { return };
+        let Some(session) = &self.session else { return };
         let cancelled = Box::pin(until(Some(reply.cancelled())));
-        let call = seat.conversation.call(method, params, cancelled);
+        let call = session.conversation.call(method, params, cancelled);
         let tell = self.tell.clone();
         tokio::spawn(async move {
             let result = call.await;
-            tell.send(Told::Called(reply, result)).ok();
+            tell.send(TaskResult::Called(reply, result)).ok();
         });
     }
 
     async fn announce(&mut self) {
         // Other clients find them in the answer.
-        if self.deps.dialect() == Dialect::Answered
+        if self.deps.version() == ProtocolVersion::V1
             && let Some(update) = self.commands()
         {
             self.send_live(Kind::Info, &update).await;

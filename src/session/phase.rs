@@ -1,6 +1,6 @@
 //! What a session is doing, as clients that are told of turns by updates see it.
 
-use crate::record::json;
+use crate::json;
 
 /// What a session is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::record::json;
+use crate::json;
 use crate::replay::v2::{Search, View};
 use crate::replay::{Options, Replay};
 use crate::store::{Entry, Reader, Store};
 use crate::sys::SessionId;
-use crate::wire::Writer;
+use crate::transport::Writer;
 
 use super::outcome::Refusal;
 use super::pace::Pace;
@@ -27,6 +27,8 @@ pub(super) struct Playback {
     view: Option<View>,
     /// How far the log has been replayed, in bytes.
     pub(super) end: u64,
+    /// Whether a turn that was replayed has no end so far.
+    pub(super) in_turn: bool,
 }
 
 impl Playback {
@@ -48,6 +50,7 @@ impl Playback {
             lines: Vec::new(),
             view,
             end: 0,
+            in_turn: false,
         }
     }
 
@@ -80,7 +83,7 @@ impl Playback {
         if search.finish() {
             Ok(())
         } else {
-            Err(Refusal::NoSuchMessage)
+            Err(Refusal::ReplayStartNotFound)
         }
     }
 
@@ -95,12 +98,42 @@ impl Playback {
 
     /// Replays the next record.
     pub(super) fn record(&mut self, entry: &Entry<'_>) -> Result<(), Refusal> {
-        self.replay.record(&entry.record, &mut self.lines);
-        self.end = entry.end;
+        self.note_record(entry);
         if self.lines.len() >= BLOCK || self.pace.is_limited() {
             self.put()?;
         }
         Ok(())
+    }
+
+    fn note_record(&mut self, entry: &Entry<'_>) {
+        self.replay.record(&entry.record, &mut self.lines);
+        self.end = entry.end;
+        self.in_turn = self.replay.is_in_turn();
+    }
+
+    /// Replays the log from `shown` to `end`. What comes before that the client has seen.
+    pub(super) fn go_on(
+        &mut self,
+        store: &Store,
+        id: &SessionId,
+        shown: u64,
+        end: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let open = || store.read(id).map_err(|error| storage(&error));
+        let mut seen = open()?;
+        seen.limit(shown);
+        while let Some(entry) = seen.next().map_err(|error| storage(&error))? {
+            self.note_record(&entry);
+            self.lines.clear();
+        }
+        self.replay.finish(&mut self.lines);
+        self.lines.clear();
+        let mut missed = open()?;
+        missed.seek(shown);
+        if let Some(end) = end {
+            missed.limit(end);
+        }
+        self.play(&mut missed)
     }
 
     /// Sends the lines that are ready.

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::engine::{Attached, Cancel};
-use crate::session::machine::tests::{effects, end_turn, failed, prompt, update, wanted};
-use crate::session::request::Asking;
+use crate::session::machine::tests::{config, effects, end_turn, failed, prompt, update};
+use crate::session::request::ClientRequest;
 use tokio::sync::oneshot;
 
 /// A session of such a client that is open, with nothing going on.
 fn opened() -> Machine<&'static str> {
-    let mut machine = Machine::new(Dialect::Told);
-    effects!(machine, request(Request::New("new", wanted())));
+    let mut machine = Machine::new(ProtocolVersion::V2, false);
+    effects!(machine, request(Request::New("new", config())));
     let made = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         made,
@@ -37,11 +37,11 @@ fn a_prompt_is_answered_when_it_is_logged_and_its_end_is_told() {
     let mut machine = opened();
     assert_eq!(effects!(machine, request(prompt("p"))), TAKEN);
     assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
-    assert_eq!(effects!(machine, finished(Ok(end_turn()))), ENDED);
+    assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
     effects!(machine, request(prompt("p")));
     let error = EngineError::internal("no luck");
-    let end = r#"append end and sync, tell Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no luck\"}}"))"#;
-    assert_eq!(effects!(machine, finished(Err(error))), end);
+    let end = r#"append end and sync, tell Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no luck\",\"data\":{\"error\":\"internal_error\",\"details\":\"no luck\"}}}"))"#;
+    assert_eq!(effects!(machine, finished("m", Err(error))), end);
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn prompts_that_come_in_a_turn_are_held_and_served_in_order() {
     }
     assert!(!machine.waits(), "nobody else has to wait for them");
     for reply in ["q", "r"] {
-        let next = effects!(machine, finished(Ok(end_turn())));
+        let next = effects!(machine, finished("m", Ok(end_turn())));
         assert_eq!(next, format!("{ENDED}, {}", taken(reply)));
     }
-    assert_eq!(effects!(machine, finished(Ok(end_turn()))), ENDED);
+    assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn a_cancel_takes_back_what_is_not_in_the_log() {
         "refuse q: the request was cancelled, cancel, withdraw"
     );
     assert_eq!(effects!(machine, request(withdrawing())), "");
-    assert_eq!(effects!(machine, finished(Ok(end_turn()))), CANCELLED);
+    assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), CANCELLED);
     // What waits for a replay, too.
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     effects!(machine, request(prompt("r")));
     let cancelled = effects!(machine, request(withdrawing()));
     assert_eq!(cancelled, "refuse r: the request was cancelled");
@@ -107,18 +107,18 @@ fn a_cancel_takes_back_what_is_not_in_the_log() {
 fn one_prompt_can_be_taken_back_while_it_is_held() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    let take_back = || Request::TakeBack("m".to_owned());
+    let withdraw_prompts = || Request::WithdrawPrompt("m".to_owned());
     assert_eq!(
-        effects!(machine, request(take_back())),
+        effects!(machine, request(withdraw_prompts())),
         "",
         "it is in the log"
     );
     effects!(machine, request(prompt("q")));
-    let other = Request::TakeBack("x".to_owned());
+    let other = Request::WithdrawPrompt("x".to_owned());
     assert_eq!(effects!(machine, request(other)), "");
-    let taken = effects!(machine, request(take_back()));
+    let taken = effects!(machine, request(withdraw_prompts()));
     assert_eq!(taken, "refuse q: the request was cancelled");
-    assert_eq!(effects!(machine, finished(Ok(end_turn()))), ENDED);
+    assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn whoever_ends_the_session_takes_held_prompts_back() {
         );
         let late = effects!(machine, request(prompt("late")));
         assert_eq!(late, "refuse late: the request was cancelled");
-        let ended = effects!(machine, finished(Ok(end_turn())));
+        let ended = effects!(machine, finished("m", Ok(end_turn())));
         assert_eq!(ended, format!("{CANCELLED}, {end}"));
         assert!(machine.is_over());
     }
@@ -147,13 +147,13 @@ fn whoever_ends_the_session_takes_held_prompts_back() {
 fn whoever_resumes_is_told_what_the_session_is_doing() {
     let ready = || Ok(Attached::default());
     let mut machine = opened();
-    effects!(machine, request(Request::Resume("r", wanted())));
+    effects!(machine, request(Request::Resume("r", config())));
     let resumed = |phase| format!("announce, snapshots [], tell {phase}, answer r: Resumed(None)");
     assert_eq!(effects!(machine, attached(ready())), resumed("Idle(None)"));
     effects!(machine, request(prompt("p")));
-    effects!(machine, request(Request::Resume("r", wanted())));
+    effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(effects!(machine, attached(ready())), resumed("Running"));
-    effects!(machine, request(Request::Load("l", wanted())));
+    effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(ready())),
@@ -167,8 +167,8 @@ fn a_turn_that_ends_during_a_replay_is_told_of_behind_it_and_then_the_next_one_b
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
         effects!(machine, request(prompt("q")));
-        effects!(machine, request(Request::Load("l", wanted())));
-        let ended = effects!(machine, finished(Ok(end_turn())));
+        effects!(machine, request(Request::Load("l", config())));
+        let ended = effects!(machine, finished("m", Ok(end_turn())));
         assert_eq!(ended, "append end and sync");
         let idle = &ENDED["append end and sync, ".len()..];
         let next = taken("q");
@@ -191,24 +191,24 @@ fn a_turn_that_ends_during_a_replay_is_told_of_behind_it_and_then_the_next_one_b
 fn an_end_that_cannot_be_logged_is_told_of_as_a_failure() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    machine.finished(Ok(end_turn()));
-    let told = r#"tell Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\"}}"))"#;
+    machine.finished("m", Ok(end_turn()));
+    let told = r#"tell Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
     assert_eq!(effects!(machine, failed(failed())), told);
     effects!(machine, request(prompt("p")));
     machine.said(update("{}"));
     assert_eq!(effects!(machine, failed(failed())), "cancel");
     assert_eq!(
-        effects!(machine, finished(Ok(end_turn()))),
+        effects!(machine, finished("m", Ok(end_turn()))),
         format!("mend, {told}")
     );
 }
 
 #[test]
 fn a_replay_begins_with_a_message_that_must_be_there() {
-    let mut machine = Machine::new(Dialect::Told);
+    let mut machine = Machine::new(ProtocolVersion::V2, false);
     let from = || Request::LoadFrom {
         reply: "l",
-        wanted: wanted(),
+        config: config(),
         message: "x".to_owned(),
     };
     let begun = effects!(machine, request(from()));
@@ -217,14 +217,14 @@ fn a_replay_begins_with_a_message_that_must_be_there() {
     effects!(machine, attached(Ok(Attached::default())));
     effects!(machine, request(from()));
     assert_eq!(
-        effects!(machine, replayed(Err(Refusal::NoSuchMessage), true)),
+        effects!(machine, replayed(Err(Refusal::ReplayStartNotFound), true)),
         "refuse l: there is no such message in the session, send held, tell Idle(None)"
     );
     assert!(!machine.is_over(), "it stays open");
-    let mut machine = Machine::new(Dialect::Told);
+    let mut machine = Machine::new(ProtocolVersion::V2, false);
     effects!(machine, request(from()));
     assert_eq!(
-        effects!(machine, replayed(Err(Refusal::NoSuchMessage), true)),
+        effects!(machine, replayed(Err(Refusal::ReplayStartNotFound), true)),
         "release Closed, refuse l: there is no such message in the session"
     );
     assert!(machine.is_over());
@@ -232,7 +232,7 @@ fn a_replay_begins_with_a_message_that_must_be_there() {
 
 #[test]
 fn a_question_to_the_user_is_told_of_while_it_is_open() {
-    let asking = |id: &str, logged| Asking {
+    let asking = |id: &str, logged| ClientRequest {
         id: id.to_owned(),
         method: "m".to_owned(),
         params: "{}".to_owned(),
@@ -244,7 +244,7 @@ fn a_question_to_the_user_is_told_of_while_it_is_open() {
     effects!(machine, request(prompt("p")));
     // Nobody waits for the answer of the second, so that one is kept.
     let (reply, _kept) = oneshot::channel();
-    let first = Asking {
+    let first = ClientRequest {
         reply,
         ..asking("a", true)
     };
@@ -253,7 +253,7 @@ fn a_question_to_the_user_is_told_of_while_it_is_open() {
         "append ask, ask a, tell RequiresAction"
     );
     let (reply, _kept_too) = oneshot::channel();
-    let second = Asking {
+    let second = ClientRequest {
         reply,
         ..asking("b", true)
     };
@@ -266,5 +266,208 @@ fn a_question_to_the_user_is_told_of_while_it_is_open() {
     assert_eq!(
         effects!(machine, answered(answered("b"))),
         "append answer, tell Running, deliver Ok(\"yes\")"
+    );
+}
+
+/// A prompt with an id of its own.
+fn named(reply: &'static str) -> Request<&'static str> {
+    Request::Prompt {
+        reply,
+        message_id: reply.to_owned(),
+        params: "{}".to_owned(),
+    }
+}
+
+fn cancel() -> Request<&'static str> {
+    Request::Cancel { withdraw: false }
+}
+
+const BEGUN: &str = "claim, reopened, append prompt, begin";
+
+#[test]
+fn a_prompt_behind_a_cancel_is_held_until_the_cancelled_turn_has_ended() {
+    let mut machine = crate::session::machine::tests::opened();
+    effects!(machine, request(named("a")));
+    let refused = "refuse early: there is already an active prompt execution";
+    assert_eq!(effects!(machine, request(named("early"))), refused);
+    assert_eq!(effects!(machine, request(cancel())), "cancel");
+    assert_eq!(effects!(machine, request(named("b"))), "");
+    assert!(!machine.is_over());
+    // It is the active one from now on.
+    let second = "refuse c: there is already an active prompt execution";
+    assert_eq!(effects!(machine, request(named("c"))), second);
+    let ended = "append end and sync, answer a: Stopped(Cancelled)";
+    assert_eq!(
+        effects!(machine, finished("a", Ok(end_turn()))),
+        format!("{ended}, {BEGUN}")
+    );
+    assert_eq!(
+        effects!(machine, finished("b", Ok(end_turn()))),
+        "append end and sync, answer b: Stopped(EndTurn)"
+    );
+}
+
+#[test]
+fn a_held_prompt_that_is_cancelled_is_logged_and_never_begins() {
+    let skipped = "claim, reopened, append prompt, skip b, append end and sync, \
+                   answer b: Stopped(Cancelled)";
+    for (request, then) in [
+        (named("c"), format!("{skipped}, {BEGUN}")),
+        (
+            Request::Close("c"),
+            format!("{skipped}, release Closed, answer c: Closed"),
+        ),
+    ] {
+        let mut machine = crate::session::machine::tests::opened();
+        effects!(machine, request(named("a")));
+        effects!(machine, request(cancel()));
+        assert_eq!(effects!(machine, request(named("b"))), "");
+        assert_eq!(effects!(machine, request(cancel())), "");
+        effects!(machine, request(request));
+        let ended = "append end and sync, answer a: Stopped(Cancelled)";
+        assert_eq!(
+            effects!(machine, finished("a", Ok(end_turn()))),
+            format!("{ended}, {then}")
+        );
+    }
+}
+
+#[test]
+fn a_held_prompt_whose_request_is_cancelled_is_withdrawn() {
+    let mut machine = crate::session::machine::tests::opened();
+    effects!(machine, request(named("a")));
+    effects!(machine, request(cancel()));
+    effects!(machine, request(named("b")));
+    let withdrawn = effects!(machine, request(Request::WithdrawPrompt("b".to_owned())));
+    assert_eq!(withdrawn, "refuse b: the request was cancelled");
+    assert_eq!(effects!(machine, request(named("c"))), "");
+    let large = Request::Prompt {
+        reply: "d",
+        message_id: "d".to_owned(),
+        params: "x".repeat(HELD),
+    };
+    effects!(machine, request(cancel()));
+    let refused = "refuse d: there is already an active prompt execution";
+    assert_eq!(effects!(machine, request(large)), refused);
+}
+
+/// A session that is open, of an engine that takes prompts while it answers others.
+fn overlapping() -> Machine<&'static str> {
+    let mut machine = Machine::new(ProtocolVersion::V1, true);
+    effects!(machine, request(Request::New("new", config())));
+    effects!(machine, attached(Ok(Attached::default())));
+    machine
+}
+
+#[test]
+fn an_engine_that_takes_them_gets_prompts_at_once_and_each_has_its_own_end() {
+    let mut machine = overlapping();
+    assert_eq!(effects!(machine, request(named("a"))), BEGUN);
+    for reply in ["b", "c"] {
+        // The log is claimed, and recovery would close the turn that runs.
+        let begun = effects!(machine, request(named(reply)));
+        assert_eq!(begun, "reopened, append prompt, begin");
+    }
+    let ended = effects!(machine, finished("b", Ok(end_turn())));
+    assert_eq!(ended, "append end b and sync, answer b: Stopped(EndTurn)");
+    let ended = effects!(
+        machine,
+        finished("a", Err(EngineError::internal("no luck")))
+    );
+    assert_eq!(ended, "append end a and sync, refuse a: no luck");
+    let ended = effects!(machine, finished("c", Ok(end_turn())));
+    assert_eq!(ended, "append end c and sync, answer c: Stopped(EndTurn)");
+    effects!(machine, request(named("d")));
+    let ended = effects!(machine, finished("d", Ok(end_turn())));
+    assert_eq!(ended, "append end and sync, answer d: Stopped(EndTurn)");
+}
+
+#[test]
+fn tool_calls_stay_open_until_the_last_turn_that_may_have_them_ends() {
+    let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
+    for well in [true, false] {
+        let mut machine = overlapping();
+        effects!(machine, request(named("a")));
+        effects!(machine, request(named("b")));
+        effects!(machine, said(update(call)));
+        let result = if well {
+            Ok(end_turn())
+        } else {
+            Err(EngineError::internal("no luck"))
+        };
+        let ended = effects!(machine, finished("a", result));
+        assert!(ended.starts_with("append end a and sync"), "{ended}");
+        let closed = if well { "" } else { "append update, send, " };
+        assert_eq!(
+            effects!(machine, finished("b", Ok(end_turn()))),
+            format!("{closed}append end b and sync, answer b: Stopped(EndTurn)")
+        );
+    }
+}
+
+#[test]
+fn a_cancel_is_about_all_turns_and_prompts_behind_it_wait_for_them() {
+    let mut machine = overlapping();
+    effects!(machine, request(named("a")));
+    effects!(machine, request(named("b")));
+    assert_eq!(effects!(machine, request(cancel())), "cancel");
+    for reply in ["c", "d"] {
+        assert_eq!(effects!(machine, request(named(reply))), "");
+    }
+    let ended = effects!(machine, finished("b", Ok(end_turn())));
+    assert_eq!(ended, "append end b and sync, answer b: Stopped(Cancelled)");
+    let ended = effects!(machine, finished("a", Ok(end_turn())));
+    let both = format!("{BEGUN}, reopened, append prompt, begin");
+    assert_eq!(
+        ended,
+        format!("append end a and sync, answer a: Stopped(Cancelled), {both}")
+    );
+    // The request of one of them is cancelled: the engine decides what becomes of it.
+    let one = effects!(machine, request(Request::WithdrawPrompt("c".to_owned())));
+    assert_eq!(one, "cancel c");
+    let ended = effects!(machine, finished("c", Ok(end_turn())));
+    assert_eq!(ended, "append end c and sync, answer c: Stopped(EndTurn)");
+    let last = effects!(machine, request(Request::WithdrawPrompt("d".to_owned())));
+    assert_eq!(last, "cancel, withdraw");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_behind_the_last() {
+    for overlapped in [true, false] {
+        let mut machine = overlapping();
+        effects!(machine, request(named("a")));
+        effects!(machine, request(named("b")));
+        if overlapped {
+            machine.request(named("c"));
+            let stopped = effects!(machine, failed(failed()));
+            assert_eq!(stopped, "refuse c: no space, cancel");
+        } else {
+            machine.said(update("{}"));
+            assert_eq!(effects!(machine, failed(failed())), "cancel");
+        }
+        assert_eq!(effects!(machine, request(named("d"))), "", "it waits");
+        let ended = effects!(machine, finished("a", Ok(end_turn())));
+        assert_eq!(ended, "refuse a: no space");
+        let ended = effects!(machine, finished("b", Ok(end_turn())));
+        assert_eq!(ended, format!("mend, refuse b: no space, {BEGUN}"));
+    }
+}
+
+#[test]
+fn there_is_a_bound_to_prompts_that_overlap() {
+    let mut machine = overlapping();
+    let prompt = |number: usize| Request::Prompt {
+        reply: "p",
+        message_id: number.to_string(),
+        params: "{}".to_owned(),
+    };
+    for number in 0..OVERLAPPING {
+        let begun = effects!(machine, request(prompt(number)));
+        assert!(begun.ends_with("begin"), "{begun}");
+    }
+    let refused = effects!(machine, request(prompt(OVERLAPPING)));
+    assert_eq!(
+        refused,
+        "refuse p: there is already an active prompt execution"
     );
 }

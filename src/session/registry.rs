@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::engine::Wanted;
-use crate::sys::{SessionId, lock};
+use crate::engine::SessionConfig;
+use crate::sys::{SessionId, blocking, lock};
 
 use super::Deps;
 use super::actor::Actor;
@@ -14,7 +14,10 @@ use super::busy::Busy;
 use super::command::{Command, Mailbox};
 
 use super::reply::Reply;
-use super::request::{Forking, Request};
+use super::request::{ForkSource, Request};
+
+/// What a command in a mailbox takes, roughly, in bytes.
+const COMMAND: usize = 512;
 
 /// The sessions that are being worked on. Clones share them.
 #[derive(Clone, Debug)]
@@ -30,8 +33,8 @@ struct Shared {
     alive: Busy,
     /// Whether the client has said all it will say.
     ending: watch::Sender<bool>,
-    /// Unbounded, because whoever sends must not wait: the requests of one client, each small.
-    /// What makes memory grow, parameters and updates, is bounded elsewhere.
+    /// Unbounded, because whoever sends must not wait. What is in it counts in the connection's
+    /// flow, which bounds it by reading no more.
     actors: Mutex<HashMap<SessionId, mpsc::UnboundedSender<Command>>>,
 }
 
@@ -69,8 +72,12 @@ impl Registry {
         &self.0.replays
     }
 
-    /// Says that the client has said all it will say.
+    /// Says that the client has said all it will say, so that its sessions are about to be
+    /// released.
     pub fn end(&self) {
+        if let Some(store) = &self.0.deps.store {
+            blocking(|| store.ending());
+        }
         self.0.ending.send_replace(true);
     }
 
@@ -85,12 +92,17 @@ impl Registry {
     /// sent.
     pub fn send(&self, id: &SessionId, request: Request<Reply>) {
         let mut actors = self.lock();
-        let command = Command::Request(request);
+        let bytes = match &request {
+            Request::Notify { params, .. } => params.len(),
+            _ => 0,
+        };
+        let held = self.0.deps.wire.flow.hold(COMMAND + bytes);
+        let command = Command::Request(request, held);
         let Some(command) = offer(actors.get(id), command) else {
             return;
         };
         // Nobody has a session to cancel.
-        if matches!(command, Command::Request(Request::Cancel { .. })) {
+        if matches!(command, Command::Request(Request::Cancel { .. }, _)) {
             return;
         }
         let (sender, mailbox) = mpsc::unbounded_channel();
@@ -113,12 +125,12 @@ impl Registry {
         source: &SessionId,
         id: &SessionId,
         reply: Reply,
-        wanted: Wanted,
+        config: SessionConfig,
         at: Option<String>,
     ) {
         let (lend, lent) = oneshot::channel();
-        self.send(source, Request::Lend(lend));
-        self.send(id, Request::Fork(reply, wanted, Forking { lent, at }));
+        self.send(source, Request::ReadForFork(lend));
+        self.send(id, Request::Fork(reply, config, ForkSource { lent, at }));
     }
 
     /// Whether somebody works on this session.

@@ -1,31 +1,33 @@
 //! What an actor does to replay its session: begins, goes on where the replay ended, and makes up
 //! for one that failed.
 
-use crate::engine::Wanted;
+use std::sync::Arc;
+
+use crate::engine::SessionConfig;
 use crate::sys::blocking;
 
-use super::actor::{Actor, Played, RunningReplay};
-use super::open::lock_or_read;
+use super::access::{lock_or_read, released};
+use super::actor::{Actor, ReplayOutcome, RunningReplay};
+use super::open_session::{LogAccess, OpenSession};
 use super::outcome::Refusal;
 use super::pace::Pace;
 use super::playback::Playback;
 use super::refusal::storage;
 use super::reply::Reply;
-use super::seat::Seat;
 
 impl Actor {
     pub(super) fn start_replay(&mut self) -> Result<(), Refusal> {
-        let (Some(seat), Some(store)) = (&self.seat, &self.deps.store) else {
+        let (Some(session), Some(store)) = (&self.session, &self.deps.store) else {
             return Err(Refusal::NotOpen);
         };
         let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
-        if let Some(end) = seat.log_end() {
+        if let Some(end) = session.log_end() {
             reader.limit(end);
         }
         let sought = self.sought.take();
-        let prompts = seat.summary.prompts;
+        let prompts = session.summary.prompts;
         let mut playback = self.playback(prompts, sought.as_deref())?;
-        let (store, id, end) = (store.clone(), self.id.clone(), seat.log_end());
+        let (store, id, end) = (store.clone(), self.id.clone(), session.log_end());
         self.replay_with(move || {
             let found = match sought {
                 Some(message) => playback.seek(&message, &store, &id, end),
@@ -33,7 +35,7 @@ impl Actor {
             };
             let result = found.and_then(|()| playback.play(&mut reader));
             let result = playback.settle().and(result);
-            Played {
+            ReplayOutcome {
                 playback,
                 opened: None,
                 result,
@@ -43,11 +45,11 @@ impl Actor {
     }
 
     /// Opening reads the whole log, and so does a replay: both are done with one reading.
-    pub(super) fn open_and_replay(&mut self, wanted: Wanted) -> Result<(), Refusal> {
-        self.name.clone_from(&wanted.name);
+    pub(super) async fn open_and_replay(&mut self, config: SessionConfig) -> Result<(), Refusal> {
+        self.name.clone_from(&config.name);
         if self.deps.replay.tail.is_some() {
             // Where the last turns begin is known when the log was read.
-            self.open(wanted)?;
+            self.open(config).await?;
             return self.start_replay();
         }
         let Some(store) = self.deps.store.clone() else {
@@ -56,6 +58,7 @@ impl Actor {
         if self.deps.has_expired(&self.id) {
             return Err(Refusal::NotFound);
         }
+        released(&store, &self.id).await;
         let id = self.id.clone();
         let mut playback = self.playback(0, None)?;
         self.replay_with(move || {
@@ -67,12 +70,12 @@ impl Actor {
                 }
             });
             let (opened, result) = match opened {
-                Ok((hold, scan)) => (Some((hold, scan, wanted)), result),
+                Ok((log, scan)) => (Some((log, scan, config)), result),
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
             let result = playback.settle().and(result);
-            Played {
+            ReplayOutcome {
                 playback,
                 opened,
                 result,
@@ -87,14 +90,14 @@ impl Actor {
             return Err(Refusal::NotOpen);
         };
         let mut policy = self.deps.replay;
-        let mut view = self.deps.dialect().view();
+        let mut view = self.deps.version().view();
         if let Some(message) = from {
             policy.tail = None;
             view = view.map(|view| view.from_message(message));
         }
         Ok(Playback::new(
             &self.name,
-            policy.for_session(prompts),
+            policy.for_session(prompts, self.deps.line_limit),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             view,
@@ -102,9 +105,22 @@ impl Actor {
         ))
     }
 
-    fn replay_with(&mut self, work: impl FnOnce() -> Played + Send + 'static) {
+    fn replay_with(&mut self, work: impl FnOnce() -> ReplayOutcome + Send + 'static) {
+        let places = self.deps.wire.flow.replays();
+        let task = tokio::spawn(async move {
+            // It is never closed.
+            let _place = places.acquire_owned().await;
+            match tokio::task::spawn_blocking(work).await {
+                Ok(played) => played,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The program ends.
+                    Err(_) => std::future::pending().await,
+                },
+            }
+        });
         self.replay = Some(RunningReplay {
-            task: Some(tokio::task::spawn_blocking(work)),
+            task: Some(task),
             playback: None,
             _busy: self.replays.begin(),
         });
@@ -118,7 +134,7 @@ impl Actor {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
-        let end = self.seat.as_ref().and_then(Seat::log_end);
+        let end = self.session.as_ref().and_then(OpenSession::log_end);
         let (id, store) = (self.id.clone(), self.deps.store.clone());
         let now = self.deps.sys.clock.now().to_string();
         playback.cannot_be_cancelled();
@@ -133,16 +149,22 @@ impl Actor {
                 playback.play(&mut reader)?;
             }
             playback.snapshots(&now, &snapshots, &gone);
-            playback.finish().map(|()| (playback.end, playback.view()))
+            let finished = playback.finish();
+            finished.map(|()| (playback.end, playback.in_turn, playback.view()))
         };
+        let _place = self.deps.wire.flow.replays().acquire_owned().await;
         let played = tokio::task::spawn_blocking(work).await;
         let played = played
             .map_err(|_| Refusal::Storage("the replay failed unexpectedly".to_owned()))
             .flatten()?;
-        let (played, view) = played;
+        let (played, in_turn, view) = played;
         self.view = view;
-        if let Some(seat) = &mut self.seat {
-            seat.shown = end.unwrap_or(played);
+        if let Some(session) = &mut self.session {
+            session.shown = end.unwrap_or(played);
+            session.behind = false;
+            if let LogAccess::Shared(elsewhere) = &mut session.log {
+                elsewhere.running = in_turn;
+            }
         }
         Ok(())
     }
@@ -155,29 +177,70 @@ impl Actor {
     /// Whether the log has something that the client was never sent, and that no replay on its way
     /// comes to.
     pub(super) fn has_missed(&self) -> bool {
-        let end = self.seat.as_ref().and_then(Seat::log_end);
-        let shown = self.seat.as_ref().map_or(0, |seat| seat.shown);
-        self.replay.is_none() && end.is_some_and(|end| shown < end)
+        let end = self.session.as_ref().and_then(OpenSession::log_end);
+        let shown = self.session.as_ref().map_or(0, |session| session.shown);
+        let due = self.machine.is_replay_due();
+        self.replay.is_none() && !due && end.is_some_and(|end| shown < end)
     }
 
     /// Sends what is in the log and what the client was never sent, as it would have been sent
     /// live.
     pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
-        let (true, Some(seat), Some(store)) = (self.has_missed(), &self.seat, &self.deps.store)
+        let (true, Some(session), Some(store)) =
+            (self.has_missed(), &self.session, &self.deps.store)
         else {
             return Ok(());
         };
-        let end = seat.log_end().unwrap_or_default();
+        if session.behind {
+            return self.replay_missed().await;
+        }
+        let end = session.log_end().unwrap_or_default();
         let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
-        reader.seek(seat.shown);
+        reader.seek(session.shown);
         reader.limit(end);
         while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
             self.send_live(entry.record.kind, entry.record.payload)
                 .await;
-            if let Some(seat) = &mut self.seat {
-                seat.shown = entry.end;
+            if let Some(session) = &mut self.session {
+                session.shown = entry.end;
             }
         }
         Ok(())
+    }
+
+    /// Replays what another process has written since the client saw the log last: as a load would
+    /// show it, prompts included.
+    async fn replay_missed(&mut self) -> Result<(), Refusal> {
+        let (Some(session), Some(store)) = (&self.session, self.deps.store.clone()) else {
+            return Ok(());
+        };
+        let (id, shown, end) = (self.id.clone(), session.shown, session.log_end());
+        let policy = self.deps.replay;
+        let mut playback = Playback::new(
+            &self.name,
+            policy.for_all(self.deps.line_limit),
+            Pace::new(policy.rate),
+            &self.deps.wire.writer,
+            self.view.take(),
+            Arc::new(|| false),
+        );
+        let work = move || {
+            let played = playback.go_on(&store, &id, shown, end);
+            // What is left of the last message is sent in any case: it counts as shown.
+            let finished = playback.finish();
+            (playback, played.and(finished))
+        };
+        let Ok((playback, played)) = tokio::task::spawn_blocking(work).await else {
+            self.view = self.deps.version().view();
+            return Err(Refusal::Storage(
+                "the replay failed unexpectedly".to_owned(),
+            ));
+        };
+        if let Some(session) = &mut self.session {
+            session.shown = session.shown.max(playback.end);
+            session.behind = played.is_err();
+        }
+        self.view = playback.view();
+        played
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::store::DamageReport;
 
 use super::busy::BusyGuard;
+use super::open_session::Elsewhere;
 use super::outcome::{Done, Refusal};
 
 /// What a request is answered with when it was done.
@@ -16,6 +17,10 @@ pub struct Answer {
     pub done: Done,
     /// What is known to be wrong with the session's log, if it was opened.
     pub damage: Arc<[DamageReport]>,
+    /// Who else has the session, if somebody has, so that it can only be read here.
+    pub elsewhere: Option<Elsewhere>,
+    /// Why nothing can be added to the session, if the disk lets it only be read.
+    pub read_only: Option<String>,
 }
 
 /// Resolves when an answer is in front of everything that is sent from then on.

@@ -3,10 +3,10 @@
 use tokio::sync::oneshot;
 
 use crate::engine::outlet::Cancel;
-use crate::engine::{Attached, Block, Ended, EngineError, Wanted};
-use crate::record::noted::Note;
+use crate::engine::{Attached, Block, Ended, EngineError, SessionConfig};
+use crate::record::metadata::MetadataChange;
 use crate::store::Reader;
-use crate::wire::Outcome;
+use crate::transport::Outcome;
 
 use super::outcome::Refusal;
 
@@ -14,33 +14,33 @@ use super::outcome::Refusal;
 #[derive(Debug)]
 pub enum Request<R> {
     /// Make the session, which has just been given its id.
-    New(R, Wanted),
+    New(R, SessionConfig),
     /// Make the session out of one that the engine's agent has.
     Import {
         /// Where the answer goes.
         reply: R,
         /// How the client wants it.
-        wanted: Wanted,
+        config: SessionConfig,
         /// Whether to replay it.
         replay: bool,
     },
     /// Make the session, which has just been given its id, out of the turns of another one.
-    Fork(R, Wanted, Forking),
+    Fork(R, SessionConfig, ForkSource),
     /// Let another session be made out of this one.
-    Lend(Lending),
+    ReadForFork(ForkReader),
     /// Replay the history, then go on like this.
-    Load(R, Wanted),
+    Load(R, SessionConfig),
     /// Replay the history from a message on, then go on like this.
     LoadFrom {
         /// Where the answer goes.
         reply: R,
         /// How the client wants the session.
-        wanted: Wanted,
+        config: SessionConfig,
         /// The id of the first message that is replayed.
         message: String,
     },
     /// Go on like this without a replay.
-    Resume(R, Wanted),
+    Resume(R, SessionConfig),
     /// Answer a prompt.
     Prompt {
         /// Where the stop reason goes.
@@ -66,16 +66,17 @@ pub enum Request<R> {
         /// The notification's parameters.
         params: String,
     },
-    /// End the running turn, and take back the prompts that wait for it.
+    /// End the running turns, and the prompts that wait for them.
     Cancel {
         /// Whether the client does not answer what the turn asks it for: by the protocol,
         /// `session/cancel` has it do so, and no other end of a turn.
         withdraw: bool,
     },
-    /// Take back the prompt with this message's id, unless it is in the log.
-    TakeBack(String),
+    /// The request of the prompt with this message's id was cancelled: withdraw it if it is not in
+    /// the log yet, else end its turn if that is what answers the request.
+    WithdrawPrompt(String),
     /// Take a note of the session. If it is to be archived, it is closed, too.
-    Note(R, Note),
+    MetadataChange(R, MetadataChange),
     /// Tell whether the session is open.
     Status(R),
     /// Release the session.
@@ -89,17 +90,19 @@ impl<R> Request<R> {
     pub(super) fn ends(&self) -> bool {
         matches!(
             self,
-            Self::Close(_) | Self::Delete(_) | Self::Note(_, Note::Archived(true))
+            Self::Close(_)
+                | Self::Delete(_)
+                | Self::MetadataChange(_, MetadataChange::Archived(true))
         )
     }
 }
 
 /// Where a session's log goes that another one is made of.
-pub type Lending = oneshot::Sender<Result<Reader, Refusal>>;
+pub type ForkReader = oneshot::Sender<Result<Reader, Refusal>>;
 
 /// Of what a session is to be made.
 #[derive(Debug)]
-pub struct Forking {
+pub struct ForkSource {
     /// The log of the other one, as soon as that lends it.
     pub lent: oneshot::Receiver<Result<Reader, Refusal>>,
     /// The message that its history is to end with; all of it if none is named.
@@ -108,7 +111,7 @@ pub struct Forking {
 
 /// A request of the engine that is to be put to the client.
 #[derive(Debug)]
-pub struct Asking {
+pub struct ClientRequest {
     /// Its id in the log.
     pub id: String,
     /// The method's name.
@@ -123,7 +126,7 @@ pub struct Asking {
     pub reply: oneshot::Sender<Outcome>,
 }
 
-impl Asking {
+impl ClientRequest {
     /// Whether nobody wants the answer any more.
     pub(super) fn is_moot(&self) -> bool {
         self.reply.is_closed() || self.cancel.is_cancelled()

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::wire::Outcome;
+use crate::transport::Outcome;
 
 /// The code of a request that was cancelled, as the protocol has it for `$/cancel_request`.
 const CANCELLED: i32 = -32800;

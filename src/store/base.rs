@@ -1,21 +1,46 @@
 //! What every part of the store works with: the machine, the folders, how much is synced.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 
-use crate::sys::Sys;
+use crate::sys::{SessionId, Sys};
 
 use super::durability::Durability;
 use super::error::StoreError;
 use super::layout::Layout;
 
 #[derive(Debug)]
-pub(super) struct Base {
+pub(super) struct StoreContext {
     pub(super) layout: Layout,
     pub(super) sys: Sys,
     pub(super) durability: Durability,
+    /// The name of the client that is served, once it is known.
+    pub(super) client: OnceLock<String>,
+    /// The sessions that are locked here.
+    pub(super) locked: Mutex<Locked>,
 }
 
-impl Base {
+/// The sessions that this process has locked.
+#[derive(Debug, Default)]
+pub(super) struct Locked {
+    pub(super) ids: BTreeSet<SessionId>,
+    /// Whether the process is about to release them all.
+    pub(super) ending: bool,
+}
+
+impl StoreContext {
+    pub(super) fn new(layout: Layout, sys: Sys, durability: Durability) -> Self {
+        Self {
+            layout,
+            sys,
+            durability,
+            client: OnceLock::new(),
+            locked: Mutex::default(),
+        }
+    }
+
     /// Makes the names in a folder survive a power cut, if anything shall.
     pub(super) fn sync_dir(&self, dir: &Path) -> Result<(), StoreError> {
         if self.durability == Durability::Os {
@@ -25,10 +50,21 @@ impl Base {
         synced.map_err(StoreError::disk("sync", dir))
     }
 
+    /// The error for a session that has no file: that it is not there, if the folder in which it
+    /// would be can be looked at. A disk that is not mounted says nothing of its sessions.
+    pub(super) fn absent(&self, id: &SessionId) -> StoreError {
+        let sessions = &self.layout.sessions;
+        match self.sys.disk.info(sessions) {
+            Ok(info) if info.is_dir => StoreError::NotFound { id: id.clone() },
+            Ok(_) => StoreError::disk("look into", sessions)(io::ErrorKind::NotADirectory.into()),
+            Err(error) => StoreError::disk("look into", sessions)(error),
+        }
+    }
+
     /// Removes a file of which nobody was told, if it is there.
     pub(super) fn discard(&self, path: &Path) {
         if let Err(error) = self.sys.disk.remove_file(path)
-            && error.kind() != std::io::ErrorKind::NotFound
+            && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(path = %path.display(), %error, "cannot remove half a session");
         }

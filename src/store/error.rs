@@ -24,12 +24,22 @@ pub enum StoreError {
         id: SessionId,
     },
     /// Somebody else has the session open for writing.
-    #[error("session {id} is in use by {}", Holder::describe(holder.as_ref()))]
+    #[error("session {id} is {}", Holder::describe(holder.as_ref()))]
     InUse {
         /// Which.
         id: SessionId,
         /// Who, as far as is known.
         holder: Option<Holder>,
+    },
+    /// The file cannot be opened for writing; it may be that it can be read.
+    #[error("session {id} cannot be written to: cannot open {}: {cause}", path.display())]
+    ReadOnly {
+        /// Which.
+        id: SessionId,
+        /// Its file.
+        path: PathBuf,
+        /// Why the system refused.
+        cause: io::Error,
     },
     /// The file does not begin with a session's header. It is left as it is.
     #[error("the file of session {id} has no valid header: {reason}")]
@@ -80,6 +90,16 @@ pub enum StoreError {
         /// Which.
         id: SessionId,
     },
+    /// The file that was open has lost its name: nothing that is appended to it can be found again.
+    #[error(
+        "the session's log {} was replaced or removed by another program; \
+         load the session again to go on with what is there now",
+        path.display()
+    )]
+    Replaced {
+        /// The name.
+        path: PathBuf,
+    },
     /// The disk refused.
     #[error("cannot {operation} {}: {cause}", path.display())]
     Disk {
@@ -105,7 +125,7 @@ impl StoreError {
     /// The disk's own error, if it was the disk.
     pub fn disk_error(&self) -> Option<&io::Error> {
         match self {
-            Self::Disk { cause, .. } => Some(cause),
+            Self::Disk { cause, .. } | Self::ReadOnly { cause, .. } => Some(cause),
             _ => None,
         }
     }

@@ -7,22 +7,25 @@ use std::sync::Arc;
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp};
 
-use super::base::Base;
+use super::base::StoreContext;
+use super::cleaned::Cleaned;
 use super::durability::{Durability, Sync};
+use super::erase;
 use super::error::StoreError;
 use super::header;
 use super::layout::Layout;
-use super::lock::Lock;
+use super::lock::{self, Lock};
 use super::log::Log;
 use super::reader::{Entry, Reader};
 use super::recover::{self, Recovered};
+use super::restore;
 use super::scan::Scan;
 use super::trash::{self, Trashed};
 
 /// A folder of sessions. Clones are the same folder.
 #[derive(Clone, Debug)]
 pub struct Store {
-    base: Arc<Base>,
+    base: Arc<StoreContext>,
 }
 
 /// A session that was opened for writing.
@@ -50,12 +53,25 @@ impl Store {
     /// The store at `root`, which may not be there yet: making a session makes it.
     pub fn at(root: &Path, sys: Sys, durability: Durability) -> Self {
         Self {
-            base: Arc::new(Base {
-                layout: Layout::new(root),
-                sys,
-                durability,
-            }),
+            base: Arc::new(StoreContext::new(Layout::new(root), sys, durability)),
         }
+    }
+
+    /// From now on, others that want a session that is open here are told that this client has it.
+    pub fn serves(&self, client: &str) {
+        // The first one counts, as with `initialize`.
+        self.base.client.set(client.to_owned()).ok();
+    }
+
+    /// Lets others know that this process is about to release its sessions: it is worth waiting
+    /// for them.
+    pub fn ending(&self) {
+        lock::ending(&self.base);
+    }
+
+    /// Whether another process has a session open that is about to release it.
+    pub fn is_being_released(&self, id: &SessionId) -> bool {
+        lock::is_being_released(&self.base, id)
     }
 
     /// Makes what is missing of the store's folders.
@@ -130,7 +146,7 @@ impl Store {
         let path = base.layout.log(id);
         let payload = serde_json::to_string(header).map_err(io::Error::from);
         let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
-        if self.exists(id) {
+        if self.exists(id)? {
             return Err(StoreError::Exists { id: id.clone() });
         }
         // It is given its name when its header is in it: what has that name is never half a
@@ -145,7 +161,7 @@ impl Store {
         Ok((begun, payload, Lock::of_file(base, id, file)))
     }
 
-    pub(super) fn base(&self) -> &Arc<Base> {
+    pub(super) fn base(&self) -> &Arc<StoreContext> {
         &self.base
     }
 
@@ -181,20 +197,24 @@ impl Store {
         Reader::open(&self.base, id)
     }
 
-    /// Whether there is a file of this session.
-    pub fn exists(&self, id: &SessionId) -> bool {
-        let info = self.base.sys.disk.info(&self.base.layout.log(id));
-        info.is_ok_and(|info| !info.is_dir)
+    /// Whether there is a file of this session; an error if that cannot be told.
+    pub fn exists(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let path = self.base.layout.log(id);
+        match self.base.sys.disk.info(&path) {
+            Ok(info) => Ok(!info.is_dir),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match self.base.absent(id) {
+                StoreError::NotFound { .. } => Ok(false),
+                error => Err(error),
+            },
+            Err(error) => Err(StoreError::disk("look at", &path)(error)),
+        }
     }
 
     /// The ids of all sessions, oldest first. Other files are passed over.
     pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
         let sessions = &self.base.layout.sessions;
-        let names = match self.base.sys.disk.list(sessions) {
-            // Nothing was ever kept here.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names.map_err(StoreError::disk("list", sessions))?,
-        };
+        let names = self.base.sys.disk.list(sessions);
+        let names = names.map_err(StoreError::disk("list", sessions))?;
         let mut ids: Vec<_> = names
             .iter()
             .filter_map(|name| Layout::session_of(name))
@@ -234,7 +254,22 @@ impl Store {
 
     /// Brings a session back from the trash; the one deleted last if it is there more than once.
     pub fn restore(&self, id: &SessionId) -> Result<(), StoreError> {
-        trash::restore(&self.base, id)
+        restore::restore(&self.base, id)
+    }
+
+    /// Brings one log in the trash back.
+    pub fn restore_trashed(&self, trashed: &Trashed) -> Result<(), StoreError> {
+        restore::restore_one(&self.base, trashed)
+    }
+
+    /// When the store was last cleaned up, if that is known.
+    pub fn cleaned(&self) -> Option<Cleaned> {
+        Cleaned::load(&self.base)
+    }
+
+    /// Notes that the store was cleaned up.
+    pub fn set_cleaned(&self, cleaned: &Cleaned) -> Result<(), StoreError> {
+        cleaned.save(&self.base)
     }
 
     /// When a session was last added, removed or renamed, as precise as the file system has it.
@@ -260,7 +295,28 @@ impl Store {
         let now = self.base.sys.clock.now().as_millis();
         let age = i64::try_from(older_than).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.saturating_sub(age));
-        trash::empty(&self.base, before)
+        erase::empty_trash(&self.base, before)
+    }
+
+    /// The same for what came there before a time.
+    pub fn empty_trash_before(&self, before: Timestamp) -> Result<u64, StoreError> {
+        erase::empty_trash(&self.base, before)
+    }
+
+    /// How many files that would be.
+    pub fn count_trash_before(&self, before: Timestamp) -> Result<usize, StoreError> {
+        erase::trash_before(&self.base, before).map(|files| files.len())
+    }
+
+    /// Whether any file in the store is of this session, in the trash or not.
+    pub fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {
+        Ok(!erase::files(&self.base, id)?.is_empty())
+    }
+
+    /// Removes a session for good: its log, its copies and torn ends in the trash; false if there is
+    /// none of them. Refused while it is open for writing. The catalog's files are not touched.
+    pub fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
+        erase::erase(&self.base, id)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Makes a session whose history is that of another one, as a copy that shares nothing with it.
 
-use crate::record::json::{string_member, text_member};
-use crate::record::noted::archived;
-use crate::record::{Header, Inner, Kind, Record};
+use crate::json::{string_member, text_member};
+use crate::record::metadata::{archived, restored};
+use crate::record::{AgentSessionId, Header, Kind, OpenTurns, Record};
 use crate::sys::SessionId;
 
 use super::damage::DamageReport;
@@ -14,7 +14,7 @@ use super::log::{Log, Place};
 use super::reader::Reader;
 use super::records::Records;
 use super::recover::{self, CALL_INTERRUPTED, TURN_INTERRUPTED};
-use super::scan::{self, Payloads, Scan};
+use super::scan::{self, Scan};
 
 /// What a tool call says that ended behind the message at which the session was forked.
 const CALL_LEFT_OUT: &str = "Interrupted: the session was forked before this tool call ended.";
@@ -33,7 +33,7 @@ pub struct Forked {
     /// What is wrong with the session that it was made from. The fork lacks what could not be read.
     pub damage: Vec<DamageReport>,
     /// How an agent knows the other session, if it was told all that is in the fork, and no more.
-    pub inner: Option<Inner>,
+    pub inner: Option<AgentSessionId>,
 }
 
 /// Why a session was not forked. Nothing is left of what was written.
@@ -44,7 +44,7 @@ pub enum ForkError {
     Store(#[from] StoreError),
     /// No finished turn has such a message.
     #[error("the session has no such message")]
-    UnknownMessage,
+    ForkPointNotFound,
     /// Nobody wants it any more.
     #[error("cancelled")]
     Cancelled,
@@ -74,14 +74,7 @@ impl Store {
             let inner = copy.finish()?;
             let path = self.base().layout.log(id);
             // What is given out was read once.
-            let scan = scan::scan(
-                &mut Records::new(),
-                log.file(),
-                id,
-                &path,
-                Payloads::Believed,
-                &mut |_| {},
-            )?;
+            let scan = scan::scan(&mut Records::new(), log.file(), id, &path, &mut |_| {})?;
             Ok::<_, ForkError>((scan, inner))
         });
         let (log, (scan, inner)) = made?;
@@ -100,12 +93,17 @@ struct Copy<'a> {
     /// The message that it is to end with.
     at: Option<&'a str>,
     found: Option<Found>,
-    /// Where the turn begins that has not ended.
-    turn: Option<Place>,
+    /// Those of the turns that are open where the copy ends which have not ended so far. Known once
+    /// that place has been passed.
+    after: Option<OpenTurns<Place>>,
+    /// The turns that have not ended, and where they begin.
+    open: OpenTurns<Place>,
     /// How an agent knows the session, and how it did in the running turn and the last that ended.
-    known: Option<Inner>,
-    asked: Option<Inner>,
-    told: Option<Inner>,
+    known: Option<AgentSessionId>,
+    asked: Option<AgentSessionId>,
+    told: Option<AgentSessionId>,
+    /// The time of the last record of the conversation that was copied.
+    at_last: String,
     /// How the reading ended.
     ended: Ended,
 }
@@ -122,12 +120,11 @@ enum Ended {
 }
 
 /// The message that the copy is to end with.
-#[derive(Clone, Copy)]
 struct Found {
     /// Behind it.
     end: Place,
-    /// Where its turn begins, unless that ends with it.
-    turn: Option<Place>,
+    /// The turns that are open there, and go on behind it.
+    open: OpenTurns<Place>,
     /// Whether its turn goes on behind it.
     goes_on: bool,
 }
@@ -145,10 +142,12 @@ impl<'a> Copy<'a> {
             log,
             at,
             found: None,
-            turn: None,
+            after: None,
+            open: OpenTurns::default(),
             known: None,
             asked: None,
             told: None,
+            at_last: String::new(),
             ended: Ended::AtEnd,
         }
     }
@@ -159,19 +158,19 @@ impl<'a> Copy<'a> {
         source: &mut Reader,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), ForkError> {
-        if self.some(source, cancelled)? == Next::Done || self.turn.is_none() {
+        if self.some(source, cancelled)? == Next::Done || !self.is_in_turn() {
             return Ok(());
         }
         // Whoever is at work on a turn has the lock. Nobody begins one while we have it.
         let lock = match Lock::take(store.base(), source.id()) {
             Ok(lock) => Some(lock),
             Err(StoreError::NotFound { .. }) => None,
-            Err(StoreError::InUse { .. }) => return Ok(()),
+            Err(StoreError::InUse { .. } | StoreError::ReadOnly { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let rest = self.some(source, cancelled);
         drop(lock);
-        if rest? == Next::More && self.turn.is_some() {
+        if rest? == Next::More && self.is_in_turn() {
             self.ended = Ended::AtCrash;
         }
         Ok(())
@@ -198,44 +197,71 @@ impl<'a> Copy<'a> {
 
     fn record(&mut self, record: &Record<'_>) -> Result<Next, StoreError> {
         let is_it = self.at.is_some_and(|at| is_of(record, at));
-        if !is_it && self.is_behind(record.kind) {
-            self.ended = Ended::Early;
-            return Ok(Next::Done);
+        if self.after.is_some() || !is_it && self.is_behind(record.kind) {
+            return Ok(self.pass_over(record));
         }
         let without_id;
         let mut payload = record.payload;
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
-            // A fork is nothing that was put away.
-            Kind::Info if archived(payload).is_some() => return Ok(Next::More),
-            Kind::Inner => {
-                self.known = Inner::read(payload);
-                without_id = Inner::without_id(payload);
+            // A fork was neither put away nor brought back.
+            Kind::Info if archived(payload).is_some() || restored(payload) => {
+                return Ok(Next::More);
+            }
+            Kind::AgentSessionId => {
+                self.known = AgentSessionId::read(payload);
+                without_id = AgentSessionId::without_id(payload);
                 payload = &without_id;
             }
             Kind::Prompt => {
-                self.turn = Some(self.log.place());
+                self.open.begin(record.id, self.log.place());
                 self.asked.clone_from(&self.known);
             }
             Kind::End => {
-                self.turn = None;
-                self.told = self.asked.take();
+                self.open.end(record.id);
+                if self.open.is_empty() {
+                    self.told = self.asked.take();
+                }
             }
             _ => {}
         }
         self.log.copy(record.at, record.kind, record.id, payload)?;
+        if record.kind.is_activity() {
+            record.at.clone_into(&mut self.at_last);
+        }
         let end = self.log.place();
         if is_it {
             self.found = Some(Found {
                 end,
-                turn: self.turn,
+                open: self.open.clone(),
                 goes_on: false,
             });
         } else if let (Kind::End, Some(found)) = (record.kind, &mut self.found) {
             found.end = end;
-            found.turn = None;
+            found.open.end(record.id);
         }
         Ok(Next::More)
+    }
+
+    /// Takes a record behind the place where the copy ends: all it can tell is that a turn has ended
+    /// that is open there.
+    fn pass_over(&mut self, record: &Record<'_>) -> Next {
+        let found = self.found.as_ref();
+        let open = || found.map(|found| found.open.clone()).unwrap_or_default();
+        let after = self.after.get_or_insert_with(open);
+        if record.kind == Kind::End {
+            after.end(record.id);
+        }
+        if !after.is_empty() {
+            return Next::More;
+        }
+        self.ended = Ended::Early;
+        Next::Done
+    }
+
+    /// Whether a turn has not ended, of those that matter to the copy.
+    fn is_in_turn(&self) -> bool {
+        !self.after.as_ref().unwrap_or(&self.open).is_empty()
     }
 
     /// Whether the message was found, and a record of this kind is what the copy is to end before.
@@ -248,7 +274,7 @@ impl<'a> Copy<'a> {
             Kind::Update | Kind::UpdateParams | Kind::Output => {
                 // More of the message may follow within its turn.
                 found.goes_on = true;
-                self.turn.is_none()
+                self.open.is_empty()
             }
             Kind::End => found.goes_on,
             _ => false,
@@ -257,44 +283,56 @@ impl<'a> Copy<'a> {
 
     /// Cuts off what was copied in vain, and closes the last turn. Answers with how the agent knows
     /// exactly this much.
-    fn finish(self) -> Result<Option<Inner>, ForkError> {
+    fn finish(self) -> Result<Option<AgentSessionId>, ForkError> {
         const CRASH: (&str, &str) = (CALL_INTERRUPTED, TURN_INTERRUPTED);
         const FORK: (&str, &str) = (CALL_LEFT_OUT, TURN_LEFT_OUT);
         let all = self.log.place();
-        let (end, turn, texts) = match (self.at, self.found, self.ended) {
-            (Some(_), None, _) => return Err(ForkError::UnknownMessage),
-            // It belongs to the turn that somebody is at work on.
-            (Some(_), Some(Found { turn: Some(_), .. }), Ended::AtEnd) => {
-                return Err(ForkError::UnknownMessage);
+        let whole = self.at.is_none() && self.open.is_empty();
+        let (end, open, texts) = match (self.at, self.found, self.ended) {
+            (Some(_), None, _) => return Err(ForkError::ForkPointNotFound),
+            // It belongs to a turn that somebody is at work on.
+            (Some(_), Some(found), Ended::AtEnd) if !found.open.is_empty() => {
+                return Err(ForkError::ForkPointNotFound);
             }
             (Some(_), Some(found), Ended::AtCrash) if !found.goes_on => {
-                (found.end, found.turn, CRASH)
+                (found.end, found.open, CRASH)
             }
-            (Some(_), Some(found), _) => (found.end, found.turn, FORK),
-            (None, _, Ended::AtCrash) => (all, self.turn, CRASH),
-            (None, _, _) => (self.turn.unwrap_or(all), None, CRASH),
+            (Some(_), Some(found), _) => (found.end, found.open, FORK),
+            (None, _, Ended::AtCrash) => (all, self.open, CRASH),
+            (None, _, _) => {
+                // What stands behind the oldest prompt that is being answered may be its answer.
+                let end = self.open.first().copied().unwrap_or(all);
+                (end, OpenTurns::default(), CRASH)
+            }
         };
         self.log.back_to(end)?;
-        if let Some(turn) = turn {
-            close(self.log, turn, texts)?;
-        }
-        let whole = self.at.is_none() && self.turn.is_none();
+        close(self.log, &open, &self.at_last, texts)?;
         Ok(self.told.filter(|_| whole))
     }
 }
 
-/// Closes the turn that begins there, at the end of the log.
-fn close(log: &mut Log, turn: Place, (call, end): (&str, &str)) -> Result<(), StoreError> {
+/// Closes the open turns at the end of the log. The records have the time of the last one that was
+/// copied, since nothing has happened in the session since.
+fn close(
+    log: &mut Log,
+    open: &OpenTurns<Place>,
+    at: &str,
+    (call, end): (&str, &str),
+) -> Result<(), StoreError> {
+    let Some(turn) = open.first() else {
+        return Ok(());
+    };
     let calls = recover::open_calls(&mut Records::new(), turn.end, log.file());
     let mut calls = calls.map_err(|cause| StoreError::Disk {
         operation: "read",
         path: log.path().to_owned(),
         cause,
     })?;
-    for update in calls.close_all(call) {
-        log.append(Kind::Update, None, &update, Sync::Buffered)?;
-    }
-    log.append(Kind::End, None, end, Sync::Buffered)?;
+    let calls = calls.close_all(call);
+    let updates = calls.iter().map(|update| (Kind::Update, None, &**update));
+    let ends = recover::ends(open);
+    let ends = ends.iter().map(|id| (Kind::End, *id, end));
+    log.append_at(at, updates.chain(ends), Sync::Buffered)?;
     Ok(())
 }
 

@@ -1,8 +1,13 @@
-//! Who has a session open, for the errors of those who wanted it too.
+//! Who has a session open, for the errors of other processes that want it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+/// A longer client's name is shortened, in bytes.
+const LONGEST_NAME: usize = 100;
+/// Stands on a line of its own behind the holder if the process is ending.
+const ENDING: &str = "\n{\"ending\":true}";
 
 /// Who has a session open for writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,29 +16,140 @@ pub struct Holder {
     pub pid: u32,
     /// The host it runs on.
     pub host: String,
+    /// The name of the client that it serves, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Whether it is about to release the session because it ends.
+    #[serde(skip)]
+    pub ending: bool,
 }
 
 impl Holder {
-    /// This process.
-    pub fn this_process() -> Self {
+    /// This process, which serves a client of this name.
+    pub fn this_process(client: Option<&str>) -> Self {
         Self {
             pid: std::process::id(),
             host: gethostname::gethostname().to_string_lossy().into_owned(),
+            client: client.map(shortened),
+            ending: false,
         }
+    }
+
+    /// Reads a hint.
+    pub(super) fn read(hint: &[u8]) -> Option<Self> {
+        let line = hint.split(|byte| *byte == b'\n').next()?;
+        let holder: Self = serde_json::from_slice(line).ok()?;
+        Some(Self {
+            ending: &hint[line.len()..] == ENDING.as_bytes(),
+            ..holder
+        })
+    }
+
+    /// The hint that says so.
+    pub(super) fn hint(&self) -> Option<String> {
+        let mut hint = serde_json::to_string(self).ok()?;
+        if self.ending {
+            hint.push_str(ENDING);
+        }
+        Some(hint)
+    }
+
+    /// What is appended to a hint when its process begins to end.
+    pub(super) fn ending() -> &'static [u8] {
+        ENDING.as_bytes()
     }
 
     pub(super) fn describe(holder: Option<&Self>) -> String {
-        holder.map_or_else(|| "another process".to_owned(), Self::to_string)
+        match holder {
+            None => "in use by another process".to_owned(),
+            Some(Self {
+                client: Some(client),
+                ..
+            }) => format!("open in {client} ({})", Process(holder)),
+            Some(_) => format!("in use by {}", Process(holder)),
+        }
     }
 }
 
-impl fmt::Display for Holder {
+/// The process of a holder, in words.
+struct Process<'a>(Option<&'a Holder>);
+
+impl fmt::Display for Process<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pid, host } = self;
-        if *self == Self::this_process() {
-            write!(f, "this very process ({pid} on host {host})")
+        let Some(Holder { pid, host, .. }) = self.0 else {
+            return f.write_str("another process");
+        };
+        let this = Holder::this_process(None);
+        if *pid == this.pid && *host == this.host {
+            write!(f, "this very process, {pid} on host {host}")
         } else {
             write!(f, "process {pid} on host {host}")
         }
+    }
+}
+
+/// A client's name as it is shown: without what no name has.
+fn shortened(name: &str) -> String {
+    let shown = name.chars().filter(|c| !c.is_control());
+    let mut kept = String::new();
+    for c in shown {
+        if kept.len() + c.len_utf8() > LONGEST_NAME {
+            break;
+        }
+        kept.push(c);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(client: Option<&str>) -> Holder {
+        Holder {
+            pid: 1816,
+            host: "vm".to_owned(),
+            client: client.map(str::to_owned),
+            ending: false,
+        }
+    }
+
+    #[test]
+    fn a_hint_reads_back() {
+        for client in [None, Some("CodeCompanion")] {
+            for ending in [false, true] {
+                let holder = Holder {
+                    ending,
+                    ..holder(client)
+                };
+                let hint = holder.hint().unwrap();
+                assert_eq!(Holder::read(hint.as_bytes()), Some(holder));
+            }
+        }
+        let hint = holder(None).hint().unwrap();
+        assert_eq!(hint, r#"{"pid":1816,"host":"vm"}"#);
+        let ended = [hint.as_bytes(), Holder::ending()].concat();
+        assert!(Holder::read(&ended).unwrap().ending);
+        for broken in ["", "7", r#"{"pid":1816"#, "\n{\"ending\":true}"] {
+            assert_eq!(Holder::read(broken.as_bytes()), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_person_is_told_which_client_it_is() {
+        let told = |client| Holder::describe(Some(&holder(client)));
+        assert_eq!(told(None), "in use by process 1816 on host vm");
+        assert_eq!(
+            told(Some("CodeCompanion")),
+            "open in CodeCompanion (process 1816 on host vm)"
+        );
+        assert_eq!(Holder::describe(None), "in use by another process");
+    }
+
+    #[test]
+    fn a_name_is_short_and_printable() {
+        let client = Holder::this_process(Some(&"\u{1b}[é".repeat(100))).client;
+        let client = client.unwrap();
+        assert!(client.len() <= LONGEST_NAME && !client.contains('\u{1b}'));
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Layout {
     pub(super) trash: PathBuf,
     /// A file for each session that is open for writing, naming who has it.
     pub(super) open: PathBuf,
+    /// When the store was cleaned up.
+    pub(super) cleaned: PathBuf,
 }
 
 /// What a file in the trash is, by its name.
@@ -25,7 +27,7 @@ pub(super) enum InTrash {
     /// `<id>.<ms>.jsonl`: a session that was deleted then.
     Session(SessionId, Timestamp),
     /// `<id>.torn-<offset>-<ms>`: bytes cut off then; a further `-<n>` tells two apart.
-    Torn(Timestamp),
+    Torn(SessionId, Timestamp),
 }
 
 impl Layout {
@@ -35,6 +37,7 @@ impl Layout {
             sessions: root.join("sessions"),
             trash: root.join("trash"),
             open: root.join("open"),
+            cleaned: root.join("cleaned.json"),
         }
     }
 
@@ -72,7 +75,7 @@ impl Layout {
             let mut parts = rest.split('-');
             number(parts.next()?)?;
             let at = time(parts.next()?)?;
-            return Some(InTrash::Torn(at));
+            return Some(InTrash::Torn(id, at));
         }
         Some(InTrash::Session(id, time(rest.strip_suffix(LOG)?)?))
     }
@@ -106,7 +109,8 @@ mod tests {
         );
         for n in [1, 2] {
             let name = name(layout.torn(&id, 512, at, n));
-            assert_eq!(Layout::in_trash(&name), Some(InTrash::Torn(at)), "{name}");
+            let torn = InTrash::Torn(id.clone(), at);
+            assert_eq!(Layout::in_trash(&name), Some(torn), "{name}");
         }
         for stray in [
             ".DS_Store",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::record::{Kind, line};
 use crate::sys::{DiskFile, SessionId, Timestamp};
 
-use super::base::Base;
+use super::base::StoreContext;
 use super::durability::{Durability, Sync};
 use super::error::StoreError;
 use super::lock::Lock;
@@ -33,7 +33,7 @@ const BLOCK: usize = 256 * 1024;
 /// Opening the session anew begins with what is in the file.
 #[derive(Debug)]
 pub struct Log {
-    base: Arc<Base>,
+    base: Arc<StoreContext>,
     id: SessionId,
     lock: Lock,
     next_seq: u64,
@@ -84,7 +84,7 @@ pub struct Appended {
 }
 
 impl Log {
-    pub(super) fn new(base: &Arc<Base>, id: &SessionId, lock: Lock) -> Self {
+    pub(super) fn new(base: &Arc<StoreContext>, id: &SessionId, lock: Lock) -> Self {
         Self {
             base: base.clone(),
             id: id.clone(),
@@ -130,17 +130,34 @@ impl Log {
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
         sync: Sync,
     ) -> Result<Appended, StoreError> {
+        let at = self.base.sys.clock.now();
+        let before = self.end + u64::from(self.unterminated);
+        let (seq, end) = self.append_at(&at.to_string(), records, sync)?;
+        self.last_at = Some(at);
+        Ok(Appended {
+            seq,
+            offset: before,
+            end,
+            at,
+        })
+    }
+
+    /// The same with another time, in the form of [`Timestamp`]'s `Display`. Answers with the last
+    /// one's sequence number and where the next record goes.
+    pub(super) fn append_at<'a>(
+        &mut self,
+        time: &str,
+        records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
+        sync: Sync,
+    ) -> Result<(u64, u64), StoreError> {
         self.unpoisoned()?;
         if self.uncut {
             self.cut()?;
         }
-        let at = self.base.sys.clock.now();
-        let time = at.to_string();
         self.buffer.clear();
         if self.unterminated {
             self.buffer.push(b'\n');
         }
-        let offset = self.end + self.buffer.len() as u64;
         let mut next_seq = self.next_seq;
         for (kind, id, payload) in records {
             if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
@@ -153,7 +170,7 @@ impl Log {
                     id: self.id.clone(),
                 });
             }
-            line::encode_at(&mut self.buffer, next_seq, &time, kind, id, payload);
+            line::encode_at(&mut self.buffer, next_seq, time, kind, id, payload);
             next_seq += 1;
         }
         let before = (self.end, self.unterminated);
@@ -169,13 +186,7 @@ impl Log {
             return Err(error);
         }
         self.next_seq = next_seq;
-        self.last_at = Some(at);
-        Ok(Appended {
-            seq: next_seq.saturating_sub(1),
-            offset,
-            end: self.end,
-            at,
-        })
+        Ok((next_seq.saturating_sub(1), self.end))
     }
 
     /// Takes a record as it stands in another log, with the time that it has there. It is written
@@ -275,6 +286,17 @@ impl Log {
         Ok(())
     }
 
+    /// Makes sure that the file still has its name: what is appended to a file that another program
+    /// has replaced or removed is lost when this process ends.
+    pub fn check_name(&self) -> Result<(), StoreError> {
+        if self.lock.is_current()? {
+            return Ok(());
+        }
+        Err(StoreError::Replaced {
+            path: self.lock.path.clone(),
+        })
+    }
+
     /// The session's id.
     pub fn id(&self) -> &SessionId {
         &self.id
@@ -295,9 +317,10 @@ impl Log {
         self.end
     }
 
-    /// Moves the session to the trash, with the lock held: nothing can be appended any more.
-    pub fn trash(self) -> Result<(), StoreError> {
-        trash::bury(&self.base, &self.id, &self.lock).map(drop)
+    /// Moves the session to the trash, with the lock held: nothing can be appended any more. False if
+    /// another program has replaced or removed its file.
+    pub fn trash(self) -> Result<bool, StoreError> {
+        trash::bury(&self.base, &self.id, &self.lock)
     }
 
     fn unpoisoned(&self) -> Result<(), StoreError> {

@@ -9,10 +9,12 @@
 //! Everything here is synchronous and knows nothing of the protocol, except that recovery closes
 //! the tool calls that a crash left open.
 
+mod erase;
 pub mod error;
 pub mod durability;
 mod layout;
 mod base;
+pub mod cleaned;
 pub mod damage;
 mod lines;
 mod resync;
@@ -25,10 +27,12 @@ pub mod holder;
 mod lock;
 pub mod log;
 mod recover;
+mod restore;
 pub mod trash;
 pub mod folder;
 pub mod fork;
 
+pub use cleaned::Cleaned;
 pub use damage::{DamageReport, Reason, Torn};
 pub use durability::{Durability, Sync};
 pub use error::StoreError;

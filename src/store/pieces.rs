@@ -29,7 +29,7 @@ pub(super) struct Found {
 
 /// What a line is found to be made of.
 #[derive(Debug)]
-pub(super) struct Pieces<'a> {
+pub(super) struct DamagedLine<'a> {
     line: Line,
     number: u64,
     bytes: &'a [u8],
@@ -42,7 +42,7 @@ pub(super) struct Pieces<'a> {
     pub(super) damaged: bool,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> DamagedLine<'a> {
     /// Sorts out line `number`. `due` is the sequence number that should come next, if known.
     pub(super) fn of(line: &Line, number: u64, bytes: &'a [u8], due: Option<u64>) -> Self {
         let from = if line.offset == 0 && bytes.starts_with(BYTE_ORDER_MARK) {

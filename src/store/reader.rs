@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::record::Header;
 use crate::sys::{DiskFile, SessionId};
 
-use super::base::Base;
+use super::base::StoreContext;
 use super::damage::{DamageReport, Torn};
 use super::error::StoreError;
 use super::header;
 pub use super::records::Entry;
 use super::records::Records;
-use super::scan::{self, Payloads, Scan};
+use super::scan::{self, Scan};
 use super::trash::Trashed;
 
 /// A place in a session's file, at first its start.
@@ -29,20 +29,23 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn open(base: &Arc<Base>, id: &SessionId) -> Result<Self, StoreError> {
+    pub(super) fn open(base: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
         Self::at(base, id, base.layout.log(id))
     }
 
-    pub(super) fn open_trashed(base: &Arc<Base>, trashed: &Trashed) -> Result<Self, StoreError> {
+    pub(super) fn open_trashed(
+        base: &Arc<StoreContext>,
+        trashed: &Trashed,
+    ) -> Result<Self, StoreError> {
         let path = base.layout.trashed(&trashed.id, trashed.at);
         Self::at(base, &trashed.id, path)
     }
 
-    fn at(base: &Arc<Base>, id: &SessionId, path: PathBuf) -> Result<Self, StoreError> {
+    fn at(base: &Arc<StoreContext>, id: &SessionId, path: PathBuf) -> Result<Self, StoreError> {
         let file = match base.sys.disk.open_read(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(StoreError::NotFound { id: id.clone() });
+                return Err(base.absent(id));
             }
             Err(error) => return Err(StoreError::disk("open", &path)(error)),
         };
@@ -75,22 +78,8 @@ impl Reader {
 
     /// The same, and each record is shown to `visit` as it is read.
     pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
-        self.scan_all(Payloads::Believed, visit)
-    }
-
-    /// The same as [`scan`](Self::scan), and reports payloads that are no JSON, too. Nothing that
-    /// only fails by itself writes such a record, so nothing else looks for them.
-    pub fn verify(&mut self) -> Result<Scan, StoreError> {
-        self.scan_all(Payloads::Parsed, &mut |_| {})
-    }
-
-    fn scan_all(
-        &mut self,
-        payloads: Payloads,
-        visit: &mut dyn FnMut(&Entry<'_>),
-    ) -> Result<Scan, StoreError> {
         let (file, path) = (&*self.file, &self.path);
-        let scan = scan::scan(&mut self.records, file, &self.id, path, payloads, visit);
+        let scan = scan::scan(&mut self.records, file, &self.id, path, visit);
         self.records.restart();
         scan
     }

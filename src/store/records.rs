@@ -1,14 +1,16 @@
 //! The records of a file in order, with damage skipped and reported.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
 use crate::record::line::{Layout, Record};
+use crate::record::payload::Checker;
 use crate::sys::DiskFile;
 
 use super::damage::{self, DamageReport, Reason, Torn};
 use super::lines::{Line, Lines};
-use super::pieces::{Found, Piece, Pieces};
+use super::pieces::{DamagedLine, Found, Piece};
 
 /// One record and where it lies.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,11 @@ pub(super) struct Records {
     /// longer.
     unfinished: Option<(Line, usize)>,
     last: Option<Found>,
+    checker: Checker,
+    /// The payload of the last record, where it is not given out as it stands.
+    payload: Option<String>,
+    /// One more than the highest number of a record.
+    next_seq: u64,
 }
 
 impl Records {
@@ -53,6 +60,9 @@ impl Records {
             read_twice: None,
             unfinished: None,
             last: None,
+            checker: Checker::default(),
+            payload: None,
+            next_seq: 0,
         }
     }
 
@@ -60,6 +70,7 @@ impl Records {
     pub(super) fn restart(&mut self) {
         self.seek(0);
         self.damage.clear();
+        self.next_seq = 0;
     }
 
     /// Goes on at `offset`, where a record must begin.
@@ -102,6 +113,12 @@ impl Records {
         self.last.is_none_or(|found| found.line.ended)
     }
 
+    /// One more than the highest number of the records that were read, those included whose payload
+    /// is damaged.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
     /// The next record; nothing at the end, where it may be asked again later.
     pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Entry<'_>>> {
         let Some(found) = self.find(file)? else {
@@ -109,7 +126,10 @@ impl Records {
         };
         let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
         let record = found.layout.record(bytes);
-        let record = record.expect("find has read the layout from these very bytes");
+        let mut record = record.expect("find has read the layout from these very bytes");
+        if let Some(payload) = &self.payload {
+            record.payload = payload;
+        }
         Ok(Some(Entry {
             offset: found.line.offset_of(found.from),
             end: found.end,
@@ -128,7 +148,25 @@ impl Records {
         Ok(())
     }
 
+    /// Finds the next record whose payload can be used, and reports those that cannot.
     fn find(&mut self, file: &dyn DiskFile) -> io::Result<Option<Found>> {
+        while let Some(found) = self.find_any(file)? {
+            let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
+            let record = found.layout.record(bytes);
+            let checked = record.and_then(|record| self.checker.check(record.kind, record.payload));
+            if let Some(payload) = checked {
+                self.payload = match payload {
+                    Cow::Borrowed(_) => None,
+                    Cow::Owned(payload) => Some(payload),
+                };
+                return Ok(Some(found));
+            }
+            self.bad_payload(file)?;
+        }
+        Ok(None)
+    }
+
+    fn find_any(&mut self, file: &dyn DiskFile) -> io::Result<Option<Found>> {
         loop {
             match self.ready.pop_front() {
                 Some(Piece::Record(found)) => return self.in_order(found, file).map(Some),
@@ -148,7 +186,7 @@ impl Records {
             };
             let layout = line
                 .is_whole(0, line.len)
-                .then(|| Layout::of(self.lines.bytes(&line)));
+                .then(|| Layout::of_bytes(self.lines.bytes(&line)));
             match layout {
                 Some(Ok(layout)) => {
                     let found = Found {
@@ -186,7 +224,9 @@ impl Records {
             let report = self.report_on(&found.line, found.from, 0, reason, file)?;
             self.report(report);
         }
-        self.due = Some(found.layout.seq.saturating_add(1));
+        let due = found.layout.seq.saturating_add(1);
+        self.due = Some(due);
+        self.next_seq = self.next_seq.max(due);
         self.losses = 0;
         self.last = Some(found);
         Ok(found)
@@ -196,7 +236,7 @@ impl Records {
     fn take_apart(&mut self, line: Line, file: &dyn DiskFile) -> io::Result<()> {
         let number = self.lines.number(&line, file)?;
         let bytes = self.lines.bytes(&line);
-        let pieces = Pieces::of(&line, number, bytes, self.due);
+        let pieces = DamagedLine::of(&line, number, bytes, self.due);
         if pieces.damaged && line.ended && self.read_twice != Some(line.offset) {
             // A writer that took back half a record while it was being read leaves a mixture of
             // two in the buffer. What the file says now counts.

@@ -1,20 +1,20 @@
-//! What opening a session for writing puts right after a crash: a torn end is cut off, an open
-//! turn is closed. Both by the lock's holder only, and both once.
+//! What opening a session for writing repairs after a crash: a torn end is cut off, open turns are
+//! closed. Both by the lock's holder only, and both once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::record::{Kind, OpenCalls};
+use crate::record::{Kind, OpenCalls, OpenTurns};
 use crate::sys::{DiskFile, SessionId};
 
-use super::base::Base;
+use super::base::StoreContext;
 use super::damage::Torn;
 use super::durability::Sync;
 use super::error::StoreError;
 use super::lock::Lock;
 use super::log::Log;
 use super::records::{Entry, Records};
-use super::scan::{self, Payloads, Scan};
+use super::scan::{self, Scan};
 
 /// What a tool call says that was running when the process died.
 pub(super) const CALL_INTERRUPTED: &str =
@@ -37,27 +37,20 @@ pub(super) struct Recovered {
 /// Makes the log of a locked file, showing `visit` what is in it. If the file is not a session that this version may write to,
 /// it stays as it is.
 pub(super) fn recover(
-    base: &Arc<Base>,
+    base: &Arc<StoreContext>,
     id: &SessionId,
     lock: Lock,
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Recovered, StoreError> {
     let mut records = Records::new();
-    let mut scan = scan::scan(
-        &mut records,
-        &*lock.file,
-        id,
-        &lock.path,
-        Payloads::Believed,
-        visit,
-    )?;
-    let calls = match scan.prompts.last() {
-        Some(prompt) if scan.turn_open => {
-            let calls = open_calls(&mut records, *prompt, &*lock.file);
-            Some(calls.map_err(StoreError::disk("read", &lock.path))?)
-        }
-        _ => None,
+    let mut scan = scan::scan(&mut records, &*lock.file, id, &lock.path, visit)?;
+    let turn = scan.open_turns.first().copied();
+    let calls = match (scan.late_call, turn) {
+        (Some(late), _) => late_calls(&mut records, late, turn, &*lock.file),
+        (None, Some(prompt)) => open_calls(&mut records, prompt, &*lock.file),
+        (None, None) => Ok(OpenCalls::default()),
     };
+    let calls = calls.map_err(StoreError::disk("read", &lock.path))?;
     let kept_aside = match scan.torn {
         Some(torn) => Some(keep_aside(base, id, torn, &*lock.file)?),
         None => None,
@@ -67,8 +60,8 @@ pub(super) fn recover(
         // Not synced: should a power cut bring the bytes back, they are cut off again.
         log.cut()?;
     }
-    if let Some(calls) = calls {
-        close_turn(&mut log, calls, &mut scan)?;
+    if !scan.open_turns.is_empty() || !calls.is_empty() {
+        close_turns(&mut log, calls, &mut scan)?;
     }
     Ok(Recovered {
         log,
@@ -77,7 +70,7 @@ pub(super) fn recover(
     })
 }
 
-/// The tool calls of the last turn that have not ended.
+/// The tool calls that have not ended, of the turn of this prompt and all that follow it.
 pub(super) fn open_calls(
     records: &mut Records,
     prompt: u64,
@@ -96,26 +89,71 @@ pub(super) fn open_calls(
     Ok(calls)
 }
 
-/// Closes an open turn as it would have been closed live.
-fn close_turn(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(), StoreError> {
-    for update in calls.close_all(CALL_INTERRUPTED) {
-        let appended = log.append(Kind::Update, None, &update, Sync::Buffered)?;
-        scan.next_seq = appended.seq + 1;
-        scan.records += 1;
+/// The tool calls that have not ended, of those that began outside of any turn, at `late` or behind,
+/// and of the open turn, if there is one. A turn that has ended answers for its own.
+fn late_calls(
+    records: &mut Records,
+    late: u64,
+    open_turn: Option<u64>,
+    file: &dyn DiskFile,
+) -> std::io::Result<OpenCalls> {
+    let mut calls = OpenCalls::default();
+    let mut running = 0_usize;
+    records.seek(late);
+    while let Some(entry) = records.next(file)? {
+        match entry.record.kind {
+            Kind::Prompt => running += 1,
+            // One without an id ends all turns.
+            Kind::End if entry.record.id.is_none() => running = 0,
+            Kind::End => running = running.saturating_sub(1),
+            Kind::Update | Kind::UpdateParams | Kind::Output
+                if running == 0 || open_turn.is_some_and(|turn| entry.offset >= turn) =>
+            {
+                calls.update(entry.record.payload);
+            }
+            Kind::Update | Kind::UpdateParams | Kind::Output => {
+                calls.update_known(entry.record.payload);
+            }
+            _ => {}
+        }
     }
-    let appended = log.append(Kind::End, None, TURN_INTERRUPTED, Sync::Turn)?;
-    scan.next_seq = appended.seq + 1;
-    scan.records += 1;
-    scan.end = appended.end;
+    Ok(calls)
+}
+
+/// Closes tool calls and the open turns as they would have been closed live. The records have the time of the last
+/// one of the conversation, which is as long as the turns are known to have run.
+fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(), StoreError> {
+    let calls = calls.close_all(CALL_INTERRUPTED);
+    let updates = calls.iter().map(|update| (Kind::Update, None, &**update));
+    let ends = ends(&scan.open_turns);
+    let ends = ends.iter().map(|id| (Kind::End, *id, TURN_INTERRUPTED));
+    let records = updates.chain(ends);
+    let count = records.clone().count() as u64;
+    let at = scan.updated_at.as_deref().unwrap_or(&scan.created_at);
+    let (seq, end) = log.append_at(at, records, Sync::Turn)?;
+    scan.next_seq = seq + 1;
+    scan.records += count;
+    scan.end = end;
     scan.unterminated = false;
-    scan.turn_open = false;
+    scan.interrupted |= !scan.open_turns.is_empty();
+    scan.open_turns = OpenTurns::default();
     Ok(())
+}
+
+/// The ids of the `end` records that end all open turns. One without an id ends them all, which is
+/// what a single turn has, and what is left where a prompt has no id.
+pub(super) fn ends<T>(open: &OpenTurns<T>) -> Vec<Option<&str>> {
+    let ids: Vec<_> = open.iter().map(|(id, _)| Some(id)).collect();
+    if ids.len() == 1 || ids.contains(&Some("")) {
+        return vec![None];
+    }
+    ids
 }
 
 /// Copies a torn end into the trash, synced whatever the durability: what is cut off next must be
 /// somewhere.
 fn keep_aside(
-    base: &Arc<Base>,
+    base: &Arc<StoreContext>,
     id: &SessionId,
     torn: Torn,
     file: &dyn DiskFile,

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use crate::record::header::{Header, Place};
-use crate::record::noted::archived;
+use crate::record::header::{Header, Workspace};
+use crate::record::metadata::{archived, restored};
+use crate::record::open_turns::is_interrupted;
 use crate::record::titles::Titles;
-use crate::record::{Inner, Kind, Record, Stands};
+use crate::record::{AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenTurns, Record};
 use crate::sys::{DiskFile, SessionId};
 
 use super::damage::{DamageReport, Torn};
@@ -24,7 +25,7 @@ pub struct Scan {
     /// When the session was made.
     pub created_at: String,
     /// Where the session works: the header's place, or the last `reopen`'s.
-    pub place: Place,
+    pub place: Workspace,
     /// How many records could be read, the header among them.
     pub records: u64,
     /// The sequence number of the next record.
@@ -38,31 +39,29 @@ pub struct Scan {
     pub torn: Option<Torn>,
     /// Where each prompt's record begins.
     pub prompts: Vec<u64>,
-    /// Whether the last prompt has no end.
-    pub turn_open: bool,
+    /// The turns that have no end, and where the records of their prompts begin.
+    pub open_turns: OpenTurns<u64>,
+    /// Whether the turn that ended last was cut off, by a crash or by a fork, and none has begun
+    /// since.
+    pub interrupted: bool,
+    /// Where the first update about a tool call is that belongs to no turn, if there is one.
+    pub late_call: Option<u64>,
     /// What is wrong with the file.
     pub damage: Vec<DamageReport>,
-    /// The latest time of a prompt.
-    pub last_prompt_at: Option<String>,
+    /// The latest time of a record of the conversation; none before the first prompt.
+    pub updated_at: Option<String>,
     /// The payload of the first prompt, unless it is longer than 64 KiB.
     pub first_prompt: Option<String>,
     /// How agents behind the engine know the session.
-    pub inners: Vec<Inner>,
+    pub inners: Vec<AgentSessionId>,
     /// What the session is called.
     pub titles: Titles,
     /// Whether it is archived.
     pub archived: bool,
+    /// The latest time at which it was brought back from the trash.
+    pub restored_at: Option<String>,
     /// Its mode and options.
-    pub stands: Stands,
-}
-
-/// Whether a scan believes a checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Payloads {
-    /// A payload whose checksum fits is what was written.
-    Believed,
-    /// Each is parsed: what was written may have been no JSON.
-    Parsed,
+    pub stands: CurrentSettings,
 }
 
 /// Reads all records, from the start of the file to its end, and shows them to `visit`.
@@ -71,7 +70,6 @@ pub(super) fn scan(
     file: &dyn DiskFile,
     id: &SessionId,
     path: &Path,
-    payloads: Payloads,
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Scan, StoreError> {
     let header = header::read(records, file, id, path)?;
@@ -85,24 +83,28 @@ pub(super) fn scan(
         unterminated: false,
         torn: None,
         prompts: Vec::new(),
-        turn_open: false,
+        open_turns: OpenTurns::default(),
+        interrupted: false,
+        late_call: None,
         damage: Vec::new(),
-        last_prompt_at: None,
+        updated_at: None,
         first_prompt: None,
         inners: Vec::new(),
         titles: Titles::default(),
         archived: false,
-        stands: Stands::default(),
+        restored_at: None,
+        stands: CurrentSettings::default(),
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
         visit(&entry);
         let is_good = scan.note(entry.offset, &entry.record);
-        if !is_good || payloads == Payloads::Parsed && !is_json(entry.record.payload) {
+        if !is_good {
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", path))?;
         }
     }
+    scan.next_seq = records.next_seq();
     scan.end = records.end();
     scan.unterminated = !records.ended();
     scan.torn = records.torn();
@@ -110,15 +112,15 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-fn is_json(payload: &str) -> bool {
-    serde_json::from_str::<&serde_json::value::RawValue>(payload).is_ok()
-}
-
 impl Scan {
+    /// Whether a turn has no end.
+    pub fn turn_open(&self) -> bool {
+        !self.open_turns.is_empty()
+    }
+
     /// False if the payload cannot be read.
     fn note(&mut self, offset: u64, record: &Record<'_>) -> bool {
         self.records += 1;
-        self.next_seq = self.next_seq.max(record.seq.saturating_add(1));
         self.titles.record(record);
         self.stands.note(record.kind, record.payload);
         match record.kind {
@@ -128,25 +130,30 @@ impl Scan {
                     self.first_prompt = Some(record.payload.to_owned());
                 }
                 self.prompts.push(offset);
-                // The latest, also where the clock went back.
-                if self
-                    .last_prompt_at
-                    .as_deref()
-                    .is_none_or(|last| last < record.at)
-                {
-                    self.last_prompt_at = Some(record.at.to_owned());
-                }
-                self.turn_open = true;
+                self.interrupted = false;
+                self.open_turns.begin(record.id, offset);
             }
-            Kind::End => self.turn_open = false,
-            Kind::Inner => {
-                let inner = Inner::read(record.payload);
+            Kind::End => {
+                self.interrupted = is_interrupted(record.payload);
+                self.open_turns.end(record.id);
+            }
+            Kind::Update | Kind::UpdateParams
+                if self.late_call.is_none()
+                    && self.open_turns.is_empty()
+                    && OpenCalls::may_be_about_one(record.payload) =>
+            {
+                self.late_call = Some(offset);
+            }
+            Kind::AgentSessionId => {
+                let inner = AgentSessionId::read(record.payload);
                 let new = inner.filter(|inner| !self.inners.contains(inner));
                 self.inners.extend(new);
             }
             Kind::Info => {
                 if let Some(archived) = archived(record.payload) {
                     self.archived = archived;
+                } else if restored(record.payload) {
+                    keep_latest(&mut self.restored_at, record.at);
                 }
             }
             Kind::Reopen => match serde_json::from_str(record.payload) {
@@ -155,6 +162,17 @@ impl Scan {
             },
             _ => {}
         }
+        // What comes before the first prompt makes no conversation.
+        if record.kind.is_activity() && !self.prompts.is_empty() {
+            keep_latest(&mut self.updated_at, record.at);
+        }
         true
+    }
+}
+
+/// The latest time of several, also where the clock went back.
+fn keep_latest(latest: &mut Option<String>, at: &str) {
+    if latest.as_deref().is_none_or(|latest| latest < at) {
+        *latest = Some(at.to_owned());
     }
 }

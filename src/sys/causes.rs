@@ -1,6 +1,6 @@
-//! Errors as one line for people.
+//! Formats errors as one line for people.
 
-/// An error with its causes, in one line.
+/// An error with its causes, on one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,10 +1,11 @@
-//! Wall-clock time in UTC milliseconds, as the log and the protocol write it.
+//! Wall-clock time in UTC milliseconds, in the format of the log and the protocol.
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// A moment in UTC, in whole milliseconds since 1970-01-01.
+/// A time in UTC, in whole milliseconds since 1970-01-01.
 ///
 /// Prints as `YYYY-MM-DDTHH:MM:SS.sssZ`: 24 characters for the years 0 to 9999, so that printed
 /// times sort as strings.
@@ -12,13 +13,20 @@ use chrono::{DateTime, SecondsFormat, Utc};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The last moment that prints in 24 characters: 9999-12-31T23:59:59.999Z.
+    /// The last time that prints in 24 characters: 9999-12-31T23:59:59.999Z.
     const MAX_MILLIS: i64 = 253_402_300_799_999;
 
-    /// A moment given in milliseconds since 1970; what would not print in 24 characters is moved
-    /// to the nearest moment that does.
+    /// A time from milliseconds since 1970. A value that would not print in 24 characters is
+    /// clamped to the nearest that does.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(0, Self::MAX_MILLIS))
+    }
+
+    /// The time of a [`SystemTime`], or 1970 if that is earlier, as on a machine whose clock has
+    /// lost its battery.
+    pub fn of_system(time: SystemTime) -> Self {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
     /// Milliseconds since 1970.
@@ -26,7 +34,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Reads the form that [`Display`](fmt::Display) prints, and any other RFC 3339 time.
+    /// Parses the format that [`Display`](fmt::Display) prints, and any other RFC 3339 time.
     pub fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text)
             .ok()
@@ -43,23 +51,41 @@ impl fmt::Display for Timestamp {
 
 /// A source of the current time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's own clock.
+/// The system clock.
 #[derive(Debug)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where sys::Clock meets the real clock"
+    )]
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(Utc::now().timestamp_millis())
+        // Not chrono's `Utc::now`, which panics before 1970.
+        Timestamp::of_system(SystemTime::now())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn a_clock_before_1970_shows_1970() {
+        for (time, millis) in [
+            (UNIX_EPOCH - Duration::from_hours(1), 0),
+            (UNIX_EPOCH, 0),
+            (UNIX_EPOCH + Duration::from_millis(1), 1),
+        ] {
+            assert_eq!(Timestamp::of_system(time).as_millis(), millis);
+        }
+    }
 
     #[test]
     fn prints_in_24_characters_and_reads_back() {

@@ -1,4 +1,4 @@
-//! The file operations the store needs, so that a simulated disk can stand in for the real one.
+//! The file operations of the store, as a trait so that tests can use a simulated disk.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Timestamp;
 
-/// What is known of a file without opening it.
+/// The metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// Length in bytes.
@@ -17,44 +17,46 @@ pub struct FileInfo {
     pub is_dir: bool,
 }
 
-/// A disk with folders and files. Every call is one operation that can fail on its own.
+/// A disk with directories and files. Every call is one operation that can fail on its own.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Makes a folder and those above it, open to its owner only (0700). An existing one is fine.
+    /// Creates a directory and its parents, accessible only to the owner (0700). It may exist.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file that must not exist, open to its owner only (0600), for reading and appending.
+    /// Creates a file that must not exist, accessible only to the owner (0600), for reading and
+    /// appending.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens an existing file for reading and appending. Where opening locks, fails with
-    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if somebody else has it.
+    /// Opens an existing file for reading and appending. On systems where opening locks, fails with
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another process has the lock.
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens an existing file for reading only. Writing to it fails.
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Moves a file; the target must not exist.
+    /// Moves a file. Fails with [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the target
+    /// exists. If several files are moved to one name at the same time, exactly one move succeeds.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes new, moved and removed names of a folder survive a power cut.
+    /// Syncs a directory: created, moved and removed names survive a power failure.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in a folder, in no order.
+    /// The names in a directory, in no particular order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 
-    /// Length and times of a file or folder.
+    /// The metadata of a file or directory.
     fn info(&self, path: &Path) -> io::Result<FileInfo>;
 
-    /// Where the file really lies, for programs that open it by themselves (SQLite). A simulated
-    /// disk has no such place.
+    /// The file's real path, for libraries that open files themselves (SQLite). A simulated disk
+    /// has none.
     fn native_path(&self, path: &Path) -> Option<PathBuf>;
 }
 
-/// An open file. Reading takes an offset; writing goes to the end.
+/// An open file. Reads take an offset; writes append.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// Writes at the end. Returns how many bytes were written, which may be fewer than given.
+    /// Appends. Returns how many bytes were written, which may be fewer than given.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Reads from `offset` into `buffer`; 0 at the end of the file.
@@ -63,26 +65,26 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether the file has no bytes.
+    /// Whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
 
-    /// Makes what was written survive a power cut.
+    /// Syncs the file: what was written survives a power failure.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Takes the exclusive lock of the file for as long as it is open, without waiting; false if
-    /// somebody else has it. The system releases it when the process dies.
+    /// Acquires the file's exclusive lock without waiting. Returns false if another process has it.
+    /// It is held until the file is closed. The system releases it when the process dies.
     fn try_lock(&self) -> io::Result<bool>;
 
-    /// Releases that lock now. Being closed does not suffice: a process that is just being started
-    /// has a copy of every open file until it becomes another program.
+    /// Releases the lock now. Closing the file does not suffice: between fork and exec, a child
+    /// process has a copy of every open file.
     fn unlock(&self) -> io::Result<()>;
 
-    /// Whether this file is the one that `path` names now; false if nothing is there. What was
-    /// opened may have been moved since, and another file put in its place.
+    /// Whether `path` currently refers to this file. False if nothing exists there. The file may
+    /// have been moved since it was opened, and another one put in its place.
     fn is_at(&self, path: &Path) -> io::Result<bool>;
 }

@@ -1,41 +1,44 @@
-//! Ids of sessions and messages: their form and where new ones come from.
+//! Ids of sessions and messages: their format and their source.
 
 use std::fmt;
+use std::sync::Mutex;
 
-use uuid::{Uuid, Version};
+use uuid::{ContextV7, Uuid, Version};
+
+use super::clock::{Clock, SystemClock, Timestamp};
 
 /// The id of a session: `sess_` and a version 7 UUID in lower case with hyphens.
 ///
-/// Only this exact form can be made, so an id is always safe as a file name and two ids that
-/// differ never name the same file, also where file names ignore case.
+/// Only this exact format is possible, so an id is always safe as a file name, and two different
+/// ids never name the same file, even if file names ignore case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(String);
 
 impl SessionId {
     const PREFIX: &str = "sess_";
 
-    /// Reads an id, if `text` is one to the letter.
+    /// Parses an id. `None` unless `text` is exactly in this format.
     pub fn parse(text: &str) -> Option<Self> {
         let uuid = Uuid::try_parse(text.strip_prefix(Self::PREFIX)?).ok()?;
         let id = Self::from_uuid(uuid);
         (uuid.get_version() == Some(Version::SortRand) && id.0 == text).then_some(id)
     }
 
-    /// The id made of a version 7 UUID.
+    /// The id for a version 7 UUID.
     pub fn from_uuid(uuid: Uuid) -> Self {
         Self(format!("{}{}", Self::PREFIX, uuid.hyphenated()))
     }
 
-    /// The id of a session that another agent made: always the same for the same agent and id.
+    /// The id of a session that another agent created: always the same for the same agent and id.
     pub fn of_foreign(agent: &str, id: &str) -> Self {
-        // FNV-1a of 128 bits: fixed for all time, as what is in the store depends on it.
+        // 128-bit FNV-1a. It must never change, since the store depends on it.
         let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         for byte in agent.bytes().chain([0]).chain(id.bytes()) {
             hash ^= u128::from(byte);
             hash = hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
         let mut bytes = hash.to_be_bytes();
-        // The version and variant of a UUID of version 7, which every session's id has.
+        // The version and variant bits of a version 7 UUID, which every session's id has.
         bytes[6] = bytes[6] & 0x0f | 0x70;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Self::from_uuid(Uuid::from_bytes(bytes))
@@ -53,9 +56,9 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A source of ids that were never used before.
+/// A source of unique ids.
 pub trait Ids: Send + Sync + fmt::Debug {
-    /// A new version 7 UUID; later ones sort after earlier ones of the same process.
+    /// A new version 7 UUID. Later ones sort after earlier ones of the same process.
     fn uuid(&self) -> Uuid;
 
     /// The id of a new session.
@@ -74,14 +77,22 @@ pub trait Ids: Send + Sync + fmt::Debug {
     }
 }
 
-/// Ids from the machine's clock and randomness.
+/// Ids from the system's clock and randomness.
 #[derive(Debug)]
 pub struct RandomIds;
 
 impl Ids for RandomIds {
     fn uuid(&self) -> Uuid {
-        Uuid::now_v7()
+        uuid_at(SystemClock.now())
     }
+}
+
+/// A new version 7 UUID of this time. `Uuid::now_v7` panics if the system clock is before 1970.
+fn uuid_at(time: Timestamp) -> Uuid {
+    static COUNTER: Mutex<ContextV7> = Mutex::new(ContextV7::new());
+    let millis = time.as_millis().unsigned_abs();
+    let nanos = u32::try_from(millis % 1000).unwrap_or_default() * 1_000_000;
+    Uuid::new_v7(uuid::Timestamp::from_unix(&COUNTER, millis / 1000, nanos))
 }
 
 #[cfg(test)]
@@ -122,6 +133,19 @@ mod tests {
             "sess_67e55044-10b1-426f-9247-bb680e5fe0c8",
         ] {
             assert_eq!(SessionId::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_any_time_differ_and_sort_by_creation() {
+        for millis in [i64::MIN, i64::MAX, 0, 1] {
+            let time = Timestamp::from_millis(millis);
+            let ids: Vec<_> = (0..3)
+                .map(|_| SessionId::from_uuid(uuid_at(time)))
+                .collect();
+            assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+            let read = ids.iter().map(|id| SessionId::parse(id.as_str()));
+            assert!(read.eq(ids.iter().cloned().map(Some)), "{ids:?}");
         }
     }
 

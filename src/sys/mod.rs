@@ -1,5 +1,6 @@
-//! What the program takes from the machine it runs on, as arguments: clock, ids, disk.
+//! What the program uses of the machine, passed as arguments: clock, ids, disk.
 
+pub mod boot;
 pub mod causes;
 pub mod clock;
 pub mod disk;
@@ -10,19 +11,20 @@ pub mod sim;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use boot::boot_id;
 pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
 pub use disk::{Disk, DiskFile};
 pub use ids::{Ids, SessionId};
 
-/// The machine as the rest of the program sees it; tests hand in doubles.
+/// The machine as seen by the rest of the program. Tests pass test doubles.
 #[derive(Clone, Debug)]
 pub struct Sys {
-    /// Where times come from.
+    /// The source of times.
     pub clock: Arc<dyn Clock>,
-    /// Where session and message ids come from.
+    /// The source of session and message ids.
     pub ids: Arc<dyn Ids>,
-    /// Where files live.
+    /// The file system.
     pub disk: Arc<dyn Disk>,
 }
 
@@ -37,14 +39,13 @@ impl Sys {
     }
 }
 
-/// What a mutex guards, also if somebody panicked with it: nothing is guarded here that is left half
-/// done.
+/// Locks a mutex, even if a thread panicked while holding it: no guarded data is ever left in an
+/// inconsistent state.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs something that waits for the disk. On a runtime with several threads, other tasks go on
-/// meanwhile.
+/// Runs blocking disk work. On a multi-threaded runtime, other tasks continue meanwhile.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {

@@ -1,9 +1,9 @@
-//! Paths in their plain form, without asking the disk.
+//! Normalizes paths without accessing the disk.
 
 use std::path::{Component, Path, PathBuf};
 
-/// An absolute path without `.`, `..`, doubled or trailing slashes. Symbolic links are left alone:
-/// the client's name for a folder is the one that is shown.
+/// An absolute path without `.`, `..`, doubled or trailing slashes. Symbolic links are not
+/// resolved: the client's name of a directory is the one that is shown.
 pub fn normalize(path: &str) -> String {
     let mut plain = PathBuf::new();
     for component in Path::new(path).components() {
@@ -15,7 +15,7 @@ pub fn normalize(path: &str) -> String {
             other => plain.push(other),
         }
     }
-    // Every part comes from a string, so the whole is one.
+    // Every component comes from a string, so nothing is lost.
     plain.to_string_lossy().into_owned()
 }
 

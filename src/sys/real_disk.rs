@@ -1,4 +1,4 @@
-//! The machine's file system.
+//! The real file system.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is where sys::Disk meets the real disk"
@@ -7,7 +7,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use super::Timestamp;
 use super::disk::{Disk, DiskFile, FileInfo};
@@ -49,10 +48,7 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if to.try_exists()? {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        fs::rename(from, to)
+        rename_new(from, to)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -60,7 +56,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        // Windows has no such call and needs none.
+        // Windows has no such call and does not need it.
         if cfg!(unix) {
             OpenOptions::new().read(true).open(path)?.sync_all()
         } else {
@@ -71,7 +67,7 @@ impl Disk for RealDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
-            // A name that is not UTF-8 is none of ours.
+            // Names that are not UTF-8 are not ours.
             if let Ok(name) = entry?.file_name().into_string() {
                 names.push(name);
             }
@@ -81,13 +77,9 @@ impl Disk for RealDisk {
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
         let metadata = fs::metadata(path)?;
-        let modified = metadata
-            .modified()?
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
         Ok(FileInfo {
             len: metadata.len(),
-            modified: Timestamp::from_millis(i64::try_from(modified.as_millis()).unwrap_or(0)),
+            modified: Timestamp::of_system(metadata.modified()?),
             is_dir: metadata.is_dir(),
         })
     }
@@ -97,7 +89,36 @@ impl Disk for RealDisk {
     }
 }
 
-/// Refuses what is no file: a pipe, for one, would have whoever opens it wait for ever.
+/// Renames a file to an unused name, atomically if the system supports it.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The kernel or the file system is too old, or a sandbox forbids the call.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => link_new(from, to),
+        renamed => Ok(renamed?),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    link_new(from, to)
+}
+
+/// The same with a hard link, which never replaces a file. If the process dies between the two
+/// steps, the file has both names.
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Some file systems have no hard links. There, checking first is the best option.
+        Err(_) if fs::symlink_metadata(to).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
+    }
+}
+
+/// Rejects anything but a regular file: opening a pipe, for example, would block forever.
 fn regular(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.is_file() {
         return Ok(());
@@ -157,7 +178,7 @@ impl DiskFile for RealFile {
             Err(fs::TryLockError::WouldBlock) => Ok(false),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
-        // It came with being opened: see `writing`.
+        // Opening the file has locked it: see `writing`.
         #[cfg(windows)]
         Ok(true)
     }
@@ -180,16 +201,16 @@ impl DiskFile for RealFile {
             use std::os::unix::fs::MetadataExt;
             Ok(there.dev() == own.dev() && there.ino() == own.ino())
         }
-        // Elsewhere the standard library does not tell files apart; this is as near as it gets.
+        // Elsewhere the standard library cannot identify files; this is the closest approximation.
         #[cfg(not(unix))]
         Ok(there.len() == own.len() && there.created().ok() == own.created().ok())
     }
 }
 
-/// How files are opened for writing.
+/// The options for opening files for writing.
 ///
-/// A lock on Windows keeps readers out too, so the file is opened such that nobody else can open
-/// it for writing meanwhile. And what is opened for appending cannot be cut there.
+/// A lock on Windows keeps readers out too, so the file is opened such that no other process can
+/// open it for writing. And a file opened for appending cannot be truncated there.
 fn writing() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(not(windows))]
@@ -207,12 +228,79 @@ fn writing() -> OpenOptions {
     options
 }
 
-/// The error of a file that somebody else has open for writing, where that is how a lock shows.
+/// The error if another process has the file open for writing, on systems where that is the lock.
 fn busy(error: io::Error) -> io::Error {
     const ERROR_SHARING_VIOLATION: i32 = 32;
     if cfg!(windows) && error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) {
         io::ErrorKind::ResourceBusy.into()
     } else {
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    type Rename = fn(&Path, &Path) -> io::Result<()>;
+
+    /// Both ways to rename.
+    const WAYS: [Rename; 2] = [rename_new, link_new];
+
+    fn is_taken(result: &io::Result<()>) -> bool {
+        let error = result.as_ref().err().map(io::Error::kind);
+        error == Some(io::ErrorKind::AlreadyExists)
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_never_replaced() {
+        for rename in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            for name in ["from", "taken"] {
+                fs::write(at(name), name).unwrap();
+            }
+            assert!(is_taken(&rename(&at("from"), &at("taken"))));
+            #[cfg(unix)]
+            {
+                // A dangling link still exists.
+                std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
+                assert!(is_taken(&rename(&at("from"), &at("link"))));
+                assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+            }
+            rename(&at("from"), &at("free")).unwrap();
+            assert_eq!(fs::read(at("free")).unwrap(), b"from");
+            assert_eq!(fs::read(at("taken")).unwrap(), b"taken");
+            let gone = rename(&at("from"), &at("other")).unwrap_err();
+            assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+        }
+    }
+
+    #[test]
+    fn of_those_who_take_one_name_at_once_one_has_it() {
+        const RACERS: usize = 4;
+        for rename in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            for round in 0..100 {
+                let to = folder.path().join(format!("to-{round}"));
+                let start = Barrier::new(RACERS);
+                let race = |racer: usize| {
+                    let from = folder.path().join(format!("from-{round}-{racer}"));
+                    fs::write(&from, racer.to_string()).unwrap();
+                    start.wait();
+                    rename(&from, &to).is_ok()
+                };
+                let won: Vec<bool> = thread::scope(|scope| {
+                    let racers = [0, 1, 2, 3].map(|racer| scope.spawn(move || race(racer)));
+                    racers.map(|racer| racer.join().unwrap()).to_vec()
+                });
+                let winner = won.iter().position(|won| *won).unwrap();
+                assert_eq!(won.iter().filter(|won| **won).count(), 1);
+                assert_eq!(fs::read_to_string(&to).unwrap(), winner.to_string());
+            }
+        }
     }
 }

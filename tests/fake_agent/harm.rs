@@ -56,6 +56,21 @@ pub(crate) fn close_stdout() {
     eprintln!("cannot become another program: {error}");
 }
 
+/// Waits until the process that started this one is gone, and goes on writing to it.
+#[cfg(unix)]
+pub(crate) fn outlive_client() {
+    let parent = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == parent {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // More than a pipe holds.
+    let line = [&[b'x'; 4095][..], b"\n"].concat();
+    for _ in 0..1024 {
+        std::io::stdout().write_all(&line).expect("somebody reads");
+        std::io::stderr().write_all(&line).expect("somebody reads");
+    }
+}
+
 /// From now on, a request of the system to end does nothing.
 #[cfg(unix)]
 pub(crate) fn ignore_term() {
@@ -80,6 +95,10 @@ pub(crate) fn ignore_term() {
 pub(crate) fn close_stdout() {
     eprintln!("cannot close stdout on this system");
 }
+
+/// There is no such thing here.
+#[cfg(not(unix))]
+pub(crate) fn outlive_client() {}
 
 /// There is no such thing here.
 #[cfg(not(unix))]

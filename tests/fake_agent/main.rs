@@ -42,6 +42,10 @@ fn main() {
         line.clear();
     }
     agent.record.note("ended", "\"input\"");
+    if agent.options.outlives_client {
+        harm::outlive_client();
+        agent.record.note("ended", "\"alone\"");
+    }
     if agent.options.ignore_eof {
         std::thread::sleep(STUBBORN);
     }

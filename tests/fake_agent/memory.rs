@@ -33,6 +33,9 @@ pub(crate) struct Session {
     pub(crate) updates: Vec<String>,
     /// How many prompts there were.
     pub(crate) prompts: usize,
+    /// Whether prompts to it are refused.
+    #[serde(default)]
+    pub(crate) refuses: bool,
     pub(crate) mode: Option<String>,
     #[serde(default)]
     pub(crate) config: BTreeMap<String, String>,

@@ -4,6 +4,18 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+/// What becomes of a prompt that comes while another one is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SecondPrompt {
+    /// It is answered at the same time.
+    #[default]
+    AtOnce,
+    /// It waits for its turn.
+    Queue,
+    /// It is refused.
+    Refuse,
+}
+
 /// An agent for tests that does what its prompts tell it to.
 #[derive(Clone, Debug, Parser)]
 #[expect(
@@ -38,6 +50,22 @@ pub(crate) struct Options {
     /// Loads any session as one without a history.
     #[arg(long)]
     pub(crate) load_empty: bool,
+    /// Resumes any session: one that it does not know is another one, as its answer says.
+    #[arg(long)]
+    pub(crate) resume_other: bool,
+    /// Resumes any session, and refuses prompts to those that it does not know.
+    #[arg(long)]
+    pub(crate) resume_blind: bool,
+    /// Ends when it is asked for this.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) dies_on: Vec<String>,
+    /// Never answers this.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) silent_on: Vec<String>,
+    /// Says things about a new session before it has answered the request that makes it, and asks
+    /// for a file whose content it needs for the answer.
+    #[arg(long)]
+    pub(crate) early: bool,
     /// Answers `session/load` before the replay.
     #[arg(long)]
     pub(crate) load_after: bool,
@@ -89,6 +117,15 @@ pub(crate) struct Options {
     /// Shows the user's prompt as live updates, too.
     #[arg(long)]
     pub(crate) echo_user: bool,
+    /// The same as one text, with empty lines between the blocks.
+    #[arg(long)]
+    pub(crate) echo_joined: bool,
+    /// Names each session after the beginning of its first prompt, and says so in each turn.
+    #[arg(long)]
+    pub(crate) title_of_prompt: bool,
+    /// What it does with a prompt that comes while it answers another one of the same session.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) second_prompt: SecondPrompt,
     /// Gives its requests ids that are strings.
     #[arg(long)]
     pub(crate) string_ids: bool,
@@ -131,6 +168,9 @@ pub(crate) struct Options {
     /// Stays when its input ends.
     #[arg(long)]
     pub(crate) ignore_eof: bool,
+    /// When its input ends, stays until the process that started it is gone.
+    #[arg(long)]
+    pub(crate) outlives_client: bool,
     /// Stays when it is asked to end.
     #[arg(long)]
     pub(crate) ignore_term: bool,

@@ -1,6 +1,6 @@
 //! Answers the client's requests; turns run on threads of their own.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harm;
 use crate::link::{Link, Refusal};
 use crate::memory::{Memory, Session};
 use crate::message::{Message, Params, quoted};
-use crate::options::Options;
+use crate::options::{Options, SecondPrompt};
 use crate::record::Record;
 use crate::turn::Turn;
 
@@ -21,16 +21,19 @@ pub(crate) struct Agent {
     pub(crate) link: Link,
     memory: Mutex<Memory>,
     live: Mutex<Live>,
+    /// Notified when a prompt was answered.
+    ended: Condvar,
 }
 
 /// What is not kept over a restart.
 #[derive(Debug, Default)]
 struct Live {
     signed_in: bool,
-    /// The sessions that were opened in this life, and how their turns are cancelled.
-    open: HashMap<String, Arc<Cancel>>,
-    /// The prompts under way, by the JSON text of their requests' ids.
-    prompts: HashMap<String, Arc<Cancel>>,
+    /// The sessions that were opened in this life.
+    open: HashSet<String>,
+    /// The prompts under way: the JSON texts of their requests' ids, their sessions, and how they are
+    /// cancelled. In the order in which they came.
+    prompts: Vec<(String, String, Arc<Cancel>)>,
     /// Requests that are answered only if they are cancelled.
     held: Vec<String>,
 }
@@ -49,6 +52,15 @@ pub(crate) enum By {
     Request,
 }
 
+impl Live {
+    /// Cancels all prompts of a session.
+    fn cancel(&self, session: &str) {
+        for (_, _, cancel) in self.prompts.iter().filter(|(_, of, _)| of == session) {
+            cancel.set(By::Session);
+        }
+    }
+}
+
 impl Cancel {
     /// How it was asked for, if it was.
     pub(crate) fn asked(&self) -> Option<By> {
@@ -62,8 +74,8 @@ impl Cancel {
         drop(asked.expect("nobody panics with it"));
     }
 
-    fn set(&self, by: Option<By>) {
-        *self.asked.lock().expect("nobody panics with it") = by;
+    fn set(&self, by: By) {
+        *self.asked.lock().expect("nobody panics with it") = Some(by);
         self.changed.notify_all();
     }
 }
@@ -76,6 +88,7 @@ impl Agent {
             link: Link::new(options.string_ids),
             memory: Mutex::new(Memory::open(file, options.foreign)),
             live: Mutex::default(),
+            ended: Condvar::new(),
             options,
         })
     }
@@ -141,16 +154,14 @@ impl Agent {
         let params = Params::read(text);
         match method {
             "session/cancel" => {
-                if let Some(cancel) = self.live().open.get(&params.session_id) {
-                    cancel.set(Some(By::Session));
-                }
+                self.live().cancel(&params.session_id);
             }
             "$/cancel_request" => {
                 let id = params.request_id.map(|id| id.get().to_owned());
                 let id = id.unwrap_or_default();
                 let mut live = self.live();
-                if let Some(cancel) = live.prompts.get(&id) {
-                    cancel.set(Some(By::Request));
+                for (_, _, cancel) in live.prompts.iter().filter(|(prompt, ..)| *prompt == id) {
+                    cancel.set(By::Request);
                 }
                 if let Some(at) = live.held.iter().position(|held| *held == id) {
                     live.held.remove(at);
@@ -165,8 +176,12 @@ impl Agent {
 
     fn request(self: &Arc<Self>, id: &str, method: &str, text: &str) {
         let params = Params::read(text);
-        if self.options.mute {
+        let is = |listed: &[String]| listed.iter().any(|listed| listed == method);
+        if self.options.mute || is(&self.options.silent_on) {
             return;
+        }
+        if is(&self.options.dies_on) {
+            std::process::exit(7);
         }
         let needs_session = [
             "session/new",
@@ -188,12 +203,18 @@ impl Agent {
                 let mut members = self.opened(&session);
                 members.insert(0, format!(r#""sessionId":"{session}""#));
                 members.extend(self.options.new_members.clone());
+                if self.options.early {
+                    return self.speak_early(id, session, members);
+                }
                 self.link.answer(id, &format!("{{{}}}", members.join(",")));
                 return self.announce(&session);
             }
-            "session/resume" => match self.restore(&params, self.options.resume_lies, method) {
-                Ok(()) => {
-                    let members = self.opened(&params.session_id).join(",");
+            "session/resume" => match self.resume(&params) {
+                Ok(other) => {
+                    let mut members = self.opened(&params.session_id);
+                    let other = other.map(|id| format!(r#"{{"fake":{{"acpSessionId":"{id}"}}}}"#));
+                    members.extend(other.map(|meta| format!(r#""_meta":{meta}"#)));
+                    let members = members.join(",");
                     self.link.answer(id, &format!("{{{members}}}"));
                     return self.announce(&params.session_id);
                 }
@@ -215,9 +236,9 @@ impl Agent {
             "authenticate" | "logout" => self.live().signed_in = method == "authenticate",
             "session/list" => return Ok(self.list(params)),
             "session/close" => {
-                if let Some(cancel) = self.live().open.remove(id) {
-                    cancel.set(Some(By::Session));
-                }
+                let mut live = self.live();
+                live.open.remove(id);
+                live.cancel(id);
             }
             "session/delete" => {
                 self.live().open.remove(id);
@@ -252,12 +273,30 @@ impl Agent {
         Ok("{}".to_owned())
     }
 
+    /// Speaks of a new session, then answers the request that made it.
+    fn speak_early(self: &Arc<Self>, id: &str, session: String, mut members: Vec<String>) {
+        let (agent, id) = (self.clone(), id.to_owned());
+        std::thread::spawn(move || {
+            let chunk = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"early"}}"#;
+            agent.link.update(&session, chunk);
+            let about = format!(r#"{{"sessionId":"{session}"}}"#);
+            agent.link.notify("_early", &about);
+            let wanted = format!(r#"{{"sessionId":"{session}","path":"/w/AGENT.md"}}"#);
+            let file = agent.link.ask("fs/read_text_file", &wanted);
+            members.push(format!(r#""_meta":{{"file":{file}}}"#));
+            agent
+                .link
+                .answer(&id, &format!("{{{}}}", members.join(",")));
+            agent.link.notify("_late", &about);
+        });
+    }
+
     fn fork(&self, id: &str, params: &Params) -> Result<String, Refusal> {
         let options = &self.options;
         if options.fork_exits {
             std::process::exit(6);
         }
-        let closed = options.fork_open_only && !self.live().open.contains_key(id);
+        let closed = options.fork_open_only && !self.live().open.contains(id);
         if options.fork_fails || closed {
             return Err(Refusal::new(-32603, "it cannot be forked"));
         }
@@ -296,6 +335,32 @@ impl Agent {
         self.announce(session);
     }
 
+    /// Resumes a session, or one in its place, whose id is returned.
+    fn resume(&self, params: &Params) -> Result<Option<String>, Refusal> {
+        let options = &self.options;
+        let known = self.memory().sessions.contains_key(&params.session_id);
+        let blind = options.resume_blind || options.resume_other;
+        if known || !blind {
+            return self
+                .restore(params, options.resume_lies, "session/resume")
+                .map(|()| None);
+        }
+        let session = Session::new(&params.cwd);
+        if options.resume_other {
+            let other = self.memory().add(session);
+            self.open(&other);
+            return Ok(Some(other));
+        }
+        let refuses = Session {
+            refuses: true,
+            ..session
+        };
+        let id = params.session_id.clone();
+        self.memory().sessions.insert(id.clone(), refuses);
+        self.open(&id);
+        Ok(None)
+    }
+
     /// Opens a session that was there before.
     fn restore(&self, params: &Params, lies: bool, method: &str) -> Result<(), Refusal> {
         let declared = match method {
@@ -306,7 +371,8 @@ impl Agent {
             return Err(Refusal::new(-32601, "Method not found"));
         }
         let id = &params.session_id;
-        let known = self.memory().sessions.contains_key(id);
+        let kept = self.memory().sessions.get(id).cloned();
+        let known = kept.is_some_and(|session| !session.refuses);
         if !known {
             if !(self.options.load_empty && method == "session/load") {
                 return Err(self.unknown(id));
@@ -314,7 +380,7 @@ impl Agent {
             let session = Session::new(&params.cwd);
             self.memory().sessions.insert(id.clone(), session);
         }
-        if !self.options.keep_settings && !self.live().open.contains_key(id) {
+        if !self.options.keep_settings && !self.live().open.contains(id) {
             self.set(id, |session| {
                 session.mode = None;
                 session.config.clear();
@@ -357,24 +423,56 @@ impl Agent {
     fn prompt(self: &Arc<Self>, id: &str, params: &Params) {
         let session = params.session_id.clone();
         let mut live = self.live();
-        let Some(cancel) = live.open.get(&session).cloned() else {
+        if !live.open.contains(&session) {
             drop(live);
             return self.link.refuse(id, &self.unknown(&session));
-        };
-        cancel.set(None);
-        live.prompts.insert(id.to_owned(), cancel.clone());
+        }
+        let refuses = |session: &Session| session.refuses;
+        if self.memory().sessions.get(&session).is_some_and(refuses) {
+            drop(live);
+            return self.link.answer(id, r#"{"stopReason":"refusal"}"#);
+        }
+        let second = self.options.second_prompt;
+        let runs = live.prompts.iter().any(|(_, of, _)| *of == session);
+        if runs && second == SecondPrompt::Refuse {
+            drop(live);
+            let refusal = Refusal {
+                data: Some(r#"{"busy":true}"#.to_owned()),
+                ..Refusal::new(-32011, "one thing at a time")
+            };
+            return self.link.refuse(id, &refusal);
+        }
+        let cancel = Arc::<Cancel>::default();
+        live.prompts
+            .push((id.to_owned(), session.clone(), cancel.clone()));
         drop(live);
         let prompt = params.prompt.as_ref().map_or("[]", |prompt| prompt.get());
         let (agent, id, prompt) = (self.clone(), id.to_owned(), prompt.to_owned());
         std::thread::spawn(move || {
+            if second == SecondPrompt::Queue {
+                agent.wait_for_turn(&session, &id);
+            }
             Turn::new(&agent, &session, &cancel).run(&id, &prompt);
-            agent.live().prompts.remove(&id);
+            agent.live().prompts.retain(|(prompt, ..)| *prompt != id);
+            agent.ended.notify_all();
         });
+    }
+
+    /// Waits until no prompt of the session is in front of this one.
+    fn wait_for_turn(&self, session: &str, id: &str) {
+        let live = self.live();
+        let first = |live: &mut Live| {
+            let mut prompts = live.prompts.iter();
+            let first = prompts.find(|(_, of, _)| of == session);
+            first.is_some_and(|(first, ..)| first != id)
+        };
+        let live = self.ended.wait_while(live, first);
+        drop(live.expect("nobody panics with it"));
     }
 
     fn open(&self, session: &str) {
         let mut live = self.live();
-        live.open.entry(session.to_owned()).or_default();
+        live.open.insert(session.to_owned());
     }
 
     /// Modes and configuration of a session, as members.

@@ -86,11 +86,40 @@ impl<'a> Turn<'a> {
             }
             self.shown.push(update);
         }
+        let texts: Vec<_> = blocks(&prompt)
+            .into_iter()
+            .filter_map(|(_, text)| text)
+            .collect();
+        if self.agent.options.echo_joined {
+            let all = text_block(&texts.join("\n\n"));
+            let update = chunk("user_message_chunk", message.as_deref(), &all);
+            self.agent.link.update(self.session, &update);
+        }
         self.keep();
+        if self.agent.options.title_of_prompt {
+            self.name_after(&texts.concat());
+        }
         self.agent
             .set(self.session, |session| session.prompts += 1)
             .ok();
         self.next_message();
+    }
+
+    /// Names a session that has no title after its first prompt, and says how it is called.
+    fn name_after(&mut self, prompt: &str) {
+        let title = prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+        let title = match title.char_indices().nth(60) {
+            Some((end, _)) => format!("{}…", &title[..end]),
+            None => title,
+        };
+        let named = self.agent.set(self.session, |session| {
+            session.title.get_or_insert(title);
+        });
+        if let Ok(title) = named.map(|session| session.title.unwrap_or_default()) {
+            let title = quoted(&title);
+            let update = format!(r#"{{"sessionUpdate":"session_info_update","title":{title}}}"#);
+            self.agent.link.update(self.session, &update);
+        }
     }
 
     /// Adds to the session what was shown since the last time.

@@ -90,8 +90,8 @@ fn looking_for_a_store_makes_none() {
         );
         assert_eq!(runs(&store, &["sessions", "verify", "--json"]), "[]\n");
         for verb in ["show", "delete", "restore", "verify"] {
-            let why = "there are no sessions";
-            fails(&store, &["sessions", verb, NOBODY], 3, why);
+            let why = "there is no store at";
+            fails(&store, &["sessions", verb, NOBODY], 1, why);
         }
         let made = fs::read_dir(&store).map_or(0, Iterator::count);
         assert_eq!(made, 0);
@@ -236,6 +236,31 @@ fn a_session_of_a_later_format_is_no_damage() {
 }
 
 #[test]
+fn an_empty_file_is_no_session_and_no_damage() {
+    let root = TempDir::new().unwrap();
+    talk(root.path(), "hello");
+    let log = root.path().join("sessions").join(format!("{NOBODY}.jsonl"));
+    fs::write(&log, "").unwrap();
+    for (arguments, report) in [
+        (
+            &["sessions", "verify"][..],
+            "1 session, 1 sound, 0 damaged, 1 empty file without a session\n",
+        ),
+        (
+            &["sessions", "verify", NOBODY],
+            "0 sessions, 0 sound, 0 damaged, 1 empty file without a session\n",
+        ),
+        (&["sessions", "verify", NOBODY, "--json"], "[]\n"),
+    ] {
+        assert_eq!(runs(root.path(), arguments), report);
+    }
+    assert!(!runs(root.path(), &["sessions", "list"]).contains(NOBODY));
+    let show = ["sessions", "show", NOBODY];
+    fails(root.path(), &show, 5, "it is empty");
+    assert!(log.exists());
+}
+
+#[test]
 fn what_a_session_holds_cannot_move_the_cursor() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "a\u{1b}]0;owned\u{7}b\u{202e}c\rd");
@@ -368,7 +393,16 @@ fn the_conversation_in_the_readme_works() {
 fn the_demo_shows_that_all_came_back() {
     let root = TempDir::new().unwrap();
     let kept = root.path().join("kept");
-    let shown = runs(root.path(), &["demo", "--keep", kept.to_str().unwrap()]);
+    let arguments = ["demo", "--keep", kept.to_str().unwrap()];
+    let why = "uses a store of its own";
+    assert_eq!(fails(root.path(), &arguments, 2, why), "");
+    let output = Command::new(env!("CARGO_BIN_EXE_rejoin"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
         shown.contains("   EQUAL: all 17 entries came back"),
         "{shown}"

@@ -96,6 +96,8 @@ fn search_shows_what_list_would() {
         serde_json::from_str(&runs(store, &["sessions", "search", "fix", "--json"])).unwrap();
     assert_eq!(json[0]["sessionId"], *redis);
     assert_eq!(json[0]["source"], "rejoin");
+    let snippet = json[0]["snippet"].as_str().unwrap().to_lowercase();
+    assert!(snippet.contains("fix"), "{snippet}");
     assert_eq!(json.as_array().unwrap().len(), 1);
     fails(store, &["sessions", "search", " "], 2, "blank");
     fails(store, &["sessions", "search"], 2, "<TEXT>");

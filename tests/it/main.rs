@@ -36,3 +36,11 @@ mod cli;
 mod proxy;
 #[cfg(test)]
 mod cli_history;
+#[cfg(test)]
+mod cli_log;
+#[cfg(test)]
+mod cli_people;
+#[cfg(test)]
+mod cli_removal;
+#[cfg(test)]
+mod unread;

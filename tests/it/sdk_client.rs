@@ -133,12 +133,21 @@ fn shown(updates: &[SessionUpdate]) -> Vec<SessionUpdate> {
             ) => join(last, next),
             _ => false,
         };
-        let passes = matches!(update, SessionUpdate::AvailableCommandsUpdate(_));
+        let passes = matches!(
+            update,
+            SessionUpdate::AvailableCommandsUpdate(_) | SessionUpdate::SessionInfoUpdate(_)
+        );
         if !joined && !passes {
             shown.push(update.clone());
         }
     }
     shown
+}
+
+/// Snapshots of the session's title: live when its first turn ends, in a replay behind the history.
+fn titles(updates: &[SessionUpdate]) -> Vec<&SessionUpdate> {
+    let is_title = |update: &&SessionUpdate| matches!(update, SessionUpdate::SessionInfoUpdate(_));
+    updates.iter().filter(is_title).collect()
 }
 
 fn join(last: &mut ContentChunk, next: &ContentChunk) -> bool {
@@ -233,4 +242,6 @@ async fn a_killed_agent_is_loaded_and_prompted_again() {
         other => panic!("the open call was not closed: {other:?}"),
     }
     assert_eq!(history, shown(&live));
+    assert_eq!(titles(&replayed), titles(&live));
+    assert_eq!(titles(&live).len(), 1);
 }

@@ -2,7 +2,8 @@
 //!
 //! `--record FILE` notes what happens to it, `--name NAME` is what it calls itself, `--mute` never
 //! answers, `--fail` ends at once, `--deaf` does not end with its input, `--http FILE` serves HTTP
-//! on a free port of this machine and writes its address to the file. Every other argument is a secret of the test.
+//! on a free port of this machine and writes its address to the file, `--hostile` has tools
+//! that send more than can be taken, in a list without an end, `--more N` has N tools more. Every other argument is a secret of the test.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -25,6 +26,7 @@ fn main() {
     let mut name = "fake".to_owned();
     let mut http = None;
     let (mut mute, mut fail, mut deaf) = (false, false, false);
+    let (mut hostile, mut more) = (false, 0);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().unwrap_or_default();
@@ -35,6 +37,8 @@ fn main() {
             "--mute" => mute = true,
             "--fail" => fail = true,
             "--deaf" => deaf = true,
+            "--hostile" => hostile = true,
+            "--more" => more = value().parse().unwrap_or_default(),
             _ => {}
         }
     }
@@ -45,6 +49,8 @@ fn main() {
         std::process::exit(3);
     }
     let mut server = Server::new(name, record.clone());
+    server.hostile = hostile;
+    server.learned = (0..more).map(|at| format!("more-{at}")).collect();
     if let Some(file) = http {
         return http::serve(server, &file);
     }

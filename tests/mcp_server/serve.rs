@@ -9,6 +9,8 @@ use crate::tools;
 pub(crate) struct Server {
     name: String,
     record: Record,
+    /// Whether it has hostile tools, and its list always another page.
+    pub(crate) hostile: bool,
     /// Tools that it was taught.
     pub(crate) learned: Vec<String>,
     /// A call that waits for what the client answers, and how many answers are missing.
@@ -20,6 +22,7 @@ impl Server {
         Self {
             name,
             record,
+            hostile: false,
             learned: Vec::new(),
             asking: None,
         }
@@ -37,8 +40,15 @@ impl Server {
             Some("initialize") => vec![answer(id, &self.hello(params))],
             Some("ping") => vec![answer(id, &json!({}))],
             Some("tools/list") => {
-                let tools = tools::list(&self.learned);
-                vec![answer(id, &json!({ "tools": tools }))]
+                let tools = match params["cursor"].as_str() {
+                    None => tools::list(&self.learned, self.hostile),
+                    Some(_) => Vec::new(),
+                };
+                let mut page = json!({ "tools": tools });
+                if self.hostile {
+                    page["nextCursor"] = "next".into();
+                }
+                vec![answer(id, &page)]
             }
             Some("tools/call") => self.call(id, params),
             None if !id.is_null() => self.told(&message),
@@ -83,6 +93,14 @@ impl Server {
                     request("ask-2", "elicitation/create", &question),
                 ]
             }
+            "nag" => {
+                let times = 1000;
+                self.asking = Some((id.clone(), times, Vec::new()));
+                let pings = 0..times;
+                pings
+                    .map(|at| request(&at.to_string(), "ping", &json!({})))
+                    .collect()
+            }
             "hang" => {
                 let progress = json!({
                     "progressToken": params["_meta"]["progressToken"],
@@ -115,7 +133,11 @@ impl Server {
             return Vec::new();
         };
         *left -= 1;
+        let pong = message["result"]
+            .as_object()
+            .is_some_and(serde_json::Map::is_empty);
         words.push(match message["error"]["code"].as_i64() {
+            None if pong => "pong".to_owned(),
             Some(code) => format!("{} {code}", message["id"]),
             None => format!("{} {}", message["id"], message["result"]["action"]),
         });
@@ -123,6 +145,7 @@ impl Server {
             return Vec::new();
         }
         words.sort();
+        words.dedup();
         let answered = answer(id, &tools::text(&words.join(", ")));
         self.asking = None;
         vec![answered]

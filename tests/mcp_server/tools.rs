@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// All tools, as a client is told.
-pub(crate) fn list(learned: &[String]) -> Vec<Value> {
+pub(crate) fn list(learned: &[String], hostile: bool) -> Vec<Value> {
     let text = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
     let name = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
     let tool = |name: &str, about: &str, schema: &Value| json!({ "name": name, "description": about, "inputSchema": schema });
@@ -25,6 +25,10 @@ pub(crate) fn list(learned: &[String]) -> Vec<Value> {
         tool("learn", "Learns a tool", &name),
         tool("die", "Ends", &nothing),
     ];
+    if hostile {
+        tools.push(tool("long", "Answers at too great length", &nothing));
+        tools.push(tool("nag", "Pings the client a thousand times", &nothing));
+    }
     tools.extend(
         learned
             .iter()
@@ -60,6 +64,7 @@ pub(crate) fn call(tool: &str, arguments: &Value) -> Value {
             result["isError"] = true.into();
             result
         }
+        "long" => text(&"x".repeat(17 * 1024 * 1024)),
         "where" => {
             let folder = std::env::current_dir().unwrap_or_default();
             text(&folder.to_string_lossy())

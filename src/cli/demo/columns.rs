@@ -12,7 +12,7 @@ use super::verdict::Verdict;
 /// How wide a column is, in characters. Two of them fit a terminal of 80.
 const WIDTH: usize = 36;
 
-/// Colours, where they are wanted.
+/// Colours, if they are enabled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint(bool);
 

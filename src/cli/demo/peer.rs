@@ -18,7 +18,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Starts this very program as an agent on a store of its own.
+    /// Starts this program as an agent on a store of its own.
     pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
         let cannot =
             |error: std::io::Error| Failure::new(format!("cannot start the agent: {error}"));
@@ -56,14 +56,14 @@ impl Peer {
         Ok(id)
     }
 
-    /// Sends a request and waits for its result; updates are passed over.
+    /// Sends a request and waits for its result; updates are skipped.
     pub(super) fn request(&mut self, method: &str, params: Value) -> Result<Value, Failure> {
         let id = self.begin(method, params)?;
         self.result(id, &mut Transcript::default())
             .map(|(result, _)| result)
     }
 
-    /// Sends a request and folds the updates before its result; returns how many they were.
+    /// Sends a request and folds the updates before its result; returns how many there were.
     pub(super) fn request_folding(
         &mut self,
         method: &str,
@@ -87,18 +87,18 @@ impl Peer {
         Ok(())
     }
 
-    /// Kills the process as hard as the system can, then folds what it had sent before.
+    /// Kills the process without warning, then folds what it had sent before.
     pub(super) fn kill(mut self, transcript: &mut Transcript) -> Result<(), Failure> {
         let killed = self.child.kill().and_then(|()| self.child.wait());
         killed.map_err(|error| Failure::new(format!("cannot kill the agent: {error}")))?;
-        // The last line may be cut in half; then it was not seen.
+        // The last line may be incomplete; then the client has not seen it.
         for line in self.output.map_while(Result::ok) {
             transcript.notification(&line);
         }
         Ok(())
     }
 
-    /// Ends the input and waits for the process to go.
+    /// Closes the input and waits for the process to exit.
     pub(super) fn leave(self) -> Result<(), Failure> {
         let Self {
             mut child,

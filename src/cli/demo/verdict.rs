@@ -1,4 +1,4 @@
-//! Compares what was seen with what came back.
+//! Compares what the client saw live with what was replayed.
 
 use serde_json::Value;
 
@@ -10,15 +10,15 @@ use crate::record::transcript::{Entry, Role, Transcript};
 pub(super) enum Verdict {
     /// Entry by entry the same.
     Equal(usize),
-    /// The same, and so many characters more at the very end: they were in the log already, but
-    /// had not left the process when it was killed.
+    /// The same, plus this many characters at the very end: they were in the log already, but had
+    /// not left the process when it was killed.
     Ahead(usize, usize),
-    /// The entry at which they part, counted from 1.
+    /// The entry at which they differ, counted from 1.
     Different(usize),
 }
 
 impl Verdict {
-    /// Whether nothing that was seen is missing.
+    /// Whether everything that was seen is there.
     pub(super) fn is_good(&self) -> bool {
         !matches!(self, Self::Different(_))
     }
@@ -45,8 +45,8 @@ impl Verdict {
     }
 }
 
-/// What a person sees of a transcript: everything but the ids of the user's own messages, which
-/// the client learns from the replay only.
+/// What a user sees of a transcript: everything but the ids of the user's own messages, which the
+/// client learns from the replay only.
 pub(super) fn shown(transcript: &Transcript) -> Vec<Entry> {
     let mut entries = transcript.entries.clone();
     for entry in &mut entries {

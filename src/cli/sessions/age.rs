@@ -1,8 +1,8 @@
-//! Reads ages from the command line: `90d`, `12h`.
+//! Parses ages from the command line: `90d`, `12h`.
 
 use std::time::Duration;
 
-/// Reads a whole number with its unit: `s`, `m`, `h`, `d` or `w`.
+/// Parses a whole number with its unit: `s`, `m`, `h`, `d` or `w`.
 pub(super) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || "not a number with a unit, such as 90d, 12h or 2w".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;

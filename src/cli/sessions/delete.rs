@@ -1,11 +1,16 @@
 //! `rejoin sessions delete`.
 
+use std::collections::BTreeSet;
+
+use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::index::Catalog;
-use crate::store::{Store, StoreError};
+use crate::cli::terminal::agree;
+use crate::store::StoreError;
+use crate::sys::SessionId;
 
-use super::id::find;
+use super::context::Context;
+use super::id::{find, find_anywhere};
 
 /// What to delete.
 #[derive(Debug, clap::Args)]
@@ -13,28 +18,55 @@ pub(super) struct Args {
     /// The ids of the sessions.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
+    /// Remove them for good, with their copies in the trash and their words in the index. Nothing
+    /// brings them back.
+    #[arg(long)]
+    forever: bool,
+    /// Ask no question.
+    #[arg(long, short, requires = "forever")]
+    yes: bool,
 }
 
-pub(super) fn run(
-    store: &Store,
-    catalog: &Catalog,
-    args: &Args,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let ids = args
-        .ids
-        .iter()
-        .map(|text| find(catalog, text))
-        .collect::<Result<Vec<_>, _>>()?;
-    for id in ids {
-        let before = catalog.before_change();
-        if !store.trash(&id)? {
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    if args.forever {
+        return forever(context, args, output);
+    }
+    let ids = args.ids.iter().map(|text| find(context, text));
+    for id in ids.collect::<Result<Vec<_>, _>>()? {
+        let before = context.catalog.before_change();
+        if !context.store.trash(&id)? {
             return Err(StoreError::NotFound { id }.into());
         }
-        catalog.removed(&id, before);
-        output.line(format!(
+        context.catalog.removed(&id, before);
+        output.line(context.global.with_store(&format!(
             "{id} is in the trash; `rejoin sessions restore {id}` brings it back"
-        ))?;
+        )))?;
     }
     Ok(())
+}
+
+fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let ids = args.ids.iter().map(|text| find_anywhere(context, text));
+    let ids: BTreeSet<SessionId> = ids.collect::<Result<_, _>>()?;
+    for id in &ids {
+        if !context.store.has_traces_of(id)? {
+            // Its words may remain if its files were removed by hand.
+            context.erase_from_catalog()?;
+            return Err(StoreError::NotFound { id: id.clone() }.into());
+        }
+    }
+    let question = match ids.first() {
+        Some(id) if ids.len() == 1 => format!("Remove {id} for good?"),
+        _ => format!("Remove {} for good?", count(ids.len(), "session")),
+    };
+    agree(args.yes, &question)?;
+    let removed = ids.iter().try_for_each(|id| {
+        let before = context.catalog.before_change();
+        context.store.erase(id)?;
+        context.catalog.removed(id, before);
+        output.line(format!("{id} is removed for good"))
+    });
+    // Even if one of them is in use: others may have been removed.
+    let erased = context.erase_from_catalog();
+    removed.and(erased)
 }

@@ -2,15 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::count::count;
+use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
 use crate::history::last_used;
-use crate::index::{Archived, Catalog, Filter, Listed, Search};
+use crate::index::{Archived, Filter, Listed, Search};
 use crate::sys::path;
 
-/// How many sessions are asked for at once.
+use super::context::Context;
+
+/// How many sessions are queried at once.
 const PAGE: usize = 1000;
 
 /// What to list.
@@ -20,7 +22,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
     /// At most so many.
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
     limit: Option<usize>,
     /// Print a JSON array.
     #[arg(long)]
@@ -35,13 +37,13 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    show(catalog, args, None, output)
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    show(context, args, None, output)
 }
 
-/// Lists the sessions, or those in which something was said.
+/// Lists the sessions, or those that match a search.
 pub(super) fn show(
-    catalog: &Catalog,
+    context: &Context<'_>,
     args: &Args,
     search: Option<Search>,
     output: &mut Output,
@@ -66,8 +68,9 @@ pub(super) fn show(
     let mut listed = Vec::new();
     let mut cursor = None;
     while listed.len() < limit {
-        let page = catalog
-            .list(&filter, cursor.as_deref(), PAGE.min(limit - listed.len()))
+        let most = PAGE.min(limit - listed.len());
+        let page = context
+            .reading(|catalog| catalog.list(&filter, cursor.as_deref(), most))
             .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
         listed.extend(page.sessions);
         cursor = page.next_cursor;
@@ -76,12 +79,22 @@ pub(super) fn show(
         }
     }
     if args.json {
-        return output.json(&listed.iter().map(as_json).collect());
+        output.json(&listed.iter().map(as_json).collect())?;
+    } else {
+        for session in &listed {
+            output.line(line(session))?;
+            if output.closed() {
+                break;
+            }
+        }
     }
-    for session in &listed {
-        output.line(line(session))?;
-        if output.closed() {
-            break;
+    if listed.is_empty() && limit > 0 {
+        let folder = filter.cwd.map(|cwd| format!(" that works in {cwd}"));
+        let folder = folder.unwrap_or_default();
+        match filter.search {
+            Some(_) => context.nothing(&format!("there is no session{folder} with these words")),
+            None if folder.is_empty() => context.no_sessions(),
+            None => context.nothing(&format!("there is no session{folder}")),
         }
     }
     Ok(())
@@ -90,7 +103,7 @@ pub(super) fn show(
 /// A session on one line.
 pub(super) fn line(session: &Listed) -> String {
     let summary = &session.summary;
-    // Minutes are enough to tell one's sessions apart; JSON has the rest.
+    // Minutes are enough to distinguish a user's sessions; JSON has the rest.
     let when = last_used(summary).get(..16).unwrap_or_default();
     let title = summary.title.as_deref().unwrap_or("(no text)");
     let prompts = count(summary.prompts as usize, "prompt");
@@ -110,7 +123,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 fn as_json(session: &Listed) -> Value {
     let summary = &session.summary;
-    json!({
+    let mut json = json!({
         "sessionId": session.id.as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
@@ -120,5 +133,9 @@ fn as_json(session: &Listed) -> Value {
         "source": summary.source,
         "prompts": summary.prompts,
         "bytes": summary.scanned,
-    })
+    });
+    if let Some(snippet) = &session.snippet {
+        json["snippet"] = snippet.as_str().into();
+    }
+    json
 }

@@ -1,6 +1,7 @@
 //! `rejoin sessions`: what is kept, seen without a client.
 
 mod age;
+mod context;
 mod delete;
 mod id;
 mod list;
@@ -8,6 +9,7 @@ mod prune;
 mod restore;
 mod search;
 mod show;
+mod trash;
 mod verify;
 
 use std::sync::Arc;
@@ -19,10 +21,12 @@ use crate::session::logs::StoreLogs;
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
 
-use super::exit::{Failure, NOT_FOUND};
+use super::exit::Failure;
 use super::global::Global;
+use super::note::note;
 use super::output::Output;
 use super::store;
+use context::Context;
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]
@@ -39,12 +43,14 @@ enum Command {
     Search(search::Args),
     /// Show a conversation.
     Show(show::Args),
-    /// Move sessions to the trash.
+    /// Move sessions to the trash, or remove them for good.
     Delete(delete::Args),
-    /// Move sessions to the trash that were not prompted for long.
+    /// Move sessions to the trash that were not used for long.
     Prune(prune::Args),
-    /// Bring a session back from the trash; without an id, list what is there.
+    /// Bring sessions back from the trash; without an id, list what is there.
     Restore(restore::Args),
+    /// List the trash, or empty it.
+    Trash(trash::Args),
     /// Check that logs can be read whole. Changes nothing.
     Verify(verify::Args),
 }
@@ -52,35 +58,48 @@ enum Command {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let root = store::root(global)?;
     let sys = Sys::real();
-    // Looking at a store that is not there makes none.
+    // Reading must not create a store.
     if !Store::is_at(&root, &sys)? {
-        return match &args.command {
+        let none = "there are no sessions";
+        let hint = format!(
+            "the store would be {}; name another with --store",
+            root.display()
+        );
+        match &args.command {
             Command::List(args) => list::empty(args, output),
             Command::Search(args) => list::empty(&args.list, output),
             Command::Prune(args) => prune::empty(args, output),
             Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
-            Command::Restore(args) if args.is_for_all() => restore::empty(args, output),
-            _ => Err(
-                Failure::with_code(NOT_FOUND, "there are no sessions").hint(format!(
-                    "the store would be {}; name another with --store",
-                    root.display()
-                )),
-            ),
-        };
+            Command::Restore(args) if args.is_for_all() => trash::empty_list(args.json, output),
+            Command::Trash(args) => trash::empty(args, output),
+            // Nothing is known of the sessions of a store that does not exist.
+            _ => {
+                let missing = format!("there is no store at {}", root.display());
+                let hint = "if its disk is not mounted, mount it; or name another with --store";
+                return Err(Failure::new(missing).hint(hint));
+            }
+        }?;
+        note(global, none, Some(&hint));
+        return Ok(());
     }
     let store = Store::open(&root, sys.clone(), Durability::Turn)?;
+    let path = sys.disk.native_path(&root.join("index.sqlite"));
+    let logs = Arc::new(StoreLogs(store.clone()));
+    let catalog = Catalog::open(path.as_deref(), logs, &sys);
+    let context = Context {
+        global,
+        sys,
+        store,
+        catalog,
+    };
     match &args.command {
-        Command::List(args) => list::run(&catalog(&store, &sys), args, output),
-        Command::Search(args) => search::run(&catalog(&store, &sys), args, output),
-        Command::Prune(args) => prune::run(&store, &catalog(&store, &sys), &sys, args, output),
-        Command::Show(args) => show::run(&store, &catalog(&store, &sys), args, output),
-        Command::Delete(args) => delete::run(&store, &catalog(&store, &sys), args, output),
-        Command::Restore(args) => restore::run(&store, args, output),
-        Command::Verify(args) => verify::run(&store, &catalog(&store, &sys), args, output),
+        Command::List(args) => list::run(&context, args, output),
+        Command::Search(args) => search::run(&context, args, output),
+        Command::Prune(args) => prune::run(&context, args, output),
+        Command::Show(args) => show::run(&context, args, output),
+        Command::Delete(args) => delete::run(&context, args, output),
+        Command::Restore(args) => restore::run(&context, args, output),
+        Command::Trash(args) => trash::run(&context, args, output),
+        Command::Verify(args) => verify::run(&context, args, output),
     }
-}
-
-fn catalog(store: &Store, sys: &Sys) -> Catalog {
-    let path = sys.disk.native_path(&store.root().join("index.sqlite"));
-    Catalog::open(path.as_deref(), Arc::new(StoreLogs(store.clone())), sys)
 }

@@ -2,27 +2,30 @@
 
 use std::time::Duration;
 
-use crate::cli::count::count;
+use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::history::{Retired, has_aged, last_used, retire};
-use crate::index::{Catalog, Listed};
-use crate::store::Store;
-use crate::sys::{Sys, Timestamp};
+use crate::cli::terminal::Progress;
+use crate::history::{Retired, has_aged, last_used, long_before, retire};
+use crate::index::Listed;
 
 use super::age::age;
+use super::context::Context;
 use super::list::line;
+
+/// How many sessions are listed on a terminal.
+const ON_A_SCREEN: usize = 20;
 
 /// Which sessions are to go.
 #[derive(Debug, clap::Args)]
 #[group(id = "which", required = true, multiple = true)]
 pub(super) struct Which {
-    /// Only those whose last prompt is older, such as 90d, 12h or 2w; of a session that was never
-    /// prompted, its making counts.
+    /// Only sessions whose last activity (or creation, if never prompted) is older, such as 90d, 12h
+    /// or 2w.
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
-    /// Keep the N that were prompted last, however old they are.
-    #[arg(long, value_name = "N")]
+    /// Keep the N sessions that were active last, however old they are.
+    #[arg(long, value_name = "N", value_parser = number)]
     keep: Option<usize>,
 }
 
@@ -35,45 +38,72 @@ pub(super) struct Args {
     /// Only say what would go.
     #[arg(long)]
     dry_run: bool,
+    /// List all sessions that go. By default a terminal shows the first ones only.
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    done(args, 0, output)
+    output.line(summary(args, &Tally::default()))
 }
 
-pub(super) fn run(
-    store: &Store,
-    catalog: &Catalog,
-    sys: &Sys,
-    args: &Args,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let mut gone = 0;
-    for session in old(catalog, sys, &args.which)? {
+/// What happened to the sessions.
+#[derive(Debug, Default)]
+struct Tally {
+    gone: usize,
+    /// How many were not listed.
+    unlisted: usize,
+}
+
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    if context.store.ids()?.is_empty() {
+        context.no_sessions();
+    }
+    let shown = if args.verbose || !output.is_terminal() {
+        usize::MAX
+    } else {
+        ON_A_SCREEN
+    };
+    let mut tally = Tally::default();
+    let old = old(context, &args.which)?;
+    let mut progress = Progress::new();
+    for (at, session) in old.iter().enumerate() {
+        progress.at(|| format!("{at} of {} …", count(old.len(), "session")));
         let what = if args.dry_run {
             Retired::Trashed
         } else {
-            retire(store, catalog, &session)?
+            retire(&context.store, &context.catalog, session)?
         };
-        match what {
+        let line = match what {
             Retired::Trashed => {
-                gone += 1;
-                output.line(line(&session))?;
+                tally.gone += 1;
+                if tally.gone > shown {
+                    tally.unlisted += 1;
+                    continue;
+                }
+                line(session)
             }
-            Retired::InUse => output.line(format!("{} is in use and stays", session.id))?,
-            Retired::Changed => {}
-        }
+            Retired::InUse => format!("{} is in use and stays", session.id),
+            Retired::Changed => continue,
+        };
+        progress.clear();
+        output.line(line)?;
     }
-    done(args, gone, output)
+    drop(progress);
+    if tally.unlisted > 0 {
+        let more = count(tally.unlisted, "more session");
+        output.line(format!("… and {more} (--verbose lists all)"))?;
+    }
+    output.line(context.global.with_store(&summary(args, &tally)))
 }
 
-/// The sessions that are to go, oldest first.
-fn old(catalog: &Catalog, sys: &Sys, which: &Which) -> Result<Vec<Listed>, Failure> {
+/// The sessions to remove, oldest first.
+fn old(context: &Context<'_>, which: &Which) -> Result<Vec<Listed>, Failure> {
     let mut sessions = Vec::new();
     let mut after = None;
     loop {
-        let some = catalog
-            .every(after.as_ref())
+        let some = context
+            .reading(|catalog| catalog.every(after.as_ref()))
             .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
         let Some(last) = some.last() else { break };
         after = Some(last.id.clone());
@@ -85,21 +115,20 @@ fn old(catalog: &Catalog, sys: &Sys, which: &Which) -> Result<Vec<Listed>, Failu
     });
     sessions.truncate(sessions.len().saturating_sub(which.keep.unwrap_or(0)));
     if let Some(age) = which.older_than {
-        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-        let now = sys.clock.now().as_millis();
-        let before = Timestamp::from_millis(now.saturating_sub(age)).to_string();
+        let before = long_before(context.sys.clock.now(), age).to_string();
         sessions.retain(|session| has_aged(&session.summary, &before));
     }
     Ok(sessions)
 }
 
-fn done(args: &Args, gone: usize, output: &mut Output) -> Result<(), Failure> {
-    let sessions = count(gone, "session");
-    output.line(match (args.dry_run, gone) {
+fn summary(args: &Args, tally: &Tally) -> String {
+    let sessions = count(tally.gone, "session");
+    match (args.dry_run, tally.gone) {
         (true, _) => format!("{sessions} would go to the trash"),
         (false, 0) => format!("{sessions} moved to the trash"),
-        (false, _) => {
-            format!("{sessions} moved to the trash; `rejoin sessions restore` lists what is there")
-        }
-    })
+        (false, _) => format!(
+            "{sessions} moved to the trash; `rejoin sessions restore` lists what is there, \
+             with `--all` or `--deleted-within 10m` it brings them back"
+        ),
+    }
 }

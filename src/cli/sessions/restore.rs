@@ -1,94 +1,107 @@
 //! `rejoin sessions restore`.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::cli::exit::{Failure, NOT_FOUND};
+use crate::cli::count::count;
+use crate::cli::exit::{FAILED, Failure, NOT_FOUND};
 use crate::cli::output::Output;
-use crate::session::logs::first_title;
-use crate::store::{Store, StoreError, Trashed};
+use crate::cli::terminal::Progress;
+use crate::history::long_before;
+use crate::store::{StoreError, Trashed};
 use crate::sys::SessionId;
 
-use super::list::one_line;
+use super::age::age;
+use super::context::Context;
+use super::id::find_trashed;
+use super::trash;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's id; without one, the trash is listed.
+    /// The ids of the sessions; without one, the trash is listed.
     #[arg(value_name = "ID")]
-    id: Option<String>,
+    ids: Vec<String>,
+    /// Restore all sessions in the trash.
+    #[arg(long, conflicts_with_all = ["ids", "json"])]
+    all: bool,
+    /// Restore the sessions that were deleted within this time, such as 10m, 12h or 2d: after a
+    /// `prune` that took too many.
+    #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["ids", "json", "all"])]
+    deleted_within: Option<Duration>,
     /// Print the list as a JSON array.
-    #[arg(long, conflicts_with = "id")]
-    json: bool,
+    #[arg(long, conflicts_with = "ids")]
+    pub(super) json: bool,
 }
 
 impl Args {
+    /// Whether no session is named, so that none need exist.
     pub(super) fn is_for_all(&self) -> bool {
-        self.id.is_none()
+        self.ids.is_empty()
     }
 }
 
-pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    if args.json {
-        output.json(&json!([]))
-    } else {
-        Ok(())
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let trashed = context.store.trashed()?;
+    if let Some(age) = args.deleted_within {
+        let from = long_before(context.sys.clock.now(), age);
+        let recent = trashed.into_iter().filter(|trashed| trashed.at >= from);
+        return restore_all(context, recent.collect(), output);
     }
+    if args.all {
+        return restore_all(context, trashed, output);
+    }
+    if args.ids.is_empty() {
+        return trash::list(context, args.json, output);
+    }
+    for text in &args.ids {
+        let absent = || {
+            Failure::with_code(NOT_FOUND, format!("session {text} is not in the trash"))
+                .hint("run `rejoin sessions trash list` to see what is")
+        };
+        let id = find_trashed(&context.store, &trashed, text).ok_or_else(absent)?;
+        context.store.restore(&id).map_err(|error| match error {
+            StoreError::NotFound { .. } => absent(),
+            error => error.into(),
+        })?;
+        output.line(format!("{id} is back"))?;
+    }
+    Ok(())
 }
 
-pub(super) fn run(store: &Store, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let Some(text) = &args.id else {
-        let trashed = store.trashed()?;
-        if args.json {
-            let each = trashed.iter().map(|trashed| {
-                json!({
-                    "sessionId": trashed.id.as_str(),
-                    "deletedAt": trashed.at.to_string(),
-                    "title": title(store, trashed),
-                })
-            });
-            return output.json(&each.collect());
-        }
-        for trashed in trashed {
-            let title = title(store, &trashed);
-            output.line(format!(
-                "{}  deleted {}  {}",
-                trashed.id,
-                trashed.at,
-                one_line(title.as_deref().unwrap_or("(no text)"))
-            ))?;
-            if output.closed() {
-                break;
+/// Restores the newest log of each session, and continues if one cannot be restored.
+fn restore_all(
+    context: &Context<'_>,
+    trashed: Vec<Trashed>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    // They are sorted by time, so the newest comes last and replaces the others.
+    let newest: BTreeMap<SessionId, Trashed> = trashed
+        .into_iter()
+        .map(|trashed| (trashed.id.clone(), trashed))
+        .collect();
+    let (mut restored, mut failed) = (0, 0);
+    let mut progress = Progress::new();
+    for trashed in newest.values() {
+        progress.at(|| format!("{} restored …", count(restored, "session")));
+        match context.store.restore_trashed(trashed) {
+            Ok(()) => restored += 1,
+            // Another process restored it or removed it.
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => {
+                progress.clear();
+                context.nothing(&error.to_string());
+                failed += 1;
             }
         }
-        return Ok(());
-    };
-    let absent = || {
-        Failure::with_code(NOT_FOUND, format!("session {text} is not in the trash"))
-            .hint("`rejoin sessions restore` lists what is there")
-    };
-    let id = match SessionId::parse(text) {
-        Some(id) => id,
-        None => known_as(store, text)?.ok_or_else(absent)?,
-    };
-    store.restore(&id).map_err(|error| match error {
-        StoreError::NotFound { .. } => absent(),
-        error => error.into(),
-    })?;
-    output.line(format!("{id} is back"))
-}
-
-/// What the session is called in its own words. One that cannot be read has no title.
-fn title(store: &Store, trashed: &Trashed) -> Option<String> {
-    let mut reader = store.read_trashed(trashed).ok()?;
-    first_title(&mut reader).ok().flatten()
-}
-
-/// The session that had this id with the agent that made it.
-fn known_as(store: &Store, name: &str) -> Result<Option<SessionId>, Failure> {
-    let named = |trashed: &Trashed| {
-        let reader = store.read_trashed(trashed);
-        reader.is_ok_and(|reader| reader.header().known_as.as_deref() == Some(name))
-    };
-    let found = store.trashed()?.into_iter().find(named);
-    Ok(found.map(|trashed| trashed.id))
+    }
+    drop(progress);
+    output.line(format!("{} restored", count(restored, "session")))?;
+    match failed {
+        0 => Ok(()),
+        failed => Err(Failure::with_code(
+            FAILED,
+            format!("{} could not be restored", count(failed, "session")),
+        )),
+    }
 }

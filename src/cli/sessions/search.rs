@@ -2,11 +2,12 @@
 
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::index::{Catalog, Search};
+use crate::index::{ListError, Search};
 
+use super::context::Context;
 use super::list;
 
-/// How much of logs is read at once for words that were never read, in bytes.
+/// How many bytes of unread logs are read at once.
 const WORDS: usize = 64 * 1024 * 1024;
 
 /// What to look for.
@@ -21,10 +22,14 @@ pub(super) struct Args {
     pub(super) list: list::Args,
 }
 
-pub(super) fn run(catalog: &Catalog, args: &Args, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let search = Search::parse(&args.text.join(" "))
         .ok_or_else(|| Failure::usage("there is nothing to look for: the text is blank"))?;
-    let cannot = |error| Failure::new(format!("cannot search sessions: {error}"));
-    while !catalog.read_words(WORDS).map_err(cannot)? {}
-    list::show(catalog, &args.list, Some(search), output)
+    context
+        .reading(|catalog| -> Result<(), ListError> {
+            while !catalog.read_words(WORDS)? {}
+            Ok(())
+        })
+        .map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
+    list::show(context, &args.list, Some(search), output)
 }

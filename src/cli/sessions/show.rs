@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
-use crate::index::Catalog;
 use crate::record::Kind;
 use crate::record::transcript::Transcript;
-use crate::store::Store;
 
+use super::context::Context;
 use super::id::find;
 
 /// What to show.
@@ -23,14 +22,9 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn run(
-    store: &Store,
-    catalog: &Catalog,
-    args: &Args,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let id = find(catalog, &args.id)?;
-    let mut reader = store.read(&id)?;
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let id = find(context, &args.id)?;
+    let mut reader = context.store.read(&id)?;
     let mut transcript = Transcript::default();
     let mut ends = Vec::new();
     while let Some(entry) = reader.next()? {

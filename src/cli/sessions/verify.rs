@@ -6,10 +6,11 @@ use crate::cli::count::count;
 use crate::cli::exit::{DAMAGED, Failure};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
-use crate::index::Catalog;
-use crate::store::{Scan, Store, StoreError};
+use crate::cli::terminal::Progress;
+use crate::store::{Scan, StoreError};
 use crate::sys::SessionId;
 
+use super::context::Context;
 use super::id::find;
 
 /// What to check.
@@ -37,16 +38,12 @@ pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn run(
-    store: &Store,
-    catalog: &Catalog,
-    args: &Args,
-    output: &mut Output,
-) -> Result<(), Failure> {
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let store = &context.store;
     let ids = match &args.id {
         Some(text) => {
-            let id = find(catalog, text)?;
-            if !store.exists(&id) {
+            let id = find(context, text)?;
+            if !store.exists(&id)? {
                 return Err(StoreError::NotFound { id }.into());
             }
             vec![id]
@@ -54,9 +51,17 @@ pub(super) fn run(
         None => store.ids()?,
     };
     let mut reports = Vec::new();
-    let (mut damaged, mut newer) = (0, 0);
-    for id in &ids {
-        let scan = store.read(id).and_then(|mut reader| reader.verify());
+    let (mut damaged, mut newer, mut empty) = (0, 0, 0);
+    let mut progress = Progress::new();
+    for (at, id) in ids.iter().enumerate() {
+        progress.at(|| format!("Reading {} … {at}", count(ids.len(), "session")));
+        if store.len_of(id)? == Some(0) {
+            // A power cut may leave such a file of a session that was never synced.
+            tracing::info!(session = %id, "the log is empty: nothing was recorded");
+            empty += 1;
+            continue;
+        }
+        let scan = store.read(id).and_then(|mut reader| reader.scan());
         match &scan {
             Err(StoreError::Newer { .. }) => newer += 1,
             scan if !is_sound(scan) => damaged += 1,
@@ -65,23 +70,35 @@ pub(super) fn run(
         if args.json {
             reports.push(report(id, &scan));
         } else {
+            if !is_sound(&scan) {
+                progress.clear();
+            }
             print(id, &scan, output)?;
         }
     }
+    progress.clear();
+    let checked = ids.len() - empty;
     if args.json {
         output.json(&Value::Array(reports))?;
     } else {
-        let sound = ids.len() - damaged - newer;
-        let sessions = count(ids.len(), "session");
+        let sound = checked - damaged - newer;
+        let sessions = count(checked, "session");
         let later = match newer {
             0 => String::new(),
             newer => format!(", {newer} of a later format"),
         };
+        let empty = match empty {
+            0 => String::new(),
+            empty => format!(", {} without a session", count(empty, "empty file")),
+        };
         output.line(format!(
-            "{sessions}, {sound} sound, {damaged} damaged{later}"
+            "{sessions}, {sound} sound, {damaged} damaged{later}{empty}"
         ))?;
     }
-    let of_all = count(ids.len(), "session");
+    if ids.is_empty() {
+        context.no_sessions();
+    }
+    let of_all = count(checked, "session");
     match (damaged, newer) {
         (0, 0) => Ok(()),
         (0, newer) => Err(Failure::with_code(
@@ -93,12 +110,12 @@ pub(super) fn run(
             DAMAGED,
             format!("damage was found in {damaged} of {of_all}"),
         )
-        .hint("what can be read of a session loads all the same; nothing was changed")),
+        .hint("what is still readable can be loaded, unless the first line is damaged; no file was changed")),
     }
 }
 
-/// A turn that a crash left open and a line that it tore are no damage: nobody was told of what is
-/// missing, and opening the session mends both.
+/// A turn that a crash left open and a torn end are not damage: no client was sent what is missing,
+/// and opening the session repairs both.
 fn is_sound(scan: &Result<Scan, StoreError>) -> bool {
     scan.as_ref().is_ok_and(|scan| scan.damage.is_empty())
 }
@@ -145,7 +162,7 @@ fn report(id: &SessionId, scan: &Result<Scan, StoreError>) -> Value {
                 "sound": is_sound(scan),
                 "records": found.records,
                 "prompts": found.prompts.len(),
-                "turnOpen": found.turn_open,
+                "turnOpen": found.turn_open(),
                 "unfinishedBytes": found.torn.map_or(0, |torn| torn.len),
                 "damage": damage.collect::<Vec<_>>(),
             })

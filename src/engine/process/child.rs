@@ -1,8 +1,9 @@
-//! A process with pipes: starts it, drains what it says to people, ends it with all its children.
+//! A subprocess with pipes: starts it, drains its stderr, ends it with all its children.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,50 +16,57 @@ use crate::sys::lock;
 use super::guard::Guard;
 use super::signal::{Signal, signal};
 
-/// How long a process may take to end by itself when its input has ended.
+/// How long we wait for a process to exit after its input was closed. Then its guard waits in our
+/// place, so that a client that waits for our own exit is not held up.
 const LEAVES: Duration = Duration::from_millis(400);
 
-/// How long it may take when it is asked to end, before it is killed.
+/// How long it may take to exit after SIGTERM, before it is killed.
 const OBEYS: Duration = Duration::from_millis(200);
 
-/// How much room the process's pipe has, in bytes.
+/// The capacity of the process's output pipe, in bytes.
 #[cfg(target_os = "linux")]
 const ROOM: usize = 512 * 1024;
 
-/// How much of one line of what it says to people is kept, in bytes.
+/// How much of one line of stderr is kept, in bytes.
 const SAID_LINE: usize = 64 * 1024;
 
-/// How much of the end of a longer line is left out, in bytes: a secret that is cut in two could
-/// not be told there.
+/// How much of the end of a longer line is left out, in bytes: a secret that is cut in two would
+/// not be recognized there.
 const SAID_END: usize = 8 * 1024;
 
-/// How many lines of what it said last are shown with the error that it ended.
+/// How many of the last lines of stderr are shown with the error that the process ended.
 const SAID_LAST: usize = 5;
 
-/// A process. Dropping it kills the process.
+/// A subprocess. Dropping it kills it, unless it was left to its guard.
 #[derive(Debug)]
 pub(in crate::engine) struct Child {
     id: u32,
     ended: watch::Receiver<Option<String>>,
     said: Arc<Said>,
+    /// How long it may take to exit after its input was closed.
+    exit_timeout: Duration,
+    guarded: bool,
+    /// Whether the process was left to its guard.
+    left: AtomicBool,
 }
 
 /// The ends of a process's pipes.
 pub(in crate::engine) type Pipes = (ChildStdin, ChildStdout);
 
-/// Is shown each line that a process says to people, and gives back what may be kept of it.
+/// Gets each line of the process's stderr and returns what may be kept of it.
 pub(in crate::engine) type Heard = Box<dyn Fn(&str) -> String + Send>;
 
-/// What a process said to people last.
+/// The last lines of a process's stderr.
 #[derive(Debug, Default)]
 struct Said(Mutex<Vec<String>>);
 
 impl Child {
-    /// Starts the command in a process group of its own, with a `guard` if there is a program that
-    /// is one.
+    /// Starts the command in a process group of its own, with `guard`, if given, as its guard
+    /// program. `exit_timeout` is how long it may take to exit after its input was closed.
     pub(in crate::engine) fn start(
         mut command: Command,
         guard: Option<&Path>,
+        exit_timeout: Duration,
         heard: Heard,
     ) -> io::Result<(Self, Pipes)> {
         command
@@ -76,7 +84,8 @@ impl Child {
         let said = Arc::new(Said::default());
         let id = process.id();
         let guard = guard.and_then(|program| {
-            let started = Guard::start(program, id);
+            let outputs = [shared(&output), shared(&errors)];
+            let started = Guard::start(program, id, exit_timeout, outputs);
             let told = |error: &io::Error| tracing::warn!(%error, "a process has no guard");
             started.inspect_err(told).ok()
         });
@@ -85,6 +94,10 @@ impl Child {
             id,
             ended,
             said: said.clone(),
+            exit_timeout,
+            // Outside of Unix, a guard cannot see that the process has ended.
+            guarded: cfg!(unix) && guard.is_some(),
+            left: AtomicBool::new(false),
         };
         let listener = thread::Builder::new()
             .name("rejoin-child-stderr".to_owned())
@@ -93,7 +106,7 @@ impl Child {
             .name("rejoin-child-wait".to_owned())
             .spawn(move || {
                 let status = process.wait();
-                // What it has started must not outlive it, nor hold its pipes open.
+                // Its children must not outlive it or hold its pipes open.
                 signal(id, Signal::Kill);
                 wait_briefly(&listener);
                 drop(guard);
@@ -102,7 +115,7 @@ impl Child {
         Ok((child, (input, output)))
     }
 
-    /// Waits until the process has ended, and says how.
+    /// Waits until the process has ended, and returns how.
     pub(in crate::engine) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -116,19 +129,17 @@ impl Child {
         self.ended.borrow().clone()
     }
 
-    /// Whether the process has ended.
     pub(in crate::engine) fn has_ended(&self) -> bool {
         self.ended.borrow().is_some()
     }
 
-    /// What it said to people last, in one line.
+    /// The last lines of its stderr, joined into one line.
     pub(in crate::engine) fn last_words(&self) -> Option<String> {
         let said = lock(&self.said.0);
         (!said.is_empty()).then(|| said.join(" | "))
     }
 
-    /// Sees to it that the process ends, with all that it has started. Its input must have been
-    /// closed before.
+    /// Ends the process and its children. Its input must have been closed before.
     pub(in crate::engine) async fn end(&self, patience: Patience) {
         if patience == Patience::EndOfInput && self.ends_within(LEAVES).await {
             return;
@@ -139,6 +150,26 @@ impl Child {
         }
         signal(self.id, Signal::Kill);
         self.ends_within(OBEYS).await;
+    }
+
+    /// Ends the process, or leaves that to its guard, because our own process is about to exit. Its
+    /// input must have been closed before.
+    pub(in crate::engine) async fn leave(&self, patience: Patience) {
+        if patience == Patience::EndOfInput && self.ends_within(LEAVES).await {
+            return;
+        }
+        if patience == Patience::Hurry {
+            signal(self.id, Signal::Ask);
+            if self.ends_within(OBEYS).await {
+                return;
+            }
+        }
+        if self.guarded {
+            return self.left.store(true, Ordering::Release);
+        }
+        if !self.ends_within(self.exit_timeout).await {
+            self.end(Patience::Hurry).await;
+        }
     }
 
     /// Kills the process at once.
@@ -155,22 +186,36 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.kill();
+        if !self.left.load(Ordering::Acquire) {
+            self.kill();
+        }
     }
 }
 
-/// Gives the process's pipe more room than usual, where the system can: the fewer times it is
-/// emptied the better if much is said at once.
+/// A duplicate of the pipe for the guard.
+#[cfg(unix)]
+fn shared(pipe: &impl std::os::fd::AsFd) -> Stdio {
+    let pipe = pipe.as_fd().try_clone_to_owned();
+    pipe.map_or_else(|_| Stdio::null(), Stdio::from)
+}
+
+#[cfg(not(unix))]
+fn shared<T>(_: &T) -> Stdio {
+    Stdio::null()
+}
+
+/// Enlarges the process's output pipe where the system supports it: fewer reads when there is much
+/// output at once.
 #[cfg(target_os = "linux")]
 fn widen(output: &std::process::ChildStdout) {
-    // A system that refuses has its reasons; the pipe works all the same.
+    // If the system refuses, the pipe works with its usual capacity.
     rustix::pipe::fcntl_setpipe_size(output, ROOM).ok();
 }
 
 #[cfg(not(target_os = "linux"))]
 fn widen(_: &std::process::ChildStdout) {}
 
-/// Reads what a process says to people.
+/// Reads a process's stderr to its end.
 fn drain(errors: impl Read, said: &Said, heard: &Heard) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
@@ -194,7 +239,7 @@ fn drain(errors: impl Read, said: &Said, heard: &Heard) {
     }
 }
 
-/// Reads a line; of one that is too long the beginning. Answers with how much was read.
+/// Reads a line, or the beginning of one that is too long. Returns how many bytes were read.
 fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     let limit = SAID_LINE as u64;
     let mut read = input.by_ref().take(limit).read_until(b'\n', line)?;
@@ -213,7 +258,7 @@ fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> 
     }
 }
 
-/// Waits until a thread has ended; not for long, since a pipe may be held by somebody else.
+/// Waits until a thread has ended, but not for long: another process may hold the pipe open.
 fn wait_briefly(listener: &thread::JoinHandle<()>) {
     for _ in 0..20 {
         if listener.is_finished() {

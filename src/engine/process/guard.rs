@@ -1,8 +1,8 @@
-//! A small process beside one that we have started, which ends that if we are killed.
+//! A small process that ends another one after we have exited.
 //!
-//! A wrapped agent is meant to end when its input does, and not every one does; a command that
-//! runs has no input that could end. A process that is killed cannot see to it; the guard does,
-//! since its own input ends with us.
+//! A wrapped agent should exit when its input ends. Not every agent does, and some take longer than
+//! a client waits for us. A running shell command has no input that could end. The guard's own
+//! input ends when we exit, for whatever reason. Then the guard waits for the process, and ends it.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use super::signal::{Signal, is_there, signal};
 
-/// How long a process may take to end by itself.
-const LEAVES: Duration = Duration::from_millis(1500);
+/// How long a process may take to exit by itself, unless the caller sets another time.
+pub const LEAVES: Duration = Duration::from_millis(1500);
 
-/// How long it may take when it is asked to end.
+/// How long it may take to exit after SIGTERM.
 const OBEYS: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether the process is gone.
+/// How often the guard checks whether the process has exited.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// A guard at work. Dropping it ends it.
+/// A running guard. Dropping it ends it.
 #[derive(Debug)]
 pub(in crate::engine) struct Guard {
     process: Child,
@@ -29,14 +29,23 @@ pub(in crate::engine) struct Guard {
 }
 
 impl Guard {
-    /// Starts `program`, which is to call [`guard`] with the process group to be guarded.
-    pub(in crate::engine) fn start(program: &Path, group: u32) -> io::Result<Self> {
+    /// Starts `program`, which is to call [`guard`] with the guarded process group and the time in
+    /// which that may exit by itself. The guard inherits `outputs`, the read ends of the process's
+    /// pipes, as its own stdout and stderr, so that the process can still write after we have
+    /// exited.
+    pub(in crate::engine) fn start(
+        program: &Path,
+        group: u32,
+        leaves: Duration,
+        outputs: [Stdio; 2],
+    ) -> io::Result<Self> {
+        let [output, errors] = outputs;
         let mut command = Command::new(program);
         command
-            .args(["guard", &group.to_string()])
+            .args(["guard", &group.to_string(), &leaves.as_millis().to_string()])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stdout(output)
+            .stderr(errors);
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut process = command.spawn()?;
@@ -48,13 +57,19 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends at once, since the process is gone.
+        // It exits at once, since the process has ended.
         self.process.wait().ok();
     }
 }
 
-/// Waits until `input` ends, then sees to it that the process group ends.
-pub fn guard(mut input: impl Read, group: u32) {
+/// Waits until `input` ends, then ends the process group: waits `leaves` for it to exit by itself,
+/// then sends signals. What the group writes to `outputs` meanwhile is discarded.
+pub fn guard(
+    mut input: impl Read,
+    outputs: impl IntoIterator<Item = impl Read + Send + 'static>,
+    group: u32,
+    leaves: Duration,
+) {
     let mut rest = [0; 64];
     loop {
         match input.read(&mut rest) {
@@ -64,12 +79,21 @@ pub fn guard(mut input: impl Read, group: u32) {
             Err(_) => break,
         }
     }
-    if ends_within(group, LEAVES) {
+    drain(outputs);
+    if ends_within(group, leaves) {
         return;
     }
     signal(group, Signal::Ask);
     if !ends_within(group, OBEYS) {
         signal(group, Signal::Kill);
+    }
+}
+
+/// Discards what the process still writes: a full pipe would block it.
+fn drain(outputs: impl IntoIterator<Item = impl Read + Send + 'static>) {
+    for mut output in outputs {
+        // A pipe that cannot be read cannot block the process.
+        std::thread::spawn(move || io::copy(&mut output, &mut io::sink()));
     }
 }
 

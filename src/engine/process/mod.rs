@@ -1,4 +1,4 @@
-//! Processes that engines start: each in a group that ends as a whole, also if we are killed.
+//! Subprocesses of engines: each in a process group that ends as a whole, even if we are killed.
 
 mod child;
 mod guard;
@@ -6,7 +6,7 @@ mod shell;
 mod signal;
 mod tail;
 
-pub use guard::guard;
+pub use guard::{LEAVES, guard};
 
 pub(super) use child::{Child, Pipes};
 pub(in crate::engine) use shell::{Shell, shell};

@@ -1,5 +1,4 @@
-//! One command of the system's shell: starts it, keeps the end of what it says, ends it with all
-//! that it has started.
+//! One shell command: starts it, keeps the end of its output, ends it with all its children.
 
 use std::io::{self, PipeReader, Read};
 use std::path::Path;
@@ -13,17 +12,17 @@ use tokio::sync::watch;
 use crate::engine::captured::Exit;
 use crate::sys::lock;
 
-use super::guard::Guard;
+use super::guard::{Guard, LEAVES};
 use super::signal::{Signal, signal};
 use super::tail::Tail;
 
-/// How long a command may take to end when it is asked to, before it is killed.
+/// How long a command may take to exit after SIGTERM, before it is killed.
 const OBEYS: Duration = Duration::from_millis(250);
 
-/// How much of what is said is read at once, in bytes.
+/// How much output is read at once, in bytes.
 const BLOCK: usize = 16 * 1024;
 
-/// A command that runs, or has run. Dropping it kills it.
+/// A running or finished command. Dropping it kills it.
 #[derive(Debug)]
 pub(in crate::engine) struct Shell {
     id: u32,
@@ -32,9 +31,9 @@ pub(in crate::engine) struct Shell {
 }
 
 impl Shell {
-    /// Starts a command in a folder, in a process group of its own. It has no input, and both of its
-    /// outputs are one, as on a terminal; the last `keep` bytes of it are kept. `guard` is the
-    /// program that [guards](super::guard::guard) it, if one is to.
+    /// Starts a command in a folder, in a process group of its own. It has no input, and its stdout
+    /// and stderr are one stream, as on a terminal; the last `keep` bytes of it are kept. `guard`,
+    /// if given, is the program that [guards](super::guard::guard) it.
     pub(in crate::engine) fn start(
         command: &str,
         folder: &Path,
@@ -53,11 +52,11 @@ impl Shell {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut process, 0);
         let mut child = process.spawn()?;
-        // It holds the pipe's other end, which is to be the command's alone.
+        // It holds the pipe's write end, which only the command may have.
         drop(process);
         let id = child.id();
         let guard = guard.and_then(|program| {
-            let started = Guard::start(program, id);
+            let started = Guard::start(program, id, LEAVES, [Stdio::null(), Stdio::null()]);
             let told = |error: &io::Error| tracing::warn!(%error, "the command has no guard");
             started.inspect_err(told).ok()
         });
@@ -75,7 +74,7 @@ impl Shell {
             .name("rejoin-command-wait".to_owned())
             .spawn(move || {
                 let status = child.wait();
-                // What it has started must not outlive it, nor hold its output open.
+                // Its children must not outlive it or hold its output open.
                 signal(id, Signal::Kill);
                 wait_briefly(&listener);
                 tell.send_replace(Some(exit(status)));
@@ -84,17 +83,17 @@ impl Shell {
         Ok(shell)
     }
 
-    /// How much the command has said, in bytes.
+    /// The total length of the output, in bytes.
     pub(in crate::engine) fn total(&self) -> u64 {
         lock(&self.said).total()
     }
 
-    /// The end of what it has said, no more than so many bytes, and whether that is less than all.
+    /// The end of the output, at most `most` bytes, and whether the beginning is left out.
     pub(in crate::engine) fn said(&self, most: usize) -> (String, bool) {
         lock(&self.said).text(most)
     }
 
-    /// Waits until the command has ended, and says how.
+    /// Waits until the command has ended, and returns how.
     pub(in crate::engine) async fn ended(&self) -> Exit {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -103,7 +102,7 @@ impl Shell {
         }
     }
 
-    /// Sees to it that the command ends, with all that it has started, and says how it has.
+    /// Ends the command and its children, and returns how it ended.
     pub(in crate::engine) async fn end(&self) -> Exit {
         for how in [Signal::Ask, Signal::Kill] {
             if self.has_ended() {
@@ -128,7 +127,7 @@ impl Drop for Shell {
     }
 }
 
-/// How the system's shell is called for a command: a program and its arguments.
+/// The program and arguments that run a command in the system's shell.
 pub(in crate::engine) fn shell(command: &str) -> (&'static str, [&str; 2]) {
     if cfg!(windows) {
         ("cmd", ["/C", command])
@@ -149,8 +148,8 @@ fn listen(mut output: PipeReader, said: &Mutex<Tail>) {
     }
 }
 
-/// Waits until a thread has ended; not for long, since the pipe may be held by somebody who has left
-/// the group.
+/// Waits until a thread has ended, but not for long: a process that has left the group may hold the
+/// pipe open.
 fn wait_briefly(listener: &thread::JoinHandle<()>) {
     for _ in 0..20 {
         if listener.is_finished() {
@@ -221,7 +220,7 @@ mod tests {
         }
     }
 
-    /// It is nobody's child by now: whoever adopts it may leave it dead for a while.
+    /// Whether it is a zombie: it was reparented, and its new parent may take a while to reap it.
     fn is_buried_late(pid: rustix::process::Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
         stat.is_ok_and(|stat| stat.contains(") Z "))

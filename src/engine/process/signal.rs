@@ -1,11 +1,11 @@
-//! Signals to a process group: a process with all that it has started.
+//! Signals to a process group: a process and all its children.
 
-/// What a process group is told.
+/// A signal to a process group.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) enum Signal {
-    /// To end.
+    /// SIGTERM: the group is asked to exit.
     Ask,
-    /// Nothing: it is ended.
+    /// SIGKILL: the group is killed.
     Kill,
 }
 
@@ -18,12 +18,12 @@ pub(in crate::engine) fn signal(group: u32, signal: Signal) {
         Signal::Kill => Number::KILL,
     };
     if let Some(group) = id(group) {
-        // A group that is gone needs no signal.
+        // The group may have ended already.
         kill_process_group(group, number).ok();
     }
 }
 
-/// Whether there is such a process group.
+/// Whether the process group exists.
 #[cfg(unix)]
 pub(in crate::engine) fn is_there(group: u32) -> bool {
     id(group).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
@@ -36,7 +36,7 @@ fn id(group: u32) -> Option<rustix::process::Pid> {
         .and_then(rustix::process::Pid::from_raw)
 }
 
-/// Ends the process with all that it has started.
+/// Ends the process and all its children.
 #[cfg(not(unix))]
 pub(in crate::engine) fn signal(id: u32, _: Signal) {
     use std::process::{Command, Stdio};
@@ -51,7 +51,7 @@ pub(in crate::engine) fn signal(id: u32, _: Signal) {
     }
 }
 
-/// Whether there is such a process. Not known here, so it counts as gone.
+/// Whether the process exists. It cannot be checked here, so it counts as ended.
 #[cfg(not(unix))]
 pub(in crate::engine) fn is_there(_: u32) -> bool {
     false

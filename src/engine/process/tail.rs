@@ -1,16 +1,16 @@
-//! The end of what a command has said: all of it, as long as it is short.
+//! The end of a command's output, or all of it if it is short.
 
-/// Bytes as they come, of which the last ones are kept.
+/// A byte buffer that keeps the last bytes.
 #[derive(Debug)]
 pub(super) struct Tail {
     kept: Vec<u8>,
     limit: usize,
-    /// How many bytes there were.
+    /// How many bytes were pushed.
     total: u64,
 }
 
 impl Tail {
-    /// Keeps so many bytes at least, and twice as many at most.
+    /// Keeps at least `limit` bytes, and at most twice as many.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             kept: Vec::new(),
@@ -19,7 +19,6 @@ impl Tail {
         }
     }
 
-    /// More has come.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         self.kept.extend_from_slice(bytes);
@@ -28,19 +27,19 @@ impl Tail {
         }
     }
 
-    /// How many bytes there were.
+    /// How many bytes were pushed.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The last bytes as text, no more than `most` of them, and whether that is less than all. What
-    /// is no UTF-8 becomes replacement characters.
+    /// The last bytes as text, at most `most` of them, and whether anything is left out. Invalid
+    /// UTF-8 becomes replacement characters.
     pub(super) fn text(&self, most: usize) -> (String, bool) {
         let most = most.min(self.limit);
         let mut from = self.kept.len().saturating_sub(most);
         let cut = self.total > (self.kept.len() - from) as u64;
         if cut {
-            // Not in the middle of a character, which has four bytes at most.
+            // Starts at the boundary of a character, which has at most four bytes.
             let rest = self.kept[from..].iter().take(3);
             from += rest.take_while(|byte| **byte & 0xC0 == 0x80).count();
         }

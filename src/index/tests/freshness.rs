@@ -1,4 +1,4 @@
-//! What a list reads to be right, and what it leaves alone.
+//! Tests of what a list reads to be correct, and of what it does not read.
 
 use super::*;
 use crate::index::ListError;
@@ -42,7 +42,7 @@ fn our_own_changes_of_the_folder_need_no_comparison() {
     let (read, listed, _) = world.logs.touched();
     assert_eq!((read, listed), (0, 0));
 
-    // Long after, the names are compared once, in case another change hid behind ours.
+    // Much later the names are compared once, in case another change hid behind ours.
     world.pass(600_000);
     world.check(&catalog);
     world.check(&catalog);
@@ -60,7 +60,7 @@ fn changes_of_the_folder_by_others_are_seen_at_once() {
     world.take_out(&ids[2]);
     world.check(&catalog);
 
-    // In the same millisecond as the change that was just seen, and with one of ours on top.
+    // In the same millisecond as the change that was just seen, followed by one of ours.
     let id = world.copy_in("/other");
     world.append(&id, Entry::Prompt { at: 4 });
     let own = world.create(&catalog, "/work");
@@ -140,7 +140,7 @@ fn a_mark_is_forgotten_after_a_day_of_silence() {
     world.pass(25 * 3_600_000);
     page();
     assert_eq!(page(), 11);
-    // The session lives, and tells before it writes.
+    // The session is still there, and reports before it writes.
     world.prompt(&catalog, &ids[0]);
     world.check(&catalog);
 }
@@ -179,7 +179,7 @@ fn rows_that_are_shown_are_checked() {
     let (world, ids) = World::with_sessions(10);
     let catalog = world.catalog();
     world.check(&catalog);
-    // Nobody told: the last of the list moves to the top once it is looked at.
+    // A change without a report: the list's last entry moves to the top once its log is checked.
     world.append(&ids[0], Entry::Prompt { at: world.now() });
     world.append(&ids[9], Entry::Update);
     assert_eq!(first(&catalog), world.expected(None));
@@ -216,7 +216,7 @@ fn an_unreadable_log_is_read_once_until_it_changes() {
     world.check(&catalog);
     assert_eq!(world.logs.touched().0, 0);
 
-    // A permission is given: no length tells, but time does.
+    // A permission is granted: no length shows it, so the logs are retried after some time.
     readable_again();
     world.pass(60_000);
     world.check(&catalog);
@@ -257,4 +257,91 @@ fn a_folder_that_cannot_be_read_is_an_error_and_not_an_empty_list() {
     assert!(matches!(failed, Err(ListError::Folder(_))));
     world.logs.folder().forbidden = false;
     world.check(&catalog);
+}
+
+/// The files in the store, with their content.
+fn files(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(world.path().parent().unwrap()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+/// A store in which the first prompt of a session is missing from the catalog without a trace, as
+/// after a power cut, or if an older copy of the file was put back.
+fn without_the_last_changes() -> (World, Vec<(PathBuf, Vec<u8>)>) {
+    let (world, _) = World::with_sessions(100);
+    let catalog = world.catalog();
+    let id = world.create(&catalog, "/work");
+    catalog.closed(&id, &world.logs.summary(&id));
+    world.pass(3000);
+    world.check(&catalog);
+    drop(catalog);
+    let old = files(&world);
+    let catalog = world.catalog();
+    world.prompt(&catalog, &id);
+    catalog.closed(&id, &world.logs.summary(&id));
+    world.check(&catalog);
+    drop(catalog);
+    (world, old)
+}
+
+#[test]
+fn an_older_copy_of_the_catalog_hides_no_session() {
+    let (world, old) = without_the_last_changes();
+    for (path, bytes) in old {
+        if path == world.path() {
+            overwrite(&path, &bytes);
+        }
+    }
+    world.check(&world.catalog());
+    // What was found is kept, and is searched for only once.
+    world.logs.touched();
+    world.catalog().list(&Filter::default(), None, 1).unwrap();
+    assert_eq!(world.logs.touched(), (0, 0, 2));
+}
+
+#[test]
+fn changes_that_a_power_cut_took_hide_no_session() {
+    let (world, old) = without_the_last_changes();
+    for (path, bytes) in old {
+        let mut bytes = bytes;
+        if path != world.path() {
+            // The system was rebooted.
+            let text = String::from_utf8(bytes).unwrap();
+            let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
+            let lines = lines.map(|number| format!("6f1f5a34-another-start {number}\n"));
+            bytes = lines.collect::<String>().into_bytes();
+        }
+        overwrite(&path, &bytes);
+    }
+    world.check(&world.catalog());
+    // A report before the first list does not hide it either.
+    let (world, old) = without_the_last_changes();
+    for (path, bytes) in old {
+        if path == world.path() {
+            overwrite(&path, &bytes);
+        }
+    }
+    let catalog = world.catalog();
+    let other = world.expected(None).pop().unwrap().id;
+    world.prompt(&catalog, &other);
+    world.check(&catalog);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_generation_is_no_link_or_pipe() {
+    let (world, _) = World::with_sessions(3);
+    let target = world.dir.path().join("target");
+    overwrite(&target, b"precious");
+    std::fs::create_dir(world.path().parent().unwrap()).unwrap();
+    let path = world.path().with_file_name("index.sqlite.generation");
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    world.check(&world.catalog());
+    let id = world.create(&world.catalog(), "/work");
+    world.prompt(&world.catalog(), &id);
+    world.check(&world.catalog());
+    assert_eq!(std::fs::read(target).unwrap(), b"precious");
 }

@@ -1,8 +1,8 @@
-//! The ids by which agents know sessions.
+//! Tests of the agents' session ids.
 
 use super::*;
 
-/// Which of some ids are ours.
+/// Which of some ids belong to our sessions.
 #[track_caller]
 fn ours(catalog: &Catalog) -> Vec<String> {
     let ids = ["a", "b", "c", "d"].map(str::to_owned);
@@ -18,7 +18,7 @@ fn session(catalog: &Catalog, id: &str) -> Option<SessionId> {
 #[test]
 fn are_found_in_logs_old_and_new_and_in_the_trash() {
     let (world, ids) = World::with_sessions(2);
-    world.append(&ids[0], Entry::Inner { id: "a" });
+    world.append(&ids[0], Entry::AgentSessionId { id: "a" });
     let gone = SessionId::from_uuid(Uuid::now_v7());
     world.logs.folder().trash = vec![(gone, vec![inner("d")])];
     let catalog = world.catalog();
@@ -26,10 +26,10 @@ fn are_found_in_logs_old_and_new_and_in_the_trash() {
     assert_eq!(session(&catalog, "a").as_ref(), Some(&ids[0]));
     assert_eq!(session(&catalog, "d"), None, "it is in the trash");
 
-    // Another process says that it writes, and does.
+    // Another process reports that it writes, and then writes.
     let other = world.catalog();
     other.opened(&ids[1]);
-    world.append(&ids[1], Entry::Inner { id: "b" });
+    world.append(&ids[1], Entry::AgentSessionId { id: "b" });
     assert_eq!(ours(&catalog), ["a", "b", "d"]);
     catalog.knows(&ids[1], &inner("c"));
     catalog.knows(&ids[1], &inner("c"));
@@ -43,7 +43,7 @@ fn stay_when_the_session_goes_and_serve_it_when_it_comes_back() {
     let catalog = world.catalog();
     let id = world.create(&catalog, "/work");
     world.prompt(&catalog, &id);
-    world.append(&id, Entry::Inner { id: "a" });
+    world.append(&id, Entry::AgentSessionId { id: "a" });
     catalog.closed(&id, &world.logs.summary(&id));
     let log = world.logs.folder().logs[&id].clone();
     world.delete(&catalog, &id);
@@ -86,4 +86,39 @@ fn of_a_session_that_the_agent_had_first_are_left_to_it_until_ours_is_listed() {
         world.delete(&catalog, &id);
         assert_eq!(ours(&catalog), listed);
     }
+}
+
+#[test]
+fn of_listed_sessions_are_not_listed_themselves_unless_they_went_on_alone() {
+    let (world, ids) = World::with_sessions(2);
+    let [outer, nested] = [&ids[0], &ids[1]];
+    let catalog = world.catalog();
+    let listed = || {
+        let page = catalog.list(&Filter::default(), None, 10).unwrap();
+        let cwd = Filter {
+            cwd: page.sessions.first().map(|one| one.summary.cwd.clone()),
+            ..Filter::default()
+        };
+        assert_eq!(page.total, catalog.list(&cwd, None, 10).unwrap().total);
+        assert_eq!(page.total, page.sessions.len() as u64);
+        let ids: BTreeSet<_> = page.sessions.into_iter().map(|one| one.id).collect();
+        ids
+    };
+    assert_eq!(listed().len(), 2);
+    let inner = AgentSessionId {
+        agent: "any".to_owned(),
+        id: nested.to_string(),
+    };
+    catalog.knows(outer, &inner);
+    assert_eq!(listed(), BTreeSet::from([outer.clone()]));
+    let ours = catalog.ours("another", &[outer.to_string()]).unwrap();
+    assert_eq!(ours.len(), 1, "an agent with our store lists it by our id");
+    assert!(catalog.find(nested).is_some());
+
+    world.prompt(&catalog, nested);
+    assert_eq!(listed().len(), 2, "it has what the other one has not");
+    world.prompt(&catalog, outer);
+    assert_eq!(listed(), BTreeSet::from([outer.clone()]));
+    world.delete(&catalog, outer);
+    assert_eq!(listed(), BTreeSet::from([nested.clone()]));
 }

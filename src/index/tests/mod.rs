@@ -1,6 +1,8 @@
-//! Tests of the catalog against logs in memory that count how often they are touched.
+//! Tests of the catalog against logs in memory that count how often they are accessed.
 
 mod damage;
+mod erasing;
+mod foreign;
 mod freshness;
 mod inners;
 mod model;
@@ -17,10 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::record::Inner;
+use crate::record::AgentSessionId;
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
-use super::{Catalog, Filter, Listed, Logs, Summary, Texts};
+use super::{Catalog, Filter, Listed, Logs, Piece, Summary, Texts};
 
 /// The bytes of one entry of a log.
 const ENTRY: u64 = 10;
@@ -33,14 +35,14 @@ enum Entry {
     Update,
     Said { words: &'static str },
     Reopen { cwd: String },
-    Inner { id: &'static str },
+    AgentSessionId { id: &'static str },
 }
 
 #[derive(Default)]
 struct Folder {
     logs: BTreeMap<SessionId, Vec<Entry>>,
     damaged: BTreeSet<SessionId>,
-    trash: Vec<(SessionId, Vec<Inner>)>,
+    trash: Vec<(SessionId, Vec<AgentSessionId>)>,
     changed: i64,
     missing: bool,
     forbidden: bool,
@@ -52,11 +54,11 @@ struct MemoryLogs {
     folder: Mutex<Folder>,
     /// Entries that were read.
     read: AtomicUsize,
-    /// Times that the names were read.
+    /// How often the names were read.
     listed: AtomicUsize,
-    /// Times that a length was asked for.
+    /// How often a length was read.
     looked: AtomicUsize,
-    /// What happens elsewhere while a log is read, once.
+    /// What another process does while a log is read, once.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
 
@@ -100,11 +102,11 @@ impl Logs for MemoryLogs {
         Ok(summary)
     }
 
-    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<Inner>)>> {
+    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<AgentSessionId>)>> {
         Ok(self.accessible()?.trash.clone())
     }
 
-    /// What comes before the last prompt is done; no more than two entries are read at once.
+    /// Everything before the last prompt is complete; no more than two entries are read at once.
     fn texts(&self, id: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
         let folder = self.accessible().map_err(|error| error.to_string())?;
         if folder.damaged.contains(id) {
@@ -123,7 +125,10 @@ impl Logs for MemoryLogs {
         };
         let whole = end >= last.unwrap_or(0);
         Ok(Texts {
-            done: vec![text(&log[from..end])],
+            done: vec![Piece {
+                text: text(&log[from..end]),
+                end: end as u64 * ENTRY,
+            }],
             open: whole.then(|| text(&log[end..])),
             from: end as u64 * ENTRY,
         })
@@ -143,14 +148,14 @@ fn fold(summary: &mut Summary, entry: &Entry) {
             summary.updated_at = summary.updated_at.take().max(Some(at));
             summary.prompts += 1;
         }
-        Entry::Inner { id } => summary.inners.push(inner(id)),
+        Entry::AgentSessionId { id } => summary.inners.push(inner(id)),
         Entry::Update | Entry::Said { .. } => {}
     }
 }
 
-/// A session of the one agent of these tests.
-fn inner(id: &str) -> Inner {
-    Inner {
+/// An id of the only agent in these tests.
+fn inner(id: &str) -> AgentSessionId {
+    AgentSessionId {
         agent: "agent".to_owned(),
         id: id.to_owned(),
     }
@@ -172,7 +177,7 @@ impl MemoryLogs {
         Ok(folder)
     }
 
-    /// What the catalog must say of a log.
+    /// The expected summary of a log.
     fn summary(&self, id: &SessionId) -> Summary {
         let mut summary = Summary::default();
         for entry in &self.folder().logs[id] {
@@ -181,7 +186,7 @@ impl MemoryLogs {
         summary
     }
 
-    /// What was read, listed and looked at since the last call.
+    /// How many entries, names and lengths were read since the last call.
     fn touched(&self) -> (usize, usize, usize) {
         let take = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
         (take(&self.read), take(&self.listed), take(&self.looked))
@@ -197,7 +202,7 @@ impl Clock for TestClock {
     }
 }
 
-/// A store, and the machine it is on.
+/// A store, and the machine that it is on.
 struct World {
     dir: TempDir,
     clock: Arc<TestClock>,
@@ -220,7 +225,7 @@ impl World {
         }
     }
 
-    /// A world with this many sessions of one prompt each, made long ago.
+    /// A world with this many sessions of one prompt each, created long ago.
     fn with_sessions(count: usize) -> (Self, Vec<SessionId>) {
         let world = Self::new();
         let ids = (0..count).map(|n| {
@@ -238,7 +243,7 @@ impl World {
         self.dir.path().join("store").join("index.sqlite")
     }
 
-    /// A process's view of the catalog.
+    /// The catalog as one process opens it.
     fn catalog(&self) -> Catalog {
         Catalog::open(Some(&self.path()), self.logs.clone(), &self.sys)
     }
@@ -251,7 +256,7 @@ impl World {
         self.clock.now().as_millis()
     }
 
-    /// A log that comes to the folder without the catalog's being told.
+    /// Adds a log to the folder without a report to the catalog.
     fn copy_in(&self, cwd: &str) -> SessionId {
         let id = SessionId::from_uuid(Uuid::now_v7());
         self.restore(&id, vec![Entry::Header { cwd: cwd.into() }]);
@@ -264,7 +269,7 @@ impl World {
         folder.changed = self.now();
     }
 
-    /// A log that goes from the folder without the catalog's being told.
+    /// Removes a log from the folder without a report to the catalog.
     fn take_out(&self, id: &SessionId) {
         let mut folder = self.logs.folder();
         folder.logs.remove(id);
@@ -276,7 +281,7 @@ impl World {
         folder.logs.get_mut(id).unwrap().push(entry);
     }
 
-    /// A session as this program makes it.
+    /// Creates a session as this program does.
     fn create(&self, catalog: &Catalog, cwd: &str) -> SessionId {
         let before = catalog.before_change();
         let id = self.copy_in(cwd);
@@ -284,7 +289,7 @@ impl World {
         id
     }
 
-    /// A prompt as this program records it.
+    /// Records a prompt as this program does.
     fn prompt(&self, catalog: &Catalog, id: &SessionId) {
         catalog.opened(id);
         self.append(id, Entry::Prompt { at: self.now() });
@@ -297,7 +302,7 @@ impl World {
         catalog.removed(id, before);
     }
 
-    /// The list that there must be.
+    /// The expected list.
     fn expected(&self, cwd: Option<&str>) -> Vec<Listed> {
         let ids: Vec<_> = {
             let folder = self.logs.folder();
@@ -310,6 +315,7 @@ impl World {
         let sessions = ids.into_iter().map(|id| Listed {
             summary: self.logs.summary(&id),
             id,
+            snippet: None,
         });
         let mut sessions: Vec<_> = sessions
             .filter(|listed| listed.summary.prompts > 0)
@@ -320,7 +326,7 @@ impl World {
         sessions
     }
 
-    /// Lets something happen while the next log is read.
+    /// Runs something while the next log is read.
     fn meanwhile(self: &Arc<Self>, event: impl FnOnce(&Self) + Send + 'static) {
         let world = Arc::downgrade(self);
         let event = move || event(&world.upgrade().unwrap());
@@ -329,11 +335,18 @@ impl World {
 
     #[track_caller]
     fn check(&self, catalog: &Catalog) {
-        assert_eq!(all(catalog, None, 7), self.expected(None));
+        let (listed, expected) = (all(catalog, None, 7), self.expected(None));
+        let odd = |some: &[Listed], others: &[Listed]| {
+            let odd = some.iter().filter(|listed| !others.contains(listed));
+            odd.cloned().collect::<Vec<_>>()
+        };
+        let (more, missing) = (odd(&listed, &expected), odd(&expected, &listed));
+        assert_eq!((more, missing), (Vec::new(), Vec::new()));
+        assert_eq!(listed, expected);
     }
 }
 
-/// The union of all pages, in order.
+/// All pages, concatenated.
 #[track_caller]
 fn all(catalog: &Catalog, cwd: Option<&str>, limit: usize) -> Vec<Listed> {
     let filter = Filter {

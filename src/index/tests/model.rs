@@ -1,4 +1,4 @@
-//! Whatever happens, in any order, the list is what the logs say.
+//! Property tests: after any events, in any order, the list agrees with the logs.
 
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ proptest! {
         let mut processes = [world.catalog(), world.catalog()];
         let living = |ids: &Vec<SessionId>, pick: usize| ids.get(pick % ids.len().max(1)).cloned();
         for event in events {
-            // A change that falls into one millisecond with another may be missed for a while.
+            // A change within the same millisecond as another may be missed for a while.
             world.pass(1);
             match event {
                 Event::Create { process } => ids.push(world.create(&processes[process], "/new")),
@@ -143,7 +143,7 @@ proptest! {
                     }
                 }
                 Event::Damage { pick } => {
-                    // Its length grows with what makes it unreadable, and nobody writes to it.
+                    // Damage changes the log's length, and no process is writing to it.
                     if let Some(id) = living(&ids, pick) {
                         processes[0].opened(&id);
                         world.append(&id, Entry::Update);
@@ -160,14 +160,16 @@ proptest! {
                     }
                 }
                 Event::SpoilFile { at } => {
-                    // While nobody has it open: under SQLite's feet, nobody could tell.
+                    // While no process has it open, since SQLite cannot detect such a change under
+                    // it.
                     for process in &mut processes {
                         *process = closed(&world);
                     }
                     if let Ok(mut bytes) = std::fs::read(world.path()) {
                         let pages = (bytes.len() / 4096).max(1);
-                        let from = (at % pages * 4096).min(bytes.len());
-                        let to = (from + 4096).min(bytes.len());
+                        // Without its mark it would not be ours.
+                        let from = (at % pages * 4096).max(100).min(bytes.len());
+                        let to = ((at % pages + 1) * 4096).min(bytes.len()).max(from);
                         bytes[from..to].fill(0xa5);
                         overwrite(&world.path(), &bytes);
                     }

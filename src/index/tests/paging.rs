@@ -1,4 +1,4 @@
-//! Order, pages, cursors, filters.
+//! Tests of order, pages, cursors and filters.
 
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ proptest! {
         }
     }
 
-    /// Prompts move sessions to the top, others come and go, while somebody turns the pages.
+    /// Prompts move sessions to the top, and others are added and removed, between pages.
     #[test]
     fn changes_between_pages_make_no_duplicates(
         limit in 1usize..6,

@@ -1,4 +1,4 @@
-//! Several processes, as catalogs over one file.
+//! Tests with several processes: several catalogs over one file.
 
 use std::thread;
 
@@ -16,7 +16,7 @@ fn one_sees_what_the_other_does() {
     let id = world.create(&theirs, "/work");
     world.prompt(&theirs, &id);
     world.check(&ours);
-    // They delete what we have open and report of once more.
+    // The other process deletes a session that we have open, and we report it once more.
     world.prompt(&ours, &ids[4]);
     let late = world.logs.summary(&ids[4]);
     world.delete(&theirs, &ids[4]);
@@ -79,11 +79,46 @@ fn one_holds_the_lock_for_ever() {
     world.check(&catalog);
     let file = rusqlite::Connection::open(world.path()).unwrap();
     file.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    // Reading goes on.
+    // Reading continues.
     world.check(&catalog);
-    // Writing does not, and the list does without.
+    // Writing fails, and the list works without it.
     world.prompt(&catalog, &ids[1]);
     world.check(&catalog);
+}
+
+#[test]
+fn a_database_that_hangs_keeps_no_session_waiting() {
+    let (world, ids) = World::with_sessions(5);
+    let catalog = world.catalog();
+    world.check(&catalog);
+    let (started, has_started) = std::sync::mpsc::channel();
+    let (release, is_released) = std::sync::mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let database = &catalog.database;
+        scope.spawn(move || {
+            let hang = |_: &rusqlite::Transaction<'_>| {
+                started.send(()).unwrap();
+                is_released.recv().ok();
+                Ok(())
+            };
+            database.write(hang).unwrap();
+        });
+        has_started.recv().unwrap();
+        // It is released only when all of these have returned.
+        let id = world.create(&catalog, "/work");
+        world.prompt(&catalog, &id);
+        world.prompt(&catalog, &ids[2]);
+        catalog.closed(&ids[2], &world.logs.summary(&ids[2]));
+        world.delete(&catalog, &ids[1]);
+        drop(release);
+    });
+    // Another process finds what was not reported, and so does this one.
+    world.check(&world.catalog());
+    world.check(&catalog);
+    let id = world.create(&catalog, "/work");
+    world.prompt(&catalog, &id);
+    drop(catalog);
+    world.check(&world.catalog());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whatever happens, in any order, a search finds what the logs say.
+//! Property tests: after any events, in any order, a search agrees with the logs.
 
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The words of a text, as a person would tell them apart.
+/// The words of a text, as a person would separate them.
 fn words(text: &str) -> Vec<String> {
     let text = text.to_lowercase().replace('ï', "i").replace('é', "e");
     let text = text
@@ -103,7 +103,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether the words of `sought`, which are one, stand somewhere one behind the other.
+/// Whether the words of `sought`, which form one phrase, occur next to each other.
 fn says(all: &[String], sought: &str) -> bool {
     let sought = words(sought);
     let Some((last, first)) = sought.split_last() else {
@@ -114,7 +114,7 @@ fn says(all: &[String], sought: &str) -> bool {
 }
 
 impl World {
-    /// What a search must find.
+    /// The expected result of a search.
     fn saying(&self, sought: &str) -> Vec<Listed> {
         let mut found = self.expected(None);
         found.retain(|listed| {
@@ -142,14 +142,17 @@ fn found(catalog: &Catalog, sought: &str, limit: usize) -> Vec<Listed> {
     let mut sessions = Vec::new();
     let mut cursor = None;
     loop {
-        let page = catalog.list(&filter, cursor.as_deref(), limit).unwrap();
+        let mut page = catalog.list(&filter, cursor.as_deref(), limit).unwrap();
         assert!(page.complete);
+        // Another test checks the snippets.
+        page.sessions.iter_mut().for_each(|l| l.snippet = None);
         sessions.extend(page.sessions);
         cursor = page.next_cursor;
         if cursor.is_none() {
             assert_eq!(page.total, sessions.len() as u64);
             let half = sessions.len() / 2;
-            let page = catalog.list_at(&filter, half as u64, 100).unwrap();
+            let mut page = catalog.list_at(&filter, half as u64, 100).unwrap();
+            page.sessions.iter_mut().for_each(|l| l.snippet = None);
             assert_eq!(page.sessions, sessions[half..]);
             return sessions;
         }
@@ -182,7 +185,7 @@ proptest! {
                     world.delete(&processes[process], &id);
                     ids.retain(|other| *other != id);
                 },
-                // Another log in its place is noticed if it is shorter than what was read.
+                // A replaced log is noticed if it is shorter than what was read.
                 Event::Replace { pick, said } => if let Some(id) = living(&ids, pick) {
                     world.delete(&processes[0], &id);
                     world.pass(1);
@@ -201,7 +204,8 @@ proptest! {
                     processes = [world.catalog(), world.catalog()];
                     let mut bytes = std::fs::read(world.path()).unwrap_or_default();
                     if let Some(page) = bytes.len().checked_div(4096).and_then(|n| at.checked_rem(n)) {
-                        bytes[page * 4096..][..4096].fill(0xa5);
+                        let from = if page == 0 { 100 } else { page * 4096 };
+                        bytes[from..(page + 1) * 4096].fill(0xa5);
                         overwrite(&world.path(), &bytes);
                     }
                 }
@@ -224,6 +228,90 @@ proptest! {
 }
 
 #[test]
+fn names_are_found_by_their_parts_and_capitals_in_full() {
+    let (world, ids) = World::with_sessions(8);
+    for (id, words) in ids.iter().zip([
+        "see MyRedisConfig.load()",
+        "the file my_redis_config.toml",
+        "upgrade to v1.2.3",
+        "in der Straße",
+        "config is not redis",
+        "HTTPServer and fooBar",
+        "3f786850e387550fdab836ed7e6dc881de23001b",
+    ]) {
+        world.append(id, Entry::Said { words });
+    }
+    let catalog = world.catalog();
+    for (sought, expected) in [
+        ("config", &[0, 1, 4][..]),
+        ("redisconfig", &[]),
+        ("RedisConfig", &[0, 1]),
+        ("redis_config", &[0, 1]),
+        ("myredis", &[0]),
+        ("load", &[0]),
+        ("1.2", &[2]),
+        ("v1.2", &[2]),
+        ("2.3", &[2]),
+        ("3.2", &[]),
+        ("strasse", &[3]),
+        ("STRASSE", &[3]),
+        ("straße", &[3]),
+        ("server", &[5]),
+        ("http", &[5]),
+        ("bar", &[5]),
+        ("ServerFoo", &[]),
+        ("3f78", &[6]),
+        ("786850", &[]),
+    ] {
+        let mut found = found(&catalog, sought, 100);
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        let found: Vec<_> = found.into_iter().map(|listed| listed.id).collect();
+        let expected: Vec<_> = expected.iter().map(|n: &usize| ids[*n].clone()).collect();
+        assert_eq!(found, expected, "{sought}");
+    }
+}
+
+#[test]
+fn a_search_shows_where_it_found_something() {
+    let (world, ids) = World::with_sessions(3);
+    let say = |id, words| {
+        world.append(id, Entry::Said { words });
+        world.append(id, Entry::Prompt { at: world.now() });
+    };
+    say(&ids[0], "Redis keeps timing out");
+    for _ in 0..50 {
+        say(&ids[1], "nothing of interest");
+    }
+    say(&ids[1], "and then MyRedisConfig was wrong");
+    say(&ids[2], "a rédis with an accent");
+    let catalog = world.catalog();
+    assert_eq!(found(&catalog, "redis", 10).len(), 3);
+    let filter = Filter {
+        search: Search::parse("redis"),
+        ..Filter::default()
+    };
+    let snippet = |id: &SessionId| {
+        let page = catalog.list(&filter, None, 10).unwrap();
+        let mut sessions = page.sessions.into_iter();
+        sessions.find(|listed| listed.id == *id).unwrap().snippet
+    };
+    assert_eq!(snippet(&ids[0]).as_deref(), Some("Redis keeps timing out"));
+    let later = "and then MyRedisConfig was wrong";
+    assert_eq!(snippet(&ids[1]).as_deref(), Some(later));
+    // A word that cannot be found again in the text is not shown.
+    assert_eq!(snippet(&ids[2]), None);
+    // A list without a search has no snippets.
+    assert!(
+        first(&catalog)
+            .iter()
+            .all(|listed| listed.snippet.is_none())
+    );
+    // A log that is gone or damaged by now has no snippet.
+    world.logs.folder().damaged.insert(ids[0].clone());
+    assert_eq!(snippet(&ids[0]), None);
+}
+
+#[test]
 fn what_is_not_read_yet_is_told() {
     let (world, ids) = World::with_sessions(200);
     for id in &ids {
@@ -235,7 +323,7 @@ fn what_is_not_read_yet_is_told() {
     let catalog = world.catalog();
     assert!(!catalog.read_words(1).unwrap());
     assert_eq!(found(&catalog, "second", 500).len(), ids.len());
-    // Read once, it is not read again.
+    // Once read, it is not read again.
     assert!(catalog.read_words(1).unwrap());
     world.prompt(&catalog, &ids[0]);
     assert_eq!(found(&catalog, "third", 500).len(), ids.len());
@@ -266,7 +354,7 @@ fn an_index_that_is_damaged_is_made_anew() {
         file.execute_batch(sql).unwrap();
         drop(file);
         let catalog = world.catalog();
-        // An index without entries looks like one in which nothing was said, until it is written.
+        // An empty index looks like sessions without words until it is written.
         world.append(&ids[0], Entry::Said { words: "zebra" });
         catalog.opened(&ids[0]);
         assert_eq!(found(&catalog, "zebra", 500).len(), 1, "{sql}");
@@ -277,4 +365,28 @@ fn an_index_that_is_damaged_is_made_anew() {
             world.sys.disk.remove_file(&beside).ok();
         }
     }
+}
+
+#[test]
+fn the_index_is_filled_between_two_searches() {
+    let (world, ids) = World::with_sessions(6000);
+    for id in &ids {
+        world.append(id, Entry::Said { words: "redis" });
+    }
+    let catalog = Arc::new(world.catalog());
+    let filter = Filter {
+        search: Search::parse("redis"),
+        ..Filter::default()
+    };
+    let page = catalog.list(&filter, None, 10).unwrap();
+    assert!(!page.complete);
+    assert!(page.total < 6000);
+    let filling = catalog.read_words_in_background().unwrap();
+    filling.join().unwrap();
+    world.logs.touched();
+    let page = catalog.list(&filter, None, 10).unwrap();
+    assert_eq!((page.total, page.complete), (6000, true));
+    // The thread can be started again, and ends with the catalog.
+    assert!(catalog.read_words_in_background().is_some());
+    drop(catalog);
 }

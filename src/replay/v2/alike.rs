@@ -1,27 +1,27 @@
-//! Knows a line that is laid out as the last chunk was, from comparing what is around the text.
+//! Recognizes a line with the same layout as the last chunk by comparing the bytes around its text.
 //!
-//! Nearly all lines are chunks of the message that the line before was of. Such a line differs
-//! from that in its text and its time only, and is passed on as that was.
+//! Nearly all lines are chunks of the same message as the line before. Such a line differs only in
+//! its text and time, and is forwarded as that one was.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
 use super::line::Update;
 
-/// The last chunk, if it was passed on as it is.
+/// The last chunk, if it was forwarded unchanged.
 #[derive(Debug, Default)]
-pub(super) struct Alike {
-    /// Its line up to its text; empty if there is none.
+pub(super) struct ChunkLayoutCache {
+    /// Its line up to its text. Empty without a chunk.
     head: Vec<u8>,
-    /// Where the time stands in that.
+    /// The range of the time in `head`.
     time: Range<usize>,
-    /// The line from the quote behind the text on.
+    /// The line from the quote after the text.
     tail: Vec<u8>,
 }
 
-impl Alike {
-    /// Whether a line says more of the same message, and is to be passed on as it is.
+impl ChunkLayoutCache {
+    /// Whether a line continues the same message and is to be forwarded unchanged.
     pub(super) fn fits(&self, line: &[u8]) -> bool {
         if self.head.is_empty() || line.len() < self.head.len() + self.tail.len() {
             return false;
@@ -36,7 +36,7 @@ impl Alike {
             && json::is_string_body(text)
     }
 
-    /// Remembers a chunk, if it is one of text.
+    /// Remembers a chunk, if it is a text chunk.
     pub(super) fn learn(&mut self, update: &Update<'_, '_>) {
         self.forget();
         let line = update.line;
@@ -52,7 +52,7 @@ impl Alike {
         }
     }
 
-    /// Something else came.
+    /// Forgets the chunk, since a different line came.
     pub(super) fn forget(&mut self) {
         self.head.clear();
         self.tail.clear();

@@ -1,13 +1,13 @@
-//! Shows tool calls: in version 2 one kind of update both begins and changes them.
+//! Converts tool calls: in version 2 one kind of update both begins and changes them.
 
-use crate::record::json::{self, Member};
+use crate::json::{self, Member};
 
 use super::splice::Splice;
 use super::terminal::Terminals;
 use super::{diff, terminal};
 
-/// Changes what version 2 has otherwise in the fields of a tool call, given as the members of an
-/// object: of a call, of an update or of that in a request for permission.
+/// Converts the fields of a tool call that differ in version 2, given as the members of an object:
+/// a call, an update or the call in a request for permission.
 pub(super) fn change(
     text: &[u8],
     members: &[Member],
@@ -24,15 +24,15 @@ pub(super) fn change(
     }
 }
 
-/// In version 1 a field that is `null` stays as it was, in version 2 it is cleared. So such
-/// fields are left out, but for raw input and output, of which `null` is a value.
+/// A field that is `null` is unchanged in version 1 but cleared in version 2. So such fields are
+/// left out, except raw input and output, for which `null` is a value.
 fn drop_nulls(text: &[u8], members: &[Member], splice: &mut Splice<'_>) {
     let is_kept = |member: &Member| {
         &text[member.value.clone()] != b"null"
             || matches!(&text[member.key.clone()], b"rawInput" | b"rawOutput")
     };
     let mut rest = members;
-    // Where the last member ends that is kept.
+    // The end of the last member that is kept.
     let mut kept = None;
     while let Some(member) = rest.first() {
         let dropped = rest.iter().take_while(|member| !is_kept(member)).count();
@@ -72,7 +72,7 @@ fn contents(text: &[u8], at: usize, terminals: &Terminals, splice: &mut Splice<'
     }
 }
 
-/// A line of a file is counted from 1; some agents say 0 for none.
+/// Line numbers start at 1. Some agents send 0 for a missing one.
 fn locations(text: &[u8], at: usize, splice: &mut Splice<'_>) {
     let Some(mut places) = json::elements(text, at) else {
         return;

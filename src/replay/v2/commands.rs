@@ -1,10 +1,10 @@
-//! Shows commands: version 2 says of each, and of its input, which sort it is.
+//! Converts commands: version 2 gives each command, and its input, a type.
 
-use crate::record::json;
+use crate::json;
 
 use super::splice::Splice;
 
-/// Adds the sorts that version 1 knows, its only ones, to the commands of the update at `at`.
+/// Adds the types to the commands of the update at `at`. Version 1 has one type of each only.
 pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {
     let mut splice = Splice::new(text);
     let mut commands = json::member_elements(text, at, "availableCommands")?;

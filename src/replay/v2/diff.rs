@@ -1,20 +1,20 @@
-//! Shows a change of a file: version 2 tells what was done to it, and carries its text as a patch.
+//! Converts a file change: version 2 names the kind of change and carries a patch.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 use crate::replay::topic::plain;
 
 use super::patch;
 
-/// How long the texts of an update may be in all for patches to be made of them, in bytes. A
-/// patch says again what the texts say, so without a limit a long line would become far longer.
+/// The maximum total length of the texts of an update for which patches are made, in bytes. A patch
+/// repeats the texts, so without a limit a long line would become much longer.
 pub(super) const PATCHES: usize = 1024 * 1024;
 
-/// A diff in the form of version 2. The texts of version 1 stand in `_meta.rejoin` to the byte,
-/// since a patch has only what differs. `None` for what is no diff of version 1.
+/// A diff in the form of version 2. The texts of version 1 are kept verbatim in `_meta.rejoin`,
+/// since a patch has only the differences. `None` for anything but a diff of version 1.
 ///
-/// A patch is only made within the budget, which it uses up.
+/// A patch is only made if it fits the budget, which it consumes.
 pub(super) fn shown(text: &[u8], item: Range<usize>, budget: &mut usize) -> Option<Vec<u8>> {
     let mut members = json::members(text, item.start)?;
     let (mut path, mut old, mut new, mut meta) = (None, None, None, None);
@@ -27,7 +27,7 @@ pub(super) fn shown(text: &[u8], item: Range<usize>, budget: &mut usize) -> Opti
             b"oldText" => old = Some(value),
             b"newText" => new = Some(value),
             b"_meta" => meta = Some(value),
-            // The names of version 2 are no part of version 1.
+            // The names of version 2 are not part of version 1.
             b"changes" | b"patch" => return None,
             _ => others.push(&text[member.key.start - 1..value.end]),
         }
@@ -77,7 +77,7 @@ pub(super) fn shown(text: &[u8], item: Range<usize>, budget: &mut usize) -> Opti
     Some(out)
 }
 
-/// The patch of a change, if there is one and the budget allows for it.
+/// The patch of a change, if there is one and it fits the budget.
 fn budgeted(
     text: &[u8],
     path: &Range<usize>,

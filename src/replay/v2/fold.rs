@@ -1,15 +1,14 @@
-//! What a client of version 2 has on its screen after all updates, told as for version 1.
+//! Folds lines of version 2 to what a client shows after all updates, in the form of version 1.
 //!
-//! Each update is turned back into one of version 1 and folded as those are. That is what a
-//! client of version 2 sees only if ids are used as that version wants it, which is checked on
-//! the way: a chunk belongs to the last entry or begins a message of its own, and no field is
-//! cleared that was not to be.
+//! Each update is converted back to version 1 and folded as such. That is what a client of version
+//! 2 shows only if ids are used as that version requires, which is checked on the way: a chunk
+//! belongs to the last entry or begins a new message, and no field is cleared by mistake.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::record::json;
+use crate::json;
 use crate::record::transcript::{Entry, Role, Transcript};
 
 use super::{modes, plan};
@@ -144,7 +143,7 @@ fn content_back(item: &mut Value) {
     }
 }
 
-/// Takes our note out of the `_meta` of an object, and that with it if nothing else is in it.
+/// Removes our note from the `_meta` of an object, and the `_meta` too if it is then empty.
 fn note_out_of(object: &mut Value) -> Option<Value> {
     let meta = object.get_mut("_meta")?.as_object_mut()?;
     let note = meta.remove("rejoin")?;
@@ -175,8 +174,8 @@ fn rename(object: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// A transcript without what the versions have otherwise: the ids of messages, and fields of
-/// tool calls that say nothing.
+/// A transcript without what differs between the versions: the ids of messages, and fields of tool
+/// calls without information.
 pub(super) fn bare(mut transcript: Transcript) -> Value {
     for entry in &mut transcript.entries {
         match entry {

@@ -1,44 +1,44 @@
-//! Finds the update in a line of the connection, and reads both once.
+//! Finds the update in a line of the connection, and parses both once.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::record::json::{self, Member};
+use crate::json::{self, Member};
 use crate::replay::topic::plain;
 
-/// How a line of ours begins, up to the members of its parameters.
+/// How our lines begin, up to the members of the parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";
-/// How nearly all of them end, behind the update.
+/// How nearly all of them end, after the update.
 const TAIL: &[u8] = b"}}\n";
 
-/// How they go on: the session's name, then our note if they are replayed, then the update.
+/// What follows `HEAD`: the session's id, then our note if the line is replayed, then the update.
 const SESSION: &[u8] = b"\"sessionId\":\"";
 const NOTE: &[u8] = b",\"_meta\":{\"rejoin\":{\"at\":\"";
 const TURN: &[u8] = b"\",\"turn\":";
 const UPDATE: &[u8] = b",\"update\":";
-/// How long the time in our note is.
+/// The length of the time in our note.
 const TIME_LEN: usize = "2026-11-21T08:30:00.123Z".len();
 
-/// Where the parameters of a `session/update` notification stand, and the update in them.
+/// Where the parameters of a `session/update` notification are, and the update in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct UpdatePosition {
     pub(super) params: usize,
-    /// The time that our note tells, without its quotes, if it was come upon.
+    /// The time in our note, without its quotes, if it was found.
     pub(super) time: Option<Range<usize>>,
     pub(super) update: Range<usize>,
 }
 
-/// A line that is such a notification, read.
+/// A parsed notification line.
 #[derive(Debug)]
 pub(super) struct Update<'a, 'm> {
     pub(super) line: &'a [u8],
-    pub(super) spot: Spot,
-    /// The members of the update; none if it is malformed.
+    pub(super) spot: UpdatePosition,
+    /// The members of the update. Empty if it is malformed.
     pub(super) members: &'m [Member],
 }
 
 impl<'a> Update<'a, '_> {
-    /// The value of a member; of several with this name the last.
+    /// The value of a member. If several have this name, the last one.
     pub(super) fn get(&self, key: &str) -> Option<Range<usize>> {
         let found = self
             .members
@@ -47,13 +47,13 @@ impl<'a> Update<'a, '_> {
         found.map(|member| member.value.clone())
     }
 
-    /// What its kind is called, without escapes.
+    /// The name of its kind, without escapes.
     pub(super) fn name(&self) -> Option<Cow<'a, [u8]>> {
         let body = json::string_body(self.line, &self.get("sessionUpdate")?)?;
         Some(plain(&self.line[body]))
     }
 
-    /// The turn that our note in the parameters tells, as it stands there.
+    /// The turn in our note in the parameters, as JSON text.
     pub(super) fn turn(&self) -> Option<&'a [u8]> {
         let meta = json::member(self.line, self.spot.params, "_meta")?;
         let note = json::member(self.line, meta.start, "rejoin")?;
@@ -62,15 +62,15 @@ impl<'a> Update<'a, '_> {
     }
 }
 
-/// Finds the update in a line and collects its members; `None` for a line that is no such
+/// Finds the update in a line and collects its members. `None` for a line that is not such a
 /// notification.
-pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<Spot> {
+pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<UpdatePosition> {
     if let Some((at, time)) = ours(line).or_else(|| Some((begins(line)?, None)))
         && let Some(end) = collect(line, at, members)
         && &line[end..] == TAIL
     {
         let params = HEAD.len() - 1;
-        return Some(Spot {
+        return Some(UpdatePosition {
             params,
             time,
             update: at..end,
@@ -83,8 +83,8 @@ pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<Spot> {
     Some(spot)
 }
 
-/// Where the update begins in a line of ours, and the time in it, if all in front of the update is
-/// what nearly every line has there. This is only a faster way to what [`begins`] finds.
+/// The position of the update in one of our lines, and of the time, if everything before the update
+/// is as usual. This is only a faster way to the result of [`begins`].
 fn ours(line: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
     let rest = line.strip_prefix(HEAD)?.strip_prefix(SESSION)?;
     let mut rest = &rest[memchr::memchr2(b'"', b'\\', rest)?..];
@@ -105,7 +105,7 @@ fn ours(line: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
     (update.first()? == &b'{').then(|| (line.len() - update.len(), time))
 }
 
-/// Where the update begins in a line of ours, if nothing but the line's end is behind it.
+/// The position of the update in one of our lines, if only the line's end follows it.
 fn begins(line: &[u8]) -> Option<usize> {
     let mut at = line.starts_with(HEAD).then_some(HEAD.len())?;
     while line.get(at)? == &b'"' {
@@ -120,7 +120,7 @@ fn begins(line: &[u8]) -> Option<usize> {
     None
 }
 
-/// Collects the members of the object at `at` and answers with its end.
+/// Collects the members of the object at `at` and returns its end.
 fn collect(line: &[u8], at: usize, into: &mut Vec<Member>) -> Option<usize> {
     into.clear();
     let mut members = json::members(line, at)?;
@@ -128,8 +128,8 @@ fn collect(line: &[u8], at: usize, into: &mut Vec<Member>) -> Option<usize> {
     members.end()
 }
 
-/// The update in a line; `None` for a line that is no such notification.
-fn update(line: &[u8]) -> Option<Spot> {
+/// The update in a line. `None` for a line that is not such a notification.
+fn update(line: &[u8]) -> Option<UpdatePosition> {
     let params = if line.starts_with(HEAD) {
         HEAD.len() - 1
     } else {
@@ -147,7 +147,7 @@ fn update(line: &[u8]) -> Option<Spot> {
     }
     members.end()?;
     let update = update?;
-    (line[update.start] == b'{').then_some(Spot {
+    (line[update.start] == b'{').then_some(UpdatePosition {
         params,
         time: None,
         update,
@@ -242,7 +242,7 @@ mod tests {
             let line = format!("{head}{params}}}}}\n");
             let mut members = Vec::new();
             let found = read(line.as_bytes(), &mut members);
-            let spot = |spot: &Spot| (spot.params, spot.update.clone());
+            let spot = |spot: &UpdatePosition| (spot.params, spot.update.clone());
             let long = update(line.as_bytes());
             assert_eq!(found.as_ref().map(spot), long.as_ref().map(spot), "{line}");
             if let Some(spot) = found {

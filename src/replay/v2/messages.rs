@@ -1,10 +1,10 @@
-//! Gives every message one id, and no two messages the same one.
+//! Gives every message exactly one id, and no two messages the same one.
 //!
-//! A client of version 2 puts a chunk where the message of its id stands; one of version 1 puts
-//! it where it comes. So that both see the same order, a message is a run of chunks of one role
-//! here, as in `record::transcript`. Nearly every run has an id of its own already. One that has
-//! none is called by its turn and number, and one whose id an earlier run had gets a number
-//! behind it. What is said depends on nothing but the lines before, so it is the same each time.
+//! A client of version 2 puts a chunk into the message with its id; a client of version 1 puts it
+//! where it arrives. So that both show the same order, a message here is a run of chunks of one
+//! role, as in `record::transcript`. Nearly every run already has its own id. A run without an id
+//! is named by its turn and number, and a run with the id of an earlier run gets a number as
+//! suffix. The ids depend only on the lines before, so they are deterministic.
 
 use std::io::Write;
 
@@ -12,8 +12,8 @@ use crate::record::transcript::Role;
 use crate::replay::ids::{Id, Ids};
 use crate::replay::topic::plain;
 
-/// How many ids are tried in the place of one. What is known of more messages than any session
-/// has may be so vague that each seems to be taken.
+/// How many ids are tried to replace one. With more messages than any real session has, the set of
+/// known ids may have so many false positives that each seems to be taken.
 const TRIES: u32 = 4096;
 
 /// The messages of one session so far.
@@ -22,23 +22,23 @@ pub(super) struct Messages {
     seen: Ids,
     /// The message that the next chunk may belong to.
     run: Run,
-    /// The last id that was used again, and how often.
+    /// The last id that was reused, and how often.
     again: Option<(Id, u32)>,
-    /// The turn in which messages were called by numbers, and the last number.
+    /// The turn in which messages were named by numbers, and the last number.
     turn: Vec<u8>,
     unnamed: u32,
 }
 
 #[derive(Debug, Default)]
 struct Run {
-    /// Whose it is; `None` if there is none.
+    /// The role of its chunks. `None` without a run.
     role: Option<Role>,
-    /// How many chunks it has had.
+    /// The number of its chunks.
     chunks: u64,
-    /// The id of its chunks, between its quotes; empty for a run that began without one.
+    /// The id of its chunks, between its quotes. Empty for a run that began without one.
     given: Vec<u8>,
     is_given: bool,
-    /// The id that it is shown with, between its quotes, if that is another one.
+    /// The id that it is shown with, between its quotes, if that differs.
     shown: Option<Vec<u8>>,
 }
 
@@ -51,19 +51,19 @@ impl Run {
 }
 
 impl Messages {
-    /// How many chunks the message has had so far that the last one belongs to.
+    /// How many chunks the current message has so far.
     pub(super) fn chunks(&self) -> u64 {
         self.run.chunks
     }
 
-    /// Something else stands behind the last message.
+    /// Something else follows the last message.
     pub(super) fn pause(&mut self) {
         self.run.role = None;
     }
 
-    /// The next chunk, with what stands between the quotes of its id, if it has one. Answers with
-    /// the id that takes the place of that, in the same form; `None` if it stays. `turn` says in
-    /// which turn the chunk stands.
+    /// Takes the next chunk, with the text between the quotes of its id, if it has one. Returns the
+    /// id that replaces it, in the same form, or `None` if it is kept. `turn` returns the turn of
+    /// the chunk.
     pub(super) fn chunk<'t>(
         &mut self,
         role: Role,
@@ -98,7 +98,7 @@ impl Messages {
         }
     }
 
-    /// The id in the place of one that an earlier message had.
+    /// The replacement for an id that an earlier message had.
     fn again(&mut self, id: &[u8]) -> Option<Vec<u8>> {
         let base = Id::of(&plain(id));
         if self.seen.add(base) {
@@ -112,7 +112,7 @@ impl Messages {
         loop {
             let mut shown = Vec::with_capacity(id.len() + 11);
             shown.extend_from_slice(id);
-            // Writing to memory does not fail.
+            // Writing to memory cannot fail.
             write!(shown, ".{number}").ok();
             if self.seen.add(Id::of(&plain(&shown))) || number - first == TRIES {
                 self.again = Some((base, number));
@@ -122,7 +122,7 @@ impl Messages {
         }
     }
 
-    /// The id of a message that has none.
+    /// An id for a message without one.
     fn name(&mut self, turn: Option<&[u8]>) -> Vec<u8> {
         if let Some(turn) = turn
             && self.turn != turn

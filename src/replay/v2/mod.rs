@@ -1,9 +1,8 @@
-//! Shows the updates of a session, which are of version 1, in the form of version 2.
+//! Converts the updates of a session from version 1 to version 2.
 //!
-//! The log knows one form only. What a client of version 2 gets is a view of it that is made
-//! where lines leave, of what is sent live and what is replayed alike. Lines that both versions
-//! write the same, which are nearly all, are copied; in the others single places change.
-//! `docs/format.md` has the table of what becomes what.
+//! The log has one form only. A client of version 2 gets a view of it, made where lines leave, for
+//! live and replayed lines alike. Lines that are the same in both versions, which are nearly all,
+//! are copied; in the others single places change. `docs/format.md` has the table of conversions.
 
 mod line;
 mod splice;
@@ -24,12 +23,12 @@ pub use permission::{permission, permission_outcome};
 pub use search::Search;
 pub use settings::{config_options, mode_config_id};
 
-use crate::record::json::{self, Member};
+use crate::json::{self, Member};
 use crate::record::transcript::{OPTIONS, Role};
 use crate::replay::ids::{Id, Ids};
 use crate::replay::topic::plain;
 
-use alike::Alike;
+use alike::ChunkLayoutCache;
 use line::Update;
 use messages::Messages;
 use modes::Modes;
@@ -38,26 +37,26 @@ use terminal::Terminals;
 
 /// One session's updates in the form of version 2.
 ///
-/// What it says of a line depends on those before it. So one session needs one view on one
-/// connection, for its replay first and then for what is sent live.
+/// The conversion of a line depends on the lines before it. So each session needs one view on each
+/// connection, first for its replay and then for live lines.
 #[derive(Debug, Default)]
 pub struct View {
     messages: Messages,
-    alike: Alike,
-    /// The tool calls that were begun.
+    alike: ChunkLayoutCache,
+    /// The tool calls that have begun.
     calls: Ids,
     terminals: Terminals,
     modes: Modes,
-    /// The message with which the view begins, until it comes.
+    /// The message with which the view begins, until it arrives.
     awaited: Option<Vec<u8>>,
-    /// Where the members of an update are collected.
+    /// Buffer for the members of an update.
     members: Vec<Member>,
 }
 
-/// What a line becomes.
+/// The conversion of a line.
 struct Change<'a> {
     splice: Splice<'a>,
-    /// Whole lines that are sent before it.
+    /// Whole lines to send before it.
     before: Vec<u8>,
 }
 
@@ -67,26 +66,26 @@ impl View {
         Self::default()
     }
 
-    /// The same, which shows nothing of the history before the first chunk of the message with
-    /// this id. The lines have to be those of the whole session, since what came earlier has a
-    /// say in what later lines become; [`Search`] tells whether there is such a message.
+    /// The same, but it shows nothing of the history before the first chunk of the message with
+    /// this id. It still needs the lines of the whole session, since earlier lines affect the
+    /// conversion of later ones. [`Search`] finds out whether there is such a message.
     #[must_use]
     pub fn from_message(mut self, id: &str) -> Self {
         self.awaited = Some(id.as_bytes().to_vec());
         self
     }
 
-    /// Takes note of the config options and modes that the client was told of otherwise: an array
-    /// of options and an object of modes, both in the form of version 1. Without them, a change
-    /// of the mode cannot be shown as one of an option.
+    /// Records the config options and modes that the client received by other means: an array of
+    /// options and an object of modes, both in the form of version 1. Without them, a change of the
+    /// mode cannot be converted to a change of an option.
     pub fn settings(&mut self, options: Option<&str>, modes: Option<&str>) {
         self.modes.tell(options, modes);
     }
 
     /// Takes whole lines of version 1 (`session/update` notifications with their newlines) and
-    /// appends the lines of version 2. What is no such line passes as it is.
+    /// appends the lines of version 2. Any other line is passed through unchanged.
     pub fn lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
-        // Where the bytes begin that were not written yet.
+        // The start of the bytes that were not written yet.
         let (mut copied, mut start) = (0, 0);
         while start < lines.len() {
             let end = memchr::memchr(b'\n', &lines[start..]);
@@ -108,10 +107,10 @@ impl View {
         out.extend_from_slice(&lines[copied..]);
     }
 
-    /// The same for the lines that end a replay. They tell of the mode and of the options, each in
-    /// all options of version 2, and of these only the last are shown.
+    /// The same for the lines that end a replay. Those of the mode and those of the options each
+    /// become all options of version 2, and only the last of them is sent.
     pub fn last_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
-        // Where the options stand that were told last.
+        // The range of the last line with options.
         let mut told = 0..0;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let start = out.len();
@@ -124,7 +123,7 @@ impl View {
         }
     }
 
-    /// Whether a line is an update, and what has to change in it.
+    /// Whether a line is an update, and how it changes.
     fn line<'a>(&mut self, line: &'a [u8]) -> (bool, Option<Change<'a>>) {
         if self.alike.fits(line) {
             return (true, None);
@@ -152,7 +151,7 @@ impl View {
             (_, b"available_commands_update") => commands::change(line, at),
             (_, b"config_option_update") => self.modes.options(line, at),
             (_, b"current_mode_update") => self.modes.mode(line, at),
-            // None of them has a place in the history, nor another form.
+            // These are not part of the history and have the same form in both versions.
             (_, b"session_info_update" | b"usage_update" | b"notice") => None,
             (_, b"plan") => {
                 self.pause();
@@ -166,7 +165,7 @@ impl View {
         splice.map(Change::from)
     }
 
-    /// Something else stands behind the last message.
+    /// Something else follows the last message.
     fn pause(&mut self) {
         self.messages.pause();
         self.alike.forget();
@@ -191,7 +190,7 @@ impl View {
             self.awaited = None;
         }
         let Some(shown) = shown else {
-            // Many messages have a chunk or two, and nothing comes that would be like them.
+            // Many messages have only one or two chunks, so remembering their layout would not pay.
             if self.messages.chunks() < 3 {
                 self.alike.forget();
             } else {
@@ -220,8 +219,8 @@ impl View {
             return None;
         };
         if self.calls.add(Id::of(&plain(&line[id]))) {
-            // A call that begins stands behind the last message. An update of one that was begun
-            // changes what stands further up.
+            // A call that begins follows the last message. An update of a call that has begun
+            // changes an earlier entry.
             self.pause();
         }
         let before = self.terminals.lines(update);
@@ -235,7 +234,7 @@ impl View {
     }
 }
 
-/// Whether a line of version 2 tells all options.
+/// Whether a line of version 2 has all options.
 fn tells_options(line: &[u8]) -> bool {
     let mut members = Vec::new();
     line::read(line, &mut members).is_some_and(|spot| {

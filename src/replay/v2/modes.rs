@@ -1,24 +1,24 @@
-//! Shows changes of config options and of the mode, which version 2 does not tell apart.
+//! Converts changes of config options and of the mode, which are the same in version 2.
 
-use crate::record::json;
+use crate::json;
 
 use super::settings;
 use super::splice::Splice;
 
-/// What a change of the mode is called if the modes are not known.
+/// The kind of a change of the mode if the modes are unknown.
 pub(super) const CHANGED: &str = "_rejoin/current_mode_update";
 
-/// How the settings of a session stand, in the form of version 1.
+/// The current settings of a session, in the form of version 1.
 #[derive(Debug, Default)]
 pub(super) struct Modes {
     options: Option<String>,
     listed: Option<String>,
-    /// The JSON of the mode that is set, if it was changed.
+    /// The JSON of the current mode, if it was changed.
     current: Option<String>,
 }
 
 impl Modes {
-    /// Takes note of how the settings stand.
+    /// Records the current settings.
     pub(super) fn tell(&mut self, options: Option<&str>, modes: Option<&str>) {
         if let Some(options) = options {
             self.options = Some(options.to_owned());
@@ -29,14 +29,14 @@ impl Modes {
         }
     }
 
-    /// The option that the mode is shown as beside these options.
+    /// The option that represents the mode next to these options.
     fn mode_option(&self, options: Option<&str>) -> Option<Vec<u8>> {
         let modes = self.listed.as_deref()?;
         let id = settings::mode_config_id(options, Some(modes))?;
         settings::mode_option(id, modes, self.current.as_deref())
     }
 
-    /// Changes the `config_option_update` at `at`.
+    /// Converts the `config_option_update` at `at`.
     pub(super) fn options<'a>(&mut self, text: &'a [u8], at: usize) -> Option<Splice<'a>> {
         let value = json::member(text, at, "configOptions")?;
         json::elements(text, value.start)?;
@@ -53,8 +53,8 @@ impl Modes {
         Some(splice)
     }
 
-    /// Changes the `current_mode_update` at `at`: into one of the options if it is known which
-    /// they are, or else into one of a kind of our own.
+    /// Converts the `current_mode_update` at `at`: to an update of the options if they are known,
+    /// otherwise to an update of our own kind.
     pub(super) fn mode<'a>(&mut self, text: &'a [u8], at: usize) -> Option<Splice<'a>> {
         let name = json::member(text, at, "sessionUpdate")?;
         let mut splice = Splice::new(text);
@@ -70,7 +70,7 @@ impl Modes {
         Some(splice)
     }
 
-    /// The member that says which mode is set now, and all options with it.
+    /// The member with the current mode, and all options with it.
     fn changed(&mut self, text: &[u8], at: usize) -> Option<(json::Member, Vec<u8>)> {
         let mut found = None;
         let mut members = json::members(text, at)?;

@@ -1,4 +1,4 @@
-//! Writes what differs between two texts as a patch in the form of Git, with absolute paths.
+//! Writes the differences between two texts as a patch in Git's format, with absolute paths.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,16 +6,16 @@ use std::ops::Range;
 
 /// How many unchanged lines are shown around a change.
 const AROUND: usize = 3;
-/// How many lines may differ for the smallest patch to be looked for, which takes time and memory
-/// that grow with their number. Beyond that, the first and the last line that differ enclose one
-/// large change.
+/// The maximum number of differing lines for which the smallest patch is searched, since the search
+/// takes time and memory that grow with it. Beyond that, one large change spans from the first to
+/// the last line that differs.
 const SEARCHED: usize = 256;
 
-/// A run of lines of the old text, and those of the new text that take its place.
+/// A run of lines of the old text, and the lines of the new text that replace it.
 type Change = (Range<usize>, Range<usize>);
 
-/// The patch that makes the new text of the old one, which is none if the file is new; `None` if
-/// nothing differs.
+/// The patch from the old text to the new one. `old` is `None` if the file is new. Returns `None`
+/// if nothing differs.
 pub(super) fn patch(path: &str, old: Option<&str>, new: &str) -> Option<String> {
     if old == Some(new) {
         return None;
@@ -23,13 +23,13 @@ pub(super) fn patch(path: &str, old: Option<&str>, new: &str) -> Option<String> 
     let name = quoted(path);
     let mut out = format!("diff --git {name} {name}\n");
     if old.is_none() {
-        // Which mode a file has is not told; this is the usual one.
+        // The mode of the file is unknown; this is the usual one.
         out.push_str("new file mode 100644\n");
     }
     let (old_lines, new_lines) = (lines(old.unwrap_or_default()), lines(new));
     let changes = changes(&old_lines, &new_lines);
     if !changes.is_empty() {
-        // Git marks the end of a name that has a space in it.
+        // Git marks the end of a name that contains a space.
         let end = if name.contains(' ') { "\t" } else { "" };
         match old {
             Some(_) => out.extend(["--- ", &name, end, "\n"]),
@@ -78,7 +78,7 @@ fn write_hunk(old: &[&str], new: &[&str], changes: &[Change], out: &mut String) 
     write_lines(' ', &old[at..old_range.end], out);
 }
 
-/// Where a hunk stands: its first line, counted from 1, or the line before it if it has none.
+/// The position of a hunk: its first line, counted from 1, or the line before it if it is empty.
 fn place(range: &Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),
@@ -105,7 +105,7 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     let tail = old.iter().rev().zip(new.iter().rev());
     let tail = tail.take_while(alike).count();
     let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
-    // Lines as numbers, which are compared faster.
+    // Lines as numbers, which compare faster.
     let mut numbers = HashMap::new();
     let mut numbered = |lines: &[&str]| -> Vec<usize> {
         let mut number = |line: &&str| {
@@ -128,11 +128,11 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     found.map(|(a, b)| (moved(a), moved(b))).collect()
 }
 
-/// The fewest changes, found as Myers does: how far each diagonal reaches with `d` lines removed
-/// or added, for `d` from 0 up. `None` if more than [`SEARCHED`] are needed.
+/// The fewest changes, found with Myers' algorithm: how far each diagonal reaches with `d` lines
+/// removed or added, for `d` from 0 up. `None` if more than [`SEARCHED`] are needed.
 fn smallest(a: &[usize], b: &[usize]) -> Option<Vec<Change>> {
     let most = SEARCHED.min(a.len() + b.len());
-    // What was reached after each step; the diagonal `k` stands at `k + most + 1`.
+    // What was reached after each step. The diagonal `k` is at index `k + most + 1`.
     let mut reached = vec![0_usize; 2 * most + 3];
     let mut steps: Vec<Vec<usize>> = Vec::new();
     for d in 0..=most {
@@ -158,12 +158,12 @@ fn smallest(a: &[usize], b: &[usize]) -> Option<Vec<Change>> {
     None
 }
 
-/// Whether a step to this diagonal adds a line, rather than removing one.
+/// Whether a step to this diagonal adds a line rather than removing one.
 fn came_down(reached: &[usize], diagonal: usize, zero: usize, d: usize) -> bool {
     diagonal == zero - d || (diagonal != zero + d && reached[diagonal - 1] < reached[diagonal + 1])
 }
 
-/// The changes on the way that was found, from its end to its beginning.
+/// The changes on the path that was found, from its end to its beginning.
 fn traced(steps: &[Vec<usize>], end: (usize, usize), zero: usize) -> Vec<Change> {
     let (mut x, mut y) = end;
     let mut changes: Vec<Change> = Vec::new();
@@ -190,7 +190,7 @@ fn traced(steps: &[Vec<usize>], end: (usize, usize), zero: usize) -> Vec<Change>
     changes
 }
 
-/// A path as Git writes it: in quotes, with escapes, if a character of it is unusual.
+/// A path as Git writes it: quoted and escaped if it has unusual characters.
 fn quoted(path: &str) -> String {
     let usual = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     if path.bytes().all(usual) {

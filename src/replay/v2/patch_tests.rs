@@ -1,10 +1,10 @@
-//! Tests of patches: their form, and that they make the new text of the old one.
+//! Tests of patches: their form, and that they turn the old text into the new one.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Does what a patch says, as far as we write such patches.
+/// Applies a patch, as far as we write such patches.
 fn apply(old: &str, patch: &str) -> String {
     let old_lines = lines(old);
     let mut out = String::new();
@@ -23,7 +23,7 @@ fn apply(old: &str, patch: &str) -> String {
                     .unwrap()
                     .trim_start_matches('-');
                 let mut start: usize = place.parse().unwrap();
-                // The line before, if the hunk has none of the old text.
+                // The line before, if the hunk has no lines of the old text.
                 start -= usize::from(!text.contains(",0 +"));
                 while at < start {
                     out.push_str(old_lines[at]);
@@ -39,7 +39,7 @@ fn apply(old: &str, patch: &str) -> String {
                 at += 1;
             }
             "+" => out.push_str(text),
-            // Of the old text, the line was taken as it is there.
+            // The line of the old text was taken as it is.
             "\\" if last == "+" => {
                 out.pop();
             }

@@ -1,19 +1,19 @@
-//! Shows a request for permission, and reads its outcome.
+//! Converts a request for permission and its outcome.
 
-use crate::record::json;
+use crate::json;
 
 use super::call;
 use super::splice::Splice;
 use super::terminal::Terminals;
 
-/// What a request is called whose tool call has no title.
+/// The title of a request whose tool call has no title.
 const TITLE: &str = "\"Allow this?\"";
 
-/// The parameters of `session/request_permission` in the form of version 2, made of those of
-/// version 1, with `sessionId` or without. What is no such object stays.
+/// Converts the parameters of `session/request_permission` from version 1 to version 2, with or
+/// without `sessionId`. Anything but such an object is returned unchanged.
 ///
-/// The tool call is the request's subject. Its title is also that of the request, since version
-/// 1 has no other words for what is asked.
+/// The tool call is the request's subject. Its title is also that of the request, since version 1
+/// has no other description.
 pub fn permission(params: &str) -> String {
     shown(params).unwrap_or_else(|| params.to_owned())
 }
@@ -56,8 +56,8 @@ fn shown(params: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// The result of such a request in the form of version 1. An outcome that version 1 does not
-/// know counts as cancelled, and stands in `_meta.rejoin` as it came.
+/// The result of such a request in the form of version 1. An outcome that version 1 does not know
+/// counts as cancelled and is kept verbatim in `_meta.rejoin`.
 pub fn permission_outcome(result: &str) -> String {
     read(result).unwrap_or_else(|| result.to_owned())
 }

@@ -1,14 +1,14 @@
-//! Shows a plan: version 1 has one in a session, version 2 has any number, each with an id.
+//! Converts a plan: version 1 has one in a session, version 2 any number, each with an id.
 
-use crate::record::json;
+use crate::json;
 
 use super::splice::Splice;
 
-/// The id of the one plan that version 1 has. Each update replaces it as a whole, in both.
+/// The id of the only plan of version 1. Each update replaces it as a whole, in both versions.
 pub(super) const ID: &str = "rejoin_plan";
 
-/// Changes the `plan` at `at` into an update of a plan with an id. What has no entries, or
-/// already has what would be added, is of neither version and stays.
+/// Converts the `plan` at `at` to an update of a plan with an id. A plan without entries, or with
+/// members that would be added, belongs to neither version and is unchanged.
 pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {
     let (mut name, mut entries) = (None, None);
     let mut members = json::members(text, at)?;

@@ -12,7 +12,7 @@ use crate::replay::properties::any_item;
 use crate::replay::tests::{Item, exact, replay, update};
 use crate::replay::{Options, live_record_line};
 
-/// Any record of a log, among them each kind of update in its full form.
+/// Any record of a log, including each kind of update in its full form.
 fn item() -> impl Strategy<Value = Item> {
     let full = prop::sample::select(&TABLE[..]).prop_map(|(full, _)| update(full));
     prop_oneof![3 => any_item(), 1 => full]
@@ -24,7 +24,7 @@ fn shown(lines: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The lines that a client is sent live, a prompt's own blocks among them.
+/// The lines that a client is sent live, including the blocks of a prompt.
 fn live(items: &[Item]) -> String {
     let mut out = Vec::new();
     for (kind, id, payload) in items {
@@ -75,14 +75,14 @@ proptest! {
                 prop_assert!(read.is_ok(), "{}", line);
             }
             prop_assert_eq!(bare(Fold::lines(&view)), bare(folded_v1(lines)));
-            // Which lines come at once makes no difference.
+            // How lines are grouped makes no difference.
             let (mut alone, mut out) = (View::new(), Vec::new());
             for line in lines.split_inclusive('\n') {
                 alone.lines(line.as_bytes(), &mut out);
             }
             prop_assert_eq!(String::from_utf8(out).unwrap(), view);
         }
-        // Nor does it matter for the ids how the chunks were joined.
+        // Nor do the ids depend on how the chunks were joined.
         let ids = |lines: &str| -> Vec<_> {
             Fold::lines(&shown(lines)).entries.into_iter().filter_map(|entry| match entry {
                 Entry::Message { message_id, .. } => Some(message_id),

@@ -1,11 +1,11 @@
-//! Tells whether a session has a message, by the id that a client of version 2 knows it by.
+//! Finds out whether a session has a message, by the id that a client of version 2 knows.
 
 use crate::record::Record;
 use crate::replay::{Options, Replay};
 
 use super::View;
 
-/// Looks for a message in the records of a session.
+/// Searches the records of a session for a message.
 #[derive(Debug)]
 pub struct Search {
     replay: Replay,
@@ -24,14 +24,14 @@ impl Search {
         }
     }
 
-    /// Takes the next record of the session, from its first one on; true if the message is there.
-    /// After that, no more need come.
+    /// Takes the next record of the session, starting with its first. Returns true if the message
+    /// was found; then no further records are needed.
     pub fn record(&mut self, record: &Record<'_>) -> bool {
         self.replay.record(record, &mut self.lines[0]);
         self.look()
     }
 
-    /// Whether the message is there, now that all records have come.
+    /// Whether the message was found, after all records.
     pub fn finish(mut self) -> bool {
         self.replay.finish(&mut self.lines[0]);
         self.look()

@@ -1,19 +1,19 @@
-//! Shows config options and modes: in version 2, modes are a config option like any other.
+//! Converts config options and modes: in version 2, modes are a config option like any other.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
 use super::splice::Splice;
 
-/// The id of the option that modes are shown as.
+/// The id of the option that represents the modes.
 const MODE: &str = "mode";
 /// The same if another option has that id.
 const MODE_TOO: &str = "rejoin_mode";
 
-/// The `configOptions` of version 2: `options` is the array of version 1, as JSON text, and
-/// `modes` the object of a session's modes, which becomes an option if none of category `mode`
-/// is there. `None` if there is neither.
+/// The `configOptions` of version 2: `options` is the array of version 1, as JSON text, and `modes`
+/// the object of a session's modes, which becomes an option unless one of category `mode` exists.
+/// `None` if both are missing.
 pub fn config_options(options: Option<&str>, modes: Option<&str>) -> Option<String> {
     let options = options.filter(|options| json::elements(options.as_bytes(), 0).is_some());
     let mode = mode_config_id(options, modes);
@@ -48,7 +48,7 @@ fn is(text: &[u8], object: usize, key: &str, value: &[u8]) -> bool {
     json::member(text, object, key).is_some_and(|found| &text[found] == value)
 }
 
-/// Writes an array of options, with one more at its end if there is one.
+/// Writes an array of options, with an optional one appended.
 pub(super) fn write(options: &[u8], more: Option<&[u8]>, out: &mut Vec<u8>) {
     let mut splice = Splice::new(options);
     rename(options, 0, &mut splice);
@@ -66,7 +66,7 @@ pub(super) fn write(options: &[u8], more: Option<&[u8]>, out: &mut Vec<u8>) {
     splice.write(0..options.len(), out);
 }
 
-/// Gives the ids of the options in the array at `at` the names that version 2 has for them.
+/// Renames the ids of the options in the array at `at` as version 2 requires.
 pub(super) fn rename(text: &[u8], at: usize, splice: &mut Splice<'_>) {
     let Some(mut options) = json::elements(text, at) else {
         return;
@@ -82,7 +82,7 @@ pub(super) fn rename(text: &[u8], at: usize, splice: &mut Splice<'_>) {
     }
 }
 
-/// Renames a member of the object at `at`, unless it has one of the new name.
+/// Renames a member of the object at `at`, unless it already has one with the new name.
 fn rename_key(text: &[u8], at: usize, from: &str, to: &'static str, splice: &mut Splice<'_>) {
     let mut found: Vec<Range<usize>> = Vec::new();
     if let Some(mut members) = json::members(text, at) {
@@ -99,8 +99,8 @@ fn rename_key(text: &[u8], at: usize, from: &str, to: &'static str, splice: &mut
     }
 }
 
-/// The options with another mode, if one of them is of category `mode` and has this value. Both
-/// are JSON of version 1.
+/// The options with another mode, if one of them has category `mode` and this value. Both are JSON
+/// of version 1.
 pub(super) fn with_mode(options: &str, mode: &str) -> Option<String> {
     let text = options.as_bytes();
     let mut listed = json::elements(text, 0)?;
@@ -122,21 +122,21 @@ pub(super) fn with_mode(options: &str, mode: &str) -> Option<String> {
     None
 }
 
-/// Whether a value is among those listed at `at`, or in one of the groups listed there.
-fn has_value(text: &[u8], at: usize, wanted: &[u8]) -> bool {
+/// Whether a value is listed at `at`, or in one of the groups listed there.
+fn has_value(text: &[u8], at: usize, config: &[u8]) -> bool {
     let Some(mut values) = json::elements(text, at) else {
         return false;
     };
     std::iter::from_fn(|| values.element()).any(|value| {
         let mut group = json::member_elements(text, value.start, "options");
         let mut grouped = std::iter::from_fn(|| group.as_mut()?.element());
-        is(text, value.start, "value", wanted)
-            || grouped.any(|value| is(text, value.start, "value", wanted))
+        is(text, value.start, "value", config)
+            || grouped.any(|value| is(text, value.start, "value", config))
     })
 }
 
-/// The option that modes are shown as. `current` is the JSON of the mode that is set, if that is
-/// another one than `modes` tells.
+/// The option that represents the modes. `current` is the JSON of the current mode, if it differs
+/// from the one in `modes`.
 pub(super) fn mode_option(id: &str, modes: &str, current: Option<&str>) -> Option<Vec<u8>> {
     let told = json::text_member(modes, "currentModeId")?;
     let current = current.unwrap_or(told);
@@ -154,7 +154,7 @@ pub(super) fn mode_option(id: &str, modes: &str, current: Option<&str>) -> Optio
         }
     }
     if !known {
-        // The value of an option has to be among those it may have.
+        // The current value of an option has to be one of its values.
         values.push(format!(r#"{{"value":{current},"name":{current}}}"#).into_bytes());
     }
     let mut option = format!(

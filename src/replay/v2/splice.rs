@@ -1,11 +1,11 @@
-//! Changes single places of a JSON text and leaves every other byte as it is.
+//! Changes single places of a JSON text and keeps every other byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 
-/// Changes to a text, to be made all at once.
+/// Changes to a text, applied together.
 #[derive(Debug)]
 pub(super) struct Splice<'a> {
     text: &'a [u8],
@@ -20,13 +20,13 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// Puts something in the place of a part. No two parts may overlap.
+    /// Replaces a range. Ranges must not overlap.
     pub(super) fn replace(&mut self, range: Range<usize>, instead: impl Into<Cow<'a, [u8]>>) {
         self.edits.push((range, instead.into()));
     }
 
-    /// Adds members to what `_meta.rejoin` of the object at `at` says. `members` is what stands between
-    /// the braces. A `_meta` that is no object could not hold them and is replaced.
+    /// Adds members to `_meta.rejoin` of the object at `at`. `members` is the text between the
+    /// braces. A `_meta` that is not an object is replaced, since it could not hold them.
     pub(super) fn note(&mut self, at: usize, members: &[u8]) {
         let Some(meta) = json::member(self.text, at, "_meta") else {
             let note = [b"\"_meta\":{\"rejoin\":{", members, b"}}"].concat();
@@ -48,21 +48,21 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// Puts a member in front of those that the object at `at` has, if it has any.
+    /// Inserts a member before the existing members of the object at `at`.
     pub(super) fn member(&mut self, at: usize, member: &[u8]) {
         let empty = self.text.get(json::skip_space(self.text, at + 1)) == Some(&b'}');
         let comma: &[u8] = if empty { b"" } else { b"," };
         self.replace(at + 1..at + 1, [member, comma].concat());
     }
 
-    /// Whether nothing is to be changed.
+    /// Whether there are no changes.
     pub(super) fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }
 
-    /// Writes a part of the text with the changes in it.
+    /// Writes a range of the text with its changes.
     pub(super) fn write(mut self, part: Range<usize>, out: &mut Vec<u8>) {
-        // What is put in at a place stands before what is put instead of something there.
+        // An insertion comes before a replacement at the same position.
         self.edits
             .sort_by_key(|(range, _)| (range.start, range.end));
         let mut at = part.start;

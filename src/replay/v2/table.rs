@@ -1,4 +1,4 @@
-//! What becomes of each kind of update, one by one, held against the schemas of both versions.
+//! The conversion of each kind of update, checked against the schemas of both versions.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::fold::{Fold, bare};
 use crate::record::transcript::Transcript;
 use crate::replay::live_line;
 
-/// Updates of version 1, and what they become; the same if that is empty.
+/// Updates of version 1 and their conversions. An empty one means unchanged.
 pub(super) const TABLE: [(&str, &str); 36] = [
     (
         r#"{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"t"},"messageId":"a"}"#,
@@ -160,7 +160,7 @@ const UNSTABLE: [&str; 5] = [
     "session_message_chunk",
 ];
 
-/// Kinds of version 2 that no update of version 1 becomes, and that the session makes itself.
+/// Kinds of version 2 that no update of version 1 becomes, and that the session itself sends.
 const OF_THE_SESSION: [&str; 1] = ["state_update"];
 
 /// Kinds of version 2 that are never sent; the document says why.
@@ -179,7 +179,7 @@ fn schema<T: JsonSchema>() -> (Value, Validator) {
 }
 
 fn errors(validator: &Validator, text: &str) -> Vec<String> {
-    // Numbers that no program can hold are none that a schema could be about.
+    // Numbers that no program can represent do not matter for a schema.
     let value: Value =
         serde_json::from_str(&text.replace("1e400", "1").replace("\\ud83d", "")).unwrap();
     let errors = validator.iter_errors(&value);

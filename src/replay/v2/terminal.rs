@@ -1,32 +1,32 @@
-//! Shows terminals: those of version 1 belong to the client, those of version 2 to the agent.
+//! Converts terminals: those of version 1 belong to the client, those of version 2 to the agent.
 //!
-//! A terminal of the client says nothing to a client of version 2, which has none, so a note
-//! takes its place. The specification of version 2 forbids to take the one for the other by their
-//! looks. But agents of version 1 that run commands themselves tell of terminals for display
-//! only, in `_meta` of their tool calls: `terminal_info`, `terminal_output` and `terminal_exit`.
-//! Those are just what version 2 has, and are shown as such.
+//! A client of version 2 has no terminals of its own, so a note takes the place of a client's
+//! terminal. The specification of version 2 forbids treating one as the other because they look
+//! alike. But agents of version 1 that run commands themselves report terminals for display only,
+//! in `_meta` of their tool calls: `terminal_info`, `terminal_output` and `terminal_exit`. Those
+//! match the terminals of version 2 and are converted.
 
 use std::ops::Range;
 
-use crate::record::json;
+use crate::json;
 use crate::replay::ids::{Id, Ids};
 use crate::replay::topic::plain;
 
 use super::line::Update;
 
-/// The terminals of a session that are for display.
+/// The display terminals of a session.
 #[derive(Debug, Default)]
 pub(super) struct Terminals(Ids);
 
 impl Terminals {
-    /// Whether a terminal in the content of a tool call is known as one for display.
+    /// Whether a terminal in the content of a tool call is a known display terminal.
     pub(super) fn shows(&self, text: &[u8], item: usize) -> bool {
         json::member(text, item, "terminalId")
             .and_then(|id| json::string_body(text, &id))
             .is_some_and(|id| self.0.has(Id::of(&plain(&text[id]))))
     }
 
-    /// The lines that tell of a terminal what an update of a tool call tells in its `_meta`.
+    /// The lines with the terminal updates that an update of a tool call has in its `_meta`.
     pub(super) fn lines(&mut self, update: &Update<'_, '_>) -> Vec<u8> {
         let (line, spot) = (update.line, &update.spot);
         let mut out = Vec::new();
@@ -76,7 +76,7 @@ impl Terminals {
     }
 }
 
-/// What takes the place of a terminal of the client, as the content of a tool call.
+/// The replacement for a client's terminal, as the content of a tool call.
 pub(super) fn note(item: &[u8]) -> Vec<u8> {
     let note = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here]"},"_meta":{"rejoin":{"terminal":"#;
     [note, item, b"}}}"].concat()
@@ -88,7 +88,7 @@ fn string(text: &[u8], at: usize, key: &str) -> Option<Range<usize>> {
     json::string_body(text, &value).map(|_| value)
 }
 
-/// Whether a path in its quotes is absolute, on a machine of any sort.
+/// Whether a quoted path is absolute, on any kind of machine.
 fn is_absolute(quoted: &[u8]) -> bool {
     match quoted {
         [b'"', b'/', ..] | [b'"', b'\\', b'\\', b'\\', b'\\', ..] => true,
@@ -97,13 +97,13 @@ fn is_absolute(quoted: &[u8]) -> bool {
     }
 }
 
-/// Whether a number can be the code that a process ends with.
+/// Whether a number can be an exit code.
 fn is_code(number: &[u8]) -> bool {
     let number = std::str::from_utf8(number).ok();
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// The bytes in the form of RFC 4648.
+/// The bytes in base64 (RFC 4648).
 fn base64(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);

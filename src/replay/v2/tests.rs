@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::replay::live_line;
 
-/// What becomes of updates, one after the other.
+/// The conversions of updates, one after the other.
 fn shown(updates: &[&str]) -> Vec<String> {
     let mut view = View::new();
     updates.iter().map(|update| of(&mut view, update)).collect()
@@ -83,7 +83,7 @@ fn every_message_has_an_id_of_its_own() {
         ids(&[(agent, ""), (agent, "null"), (thought, ""), (agent, "")]),
         ["rejoin_0_1", "rejoin_0_1", "rejoin_0_2", "rejoin_0_3"]
     );
-    // Where one is missing, adjacent chunks belong together.
+    // If an id is missing, adjacent chunks belong together.
     assert_eq!(
         ids(&[
             (agent, "\"m\""),
@@ -103,7 +103,7 @@ fn every_message_has_an_id_of_its_own() {
         ]),
         ["rejoin_0_1", "rejoin_0_1", "n", "m"]
     );
-    // What comes behind something else is another message.
+    // A chunk after something else is another message.
     let call = r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"t"}"#;
     let changed = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}"#;
     let usage = r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#;
@@ -122,7 +122,7 @@ fn every_message_has_an_id_of_its_own() {
         ]),
         ["m", "-", "m", "-", "m.2", "-", "m.2", "m.3", "m.4"]
     );
-    // However it is spelled, and whatever else is called like that.
+    // However the name is spelled, and whatever else has that name.
     assert_eq!(
         ids(&[
             (agent, r#""m""#),
@@ -182,13 +182,13 @@ fn modes_that_are_known_are_an_option() {
             r#"{{"sessionUpdate":"config_option_update","configOptions":[{b},{mode}],"_meta":{{"rejoin":{{"currentModeId":"code"}},"a":1}}}}"#
         )
     );
-    // From now on it stands beside whatever other options there are.
+    // From now on it is listed with any other options.
     let update = r#"{"sessionUpdate":"config_option_update","configOptions":[]}"#;
     assert_eq!(
         of(&mut view, update),
         format!(r#"{{"sessionUpdate":"config_option_update","configOptions":[{mode}]}}"#)
     );
-    // An option of the agent's own takes its place.
+    // An option of the agent's own replaces it.
     let own = r#"{"id":"m","category":"mode","currentValue":"code","options":[{"group":"g","name":"G","options":[{"value":"ask"},{"value":"code"}]}]}"#;
     let update = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":[{own}]}}"#);
     let shown_own = own
@@ -240,7 +240,7 @@ fn a_replay_ends_with_all_options_once() {
     let known = shown(Some(modes));
     assert_eq!(known.len(), 3);
     assert_eq!(known[1]["configOptions"][0]["currentValue"], "b");
-    // What is no option of version 2 stays.
+    // Anything but an option of version 2 is unchanged.
     let unknown = shown(None);
     assert_eq!(unknown.len(), 4);
     assert_eq!(unknown[1]["sessionUpdate"], "_rejoin/current_mode_update");

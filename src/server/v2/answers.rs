@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 
-use crate::record::json;
+use crate::json;
 use crate::replay::v2::config_options;
-use crate::server::v1;
+use crate::server::methods;
 use crate::session::{Answer, Done};
-use crate::wire::Raws;
+use crate::transport::VerbatimResults;
 
 /// The result of what was done to the session that the client knows by this name.
-pub fn encode(name: &str, mut answer: Answer, raws: &Raws) -> Value {
+pub fn encode(name: &str, mut answer: Answer, raws: &VerbatimResults) -> Value {
     answer.done = match answer.done {
         Done::Created(own) => Done::Created(own.map(|own| shown(&own))),
         Done::Forked(own) => Done::Forked(own.map(|own| shown(&own))),
@@ -22,20 +22,20 @@ pub fn encode(name: &str, mut answer: Answer, raws: &Raws) -> Value {
         }
         done => done,
     };
-    v1::encode(name, answer, raws)
+    methods::encode(name, answer, raws)
 }
 
 /// The engine's part of a result.
 fn shown(own: &str) -> String {
     let member = |name| json::text_member(own, name).filter(|value| *value != "null");
     let options = config_options(member("configOptions"), member("modes"));
-    let options = options.map(|options| format!(r#""configOptions":{options}"#));
+    let options = options
+        .as_deref()
+        .map(|options| ("configOptions".to_owned(), options));
     let others = json::text_members(own)
         .into_iter()
         .filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
-    let others = others.map(|(name, value)| format!("{}:{value}", Value::from(name)));
-    let members: Vec<_> = others.chain(options).collect();
-    format!("{{{}}}", members.join(","))
+    json::object(others.chain(options))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::server::error;
-use crate::server::v1::close;
-use crate::server::v1::context::{Context, Responds};
-use crate::server::v1::params::decode;
+use crate::server::methods::close;
+use crate::server::methods::context::{Context, Responds};
+use crate::server::methods::params::decode;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

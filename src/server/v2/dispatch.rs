@@ -3,9 +3,9 @@
 use agent_client_protocol::UntypedMessage;
 
 use crate::server::error;
-use crate::server::v1::context::{Context, Responds};
-use crate::server::v1::place::Servers;
-use crate::server::v1::{archive, cancel, delete, fork, get, new, prompt, set_title, status};
+use crate::server::methods::context::{Context, Responds};
+use crate::server::methods::place::Servers;
+use crate::server::methods::{archive, cancel, delete, fork, get, new, prompt, set_title, status};
 
 use super::{close, initialize, list, resume, set_config_option};
 

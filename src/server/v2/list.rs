@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::record::json;
-use crate::server::v1::context::{Context, Responds};
-use crate::server::v1::list::list;
+use crate::json;
+use crate::server::methods::context::{Context, Responds};
+use crate::server::methods::list::list;
 
 /// The members of a session that are the protocol's own.
 const OWN: [&str; 7] = [
@@ -30,15 +30,10 @@ fn asked(params: &str) -> String {
     let ours = ours
         .into_iter()
         .filter(|(name, _)| matches!(name.as_str(), "limit" | "offset" | "search"));
-    let mut all: Vec<_> = json::text_members(params)
+    let all = json::text_members(params)
         .into_iter()
-        .filter(|(name, _)| name != "_meta")
-        .collect();
-    all.extend(ours);
-    let members = all
-        .into_iter()
-        .map(|(name, value)| format!("{}:{value}", Value::from(name)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        .filter(|(name, _)| name != "_meta");
+    json::object(all.chain(ours))
 }
 
 fn page(mut page: Value) -> Value {

@@ -5,10 +5,10 @@ use serde::Deserialize;
 
 use crate::server::capabilities::FROM_MESSAGE;
 use crate::server::error;
-use crate::server::v1::context::{Context, Responds};
-use crate::server::v1::params::decode;
-use crate::server::v1::place::{Servers, existing};
-use crate::server::v1::reply::reply;
+use crate::server::methods::context::{Context, Responds};
+use crate::server::methods::params::decode;
+use crate::server::methods::place::{Servers, existing};
+use crate::server::methods::reply::reply;
 use crate::session::Request;
 
 #[derive(Deserialize)]
@@ -37,27 +37,29 @@ enum From {
 
 pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
     let persistent = context.registry().deps().store.is_some();
-    let decoded = existing(params, Servers::Typed, false).and_then(|wanted| {
+    let decoded = existing(params, Servers::Typed).and_then(|config| {
         Ok((
             from(params, persistent)?,
-            context.find(&wanted.name)?,
-            wanted,
+            context
+                .find(&config.name)
+                .inspect_err(|error| Context::note_error(&config.name, error))?,
+            config,
         ))
     });
-    let (from, id, wanted) = match decoded {
+    let (from, id, config) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => return responder.answer(Err(error)),
     };
     let requests = context.registry().requests();
-    let reply = reply(context, requests, &wanted.name, responder, || ());
+    let reply = reply(context, requests, &config.name, responder, || ());
     let request = match from {
-        From::Start => Request::Load(reply, wanted),
+        From::Start => Request::Load(reply, config),
         From::Message(message) => Request::LoadFrom {
             reply,
-            wanted,
+            config,
             message,
         },
-        From::Nowhere => Request::Resume(reply, wanted),
+        From::Nowhere => Request::Resume(reply, config),
     };
     context.registry().send(&id, request);
 }

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::server::error;
-use crate::server::v1::context::{Context, Responds};
-use crate::server::v1::params::decode;
-use crate::server::v1::reply::reply;
+use crate::server::methods::context::{Context, Responds};
+use crate::server::methods::params::decode;
+use crate::server::methods::reply::reply;
 use crate::session::Request;
 
 const METHOD: &str = "session/set_config_option";
@@ -78,8 +78,8 @@ mod tests {
                 format!(r#"{{"sessionId":"s","configId":"c","type":"{kind}","value":{value}}}"#);
             let params = decode(&params).unwrap();
             let head = r#"{"sessionId":"s","configId":"c","#;
-            let wanted = change.map(|change| format!("{head}{change}"));
-            assert_eq!(in_v1(&params), wanted);
+            let config = change.map(|change| format!("{head}{change}"));
+            assert_eq!(in_v1(&params), config);
         }
     }
 }

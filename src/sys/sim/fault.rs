@@ -1,28 +1,28 @@
-//! What can go wrong with a simulated disk.
+//! The faults of a simulated disk.
 
 use std::io;
 
-/// What goes wrong at an operation. A fault that does not fit the operation does nothing.
+/// A fault at an operation. A fault that does not fit the operation has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Any operation: it fails and has no effect.
     Error(io::ErrorKind),
-    /// A write takes half of its bytes, at least one, and says so.
+    /// A write writes half of its bytes, at least one, and returns their number.
     ShortWrite,
-    /// A write takes half of its bytes and then fails.
+    /// A write writes half of its bytes and then fails.
     TornWrite(io::ErrorKind),
-    /// A sync fails, and what was waiting for it is never written: a later sync succeeds, yet a
-    /// power cut leaves zeros in its place. Linux behaves so.
+    /// A sync fails, and the unsynced data is never written: a later sync succeeds, yet a power
+    /// failure leaves zeros in its place. Linux behaves like this.
     Sync(io::ErrorKind),
 }
 
-/// What a power cut makes of bytes that were written to a file and not synced.
+/// What a power failure leaves of written but unsynced bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// They are gone.
+    /// They are lost.
     Lost,
-    /// The first half of them is there.
+    /// The first half of them is kept.
     Torn,
-    /// The file is as long as it was, with zeros in their place.
+    /// The file keeps its length, with zeros in their place.
     Zeroed,
 }

@@ -1,9 +1,9 @@
-//! A disk in memory that can be told to fail and to lose power: a test double.
+//! A disk in memory with injected faults and power failures: a test double.
 //!
-//! It keeps two halves, as real disks do: what programs see, and what would be there after a
-//! power cut. Bytes get from the first half to the second when their file is synced, names when
-//! their folder is. Every call of [`Disk`] and [`DiskFile`] counts as one operation, in order, so a
-//! test can count those of a scenario once and then let each one of them fail in turn.
+//! Like a real disk, it has two states: what programs see, and what would survive a power failure.
+//! Bytes move from the first state to the second when their file is synced, names when their
+//! directory is. Every call of [`Disk`] and [`DiskFile`] counts as one operation, in order, so a
+//! test can count the operations of a scenario and then let each one fail in turn.
 
 pub mod fault;
 mod state;
@@ -24,7 +24,7 @@ pub use fault::{Fault, Tail};
 use state::State;
 pub use time::SimClock;
 
-/// A disk in memory. Clones are the same disk.
+/// A disk in memory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -53,48 +53,58 @@ impl SimDisk {
         }
     }
 
-    /// How many operations there were so far.
+    /// The number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Lets operation `n` fail, counted from 0 at the making of the disk.
+    /// Injects a fault at operation `n`, counted from 0 at the creation of the disk.
     pub fn fail_at(&self, n: u64, fault: Fault) {
         self.state().faults.insert(n, fault);
     }
 
-    /// Lets nothing more fail, whatever was set.
+    /// Removes all injected faults.
     pub fn heal(&self) {
         self.state().faults.clear();
     }
 
-    /// The disk as the death of the process leaves it: whatever was written is there, nothing is
-    /// locked, nothing more fails. The old disk stays as it is.
+    /// Makes the disk read-only, as systems do after a disk error, or writable again.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.state().read_only = read_only;
+    }
+
+    /// Hides all names, as when a disk is unmounted, or restores them. Open files stay open.
+    pub fn hide(&self, hidden: bool) {
+        self.state().hide(hidden);
+    }
+
+    /// The disk as the death of the process leaves it: all writes are kept, all locks and faults
+    /// are gone. The old disk is unchanged.
     #[must_use]
     pub fn crash(&self) -> Self {
         Self::from_state(self.state().crash())
     }
 
-    /// The disk as a power cut leaves it: what was synced, and `tail` of what was not.
+    /// The disk as a power failure leaves it: synced data, and `tail` of the rest.
     #[must_use]
     pub fn power_cut(&self, tail: Tail) -> Self {
         Self::from_state(self.state().power_cut(tail))
     }
 
-    /// The content of a file. No operation.
+    /// The content of a file. Does not count as an operation.
     pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         let file = *state.names.get(path)?;
         Some(state.files[file].data.clone())
     }
 
-    /// Puts a file there, with the folders above it, as if it had always been: synced, over what
-    /// the name had before. No operation.
+    /// Creates or replaces a file, with its parent directories, as if it had always existed:
+    /// synced. Does not count as an operation.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         self.state().put(path, bytes);
     }
 
-    /// The paths of all files, sorted. No operation.
+    /// The paths of all files, sorted. Does not count as an operation.
     pub fn files(&self) -> Vec<PathBuf> {
         self.state().names.keys().cloned().collect()
     }
@@ -121,7 +131,11 @@ impl SimDisk {
 
     fn open(&self, path: &Path, writable: bool) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        state.begin()?;
+        if writable {
+            state.begin_write()?;
+        } else {
+            state.begin()?;
+        }
         let file = state.find(path)?;
         Ok(self.file(&mut state, file, writable))
     }
@@ -130,13 +144,13 @@ impl SimDisk {
 impl Disk for SimDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.begin()?;
+        state.begin_write()?;
         state.make_dirs(path)
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        state.begin()?;
+        state.begin_write()?;
         let file = state.create(path)?;
         Ok(self.file(&mut state, file, true))
     }
@@ -151,7 +165,7 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.begin()?;
+        state.begin_write()?;
         let file = state.find(from)?;
         state.name(to, file)?;
         state.names.remove(from);
@@ -160,7 +174,7 @@ impl Disk for SimDisk {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.begin()?;
+        state.begin_write()?;
         state.find(path)?;
         state.names.remove(path);
         Ok(())
@@ -207,7 +221,7 @@ impl Disk for SimDisk {
 impl DiskFile for SimFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.state();
-        let fault = state.begin()?;
+        let fault = state.begin_write()?;
         if !self.writable {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -241,7 +255,7 @@ impl DiskFile for SimFile {
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         let mut state = self.disk.state();
-        state.begin()?;
+        state.begin_write()?;
         if !self.writable {
             return Err(io::ErrorKind::PermissionDenied.into());
         }

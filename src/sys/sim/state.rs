@@ -1,4 +1,4 @@
-//! The two halves of a simulated disk: what programs see and what a power cut leaves.
+//! The state of a simulated disk: what programs see and what survives a power failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::{Fault, Tail};
 
-/// A file's content and lock; its names are kept apart.
+/// A file's content and lock. Its names are stored separately.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
     pub(super) data: Vec<u8>,
@@ -15,11 +15,11 @@ pub(super) struct File {
     /// The number of operations at its last change.
     pub(super) modified: u64,
     synced: Vec<u8>,
-    /// What a failed sync has lost for good.
+    /// The ranges that a failed sync has lost for good.
     lost: Vec<Range<usize>>,
 }
 
-/// All of a disk.
+/// The state of a disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) files: Vec<File>,
@@ -28,12 +28,15 @@ pub(super) struct State {
     pub(super) operations: u64,
     pub(super) handles: u64,
     pub(super) faults: BTreeMap<u64, Fault>,
+    pub(super) read_only: bool,
+    /// The names and directories before they were hidden.
+    hidden: Option<(BTreeMap<PathBuf, usize>, BTreeSet<PathBuf>)>,
     synced_names: BTreeMap<PathBuf, usize>,
     synced_dirs: BTreeSet<PathBuf>,
 }
 
 impl State {
-    /// Counts an operation; fails if it shall, or says what else shall go wrong.
+    /// Counts an operation. Fails if an error is injected, and returns any other injected fault.
     pub(super) fn begin(&mut self) -> io::Result<Option<Fault>> {
         let fault = self.faults.remove(&self.operations);
         self.operations += 1;
@@ -41,6 +44,26 @@ impl State {
             Some(Fault::Error(kind)) => Err(kind.into()),
             fault => Ok(fault),
         }
+    }
+
+    pub(super) fn hide(&mut self, hide: bool) {
+        match self.hidden.take() {
+            None if hide => {
+                let names = std::mem::take(&mut self.names);
+                self.hidden = Some((names, std::mem::take(&mut self.dirs)));
+            }
+            Some((names, dirs)) if !hide => (self.names, self.dirs) = (names, dirs),
+            hidden => self.hidden = hidden,
+        }
+    }
+
+    /// The same for an operation that writes.
+    pub(super) fn begin_write(&mut self) -> io::Result<Option<Fault>> {
+        let fault = self.begin()?;
+        if self.read_only {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        Ok(fault)
     }
 
     pub(super) fn find(&self, path: &Path) -> io::Result<usize> {
@@ -61,7 +84,7 @@ impl State {
         Ok(file)
     }
 
-    /// Gives a file a name that is not taken.
+    /// Gives a file an unused name.
     pub(super) fn name(&mut self, path: &Path, file: usize) -> io::Result<()> {
         if self.names.contains_key(path) || self.is_dir(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -116,7 +139,7 @@ impl State {
         }
     }
 
-    /// A sync that fails: what is new since the last one will never be written.
+    /// A sync that fails: data since the last one will never be written.
     pub(super) fn lose(&mut self, file: usize) {
         let file = &mut self.files[file];
         let new = file.common()..file.data.len();
@@ -185,7 +208,7 @@ impl State {
         }
     }
 
-    /// The root always is there.
+    /// The root always exists.
     fn is_dir(&self, path: &Path) -> bool {
         path.parent().is_none() || self.dirs.contains(path)
     }
@@ -194,7 +217,7 @@ impl State {
 impl File {
     fn after_power_cut(&self, tail: Tail) -> Vec<u8> {
         let mut left = self.synced.clone();
-        // What was cut off and not synced comes back; only growth has a tail to speak of.
+        // Data that was truncated without a sync reappears. Only growth leaves an unsynced tail.
         if self.common() == self.synced.len() {
             let new = &self.data[self.synced.len()..];
             match tail {
@@ -206,7 +229,7 @@ impl File {
         left
     }
 
-    /// How far the two halves are alike.
+    /// The length of the common prefix of visible and synced data.
     fn common(&self) -> usize {
         let pairs = self.data.iter().zip(&self.synced);
         pairs.take_while(|(data, synced)| data == synced).count()

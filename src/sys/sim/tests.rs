@@ -1,4 +1,4 @@
-//! What the simulated disk promises to those who test with it.
+//! Tests of the simulated disk itself.
 
 use std::io::ErrorKind;
 

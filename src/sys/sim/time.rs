@@ -1,20 +1,20 @@
-//! A clock that moves only when it is looked at: a test double.
+//! A clock that advances only when it is read: a test double.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::sys::{Clock, Timestamp};
 
-/// A clock that is one millisecond later at each look.
+/// A clock that advances one millisecond with each read.
 #[derive(Debug)]
 pub struct SimClock(AtomicI64);
 
 impl SimClock {
-    /// A clock that shows `start` at the first look.
+    /// A clock whose first read returns `start`.
     pub fn starting_at(start: Timestamp) -> Self {
         Self(AtomicI64::new(start.as_millis()))
     }
 
-    /// Moves it by so many milliseconds, back if negative.
+    /// Advances the clock by `millis` milliseconds, backwards if negative.
     pub fn advance(&self, millis: i64) {
         self.0.fetch_add(millis, Ordering::Relaxed);
     }

@@ -109,7 +109,7 @@ fn several(setup: &Setup, whole: &Whole, failing: Range<u64>, fault: Fault) -> u
     let store = Store::open(root(), disk.sys(), Durability::Os).unwrap();
     let logged = Logged::read(&store, &id).unwrap();
     assert!(logged.scan.damage.is_empty(), "{:?}", logged.scan.damage);
-    assert!(logged.scan.torn.is_none() && !logged.scan.turn_open);
+    assert!(logged.scan.torn.is_none() && !logged.scan.turn_open());
     let held = logged.holds(&seen.events, false).unwrap();
     assert_eq!((held.behind, held.untold), (0, 0), "the client knows all");
     if !several {

@@ -3,8 +3,8 @@
 use std::io::BufReader;
 
 use proptest::prelude::*;
-use rejoin::wire::line::{Line, LineReader};
-use rejoin::wire::message::{Message, read};
+use rejoin::transport::line::{Line, LineReader};
+use rejoin::transport::message::{Message, read};
 use serde_json::Value;
 
 use super::cases;

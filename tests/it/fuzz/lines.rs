@@ -6,11 +6,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use rejoin::engine::local::LocalEngine;
+use rejoin::engine::demo::LocalEngine;
 use rejoin::server::{self, Options};
 use rejoin::sys::sim::SimDisk;
-use rejoin::wire::line::Line;
-use rejoin::wire::message::{Message, read};
+use rejoin::transport::line::Line;
+use rejoin::transport::message::{Message, read};
 use serde_json::Value;
 
 use super::cases;

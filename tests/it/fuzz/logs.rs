@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use rejoin::record::header::{Header, Party, Place};
+use rejoin::record::header::{Header, Implementation, Workspace};
 use rejoin::record::{FORMAT, Kind, line};
 use rejoin::store::{Durability, Store, StoreError, Sync};
 use rejoin::sys::sim::SimDisk;
@@ -13,6 +13,8 @@ use super::cases;
 use super::mutate::{mutated, mutations};
 
 const ID: &str = "sess_01902f3c-7b1e-7c3a-8f00-000000000001";
+
+const UPDATE: &str = r#"{"sessionUpdate":"x"}"#;
 
 /// Kind, id and payload of a record.
 type Written = (Kind, Option<&'static str>, String);
@@ -52,13 +54,13 @@ fn log(records: &[Written]) -> (Vec<u8>, Vec<Written>) {
         format: FORMAT,
         session_id: ID.to_owned(),
         known_as: None,
-        place: Place {
+        place: Workspace {
             cwd: "/w".to_owned(),
             additional_directories: Vec::new(),
             mcp_servers: Vec::new(),
         },
         client: None,
-        engine: Party {
+        engine: Implementation {
             name: "local".to_owned(),
             version: None,
         },
@@ -137,14 +139,14 @@ fn check(bytes: &[u8], written: &[Written]) -> Result<(), TestCaseError> {
     prop_assert!(now.starts_with(&bytes[..kept]), "what is no torn end stays");
     let appended = opened
         .log
-        .append(Kind::Update, None, "{}", Sync::Turn)
+        .append(Kind::Update, None, UPDATE, Sync::Turn)
         .unwrap();
     prop_assert!(appended.seq >= opened.scan.next_seq);
     drop(opened);
     let mut reader = store.read(&id()).unwrap();
     reader.seek(appended.offset);
     let last = reader.next().unwrap().unwrap().record;
-    prop_assert_eq!((last.seq, last.payload), (appended.seq, "{}"));
+    prop_assert_eq!((last.seq, last.payload), (appended.seq, UPDATE));
     prop_assert!(reader.next().unwrap().is_none());
     let again = store.open_log(&id()).unwrap();
     prop_assert!(again.kept_aside.is_none(), "recovered once");

@@ -1,6 +1,7 @@
 //! Bytes that nobody meant: into the transport, into the store, into a replay. Nothing panics,
 //! nothing hangs, nothing is made up.
 
+mod hostile;
 mod input;
 mod lines;
 mod logs;

@@ -84,7 +84,7 @@ fn check_recovery(before: &[u8], opened: &[u8], logged: &Logged, known: usize) {
     let whole = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
     assert!(opened.starts_with(&before[..whole]), "whole lines stay");
     assert!(logged.scan.damage.is_empty() && logged.scan.torn.is_none());
-    assert!(!logged.scan.turn_open);
+    assert!(!logged.scan.turn_open());
     let added = &logged.records[known..];
     let Some((end, updates)) = added.split_last() else {
         return;

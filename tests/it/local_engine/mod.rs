@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent_client_protocol_schema::v1;
-use rejoin::engine::local::LocalEngine;
+use rejoin::engine::demo::LocalEngine;
 use rejoin::engine::{
-    Cancel, ClientAbilities, Conversation, Ended, Engine, EngineError, History, HistoryError,
-    Opening, Outlet, Prompt, Said, Secret, StopReason, Wanted,
+    Cancel, ClientAbilities, Conversation, Ended, Engine, EngineError, EngineEvent, History,
+    HistoryError, Opening, Outlet, Prompt, Secret, SessionConfig, StopReason,
 };
-use rejoin::record::header::Place;
+use rejoin::record::header::Workspace;
 use rejoin::record::{Kind, Record};
 use rejoin::sys::{Ids, SessionId};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl History for Before {
 /// An open conversation, and what comes out of it.
 struct Talk {
     conversation: Arc<dyn Conversation>,
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<EngineEvent>,
 }
 
 fn text(text: &str) -> Value {
@@ -87,14 +87,14 @@ fn open(before: Vec<Option<Value>>) -> Talk {
     let session = SessionId::from_uuid(ids.uuid());
     let (out, said) = Outlet::new();
     let conversation = LocalEngine::new().open(Opening {
-        wanted: Wanted {
+        config: SessionConfig {
             name: session.to_string(),
-            place: Place {
+            place: Workspace {
                 cwd: HOME.to_owned(),
                 additional_directories: Vec::new(),
                 mcp_servers: Vec::new(),
             },
-            params: Secret("{}".into()),
+            params: Secret::new("{}"),
         },
         session,
         client: ClientAbilities::default(),
@@ -197,11 +197,11 @@ async fn converse(
 }
 
 /// All that this engine says to the client. What it asks it is never answered.
-fn updates(said: &Said) -> Vec<String> {
+fn updates(said: &EngineEvent) -> Vec<String> {
     let block = match said {
-        Said::Block(block) => block,
-        Said::Ask(_) => return Vec::new(),
-        Said::Notify { .. } => panic!("{said:?}"),
+        EngineEvent::Block(block) => block,
+        EngineEvent::Ask(_) => return Vec::new(),
+        EngineEvent::Notify { .. } | EngineEvent::Ends { .. } => panic!("{said:?}"),
     };
     let lines = block.iter().map(|entry| {
         assert_eq!((entry.kind, entry.id), (Kind::Update, None));

@@ -211,13 +211,26 @@ fn commands_are_announced_listed_and_in_the_manual() {
     for command in typed {
         let name = command.name;
         assert!(help.contains(&format!("- `/{name}`")), "{name}");
-        assert!(manual.contains(&format!("\n### `/{name}")), "{name}");
+        // Clients show the hint behind the name while an argument is typed, as if it were one.
+        let hint = announced_hint(&announced, &name);
+        assert!(
+            manual.contains(&format!("\n### `/{name}{hint}`\n")),
+            "{name}{hint}"
+        );
         assert!(
             !ask(&format!("/{name}"))
                 .text()
                 .contains("none of my commands")
         );
     }
+}
+
+/// The hint of a command as it stands behind its name.
+fn announced_hint(announced: &Value, name: &str) -> String {
+    let mut commands = announced.as_array().unwrap().iter();
+    let command = commands.find(|command| command["name"] == name).unwrap();
+    let hint = command["input"]["hint"].as_str();
+    hint.map_or_else(String::new, |hint| format!(" {hint}"))
 }
 
 /// The engine can be shared and printed.

@@ -188,7 +188,7 @@ impl Conversation {
                 .adopt(before.events(), before.shown);
             client.ask(&id, Asked::Load).unwrap().unwrap();
             let logged = Logged::read(&store(&self.disk), &id).unwrap();
-            assert!(logged.scan.torn.is_none() && !logged.scan.turn_open);
+            assert!(logged.scan.torn.is_none() && !logged.scan.turn_open());
             assert!(
                 logged.records.starts_with(&before.records),
                 "nothing is rewritten"

@@ -34,6 +34,8 @@ fn a_prompt_goes_to_the_successor_and_its_updates_come_back() {
         "{update}"
     );
     hand.answer(&id, r#"{"stopReason":"end_turn","usage":{"n":[1 , 2]}}"#);
+    let title = hand.next_line();
+    assert!(title.contains("\"session_info_update\""), "{title}");
     let answer = hand.next_line();
     assert!(answer.contains(r#""usage":{"n":[1 , 2]}"#), "{answer}");
     assert!(answer.contains(r#""id":5"#), "{answer}");
@@ -315,6 +317,7 @@ fn a_session_is_known_by_the_name_that_the_successor_gives_itself() {
     );
     assert_eq!(hand.next()["method"], "session/update");
     hand.answer(&id, r#"{"stopReason":"end_turn"}"#);
+    assert_eq!(hand.next()["params"]["update"]["title"], "hi");
     assert_eq!(hand.next()["result"]["stopReason"], "end_turn");
     hand.crash();
     hand.greet();
@@ -334,13 +337,20 @@ fn a_session_is_known_by_the_name_that_the_successor_gives_itself() {
             );
             hand.answer(&line["id"].to_string(), "{}");
         } else if line["method"] == "session/update" {
-            texts.push(line["params"]["update"]["content"]["text"].clone());
+            let update = &line["params"]["update"];
+            texts.push(
+                update
+                    .get("title")
+                    .unwrap_or(&update["content"]["text"])
+                    .clone(),
+            );
         } else {
             assert_eq!((&line["id"], line.get("error")), (&json!(2), None));
             break;
         }
     }
-    assert_eq!(texts, ["hi", "hello"]);
+    // What was said, and the title.
+    assert_eq!(texts, ["hi", "hello", "hi"]);
     assert_eq!(hand.end(), [""; 0]);
 }
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use rejoin::engine::relay::{Asked, Foreign, Greeted, Patience};
 use rejoin::engine::{
-    Attach, Attached, Called, Cancel, Conversation, Doing, Ended, Engine, EngineError, Opening,
-    Outlet, Parting, Prompt, Relay, Wanted,
+    Attach, Attached, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
+    EngineError, Opening, Outlet, Prompt, Relay, SessionConfig,
 };
-use rejoin::record::header::Party;
-use rejoin::wire::Wire;
+use rejoin::record::header::Implementation;
+use rejoin::transport::Wire;
 use tokio::sync::oneshot;
 
 /// Where the test puts what becomes of something.
@@ -21,7 +21,7 @@ pub(super) enum Event {
     Attach(Attach, Outlet, Told<Attached>),
     Prompt(Told<Ended>),
     Call(String, Told<Called>),
-    Part(Parting),
+    Part(CloseReason),
 }
 
 /// The engine.
@@ -46,7 +46,7 @@ impl Session {
     fn ask<T: Send + 'static>(
         &self,
         event: impl FnOnce(Told<T>) -> Event,
-    ) -> Doing<'static, Result<T, EngineError>> {
+    ) -> BoxFuture<'static, Result<T, EngineError>> {
         let (told, telling) = oneshot::channel();
         self.tell(event(told));
         Box::pin(async { telling.await.expect("the test tells") })
@@ -54,8 +54,8 @@ impl Session {
 }
 
 impl Engine for Scripted {
-    fn identity(&self) -> Party {
-        Party {
+    fn identity(&self) -> Implementation {
+        Implementation {
             name: "scripted".to_owned(),
             version: None,
         }
@@ -78,14 +78,18 @@ impl Conversation for Session {
         None
     }
 
-    fn moved(&self, _: Wanted) {}
+    fn moved(&self, _: SessionConfig) {}
 
-    fn attach(&self, how: Attach) -> Doing<'static, Result<Attached, EngineError>> {
+    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
+        if how == Attach::Elsewhere {
+            // Nothing is asked of the engine then.
+            return Box::pin(async { Ok(Attached::default()) });
+        }
         let out = self.out.clone();
         self.ask(|told| Event::Attach(how, out, told))
     }
 
-    fn prompt(&self, _: Prompt, _: Cancel) -> Doing<'static, Result<Ended, EngineError>> {
+    fn prompt(&self, _: Prompt, _: Cancel) -> BoxFuture<'static, Result<Ended, EngineError>> {
         self.ask(Event::Prompt)
     }
 
@@ -93,13 +97,13 @@ impl Conversation for Session {
         &self,
         method: &str,
         _: String,
-        _: Doing<'static, ()>,
-    ) -> Doing<'static, Result<Called, EngineError>> {
+        _: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<Called, EngineError>> {
         let method = method.to_owned();
         self.ask(|told| Event::Call(method, told))
     }
 
-    fn part(&self, how: Parting) {
+    fn part(&self, how: CloseReason) {
         self.tell(Event::Part(how));
     }
 }
@@ -107,7 +111,7 @@ impl Conversation for Session {
 impl Relay for Scripted {
     fn connect(&self, _: Arc<Wire>) {}
 
-    fn greet(&self, _: String) -> Doing<'static, Greeted> {
+    fn greet(&self, _: String) -> BoxFuture<'static, Greeted> {
         Box::pin(async { Greeted::Answered(Ok("{}".to_owned())) })
     }
 
@@ -116,15 +120,15 @@ impl Relay for Scripted {
         _: &str,
         method: &str,
         _: &str,
-        _: Doing<'static, ()>,
-    ) -> Doing<'static, Result<String, EngineError>> {
+        _: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
         let error = EngineError::unknown_method(method);
         Box::pin(async { Err(error) })
     }
 
     fn notify(&self, _: &str, _: &str) {}
 
-    fn sessions(&self, _: Asked) -> Doing<'static, Result<Foreign, EngineError>> {
+    fn sessions(&self, _: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         Box::pin(async { Ok(Foreign::default()) })
     }
 
@@ -136,11 +140,11 @@ impl Relay for Scripted {
         false
     }
 
-    fn delete(&self, _: &str) -> Doing<'static, Result<(), EngineError>> {
+    fn delete(&self, _: &str) -> BoxFuture<'static, Result<(), EngineError>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn leave(&self, _: Patience) -> Doing<'static, ()> {
+    fn leave(&self, _: Patience) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 }

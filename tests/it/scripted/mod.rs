@@ -4,10 +4,13 @@
 mod engine;
 mod questions_v2;
 mod rig;
+mod storage;
 
 use std::io::ErrorKind;
 
-use rejoin::engine::{Attach, Attached, Block, Called, Cancel, Ended, Parting, Question, Said};
+use rejoin::engine::{
+    Attach, Attached, Block, Called, Cancel, CloseReason, Ended, EngineEvent, Question,
+};
 use rejoin::record::Kind;
 use rejoin::sys::sim::Fault;
 use serde_json::json;
@@ -16,8 +19,8 @@ use tokio::sync::oneshot;
 use engine::Event;
 use rig::{Rig, logs, refusal};
 
-fn said(payload: &str) -> Said {
-    Said::Block(Block::of(Kind::Update, payload.to_owned()))
+fn said(payload: &str) -> EngineEvent {
+    EngineEvent::Block(Block::of(Kind::Update, payload.to_owned()))
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn whatever_fails_while_a_session_is_made_what_is_refused_is_not_there() {
         let is_refused = answer.get("error").is_some();
         if is_refused {
             refused += 1;
-            rig.parted(Parting::Refused);
+            rig.parted(CloseReason::Refused);
         }
         let disk = rig.disk.clone();
         rig.end();
@@ -77,7 +80,7 @@ fn a_session_whose_engine_refuses_never_was() {
     let (_, told) = rig.attach(Attach::New);
     told.send(Err(refusal())).expect("it waits");
     assert_eq!(rig.answer(new)["error"]["code"], -31999);
-    rig.parted(Parting::Refused);
+    rig.parted(CloseReason::Refused);
 
     let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
     let (_, told) = rig.attach(Attach::New);
@@ -86,7 +89,7 @@ fn a_session_whose_engine_refuses_never_was() {
     });
     rig.send(&cancel);
     assert_eq!(rig.answer(new)["error"]["code"], -32800);
-    rig.parted(Parting::Refused);
+    rig.parted(CloseReason::Refused);
     assert!(told.is_closed());
     let disk = rig.disk.clone();
     rig.end();
@@ -106,7 +109,7 @@ fn nothing_of_a_replay_follows_the_refusal_of_the_engine_and_the_next_one_is_who
     }
     let close = rig.ask("session/close", json!({ "sessionId": id }));
     rig.answer(close);
-    rig.parted(Parting::Closed);
+    rig.parted(CloseReason::Closed);
 
     for expected in [None, Some(count)] {
         let load = rig.ask_for("session/load", &id);
@@ -129,7 +132,7 @@ fn nothing_of_a_replay_follows_the_refusal_of_the_engine_and_the_next_one_is_who
         assert_eq!(answer["id"], load);
         assert_eq!(answer.get("error").is_some(), refuses);
         match expected {
-            None => rig.parted(Parting::Closed),
+            None => rig.parted(CloseReason::Closed),
             Some(expected) => assert_eq!(replayed, expected),
         }
         rig.is_quiet();
@@ -158,7 +161,8 @@ fn what_an_engine_says_between_two_turns_is_logged_and_sent() {
         cancel,
         reply,
     };
-    out.say_blocking(Said::Ask(question)).expect("it listens");
+    out.say_blocking(EngineEvent::Ask(question))
+        .expect("it listens");
     let line = rig.next_line();
     assert!(line.contains(&format!(r#""params":{{"sessionId":"{id}","n":1e400}}"#)));
     let asked: serde_json::Value = serde_json::from_str(&line.replace("1e400", "1")).unwrap();
@@ -192,7 +196,7 @@ fn a_call_that_is_under_way_when_its_session_is_closed_is_answered() {
     assert_eq!(method, "session/set_mode");
     let close = rig.ask("session/close", json!({ "sessionId": id }));
     assert!(rig.answer(close).get("result").is_some());
-    rig.parted(Parting::Closed);
+    rig.parted(CloseReason::Closed);
     let called = Called {
         result: r#"{"n":2}"#.to_owned(),
         info: Some("{}".to_owned()),
@@ -233,6 +237,6 @@ fn a_close_does_not_wait_for_an_engine_that_is_not_ready() {
         json!({ "stopReason": "cancelled", "x": 1 })
     );
     assert!(rig.answer(close).get("result").is_some());
-    rig.parted(Parting::Closed);
+    rig.parted(CloseReason::Closed);
     rig.end();
 }

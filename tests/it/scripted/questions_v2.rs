@@ -1,8 +1,8 @@
 //! What an engine asks a client of version 2.
 
 use rejoin::engine::outlet::Canceller;
-use rejoin::engine::{Cancel, Ended, Outlet, Question, Said, StopReason};
-use rejoin::wire::Outcome;
+use rejoin::engine::{Cancel, Ended, EngineEvent, Outlet, Question, StopReason};
+use rejoin::transport::Outcome;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -50,7 +50,7 @@ impl Turn {
             cancel,
             reply,
         };
-        let said = self.out.say_blocking(Said::Ask(question));
+        let said = self.out.say_blocking(EngineEvent::Ask(question));
         said.expect("it listens");
         (outcome, canceller)
     }

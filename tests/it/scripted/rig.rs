@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 
-use rejoin::engine::{Attach, Attached, EngineError, Outlet, Parting};
+use rejoin::engine::{Attach, Attached, CloseReason, EngineError, Outlet};
 use rejoin::server::{Options, serve};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::SessionId;
@@ -98,10 +98,18 @@ impl Rig {
         serde_json::from_str(&self.next_line()).expect("a message is JSON")
     }
 
+    /// The next line. What the session is called comes with the end of each first turn, and is
+    /// passed over.
     #[track_caller]
     pub(super) fn next_line(&mut self) -> String {
-        let line = self.inbox.next(GUARD).expect("something comes");
-        String::from_utf8(line.expect("the program has not ended")).expect("UTF-8")
+        loop {
+            let line = self.inbox.next(GUARD).expect("something comes");
+            let line = line.expect("the program has not ended");
+            let line = String::from_utf8(line).expect("UTF-8");
+            if !line.contains(TITLE) {
+                return line;
+            }
+        }
     }
 
     /// The answer to a request, which is the next message.
@@ -130,7 +138,7 @@ impl Rig {
     }
 
     #[track_caller]
-    pub(super) fn parted(&mut self, expected: Parting) {
+    pub(super) fn parted(&mut self, expected: CloseReason) {
         let event = self.event();
         assert!(matches!(event, Event::Part(how) if how == expected));
     }
@@ -161,6 +169,9 @@ impl Rig {
         let mut records = Vec::new();
         while let Some(entry) = reader.next().expect("it can be read") {
             let record = entry.record;
+            if record.payload.contains(TITLE) {
+                continue;
+            }
             records.push((record.kind.as_str(), record.payload.to_owned()));
         }
         records
@@ -173,6 +184,9 @@ impl Rig {
         self.ended.recv_timeout(GUARD).expect("it ends");
     }
 }
+
+/// What an update begins with that says what a session is called.
+const TITLE: &str = r#"{"sessionUpdate":"session_info_update","title":"#;
 
 pub(super) fn refusal() -> EngineError {
     EngineError {

@@ -197,7 +197,7 @@ fn a_failed_creation_leaves_no_file() {
         disk.fail_at(disk.operations() + n, Fault::Error(ErrorKind::StorageFull));
         if store.create(&id(), &header()).is_err() {
             failures += 1;
-            assert!(!store.exists(&id()), "operation {n}");
+            assert!(!store.exists(&id()).unwrap(), "operation {n}");
             drop(store.create(&id(), &header()).unwrap());
         }
         assert_eq!(read(&store).len(), 1);
@@ -252,7 +252,7 @@ fn the_second_writer_is_told_who_the_first_is() {
     let (holder, message) = in_use();
     let pid = std::process::id();
     assert_eq!(holder.unwrap().pid, pid);
-    assert!(message.contains(&format!("this very process ({pid} on host ")));
+    assert!(message.contains(&format!("this very process, {pid} on host ")));
     disk.put(&hint, br#"{"pid":4711,"host":"elsewhere"}"#);
     let (_, message) = in_use();
     assert!(message.ends_with("is in use by process 4711 on host elsewhere"));

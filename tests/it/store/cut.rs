@@ -39,7 +39,7 @@ fn check(lines: &[Vec<u8>], whole: &[u8], records: &[Owned], cut: usize) {
 
     let opened = store.open_log(&id()).unwrap();
     assert!(opened.scan.damage.is_empty(), "{cut}: {:?}", opened.scan);
-    assert!(!opened.scan.turn_open);
+    assert!(!opened.scan.turn_open());
     drop(opened.log);
     let after = read(&store);
     assert_eq!(after[..complete], records[..complete], "{cut}");

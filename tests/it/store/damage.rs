@@ -152,7 +152,7 @@ fn a_record_inside_a_payload_is_none() {
         format!(r#"{{"rawInput":{nested}}}"#),
     ] {
         let mut lines = sample();
-        lines[2] = line(2, Kind::Update, &payload);
+        lines[2] = line(2, Kind::Unknown, &payload);
         let (seqs, damage) = read_all(&lines.concat());
         assert_eq!(seqs, all(), "an intact line is one record");
         assert_eq!(damage, []);
@@ -288,5 +288,38 @@ proptest! {
         prop_assert_eq!(after.last().unwrap().kind, Kind::Prompt);
         let aside: Vec<u8> = trash(&disk).into_iter().flat_map(|(_, bytes)| bytes).collect();
         prop_assert_eq!(&aside[..], &content[whole..]);
+    }
+}
+
+#[test]
+fn a_payload_that_is_not_what_its_kind_has_is_damage_and_its_number_is_taken() {
+    let closes = format!(r#"{CHUNK}}},"id":77,"method":"fs/write_text_file","params":{{"a":1"#);
+    for (kind, payload) in [
+        (Kind::Update, closes.as_str()),
+        (Kind::Update, r#"{"sessionUpdate":"#),
+        (Kind::Update, "[]"),
+        (Kind::Update, r#"{"sessionUpdate":7}"#),
+        (Kind::Prompt, r#"{"prompt":{}}"#),
+        (Kind::Info, r#"{"sessionUpdate":7}"#),
+        (Kind::Unknown, "{}}"),
+    ] {
+        let mut lines = sample();
+        lines[2] = line(2, kind, payload);
+        let (seqs, damage) = read_all(&lines.concat());
+        assert_eq!(seqs, [0, 1, 3, 4, 5, 6, 7, 8], "{payload}");
+        let reports: Vec<_> = damage.iter().map(|one| (one.line, one.reason)).collect();
+        assert_eq!(reports, [(3, Reason::Payload)], "{payload}");
+
+        // At the end of the file, nothing takes its number.
+        let head = lines[..3].concat();
+        let (disk, store) = store_of(&head);
+        let mut opened = store.open_log(&id()).unwrap();
+        assert_eq!(
+            add(&mut opened.log, Kind::Update, CHUNK).unwrap(),
+            opened.scan.next_seq
+        );
+        assert!(bytes(&disk).starts_with(&head));
+        let seqs: Vec<_> = read(&store).iter().map(|record| record.seq).collect();
+        assert!(!seqs.contains(&2) && seqs.contains(&3), "{seqs:?}");
     }
 }

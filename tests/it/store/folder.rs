@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rejoin::record::{Inner, Kind};
+use rejoin::record::{AgentSessionId, Kind};
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::disk::FileInfo;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
@@ -35,7 +35,7 @@ fn strays_are_passed_over() {
     drop(store.create(&id(), &header()).unwrap());
     disk.put(&name(&format!("{}.jsonl", other())), b"");
     assert_eq!(store.ids().unwrap(), [id(), other()]);
-    assert!(store.exists(&id()));
+    assert!(store.exists(&id()).unwrap());
     assert_eq!(store.len_of(&other()).unwrap(), Some(0));
 }
 
@@ -50,10 +50,62 @@ fn what_is_not_there_is_not_found_and_not_made() {
     ] {
         assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     }
-    assert!(!store.exists(&id()));
+    assert!(!store.exists(&id()).unwrap());
     assert_eq!(store.len_of(&id()).unwrap(), None);
     assert!(!store.trash(&id()).unwrap());
     assert_eq!(disk.files(), [""; 0].map(PathBuf::from));
+}
+
+/// Asks a store about the session; the error that came.
+type Ask = fn(&Store) -> Option<StoreError>;
+
+#[test]
+fn only_what_is_known_to_be_absent_is_not_found() {
+    // A folder that cannot be looked into, and one that is gone.
+    for fault in [Some(ErrorKind::PermissionDenied), None] {
+        let disk = SimDisk::new();
+        let store = store(&disk);
+        let asks: [Ask; 6] = [
+            |store| store.read(&id()).err(),
+            |store| store.open_log(&id()).err(),
+            |store| store.trash(&id()).err(),
+            |store| store.exists(&id()).err(),
+            |store| store.ids().err(),
+            |store| store.erase(&id()).err(),
+        ];
+        for ask in asks {
+            let nowhere = Store::at(Path::new("/nowhere"), disk.sys(), Durability::Turn);
+            let store = match fault {
+                Some(kind) => {
+                    disk.fail_at(disk.operations(), Fault::Error(kind));
+                    &store
+                }
+                None => &nowhere,
+            };
+            let error = ask(store).expect("nobody knows whether it is there");
+            assert!(error.disk_error().is_some(), "{error}");
+        }
+    }
+}
+
+#[test]
+fn of_two_who_make_a_session_at_once_the_second_replaces_nothing() {
+    let disk = SimDisk::new();
+    let one = store(&disk);
+    let two = one.clone();
+    let mut quick = None;
+    // While the first writes its records, the second makes the whole session.
+    let records = std::iter::once_with(|| {
+        quick = Some(two.create(&id(), &header()));
+        (Kind::Prompt, Some("m"), PROMPT)
+    });
+    let slow = one.create_with(&id(), &header(), records);
+    let error = slow.map(drop).unwrap_err();
+    assert!(matches!(error, StoreError::Exists { .. }), "{error}");
+    let mut log = quick.unwrap().unwrap();
+    add(&mut log, Kind::Prompt, PROMPT).unwrap();
+    assert_eq!(kinds(&read(&one)), [Kind::Session, Kind::Prompt]);
+    assert_eq!(trash(&disk), []);
 }
 
 #[test]
@@ -62,11 +114,14 @@ fn a_session_is_made_with_all_its_records_or_not_at_all() {
     let store = store(&disk);
     let inner = r#"{"id":"a","agent":{"name":"n"}}"#;
     let good = [
-        (Kind::Inner, None, inner),
-        (Kind::Inner, None, inner),
-        (Kind::Prompt, Some("m"), "{}"),
+        (Kind::AgentSessionId, None, inner),
+        (Kind::AgentSessionId, None, inner),
+        (Kind::Prompt, Some("m"), PROMPT),
     ];
-    let bad = [(Kind::Inner, None, inner), (Kind::Update, None, "{\n}")];
+    let bad = [
+        (Kind::AgentSessionId, None, inner),
+        (Kind::Update, None, "{\n}"),
+    ];
     let error = store.create_with(&id(), &header(), bad.into_iter());
     let error = error.map(drop).unwrap_err();
     assert!(matches!(error, StoreError::LineBreak { .. }), "{error}");
@@ -77,7 +132,7 @@ fn a_session_is_made_with_all_its_records_or_not_at_all() {
         .unwrap();
     let end = log.end();
     drop(log);
-    let known = [Inner {
+    let known = [AgentSessionId {
         agent: "n".to_owned(),
         id: "a".to_owned(),
     }];
@@ -116,7 +171,7 @@ fn the_trash_gives_back_what_was_deleted_last() {
     ));
     add(&mut first, Kind::Prompt, PROMPT).unwrap();
     first.trash().unwrap();
-    assert!(!store.exists(&id()));
+    assert!(!store.exists(&id()).unwrap());
     assert!(!store.trash(&id()).unwrap(), "it is gone already");
     drop(store.create(&id(), &header()).unwrap());
     assert!(store.trash(&id()).unwrap());
@@ -125,7 +180,12 @@ fn the_trash_gives_back_what_was_deleted_last() {
     assert!(trashed[0].at < trashed[1].at);
 
     store.restore(&id()).unwrap();
-    assert_eq!(read(&store).len(), 1);
+    // It says of itself that it was brought back, which is a use of it.
+    let records = read(&store);
+    assert_eq!((records.len(), records[1].kind), (2, Kind::Info));
+    assert_eq!(records[1].payload, r#"{"restored":true}"#);
+    let scan = store.read(&id()).unwrap().scan().unwrap();
+    assert!(scan.restored_at.is_some_and(|at| at > scan.created_at));
     assert!(matches!(
         store.restore(&id()).unwrap_err(),
         StoreError::Exists { .. }
@@ -251,10 +311,12 @@ fn deleting_and_restoring_never_lose_a_session() {
             run(&disk).1.ok();
             for after in [disk.crash(), disk.power_cut(Tail::Lost)] {
                 let store = store(&after);
-                if !store.exists(&id()) {
+                if !store.exists(&id()).unwrap() {
                     store.restore(&id()).unwrap();
                 }
-                assert_eq!(read(&store).len(), 1, "operation {n}, {fault:?}");
+                let records = read(&store);
+                assert_eq!(records[0].kind, Kind::Session, "operation {n}, {fault:?}");
+                assert!(records[1..].iter().all(|record| record.kind == Kind::Info));
             }
         }
     }
@@ -299,7 +361,7 @@ fn works_on_the_real_disk() {
     let opened = second.open_log(&id()).unwrap();
     assert_eq!(opened.scan.records, 3);
     opened.log.trash().unwrap();
-    assert!(!store.exists(&id()));
+    assert!(!store.exists(&id()).unwrap());
     store.restore(&id()).unwrap();
     assert_eq!(read(&store)[2].payload, INTERRUPTED);
 }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use rejoin::record::header::ForkedFrom;
-use rejoin::record::{Header, Inner, Kind};
+use rejoin::record::{AgentSessionId, Header, Kind};
 use rejoin::store::{Durability, ForkError, Forked, Reader, Store, StoreError, Sync};
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
@@ -42,7 +42,7 @@ fn source(open: bool) -> Vec<u8> {
     let header = serde_json::to_string(&header()).unwrap();
     let mut records = vec![
         (Kind::Session, header.as_str()),
-        (Kind::Inner, INNER),
+        (Kind::AgentSessionId, INNER),
         (Kind::Prompt, PROMPT),
         (Kind::Update, CHUNK),
         (Kind::End, END),
@@ -68,7 +68,10 @@ fn source(open: bool) -> Vec<u8> {
 /// What a fork of it has behind its header.
 fn copied() -> Vec<(Kind, String)> {
     let kept = [
-        (Kind::Inner, r#"{"agent":{"name":"a"},"how":"new"}"#),
+        (
+            Kind::AgentSessionId,
+            r#"{"agent":{"name":"a"},"how":"new"}"#,
+        ),
         (Kind::Prompt, PROMPT),
         (Kind::Update, CHUNK),
         (Kind::End, END),
@@ -113,18 +116,15 @@ fn what_has_ended_is_copied_with_its_times_and_numbered_anew() {
     assert_eq!(trash(&disk), []);
 
     let scan = &forked.scan;
-    assert_eq!((scan.prompts.len(), scan.turn_open), (2, false));
+    assert_eq!((scan.prompts.len(), scan.turn_open()), (2, false));
     assert_eq!(scan.titles.title(), Some("Named"));
     assert_eq!(
         scan.place.cwd, "/w",
         "where the source worked counts no more"
     );
-    assert_eq!(
-        scan.last_prompt_at.as_deref(),
-        Some("1970-01-01T00:00:00.000Z")
-    );
+    assert_eq!(scan.updated_at.as_deref(), Some("1970-01-01T00:00:00.000Z"));
     assert_eq!(scan.inners, []);
-    let inner = Inner {
+    let inner = AgentSessionId {
         agent: "a".to_owned(),
         id: "i1".to_owned(),
     };
@@ -152,7 +152,7 @@ fn a_turn_that_somebody_is_at_work_on_is_left_out_and_one_of_a_crash_is_closed()
     let forked = fork(&store, &mut reader, None).unwrap();
     assert_eq!(payloads(&of(&store, &fork_id())), copied());
     assert_eq!(forked.inner, None, "the agent was told more than that");
-    assert!(!forked.scan.turn_open);
+    assert!(!forked.scan.turn_open());
     drop(forked);
     assert!(store.trash(&fork_id()).unwrap());
 
@@ -164,7 +164,7 @@ fn a_turn_that_somebody_is_at_work_on_is_left_out_and_one_of_a_crash_is_closed()
     assert!(kinds(&records).ends_with(&end), "{records:?}");
     let last = records.last().unwrap();
     assert_eq!(last.payload, INTERRUPTED);
-    assert!(!forked.scan.turn_open);
+    assert!(!forked.scan.turn_open());
     assert_eq!(bytes(&disk), before, "the source is left as it is");
 }
 
@@ -173,11 +173,11 @@ fn a_message_that_is_not_there_and_a_client_that_has_gone_leave_nothing() {
     let (disk, store) = store_of(&source(false));
     let mut reader = store.read(&id()).unwrap();
     let unknown = fork(&store, &mut reader, Some("m")).unwrap_err();
-    assert!(matches!(unknown, ForkError::UnknownMessage));
+    assert!(matches!(unknown, ForkError::ForkPointNotFound));
     let mut reader = store.read(&id()).unwrap();
     let gone = store.fork(&mut reader, &fork_id(), &fork_header(), None, &|| true);
     assert!(matches!(gone, Err(ForkError::Cancelled)));
-    assert!(!store.exists(&fork_id()));
+    assert!(!store.exists(&fork_id()).unwrap());
     assert_eq!(trash(&disk), []);
     let mut reader = store.read(&id()).unwrap();
     drop(fork(&store, &mut reader, None).unwrap());
@@ -194,7 +194,7 @@ fn a_message_that_is_not_there_and_a_client_that_has_gone_leave_nothing() {
 fn more_than_fits_into_one_write_is_copied_whole() {
     let disk = SimDisk::new();
     let store = store(&disk);
-    let long = format!(r#"{{"t":"{}"}}"#, "x".repeat(50_000));
+    let long = format!(r#"{{"sessionUpdate":"x","t":"{}"}}"#, "x".repeat(50_000));
     let mut at_work = store.create(&id(), &header()).unwrap();
     for _ in 0..7 {
         for (kind, payload) in [
@@ -273,7 +273,7 @@ fn check(disk: &SimDisk, must: bool, must_not: bool, what: &str) {
     let store = store(disk);
     let source = of(&store, &id());
     assert_eq!(source.len(), 17, "{what}: the source is as it was");
-    let there = store.exists(&fork_id());
+    let there = store.exists(&fork_id()).unwrap();
     assert!(there || !must, "{what}: it is missing");
     assert!(!(there && must_not), "{what}: it failed and is there");
     if there && must {
@@ -283,5 +283,51 @@ fn check(disk: &SimDisk, must: bool, must_not: bool, what: &str) {
         assert!(payloads(&records).starts_with(&copied()), "{what}");
         assert_eq!(records.len(), copied().len() + 5, "{what}");
         add(&mut forked.log, Kind::Prompt, PROMPT).expect(what);
+    }
+}
+
+#[test]
+fn turns_that_overlap_are_copied_up_to_the_oldest_that_runs() {
+    let overlapping: [(Kind, Option<&str>, &str); 6] = [
+        (Kind::Prompt, Some("msg_a"), PROMPT),
+        (Kind::Update, None, CALL),
+        (Kind::Prompt, Some("msg_b"), PROMPT),
+        (Kind::Update, None, CHUNK),
+        (Kind::End, Some("msg_b"), END),
+        (Kind::Update, None, CHUNK),
+    ];
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let mut at_work = store.create(&id(), &header()).unwrap();
+    for (kind, payload) in copied() {
+        add(&mut at_work, kind, &payload).unwrap();
+    }
+    for (kind, id, payload) in overlapping {
+        at_work.append(kind, id, payload, Sync::Buffered).unwrap();
+    }
+    // What stands behind the prompt that is being answered may be its answer.
+    let forked = fork(&store, &mut store.read(&id()).unwrap(), None).unwrap();
+    assert_eq!(payloads(&of(&store, &fork_id())), copied());
+    drop(forked);
+    assert!(store.trash(&fork_id()).unwrap());
+    let mut reader = store.read(&id()).unwrap();
+    let refused = fork(&store, &mut reader, Some("msg_b")).unwrap_err();
+    assert!(matches!(refused, ForkError::ForkPointNotFound));
+
+    drop(at_work);
+    // After a crash, and at a message: what is open there is closed.
+    for (at, ends) in [
+        (None, vec![Some("msg_b"), None]),
+        (Some("msg_b"), vec![Some("msg_a"), Some("msg_b")]),
+    ] {
+        let forked = fork(&store, &mut store.read(&id()).unwrap(), at).unwrap();
+        assert!(!forked.scan.turn_open());
+        let records = of(&store, &fork_id());
+        let behind = records.iter().skip(copied().len() + 1);
+        let found = behind.filter(|record| record.kind == Kind::End);
+        let found: Vec<_> = found.map(|record| record.id.as_deref()).collect();
+        assert_eq!(found, ends);
+        drop(forked);
+        assert!(store.trash(&fork_id()).unwrap());
     }
 }

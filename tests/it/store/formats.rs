@@ -55,11 +55,11 @@ fn version_1_scans() {
     assert_eq!((scan.records, scan.next_seq), (23, 23));
     assert_eq!(scan.end, content.len() as u64);
     assert_eq!(scan.prompts.len(), 5);
-    assert!(!scan.turn_open);
+    assert!(!scan.turn_open());
     assert!(!scan.unterminated);
     assert_eq!((scan.torn, scan.damage), (None, vec![]));
-    let last = scan.last_prompt_at.as_deref();
-    assert_eq!(last, Some("2026-11-21T08:33:20.018Z"));
+    let last = scan.updated_at.as_deref();
+    assert_eq!(last, Some("2026-11-21T08:33:20.022Z"));
     let first: Value = serde_json::from_str(&scan.first_prompt.unwrap()).unwrap();
     let text = "What does the engine do?\r\n\tIn one line — please 🙂";
     assert_eq!(first["prompt"][0]["text"], text);

@@ -8,7 +8,7 @@ use super::support::*;
 const MIB: usize = 1024 * 1024;
 
 fn update(seq: u64, len: usize) -> Vec<u8> {
-    line(seq, Kind::Update, &format!("\"{}\"", "x".repeat(len)))
+    line(seq, Kind::Unknown, &format!("\"{}\"", "x".repeat(len)))
 }
 
 /// The sequence numbers that come back; offset, length and reason of each report; what is torn.
@@ -131,23 +131,4 @@ fn what_is_longer_than_any_line_is_not_written() {
     assert!(matches!(refused, Err(StoreError::TooLong { .. })));
     assert_eq!(bytes(&disk), before);
     add(&mut opened.log, Kind::Update, CHUNK).unwrap();
-}
-
-#[test]
-fn only_a_check_looks_into_payloads() {
-    let mut lines = sample();
-    lines[2] = line(2, Kind::Update, r#"{"sessionUpdate":"#);
-    lines[4] = line(4, Kind::Unknown, "{}}");
-    lines[7] = line(7, Kind::Update, r#"{"n":[1e400,"\ud83d"],"n":1} "#);
-    let (_disk, store) = store_of(&lines.concat());
-    let mut reader = store.read(&id()).unwrap();
-    assert_eq!(reader.scan().unwrap().damage, []);
-    let found = reader.verify().unwrap();
-    assert_eq!(found.records, 9);
-    let damage: Vec<_> = found
-        .damage
-        .iter()
-        .map(|report| (report.line, report.reason))
-        .collect();
-    assert_eq!(damage, [(3, Reason::Payload), (5, Reason::Payload)]);
 }

@@ -1,6 +1,7 @@
 //! Sessions on disk: what survives, what is reported, what is left alone.
 
 mod append;
+mod cleaning;
 mod crash;
 mod cut;
 mod damage;

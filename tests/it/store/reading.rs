@@ -85,7 +85,7 @@ fn lines_of_any_length_come_back_whole() {
     for (size, seq) in sizes.iter().zip(1..) {
         content.extend(line(
             seq,
-            Kind::Update,
+            Kind::Unknown,
             &format!("\"{}\"", "x".repeat(*size)),
         ));
     }
@@ -133,14 +133,11 @@ fn a_scan_tells_what_a_session_is_about() {
     assert_eq!(scan.end, content.len() as u64);
     let offset = |n: usize| lines[..n].concat().len() as u64;
     assert_eq!(scan.prompts, [offset(1), offset(6)]);
-    assert!(scan.turn_open);
+    assert!(scan.turn_open());
     assert!(!scan.unterminated);
     assert_eq!(scan.damage, []);
     assert_eq!(scan.first_prompt.as_deref(), Some(PROMPT));
-    assert_eq!(
-        scan.last_prompt_at.as_deref(),
-        Some("1970-01-01T00:00:00.000Z")
-    );
+    assert_eq!(scan.updated_at.as_deref(), Some("1970-01-01T00:00:00.000Z"));
     assert_eq!(
         rest(&mut reader).len(),
         10,
@@ -151,7 +148,7 @@ fn a_scan_tells_what_a_session_is_about() {
 #[test]
 fn a_scan_keeps_no_huge_prompt_and_tells_of_an_unreadable_place() {
     let mut content = sample()[0].clone();
-    let huge = format!("\"{}\"", "x".repeat(64 * 1024));
+    let huge = format!(r#"{{"prompt":[],"x":"{}"}}"#, "x".repeat(64 * 1024));
     content.extend(line(1, Kind::Prompt, &huge));
     content.extend(line(2, Kind::End, END));
     content.extend(line(3, Kind::Prompt, PROMPT));

@@ -1,7 +1,8 @@
 //! Turns that a crash left open.
 
-use rejoin::record::Kind;
+use rejoin::record::{Kind, line};
 use rejoin::store::Store;
+use rejoin::sys::Timestamp;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ fn session(records: &[(Kind, &str)]) -> (SimDisk, Store) {
 fn appended(records: &[(Kind, &str)]) -> Vec<(Kind, Value)> {
     let (disk, store) = session(records);
     let opened = store.open_log(&id()).unwrap();
-    assert!(!opened.scan.turn_open);
+    assert!(!opened.scan.turn_open());
     assert_eq!(opened.scan.end, opened.log.end());
     assert_eq!(opened.log.end(), bytes(&disk).len() as u64);
     drop(opened);
@@ -52,6 +53,40 @@ fn failed(call: &str) -> (Kind, Value) {
             "content": content,
         }),
     )
+}
+
+#[test]
+fn calls_that_began_outside_of_a_turn_are_closed() {
+    let call = |id: &str, status: &str| {
+        format!(
+            r#"{{"sessionUpdate":"tool_call","toolCallId":"{id}","title":"t","status":"{status}"}}"#
+        )
+    };
+    let (late, other, done) = (
+        call("late", "pending"),
+        call("own", "pending"),
+        call("late", "completed"),
+    );
+    let prompt = (Kind::Prompt, PROMPT);
+    let ended = (Kind::End, r#"{"stopReason":"end_turn"}"#);
+    let (late, other, done) = (
+        (Kind::Update, &*late),
+        (Kind::Update, &*other),
+        (Kind::Update, &*done),
+    );
+    // One that a turn left open when it ended is that turn's affair.
+    assert_eq!(appended(&[prompt, other, ended]), []);
+    assert_eq!(appended(&[prompt, other, ended, late]), [failed("late")]);
+    assert_eq!(appended(&[prompt, ended, late, done]), []);
+    assert_eq!(appended(&[prompt, ended, late, prompt, done, ended]), []);
+    assert_eq!(
+        appended(&[prompt, ended, late, prompt, other, ended]),
+        [failed("late")]
+    );
+    assert_eq!(
+        appended(&[prompt, ended, late, prompt, other]),
+        [failed("late"), failed("own"), end()]
+    );
 }
 
 #[test]
@@ -144,5 +179,61 @@ fn torn_bytes_are_somewhere_whatever_happens() {
             check(&disk.crash(), &what);
             check(&disk.power_cut(Tail::Lost), &what);
         }
+    }
+}
+
+/// Lines of records, each a second after the one before, with the ids that are given.
+fn lines(records: &[(Kind, Option<&str>, &str)]) -> Vec<u8> {
+    let mut out = sample()[0].clone();
+    for ((kind, id, payload), seq) in records.iter().zip(1..) {
+        let at = Timestamp::from_millis(seq * 1000);
+        line::encode(&mut out, seq.unsigned_abs(), at, *kind, *id, payload);
+    }
+    out
+}
+
+#[test]
+fn all_open_turns_are_closed_at_the_time_of_the_last_record() {
+    const A: Option<&str> = Some("msg_a");
+    const B: Option<&str> = Some("msg_b");
+    const C: Option<&str> = Some("msg_c");
+    let begun = [
+        (Kind::Prompt, A, PROMPT),
+        (Kind::Update, None, CALL),
+        (Kind::Prompt, B, PROMPT),
+        (Kind::Prompt, C, PROMPT),
+        (Kind::Update, None, CHUNK),
+    ];
+    for (ended, expected, closed) in [
+        (vec![], vec![A, B, C], 1),
+        (vec![B], vec![A, C], 1),
+        // What is left alone needs no id, and the call began before it.
+        (vec![C, A], vec![None], 0),
+    ] {
+        let mut records = begun.to_vec();
+        records.extend(ended.iter().map(|id| (Kind::End, *id, END)));
+        let (_disk, store) = store_of(&lines(&records));
+        let opened = store.open_log(&id()).unwrap();
+        let last = Timestamp::from_millis(1000 * i64::try_from(records.len()).unwrap()).to_string();
+        assert_eq!(opened.scan.updated_at.as_ref(), Some(&last));
+        assert!(opened.scan.interrupted && !opened.scan.turn_open());
+        drop(opened);
+        let mut reader = store.read(&id()).unwrap();
+        let (mut count, mut ends, mut calls) = (0, Vec::new(), 0);
+        while let Some(entry) = reader.next().unwrap() {
+            count += 1;
+            if count > records.len() + 1 {
+                assert_eq!(entry.record.at, last);
+                match entry.record.kind {
+                    Kind::End => ends.push(entry.record.id.map(str::to_owned)),
+                    _ => calls += 1,
+                }
+            }
+        }
+        let expected: Vec<_> = expected.iter().map(|id| id.map(str::to_owned)).collect();
+        assert_eq!((ends, calls), (expected, closed));
+        let scan = store.read(&id()).unwrap().scan().unwrap();
+        assert_eq!(scan.updated_at, Some(last));
+        assert!(!scan.turn_open());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rejoin::record::header::{Party, Place};
+use rejoin::record::header::{Implementation, Workspace};
 use rejoin::record::{FORMAT, Header, Kind, line};
 use rejoin::store::{Durability, Log, Reader, Store, StoreError, Sync};
 use rejoin::sys::sim::SimDisk;
@@ -44,13 +44,13 @@ pub(super) fn header() -> Header {
         format: FORMAT,
         session_id: id().to_string(),
         known_as: None,
-        place: Place {
+        place: Workspace {
             cwd: "/w".to_owned(),
             additional_directories: Vec::new(),
             mcp_servers: Vec::new(),
         },
         client: None,
-        engine: Party {
+        engine: Implementation {
             name: "local".to_owned(),
             version: None,
         },

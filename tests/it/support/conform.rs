@@ -55,7 +55,9 @@ impl Watch {
         // Where a line may be too long to be read, so may its id.
         let hidden = text.find("\"id\"").is_some_and(|at| at > START);
         match (member("id"), member("method")) {
-            (Some(id), method) if !hidden && is_id(id) && (method.is_some() || !is_answer) => {
+            (Some(id), method)
+                if !hidden && is_id(id, self.wraps) && (method.is_some() || !is_answer) =>
+            {
                 let method = method.and_then(Json::text).unwrap_or_default();
                 self.open.push((id.to_string(), method.to_owned()));
             }
@@ -132,6 +134,10 @@ impl Watch {
             }
             if error["message"].as_str().unwrap_or_default().is_empty() {
                 return Err("an error without a message".to_owned());
+            }
+            let data = &error["data"];
+            if !self.wraps && (!data["error"].is_string() || data["details"] != error["message"]) {
+                return Err("the data of an error has its name and its message".to_owned());
             }
             if method.is_none() && !(plain["id"].is_null() && self.unreadable) {
                 return Err("an error for nothing that was asked".to_owned());
@@ -227,12 +233,15 @@ impl Watch {
 }
 
 /// Whether an error can be sent under this id.
-fn is_id(id: &Json) -> bool {
+fn is_id(id: &Json, wraps: bool) -> bool {
     match id {
         Json::String(_) => true,
         Json::Literal(text) => {
             let digits = text.strip_prefix('-').unwrap_or(text);
-            text == "null" || digits.bytes().all(|byte| byte.is_ascii_digit())
+            // It is for a wrapped agent to say what it takes.
+            let of_number = |byte: u8| wraps && b".eE+-".contains(&byte);
+            let mut bytes = digits.bytes();
+            text == "null" || bytes.all(|byte| byte.is_ascii_digit() || of_number(byte))
         }
         Json::Object(_) | Json::Array(_) => false,
     }

@@ -19,6 +19,8 @@ pub(super) struct Connection {
     part: Vec<u8>,
     /// Came, and did not fit what may come often.
     pub(super) ahead: Option<Came>,
+    /// Whether the transcript is about titles; otherwise they are passed over.
+    titles: bool,
     /// Whether it was told to end.
     pub(super) ending: bool,
 }
@@ -28,6 +30,7 @@ impl Connection {
     pub(super) fn new(
         (agent, output): (Box<dyn Agent>, Box<dyn Read + Send>),
         wraps: bool,
+        titles: bool,
     ) -> Self {
         Self {
             agent,
@@ -35,6 +38,7 @@ impl Connection {
             watch: Watch::new(wraps),
             part: Vec::new(),
             ahead: None,
+            titles,
             ending: false,
         }
     }
@@ -55,6 +59,16 @@ impl Connection {
         if let Some(ahead) = self.ahead.take() {
             return Ok(Some(ahead));
         }
+        loop {
+            let came = self.line(within)?;
+            match &came {
+                Some((_, json)) if !self.titles && is_title(json) => {}
+                _ => return Ok(came),
+            }
+        }
+    }
+
+    fn line(&mut self, within: Duration) -> Result<Option<Came>, String> {
         let Some(line) = self.inbox.next(within)? else {
             return Ok(None);
         };
@@ -93,4 +107,11 @@ impl Connection {
             open => Err(format!("never answered: {}", open.join(", "))),
         }
     }
+}
+
+/// Whether a line says what the session is called, as each does at the end of its first turn.
+fn is_title(line: &Json) -> bool {
+    let update = line.get("params").and_then(|params| params.get("update"));
+    let name = update.and_then(|update| update.get("sessionUpdate"));
+    name.and_then(Json::text) == Some("session_info_update")
 }

@@ -60,6 +60,15 @@ impl<'a> Files<'a> {
                 fs::rename(self.path(&session), self.path(name)).map_err(|e| e.to_string())?;
                 session.clone_from(name);
             }
+            Damage::Swap => {
+                let copy = self.path(&session).with_extension("copy");
+                let swapped = fs::write(&copy, &bytes);
+                let swapped = swapped.and_then(|()| fs::rename(&copy, self.path(&session)));
+                swapped.map_err(|error| error.to_string())?;
+            }
+            Damage::Remove => {
+                fs::remove_file(self.path(&session)).map_err(|error| error.to_string())?;
+            }
             Damage::Log { records, count } => {
                 for number in 1..*count {
                     let id = counted(&session, number);
@@ -68,9 +77,13 @@ impl<'a> Files<'a> {
                 }
                 bytes = log(records, &session, &session)?;
             }
-            Damage::Note => {}
+            Damage::MetadataChange => {}
         }
-        if *damage != Damage::Note {
+        let is_done = matches!(
+            damage,
+            Damage::MetadataChange | Damage::Swap | Damage::Remove
+        );
+        if !is_done {
             fs::write(self.path(&session), &bytes).map_err(|error| error.to_string())?;
         }
         self.noted.insert(session, bytes);
@@ -100,14 +113,19 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Checks what is on disk.
-    pub(crate) fn check(&self, check: &Check, names: &mut Names) -> Result<(), String> {
+    /// Checks what is on disk. Records that are `titles` are passed over unless they matter.
+    pub(crate) fn check(
+        &self,
+        check: &Check,
+        titles: bool,
+        names: &mut Names,
+    ) -> Result<(), String> {
         match check {
             Check::Log {
                 session,
                 whole,
                 records,
-            } => self.log(&names.fill(session)?, *whole, records, names),
+            } => self.log(&names.fill(session)?, *whole, titles, records, names),
             Check::Noted(session) => {
                 let session = names.fill(session)?;
                 let noted = self.noted.get(&session).ok_or("it was not noted before")?;
@@ -142,6 +160,7 @@ impl<'a> Files<'a> {
         &self,
         session: &str,
         whole: bool,
+        titles: bool,
         records: &[Json],
         names: &mut Names,
     ) -> Result<(), String> {
@@ -153,7 +172,12 @@ impl<'a> Files<'a> {
             let text = String::from_utf8_lossy(line);
             Json::parse(&text).unwrap_or(Json::Literal(text.into_owned()))
         });
-        let found: Vec<_> = lines.collect();
+        let is_title = |line: &Json| {
+            let payload = line.get("payload");
+            let name = payload.and_then(|payload| payload.get("sessionUpdate"));
+            name.and_then(Json::text) == Some("session_info_update")
+        };
+        let found: Vec<_> = lines.filter(|line| titles || !is_title(line)).collect();
         let all = || {
             let lines: Vec<_> = found.iter().map(|line| format!("\n    {line}")).collect();
             lines.concat()

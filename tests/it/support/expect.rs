@@ -17,7 +17,9 @@ pub(super) fn fit(
             let other = |(name, _): &&(String, Json)| name != "jsonrpc";
             let members = members.iter().filter(other).cloned().collect();
             let found = found.iter().filter(other).cloned().collect();
-            names.check(&Json::Object(members), &Json::Object(found))
+            let members = Json::Object(members);
+            let found = without_repeated(&members, Json::Object(found));
+            names.check(&members, &found)
         }
         (Pattern::Json(pattern), json) => names.check(pattern, json),
         (Pattern::Raw(pattern), _) => {
@@ -26,6 +28,34 @@ pub(super) fn fit(
         }
     };
     wrong.map_err(|wrong| wrong.to_string())
+}
+
+/// A message without what the data of every error has, unless it is asked for: the name of the
+/// error, and its message once more.
+fn without_repeated(pattern: &Json, message: Json) -> Json {
+    let asked = pattern.get("error").and_then(|error| error.get("data"));
+    if !matches!(asked, None | Some(Json::Object(_))) {
+        return message;
+    }
+    let is_kept = |name: &str| asked.is_some_and(|data| data.get(name).is_some());
+    let Json::Object(mut members) = message else {
+        return message;
+    };
+    for (_, error) in members.iter_mut().filter(|(name, _)| name == "error") {
+        let Json::Object(error) = error else { continue };
+        error.retain_mut(|(name, data)| {
+            let Json::Object(data) = data else {
+                return true;
+            };
+            if name == "data" {
+                data.retain(|(name, _)| {
+                    !matches!(name.as_str(), "error" | "details") || is_kept(name)
+                });
+            }
+            name != "data" || asked.is_some() || !data.is_empty()
+        });
+    }
+    Json::Object(members)
 }
 
 /// What to tell whoever reads the failure.

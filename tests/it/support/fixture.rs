@@ -97,6 +97,9 @@ pub(crate) enum Damage {
     /// So many bytes off the end.
     Cut(usize),
     Rename(String),
+    /// A copy takes the place of the file, as editors and programs that synchronize do it.
+    Swap,
+    Remove,
     /// So many logs of these records, whole and with right checksums. All but the first have ids
     /// that count up from the one that is given.
     Log {
@@ -104,7 +107,7 @@ pub(crate) enum Damage {
         count: usize,
     },
     /// No damage: only remember the bytes.
-    Note,
+    MetadataChange,
 }
 
 #[derive(Debug, PartialEq)]

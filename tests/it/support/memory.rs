@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use rejoin::engine::local::LocalEngine;
+use rejoin::engine::demo::LocalEngine;
 use rejoin::server::{Options, serve};
 use rejoin::sys::clock::SystemClock;
 use rejoin::sys::{Clock, Sys, Timestamp};
@@ -110,6 +110,9 @@ fn options(store: &Path, args: &[String]) -> Options {
             ("--replay-tail", _) => options.replay.tail = Some(number()),
             ("--expire-after", _) => {
                 options.expire_after = Some(Duration::from_hours(24 * number()));
+            }
+            ("--client-timeout", _) => {
+                options.client_timeout = Some(humantime::parse_duration(value).expect("a time"));
             }
             ("--max-line", _) => options.line_limit = value.parse().expect("a number"),
             ("--durability", _) => options.durability = value.parse().expect("a durability"),

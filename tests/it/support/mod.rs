@@ -11,6 +11,7 @@ pub(crate) mod expect;
 pub(crate) mod fixture;
 pub(crate) mod http_server;
 pub(crate) mod json;
+pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod pattern;
 pub(crate) mod process;

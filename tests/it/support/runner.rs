@@ -23,6 +23,8 @@ const REWRITING: Duration = Duration::from_secs(5);
 /// that are expected become those that came.
 pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let script = Script::read(path);
+    let text = std::fs::read_to_string(path).expect("it was just read");
+    let titles = text.contains("session_info_update");
     let folder = tempfile::tempdir().expect("folders can be made");
     let store = folder.path().join("store");
     let work = folder.path().join("work");
@@ -40,6 +42,7 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
         files: Files::new(&store),
         connections: BTreeMap::new(),
         rewrite: rewrite.then(Rewrite::default),
+        titles,
     };
     let mut steps = &script.steps[..];
     while let Some(step) = steps.first() {
@@ -86,6 +89,8 @@ struct Stage<'a> {
     files: Files<'a>,
     connections: BTreeMap<usize, Connection>,
     rewrite: Option<Rewrite>,
+    /// Whether the transcript is about titles; otherwise they are passed over.
+    titles: bool,
 }
 
 impl Stage<'_> {
@@ -136,7 +141,7 @@ impl Stage<'_> {
                 Ok(())
             }
             Action::Check(Check::Agent(saw)) => self.started.check(saw, &mut self.names),
-            Action::Check(check) => self.files.check(check, &mut self.names),
+            Action::Check(check) => self.files.check(check, self.titles, &mut self.names),
         }
     }
 
@@ -146,7 +151,8 @@ impl Stage<'_> {
             let wrapped = self.agent.as_ref().map(Wrapped::arguments);
             let wraps = wrapped.is_some();
             let args = [&self.args[..], &wrapped.unwrap_or_default()].concat();
-            let connection = Connection::new((self.start)(self.files.store, &args), wraps);
+            let started = (self.start)(self.files.store, &args);
+            let connection = Connection::new(started, wraps, self.titles);
             let process = connection.agent.process().to_string();
             self.names.set(&format!("pid:{number}"), process);
             connection
@@ -159,12 +165,11 @@ impl Stage<'_> {
         } else {
             GUARD
         };
-        match self.connections.get_mut(&number) {
-            Some(connection) => connection
-                .next(within)?
-                .ok_or("its output has ended".to_owned()),
-            None => Err(format!("connection {number} was not used yet")),
-        }
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return Err(format!("connection {number} was not used yet"));
+        };
+        let came = connection.next(within)?;
+        came.ok_or("its output has ended".to_owned())
     }
 
     fn next(&mut self, step: &Step, pattern: &Pattern) -> Result<(), String> {

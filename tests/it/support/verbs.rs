@@ -117,6 +117,8 @@ fn damage(verb: &str, rest: &str) -> Result<Action, String> {
         "flip" => Damage::Flip(number(rest.strip_prefix("line ").unwrap_or_default())?),
         "cut" => Damage::Cut(number(rest)?),
         "rename" => Damage::Rename(rest.to_owned()),
+        "swap" => Damage::Swap,
+        "remove" => Damage::Remove,
         "log" => Damage::Log {
             records: Vec::new(),
             count: match rest.strip_prefix('*') {
@@ -124,7 +126,7 @@ fn damage(verb: &str, rest: &str) -> Result<Action, String> {
                 None => 1,
             },
         },
-        "note" => Damage::Note,
+        "note" => Damage::MetadataChange,
         _ => return Err(format!("`!{verb}` is no verb")),
     };
     Ok(Action::Damage {

@@ -18,14 +18,29 @@ const AGAIN: Duration = Duration::from_millis(2);
 pub(crate) struct Wrapped {
     folder: PathBuf,
     flags: Vec<String>,
+    /// The path under which it is started.
+    program: PathBuf,
 }
 
 impl Wrapped {
-    /// An agent that keeps its files in a folder.
+    /// An agent that keeps its files in a folder. `--as PATH` among its flags has it started under
+    /// another name, by a link in that folder.
     pub(crate) fn new(folder: &Path, flags: &[String]) -> Self {
+        let mut flags = flags.to_owned();
+        let mut path = program();
+        if let Some(at) = flags.iter().position(|flag| flag == "--as") {
+            let link = folder.join(flags.drain(at..at + 2).next_back().expect("it has a path"));
+            std::fs::create_dir_all(link.parent().expect("it is in the folder"))
+                .expect("folders can be made");
+            if !link.exists() {
+                std::os::unix::fs::symlink(&path, &link).expect("links can be made");
+            }
+            path = link;
+        }
         Self {
             folder: folder.to_owned(),
-            flags: flags.to_owned(),
+            flags,
+            program: path,
         }
     }
 
@@ -37,7 +52,7 @@ impl Wrapped {
         let name = name.map_or("agent", String::as_str);
         let state = self.folder.join(format!("{name}.json"));
         let text = |path: &Path| path.to_str().expect("folders of tests are text").to_owned();
-        let own = ["--".to_owned(), text(&program())];
+        let own = ["--".to_owned(), text(&self.program)];
         let files = ["--state".to_owned(), text(&state)];
         let record = ["--record".to_owned(), text(&self.record())];
         let all = own.into_iter().chain(files).chain(record);

@@ -5,6 +5,7 @@ mod imports;
 mod rules;
 mod tokens;
 mod tree;
+mod words;
 
 use tree::{rust_files, tracked_files};
 
@@ -46,6 +47,11 @@ fn every_file_is_compiled() {
         "src",
         &rust_files("src"),
     )));
+}
+
+#[test]
+fn comments_use_the_fields_terms() {
+    check(&words::words(&rust_files("src")));
 }
 
 #[test]

@@ -5,8 +5,18 @@ use super::tree::SourceFile;
 
 /// The folders of `src`, from the top of the program to the bottom.
 pub(crate) const ORDER: [&str; 12] = [
-    "cli", "server", "session", "engine", "replay", "history", "export", "index", "store",
-    "record", "wire", "sys",
+    "cli",
+    "server",
+    "session",
+    "engine",
+    "replay",
+    "history",
+    "index",
+    "store",
+    "record",
+    "json",
+    "transport",
+    "sys",
 ];
 
 /// The longest file in `src`, in lines with its tests.

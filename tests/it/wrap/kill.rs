@@ -134,6 +134,8 @@ fn step(client: &mut Client, random: &mut Random) -> Option<()> {
     }
     let session = &sessions[random.below(sessions.len())];
     match random.below(20) {
+        // Turns that overlap cannot be told apart in what was seen.
+        0..=7 if client.seen[session].is_prompted() => Some(()),
         0..=7 => client.begin(session, Asked::text(&turn(random))).map(drop),
         8..=11 => {
             // A turn that hangs ends no other way.

@@ -1,10 +1,10 @@
 //! The actor that performs a machine's effects on the world.
 
-use rejoin::engine::{Attach, Parting};
+use rejoin::engine::{Attach, CloseReason};
 use rejoin::record::Kind;
-use rejoin::session::Refusal;
 use rejoin::session::effect::{Batch, Effect};
 use rejoin::session::machine::Machine;
+use rejoin::session::{ProtocolVersion, Refusal};
 
 use super::world::{Replaying, World, records};
 
@@ -37,7 +37,7 @@ impl World {
             // The actor goes; somebody else's may come.
             assert!(!self.seat, "left behind");
             assert!(self.serving.is_empty(), "nobody is there to answer");
-            self.machine = Machine::new(self.dialect);
+            self.machine = Machine::new(self.version, self.overlaps);
             // Nor is anybody there to take what the client answers.
             self.questions.clear();
         }
@@ -53,7 +53,8 @@ impl World {
                 assert!(!self.exists() && self.seat && self.unborn);
                 self.may_fail()?;
                 self.log.push((Kind::Session, "{}".to_owned()));
-                self.log.extend(inner.map(|inner| (Kind::Inner, inner)));
+                self.log
+                    .extend(inner.map(|inner| (Kind::AgentSessionId, inner)));
                 self.log.extend(imported.iter().flat_map(records));
                 self.shown = self.log.len();
             }
@@ -71,7 +72,7 @@ impl World {
                 self.shown = self.log.len();
                 self.seat = true;
             }
-            Effect::Note(_) => {
+            Effect::MetadataChange(_) => {
                 if self.seat {
                     self.claim()?;
                     self.may_append()?;
@@ -84,7 +85,7 @@ impl World {
                     self.shown = self.log.len();
                 }
             }
-            Effect::Lend(_) => assert!(!self.unborn, "lent before it is there"),
+            Effect::ReadForFork(_) => assert!(!self.unborn, "lent before it is there"),
             Effect::Open(_) => {
                 if !self.seat {
                     self.check()?;
@@ -95,16 +96,16 @@ impl World {
             }
             Effect::Check => self.check()?,
             Effect::Claim => self.claim()?,
-            Effect::Mend => {
-                if self.broken && self.turn.is_none() {
+            Effect::RetryRecovery => {
+                if self.broken && self.turns.is_empty() {
                     self.claim().ok();
                 }
             }
-            Effect::Reopened => {
+            Effect::RecordWorkspaceChange => {
                 assert!(self.seat && !self.broken);
                 self.may_write()?;
                 if let Some(inner) = self.inner.take() {
-                    self.append(vec![(Kind::Inner, inner)]);
+                    self.append(vec![(Kind::AgentSessionId, inner)]);
                 }
             }
             Effect::Append { kind, payload, .. } => {
@@ -163,9 +164,16 @@ impl World {
             Effect::Begin { message_id, .. } => {
                 let last = self.log.last().expect("there is a header");
                 assert_eq!(*last, (Kind::Prompt, message_id.clone()));
-                assert_eq!(self.turn, None, "two turns at once");
+                let overlaps = self.overlaps && self.version == ProtocolVersion::V1;
+                assert!(overlaps || self.turns.is_empty(), "two turns at once");
+                let stopped = |(_, stopped): &(usize, bool)| *stopped;
+                let ending = !self.turns.is_empty() && self.turns.iter().all(stopped);
+                assert!(!ending, "begun before what was cancelled has ended");
                 let number = message_id.parse().expect("a number");
-                self.turn = Some((number, false));
+                self.turns.push((number, false));
+            }
+            Effect::Skip { message_id, .. } => {
+                assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
             }
             Effect::Echo { message_id, .. } => {
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
@@ -173,10 +181,15 @@ impl World {
             }
             Effect::Tell(phase) => self.told(phase),
             Effect::Seek(_) => {}
-            Effect::CancelTurn => {
-                if let Some((_, stopped)) = &mut self.turn {
+            Effect::CancelTurns => {
+                for (_, stopped) in &mut self.turns {
                     *stopped = true;
                 }
+            }
+            Effect::CancelTurn(message_id) => {
+                assert!(self.turns.len() > 1);
+                let mut turns = self.turns.iter();
+                assert!(turns.any(|(turn, _)| turn.to_string() == message_id));
             }
             Effect::Replay => {
                 assert!(self.seat && self.replay.is_none());
@@ -216,9 +229,9 @@ impl World {
             Effect::Release(how) => {
                 assert!(!self.is_in_use(), "released in use");
                 let expected = if self.unborn {
-                    Parting::Refused
+                    CloseReason::Refused
                 } else {
-                    Parting::Closed
+                    CloseReason::Closed
                 };
                 assert_eq!(how, expected);
                 // What was not made whole is gone again.

@@ -2,14 +2,14 @@
 
 use rejoin::engine::outlet::Cancel;
 use rejoin::engine::{
-    Attach, Attached, Block, Called, Ended, EngineError, Secret, StopReason, Wanted,
+    Attach, Attached, Block, Called, Ended, EngineError, Secret, SessionConfig, StopReason,
 };
 use rejoin::record::Kind;
-use rejoin::record::header::Place;
-use rejoin::record::noted::Note;
+use rejoin::record::header::Workspace;
+use rejoin::record::metadata::MetadataChange;
 use rejoin::session::machine::Machine;
-use rejoin::session::request::{Answered, Asking, Forking};
-use rejoin::session::{Dialect, Refusal, Request};
+use rejoin::session::request::{Answered, ClientRequest, ForkSource};
+use rejoin::session::{ProtocolVersion, Refusal, Request};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -17,11 +17,13 @@ use super::world::{Ask, Say, World};
 
 impl World {
     /// A session that is being made or, if none is, one of a former process, which is there and
-    /// not open. Its client is told of turns in this way.
-    pub(super) fn new(dialect: Dialect, made: Option<Ask>) -> Self {
+    /// not open. Its client is told of turns in this way; its engine takes one prompt at a time,
+    /// or overlapping ones.
+    pub(super) fn new(version: ProtocolVersion, overlaps: bool, made: Option<Ask>) -> Self {
         let mut world = Self {
-            dialect,
-            machine: Machine::new(dialect),
+            version,
+            overlaps,
+            machine: Machine::new(version, overlaps),
             ..Self::default()
         };
         if let Some(ask) = made {
@@ -37,21 +39,21 @@ impl World {
         let number = self.asked.len();
         self.asked.push((ask, 0));
         let request = match ask {
-            Ask::New => Request::New(number, wanted()),
+            Ask::New => Request::New(number, config()),
             Ask::Fork => {
                 let (_, lent) = oneshot::channel();
-                Request::Fork(number, wanted(), Forking { lent, at: None })
+                Request::Fork(number, config(), ForkSource { lent, at: None })
             }
-            Ask::Load => Request::Load(number, wanted()),
+            Ask::Load => Request::Load(number, config()),
             Ask::LoadFrom => Request::LoadFrom {
                 reply: number,
-                wanted: wanted(),
+                config: config(),
                 message: "x".to_owned(),
             },
-            Ask::Resume => Request::Resume(number, wanted()),
+            Ask::Resume => Request::Resume(number, config()),
             Ask::Import(replay) => Request::Import {
                 reply: number,
-                wanted: wanted(),
+                config: config(),
                 replay,
             },
             Ask::Call => Request::Call {
@@ -60,7 +62,7 @@ impl World {
                 params: "{}".to_owned(),
             },
             Ask::Close => Request::Close(number),
-            Ask::Archive => Request::Note(number, Note::Archived(true)),
+            Ask::Archive => Request::MetadataChange(number, MetadataChange::Archived(true)),
             Ask::Delete => Request::Delete(number),
             Ask::Prompt => Request::Prompt {
                 reply: number,
@@ -74,7 +76,7 @@ impl World {
 
     pub(super) fn lend(&mut self) {
         let (lend, _) = oneshot::channel();
-        let batch = self.machine.request(Request::Lend(lend));
+        let batch = self.machine.request(Request::ReadForFork(lend));
         self.perform(batch);
     }
 
@@ -86,10 +88,10 @@ impl World {
     /// The client takes its last prompt back.
     pub(super) fn takes_back(&mut self) {
         let prompt = |(ask, _): &(Ask, usize)| *ask == Ask::Prompt;
-        if let Some(number) = self.asked.iter().rposition(prompt)
-            && self.dialect == Dialect::Told
-        {
-            let batch = self.machine.request(Request::TakeBack(number.to_string()));
+        if let Some(number) = self.asked.iter().rposition(prompt) {
+            let batch = self
+                .machine
+                .request(Request::WithdrawPrompt(number.to_string()));
             self.perform(batch);
         }
     }
@@ -122,7 +124,7 @@ impl World {
         }
         let (reply, outcome) = oneshot::channel();
         let (canceller, cancel) = Cancel::new();
-        let asking = Asking {
+        let asking = ClientRequest {
             id: self.waiting.len().to_string(),
             method: "m".to_owned(),
             params: "{}".to_owned(),
@@ -187,11 +189,14 @@ impl World {
                 Ok(Attached {
                     answer: Some(number.clone()),
                     inner: Some(number.clone()),
+                    way: None,
                     snapshots: vec![number],
                     gone: Vec::new(),
                     imported: match how {
                         Attach::Import => vec![block.clone(), block],
-                        Attach::New | Attach::Fork | Attach::Again => Vec::new(),
+                        Attach::New | Attach::Fork | Attach::Again | Attach::Elsewhere => {
+                            Vec::new()
+                        }
                     },
                 })
             }
@@ -211,16 +216,19 @@ impl World {
         self.seat && !self.machine.is_unborn()
     }
 
-    pub(super) fn ends(&mut self, well: bool) {
-        let Some((_, stopped)) = self.turn.take() else {
+    /// The oldest turn ends, or the one that began last.
+    pub(super) fn ends(&mut self, well: bool, oldest: bool) {
+        if self.turns.is_empty() {
             return;
-        };
+        }
+        let place = if oldest { 0 } else { self.turns.len() - 1 };
+        let (number, stopped) = self.turns.remove(place);
         let result = match (well, stopped) {
             (false, _) => Err(told_to()),
             (true, true) => Ok(Ended::Because(StopReason::Cancelled)),
             (true, false) => Ok(Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())),
         };
-        let batch = self.machine.finished(result);
+        let batch = self.machine.finished(&number.to_string(), result);
         self.perform(batch);
     }
 
@@ -262,7 +270,7 @@ impl World {
             self.says(Say::Text);
             self.responds(true);
             self.serves(true, true);
-            self.ends(true);
+            self.ends(true, true);
         }
         assert!(!self.machine.waits());
         for (outcome, _) in &mut self.waiting {
@@ -280,12 +288,12 @@ impl World {
         // The session goes on, and the client comes to know all of it.
         self.ask(Ask::Resume);
         self.attaches(true);
-        let inner = (Kind::Inner, self.readied.to_string());
+        let inner = (Kind::AgentSessionId, self.readied.to_string());
         self.ask(Ask::Prompt);
         self.says(Say::Text);
-        self.ends(true);
+        self.ends(true, true);
         let mut inners = self.log.iter().rev();
-        let last = inners.find(|(kind, _)| *kind == Kind::Inner);
+        let last = inners.find(|(kind, _)| *kind == Kind::AgentSessionId);
         assert_eq!(last, Some(&inner));
         assert_eq!(self.shown, self.log.len());
         assert_eq!(self.phase, None);
@@ -296,7 +304,7 @@ impl World {
     }
 
     fn is_busy(&self) -> bool {
-        self.turn.is_some()
+        !self.turns.is_empty()
             || self.replay.is_some()
             || self.attach.is_some()
             || !self.questions.is_empty()
@@ -312,14 +320,14 @@ fn told_to() -> EngineError {
     EngineError::internal("told to")
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn config() -> SessionConfig {
+    SessionConfig {
         name: "sess".to_owned(),
-        place: Place {
+        place: Workspace {
             cwd: "/w".to_owned(),
             additional_directories: Vec::new(),
             mcp_servers: Vec::new(),
         },
-        params: Secret("{}".into()),
+        params: Secret::new("{}"),
     }
 }

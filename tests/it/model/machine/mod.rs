@@ -6,7 +6,7 @@ mod events;
 mod world;
 
 use proptest::prelude::*;
-use rejoin::session::Dialect;
+use rejoin::session::ProtocolVersion;
 
 use crate::support::env;
 use world::{Ask, Say, World};
@@ -21,7 +21,8 @@ enum Happens {
     /// Another session is made of it.
     Lends,
     Says(Say),
-    Ends(bool),
+    /// Well or not, and whether it is the oldest turn.
+    Ends(bool, bool),
     Replayed(bool),
     Attaches(bool),
     /// The engine asks, for the log or not.
@@ -52,7 +53,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => any::<bool>().prop_map(|withdraw| Happens::Cancels { withdraw }),
         1 => Just(Happens::Lends),
         8 => say.prop_map(Happens::Says),
-        3 => prop::bool::weighted(0.8).prop_map(Happens::Ends),
+        3 => (prop::bool::weighted(0.8), any::<bool>()).prop_map(|(well, oldest)| Happens::Ends(well, oldest)),
         4 => prop::bool::weighted(0.8).prop_map(Happens::Replayed),
         6 => prop::bool::weighted(0.8).prop_map(Happens::Attaches),
         2 => any::<bool>().prop_map(Happens::Inquires),
@@ -80,17 +81,18 @@ proptest! {
     #[test]
     fn whatever_happens_everybody_is_answered_and_nothing_is_said_that_is_not_logged(
         made in made(),
-        dialect in prop_oneof![Just(Dialect::Answered), Just(Dialect::Told)],
+        version in prop_oneof![2 => Just(ProtocolVersion::V1), 1 => Just(ProtocolVersion::V2)],
+        overlaps in any::<bool>(),
         happenings in prop::collection::vec(happens(), 0..60),
     ) {
-        let mut world = World::new(dialect, made);
+        let mut world = World::new(version, overlaps, made);
         for happening in happenings {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),
                 Happens::Cancels { withdraw } => world.cancel(withdraw),
                 Happens::Lends => world.lend(),
                 Happens::Says(say) => world.says(say),
-                Happens::Ends(well) => world.ends(well),
+                Happens::Ends(well, oldest) => world.ends(well, oldest),
                 Happens::Replayed(well) => world.replayed(well),
                 Happens::Attaches(well) => world.attaches(well),
                 Happens::Inquires(logged) => world.inquires(logged),

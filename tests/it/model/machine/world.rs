@@ -8,9 +8,9 @@ use rejoin::engine::{Attach, Block};
 use rejoin::record::{Kind, OpenCalls};
 use rejoin::session::machine::Machine;
 use rejoin::session::phase::Phase;
-use rejoin::session::request::Asking;
-use rejoin::session::{Dialect, Done, Refusal};
-use rejoin::wire::Outcome;
+use rejoin::session::request::ClientRequest;
+use rejoin::session::{Done, ProtocolVersion, Refusal};
+use rejoin::transport::Outcome;
 use tokio::sync::oneshot;
 
 /// A request, less what it is about.
@@ -42,8 +42,14 @@ pub(super) enum Say {
 }
 
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that a test looks at"
+)]
 pub(super) struct World {
-    pub(super) dialect: Dialect,
+    pub(super) version: ProtocolVersion,
+    /// Whether the engine takes prompts while it answers others.
+    pub(super) overlaps: bool,
     pub(super) machine: Machine<usize>,
     /// What the client knows the session to be doing; nothing if it is idle.
     pub(super) phase: Option<Phase>,
@@ -59,8 +65,8 @@ pub(super) struct World {
     pub(super) broken: bool,
     /// How far the client knows the log.
     pub(super) shown: usize,
-    /// The prompt being answered, and whether the engine was told to stop.
-    pub(super) turn: Option<(usize, bool)>,
+    /// The prompts being answered, and whether the engine was told to stop.
+    pub(super) turns: Vec<(usize, bool)>,
     pub(super) replay: Option<Replaying>,
     /// How many records the client got from the replay under way.
     pub(super) replayed: usize,
@@ -75,7 +81,7 @@ pub(super) struct World {
     /// How the engine knows the session, if that is not in the log.
     pub(super) inner: Option<String>,
     /// Questions of the engine that the client was asked.
-    pub(super) questions: VecDeque<Asking>,
+    pub(super) questions: VecDeque<ClientRequest>,
     /// Their other ends, and those of all that never came that far.
     pub(super) waiting: Vec<(oneshot::Receiver<Outcome>, Canceller)>,
     /// Requests that the engine serves.
@@ -106,7 +112,7 @@ impl World {
         let (ask, answers) = &mut self.asked[number];
         *answers += 1;
         assert_eq!(*answers, 1, "answered again: {ask:?}, number {number}");
-        let own = self.turn.is_some_and(|(turn, _)| turn == number);
+        let own = self.turns.iter().any(|(turn, _)| *turn == number);
         assert!(!own, "answered before its turn has ended");
         let ask = *ask;
         if let Ok(
@@ -128,16 +134,16 @@ impl World {
                 assert_eq!(self.replayed, self.log.len(), "cut");
             }
             (Ask::Prompt, Ok(Done::Taken(id))) => {
-                assert_eq!(self.dialect, Dialect::Told);
+                assert_eq!(self.version, ProtocolVersion::V2);
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, id.clone())));
                 assert_eq!(*id, number.to_string());
             }
             (Ask::Prompt, Ok(_)) => {
-                assert_eq!(self.dialect, Dialect::Answered);
-                // What the engine says between two turns may be behind it.
-                let mut kinds = self.log.iter().rev().map(|(kind, _)| *kind);
-                let last = kinds.find(|kind| matches!(kind, Kind::Prompt | Kind::End));
-                assert_eq!(last, Some(Kind::End));
+                assert_eq!(self.version, ProtocolVersion::V1);
+                let behind = self.log.iter();
+                let mut behind =
+                    behind.skip_while(|record| **record != (Kind::Prompt, number.to_string()));
+                assert!(behind.any(|(kind, _)| *kind == Kind::End));
                 assert_eq!(self.shown, self.log.len(), "answered before all was sent");
             }
             (Ask::Close | Ask::Archive | Ask::Delete, Ok(_)) => assert!(!self.seat),
@@ -170,7 +176,7 @@ impl World {
     /// Whether something is under way that letting go would leave behind.
     pub(super) fn is_in_use(&self) -> bool {
         let replaying = self.replay.is_some_and(|replaying| !replaying.done);
-        self.turn.is_some() || replaying || self.attach.is_some()
+        !self.turns.is_empty() || replaying || self.attach.is_some()
     }
 
     pub(super) fn leave(&mut self) {
@@ -180,19 +186,23 @@ impl World {
 
     /// Whether a prompt has begun and its turn has not ended.
     pub(super) fn is_in_turn(&self) -> bool {
-        let mut kinds = self.log.iter().rev().map(|(kind, _)| *kind);
-        let last = kinds.find(|kind| matches!(kind, Kind::Prompt | Kind::End));
-        last == Some(Kind::Prompt)
+        self.open() > 0
+    }
+
+    /// How many turns of the log have no end.
+    fn open(&self) -> usize {
+        let count = |what| self.log.iter().filter(|(kind, _)| *kind == what).count();
+        count(Kind::Prompt) - count(Kind::End)
     }
 
     /// The client is told what the session is doing.
     pub(super) fn told(&mut self, phase: Phase) {
-        assert_eq!(self.dialect, Dialect::Told);
+        assert_eq!(self.version, ProtocolVersion::V2);
         assert!(self.seat && self.replay.is_none(), "told in a replay");
         match &phase {
             Phase::Running | Phase::RequiresAction => assert!(self.is_in_turn()),
             Phase::Idle(end) => {
-                assert_eq!(self.turn, None, "it goes on");
+                assert!(self.turns.is_empty(), "it goes on");
                 let mut ends = self.log.iter().rev();
                 let last = ends.find(|(kind, _)| *kind == Kind::End);
                 if let (Some(end), Some((_, last))) = (end, last)
@@ -228,29 +238,31 @@ impl World {
         Ok(())
     }
 
-    /// Closes an open turn, as the store does.
+    /// Closes the open turns, as the store does.
     pub(super) fn recover(&mut self) {
-        let ended = |(kind, _): &(Kind, String)| matches!(kind, Kind::Prompt | Kind::End);
-        let Some(last) = self.log.iter().rposition(ended) else {
+        assert!(self.turns.is_empty(), "a turn is closed that runs");
+        let open = self.open();
+        let prompts = self.log.iter().enumerate();
+        let mut prompts = prompts.filter(|(_, (kind, _))| *kind == Kind::Prompt);
+        let Some((first, _)) = prompts.nth_back(open.wrapping_sub(1)) else {
             return;
         };
-        if self.log[last].0 == Kind::End {
-            return;
-        }
         let mut calls = OpenCalls::default();
-        for (_, update) in &self.log[last..] {
+        for (_, update) in &self.log[first..] {
             calls.update(update);
         }
         let closing = calls.close_all("interrupted");
         self.log
             .extend(closing.into_iter().map(|update| (Kind::Update, update)));
-        self.log.push((Kind::End, "interrupted".to_owned()));
+        for _ in 0..open {
+            self.log.push((Kind::End, "interrupted".to_owned()));
+        }
     }
 
     pub(super) fn may_append(&mut self) -> Result<(), Refusal> {
         assert!(self.seat, "appends to what is not open");
         if self.broken {
-            assert_eq!(self.turn, None, "the log is known to be broken");
+            assert!(self.turns.is_empty(), "the log is known to be broken");
             return Err(Refusal::Storage("broken".to_owned()));
         }
         self.may_write()

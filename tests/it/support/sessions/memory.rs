@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rejoin::engine::Engine;
-use rejoin::engine::local::LocalEngine;
+use rejoin::engine::demo::LocalEngine;
 use rejoin::server::{self, Options};
 use rejoin::session::ReplayPolicy;
 use rejoin::store::Durability;

@@ -113,6 +113,12 @@ impl Seen {
         self.running.is_some()
     }
 
+    /// Whether a prompt is unanswered.
+    pub(crate) fn is_prompted(&self) -> bool {
+        let mut asked = self.asked.values();
+        asked.any(|asked| matches!(asked, Asked::Prompt(_)))
+    }
+
     /// Whether a request of this kind is unanswered.
     pub(crate) fn is_asked(&self, asked: &Asked) -> bool {
         self.asked.values().any(|other| other == asked)

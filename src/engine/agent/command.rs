@@ -1,0 +1,473 @@
+//! Which agent a command line starts, behind the programs that only start others.
+
+use std::path::Path;
+
+/// A program that starts another one.
+#[derive(Debug)]
+struct Launcher {
+    names: &'static [&'static str],
+    /// Its options that are followed by a value.
+    values: &'static [&'static str],
+    /// Words that belong to it.
+    commands: &'static [&'static str],
+    /// How many of its arguments come before the program that it starts.
+    arguments: usize,
+}
+
+/// Shells, which are given a whole command line.
+const SHELLS: [&str; 6] = ["sh", "bash", "zsh", "dash", "fish", "ksh"];
+
+/// Programs that run images.
+const CONTAINERS: [&str; 3] = ["docker", "podman", "nerdctl"];
+
+const LAUNCHERS: [Launcher; 9] = [
+    Launcher {
+        names: &[
+            "env", "nohup", "setsid", "exec", "time", "cmd", "stdbuf", "ionice", "sudo", "doas",
+        ],
+        values: &["-u", "-C", "--unset", "--chdir", "-c", "-n", "-g", "--user"],
+        commands: &["/c", "/C", "/d", "/s"],
+        arguments: 0,
+    },
+    Launcher {
+        names: &["nice"],
+        values: &["-n", "--adjustment"],
+        commands: &[],
+        arguments: 0,
+    },
+    Launcher {
+        names: &["timeout"],
+        values: &["-k", "-s", "--kill-after", "--signal"],
+        commands: &[],
+        arguments: 1,
+    },
+    Launcher {
+        names: &["npx", "bunx", "pnpx", "npm", "pnpm", "yarn"],
+        values: &["-p", "--package", "--prefix", "-C", "--dir", "--cwd"],
+        commands: &["exec", "x", "run", "dlx"],
+        arguments: 0,
+    },
+    Launcher {
+        names: &["node", "bun", "deno", "tsx"],
+        values: &[
+            "-r",
+            "--require",
+            "--import",
+            "--loader",
+            "--env-file",
+            "--config",
+        ],
+        commands: &["run", "x"],
+        arguments: 0,
+    },
+    Launcher {
+        names: &["python", "python3", "pythonw"],
+        values: &["-W", "-X"],
+        commands: &[],
+        arguments: 0,
+    },
+    Launcher {
+        names: &["uv", "uvx", "pipx", "poetry", "rye"],
+        values: &[
+            "--directory",
+            "--project",
+            "--python",
+            "-p",
+            "--from",
+            "--with",
+            "--with-editable",
+            "--env-file",
+            "--package",
+            "--spec",
+        ],
+        commands: &["run", "tool", "x"],
+        arguments: 0,
+    },
+    Launcher {
+        names: &["ssh"],
+        values: &["-p", "-i", "-l", "-o", "-J", "-F"],
+        commands: &[],
+        arguments: 1,
+    },
+    Launcher {
+        names: &["mise", "direnv"],
+        values: &["-C", "--cd"],
+        commands: &["exec", "x"],
+        arguments: 0,
+    },
+];
+
+/// Options of programs that run images that are followed by a value.
+const IMAGE_VALUES: [&str; 22] = [
+    "-v",
+    "--volume",
+    "-e",
+    "--env",
+    "--env-file",
+    "--name",
+    "-w",
+    "--workdir",
+    "-u",
+    "--user",
+    "--mount",
+    "--network",
+    "--net",
+    "-p",
+    "--publish",
+    "--entrypoint",
+    "--platform",
+    "--pull",
+    "-h",
+    "--hostname",
+    "-l",
+    "--label",
+];
+
+/// Names of files, folders and programs that many agents share.
+const COMMON: [&str; 31] = [
+    "",
+    "index",
+    "main",
+    "cli",
+    "npm-loader",
+    "loader",
+    "server",
+    "app",
+    "run",
+    "start",
+    "agent",
+    "acp",
+    "bin",
+    "dist",
+    "build",
+    "lib",
+    "src",
+    "out",
+    "esm",
+    "cjs",
+    "entry",
+    "entrypoint",
+    "launcher",
+    "bootstrap",
+    "wrapper",
+    "__main__",
+    "mod",
+    "program",
+    "script",
+    "release",
+    "debug",
+];
+
+/// Folders that hold other things than one package.
+const SHELVES: [&str; 18] = [
+    "node_modules",
+    ".bin",
+    "home",
+    "Users",
+    "root",
+    "opt",
+    "usr",
+    "local",
+    "srv",
+    "var",
+    "tmp",
+    "mnt",
+    "work",
+    "target",
+    "site-packages",
+    ".",
+    "..",
+    "current",
+];
+
+/// How deep commands may be nested.
+const DEEP: usize = 8;
+
+/// Whether a name tells nothing of the agent that has it.
+pub(super) fn says_nothing(name: &str) -> bool {
+    let known = |names: &[&str]| names.contains(&name);
+    let launcher = LAUNCHERS.iter().any(|launcher| known(launcher.names));
+    let version = name.strip_prefix("python").is_some_and(is_version);
+    launcher || version || known(&COMMON) || known(&SHELLS) || known(&CONTAINERS)
+}
+
+/// The word of a command line that names the agent.
+pub(super) fn agent(words: &[String]) -> String {
+    behind(words, DEEP)
+}
+
+fn behind(words: &[String], depth: usize) -> String {
+    let Some((program, arguments)) = words.split_first() else {
+        return String::new();
+    };
+    let name = plain(program);
+    let next = if depth == 0 {
+        None
+    } else if SHELLS.contains(&&*name) {
+        return shell(program, arguments, depth);
+    } else if CONTAINERS.contains(&&*name) {
+        return image(arguments).unwrap_or_else(|| program.clone());
+    } else {
+        let launcher = LAUNCHERS.iter().find(|launcher| {
+            let python = launcher.names.contains(&"python");
+            let version = name.strip_prefix("python").is_some_and(is_version);
+            launcher.names.contains(&&*name) || python && version
+        });
+        launcher.and_then(|launcher| launcher.starts(arguments))
+    };
+    match next {
+        Some(next) => behind(next, depth - 1),
+        None => program.clone(),
+    }
+}
+
+impl Launcher {
+    /// The command that it starts, if there is one.
+    fn starts<'a>(&self, arguments: &'a [String]) -> Option<&'a [String]> {
+        let mut left = positional(arguments, self.values);
+        let mut skipped = 0;
+        while let Some((word, rest)) = left.split_first() {
+            let belongs = self.commands.contains(&&**word) || is_assignment(word);
+            if !belongs {
+                if skipped == self.arguments {
+                    return Some(left);
+                }
+                skipped += 1;
+            }
+            left = positional(rest, self.values);
+        }
+        None
+    }
+}
+
+/// What is left of the arguments behind options.
+fn positional<'a>(mut arguments: &'a [String], values: &[&str]) -> &'a [String] {
+    while let Some((word, rest)) = arguments.split_first() {
+        if word == "--" {
+            return rest;
+        }
+        if !word.starts_with('-') {
+            break;
+        }
+        let skipped = usize::from(values.contains(&&**word)).min(rest.len());
+        arguments = &rest[skipped..];
+    }
+    arguments
+}
+
+/// What a shell runs: a command line or a script.
+fn shell(program: &str, arguments: &[String], depth: usize) -> String {
+    let script = positional(arguments, &[]);
+    let is_line = arguments
+        .iter()
+        .take_while(|word| word.starts_with('-'))
+        .any(|word| !word.starts_with("--") && word.ends_with('c'));
+    let Some(first) = script.first() else {
+        return program.to_owned();
+    };
+    if !is_line {
+        return first.clone();
+    }
+    // What comes before the last command of the line makes things ready for it.
+    let line = first.replace("&&", ";");
+    let mut parts = line.rsplit(['\n', ';']);
+    let last = parts.find(|part| !part.trim().is_empty());
+    let words = last.unwrap_or_default().split_whitespace();
+    let words: Vec<_> = words
+        .map(|word| word.trim_matches(['"', '\'']).to_owned())
+        .skip_while(|word| is_assignment(word))
+        .collect();
+    if words.is_empty() {
+        return program.to_owned();
+    }
+    behind(&words, depth - 1)
+}
+
+/// The image that is run, or the program that is started in a container.
+fn image(arguments: &[String]) -> Option<String> {
+    let mut left = positional(arguments, &IMAGE_VALUES);
+    let mut inside = false;
+    while let Some((word, rest)) = left.split_first() {
+        match word.as_str() {
+            "run" | "compose" | "container" => {}
+            "exec" => {
+                // The container comes first.
+                left = positional(rest, &IMAGE_VALUES);
+                left = left.get(1..)?;
+                inside = true;
+                continue;
+            }
+            _ if inside => return Some(behind(left, DEEP - 1)),
+            _ => {
+                let last = word.rsplit('/').next().unwrap_or(word);
+                let name = last.split([':', '@']).next().unwrap_or(last);
+                return Some(name.to_owned());
+            }
+        }
+        left = positional(rest, &IMAGE_VALUES);
+    }
+    None
+}
+
+/// The package that a path leads into: the innermost folder with a name of its own.
+pub(super) fn package(path: &str) -> Option<String> {
+    let mut folders: Vec<_> = path.split(['/', '\\']).collect();
+    folders.pop();
+    while let Some(folder) = folders.pop() {
+        let person = folders
+            .last()
+            .is_some_and(|above| matches!(*above, "home" | "Users"));
+        if person || folder.starts_with('@') {
+            return None;
+        }
+        let name = plain(folder);
+        let known = says_nothing(&name) || SHELVES.contains(&folder) || is_version(&name);
+        if !known {
+            return Some(name);
+        }
+    }
+    None
+}
+
+/// The name that earlier versions gave a command: it is in their logs.
+pub(super) fn first_argument(words: &[String]) -> String {
+    const RUNNERS: [&str; 12] = [
+        "npx", "bunx", "uvx", "pnpx", "node", "bun", "deno", "python", "python3", "env", "npm",
+        "uv",
+    ];
+    let mut words = words.iter();
+    let name = words.next().map(|word| plain(word)).unwrap_or_default();
+    if !RUNNERS.contains(&name.as_str()) {
+        return name;
+    }
+    let runs = |word: &str| matches!(word, "run" | "exec" | "x" | "tool");
+    let passed = |word: &str| word.starts_with('-') || word.contains('=') || runs(word);
+    let agent = words.find(|word| !passed(word));
+    agent.map_or(name, |agent| plain(agent))
+}
+
+/// The last part of a path or a package's name, without an extension or a version.
+pub(super) fn plain(word: &str) -> String {
+    let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    let last = last
+        .split('@')
+        .find(|part| !part.is_empty())
+        .unwrap_or(last);
+    let stem = Path::new(last).file_stem();
+    let script = [".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".exe", ".cmd"];
+    match stem {
+        Some(stem) if script.iter().any(|end| last.ends_with(end)) => {
+            stem.to_string_lossy().into_owned()
+        }
+        _ => last.to_owned(),
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+fn is_version(name: &str) -> bool {
+    let name = name.strip_prefix('v').unwrap_or(name);
+    name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_agent_has_one_name_however_it_is_started() {
+        for (line, name) in [
+            ("claude-agent-acp", "claude-agent-acp"),
+            ("/usr/local/bin/gemini --acp", "gemini"),
+            (
+                "npx -y @agentclientprotocol/claude-agent-acp@0.100.0",
+                "claude-agent-acp",
+            ),
+            ("npx @google/gemini-cli --acp", "gemini-cli"),
+            ("npx --package=@x/tools -p y gemini --acp", "gemini"),
+            ("npm exec -- @google/gemini-cli", "gemini-cli"),
+            ("node --no-warnings /opt/agent/index.mjs", "index"),
+            ("node -r ./hook.js pi-acp.js", "pi-acp"),
+            ("uvx hermes-acp", "hermes-acp"),
+            ("uvx --from hermes-agent[acp] hermes-acp", "hermes-acp"),
+            ("uv run --directory /srv/x vibe-acp", "vibe-acp"),
+            ("uv tool run vibe-acp", "vibe-acp"),
+            ("env -u HOME A=b opencode acp", "opencode"),
+            ("env A=b nice -n 5 npx opencode-ai acp", "opencode-ai"),
+            ("timeout -k 5 2h codex-acp", "codex-acp"),
+            ("python3.12 -m hermes_acp", "hermes_acp"),
+            (
+                "docker run --rm -i -v /a:/b ghcr.io/x/goose:1.2 acp",
+                "goose",
+            ),
+            ("docker exec -i box codex-acp", "codex-acp"),
+            ("podman run --env=A image@sha256:0", "image"),
+            ("ssh -p 22 host codex-acp", "codex-acp"),
+            ("cmd /c npx codex-acp", "codex-acp"),
+            ("codex-acp.exe", "codex-acp"),
+            ("npx", "npx"),
+            ("bash run-agent.sh", "run-agent"),
+            ("bash -lc", "bash"),
+        ] {
+            assert_eq!(plain(&agent(&words(line))), name, "{line}");
+        }
+        for (line, name) in [
+            ("cd /x && A=b exec \"codex-acp\" --flag", "codex-acp"),
+            ("opencode acp 2>&1", "opencode"),
+            ("nvm use 24; npx @google/gemini-cli;", "gemini-cli"),
+            (" ", "bash"),
+        ] {
+            let words = ["bash", "-lc", line].map(str::to_owned);
+            assert_eq!(plain(&agent(&words)), name, "{line}");
+        }
+        let mut nested = vec!["env".to_owned(); 50];
+        nested.push("agent".to_owned());
+        assert_eq!(agent(&nested), "env");
+        assert_eq!(agent(&[]), "");
+    }
+
+    #[test]
+    fn a_package_is_known_by_its_folder() {
+        for (path, name) in [
+            (
+                "/a/node_modules/@zed/claude-agent-acp/dist/index.js",
+                Some("claude-agent-acp"),
+            ),
+            ("/a/pi-acp@0.0.34/dist/esm/main.js", Some("pi-acp")),
+            ("/opt/copilot/1.2.3/npm-loader.js", Some("copilot")),
+            ("C:\\agents\\codex-acp\\dist\\index.js", Some("codex-acp")),
+            ("/home/ada/index.js", None),
+            ("/opt/index.js", None),
+            ("index.js", None),
+        ] {
+            assert_eq!(package(path).as_deref(), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_that_many_have_say_nothing() {
+        for name in [
+            "index",
+            "npm-loader",
+            "node",
+            "docker",
+            "bash",
+            "python3.12",
+            "",
+        ] {
+            assert!(says_nothing(name), "{name}");
+        }
+        for name in ["claude-agent-acp", "gemini", "pythonista", "fake-agent"] {
+            assert!(!says_nothing(name), "{name}");
+        }
+    }
+}

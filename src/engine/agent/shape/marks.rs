@@ -1,0 +1,312 @@
+//! Makes a record of each update of a session: chooses its kind and makes its ids unique.
+//!
+//! An update keeps its bytes except for its ids: a missing id is inserted, and a number is appended
+//! to an id that something else has.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::calls::Calls;
+use super::echo::Echo;
+use super::messages::{Change, Messages};
+use super::payload::{Fields, Form, Payload};
+use super::splice::Splice;
+use crate::json;
+use crate::record::Kind;
+use crate::record::scan::{self, Span};
+use crate::record::transcript::{Role, SNAPSHOTS};
+use crate::sys::Ids;
+
+/// An update as it is logged and sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shaped<'a> {
+    /// The kind of its record.
+    pub kind: Kind,
+    /// Which part of the notification's parameters its text is.
+    pub form: Form,
+    /// Its text: borrowed if nothing was changed.
+    pub payload: Cow<'a, str>,
+    /// Whether it is about a tool call.
+    pub is_call: bool,
+}
+
+/// The state of a session that is needed to make its ids unique.
+#[derive(Debug)]
+pub struct IdNormalizer {
+    messages: Messages,
+    calls: Calls,
+    /// The prompts of running turns, by the ids of their messages.
+    echoes: Vec<(String, Echo)>,
+}
+
+impl IdNormalizer {
+    /// For a session without history.
+    pub fn new(ids: Arc<dyn Ids>) -> Self {
+        Self {
+            messages: Messages::new(ids),
+            calls: Calls::default(),
+            echoes: Vec::new(),
+        }
+    }
+
+    /// Restores the state from a record that was not made here. Call it for each record of a
+    /// session's history, in order, before the first update, and later for updates from other
+    /// sources, such as those that close the calls of a cancelled turn. Kinds that have no ids are
+    /// ignored. `overlaps` is whether the turn before a prompt had not ended.
+    pub fn recall(&mut self, kind: Kind, payload: &str, overlaps: bool) {
+        match kind {
+            Kind::Prompt if overlaps => self.messages.pause(),
+            Kind::Prompt => self.boundary(),
+            Kind::End => self.messages.pause(),
+            Kind::Ask => {
+                // The parameters, or a request that contains them.
+                let bytes = payload.as_bytes();
+                let inner = json::member(bytes, 0, "params").map(|inner| &payload[inner]);
+                let params = inner.unwrap_or(payload);
+                if let Some(id) = asked(params).and_then(|(_, span)| scan::said(params, span)) {
+                    self.calls.recall(&id, false, None);
+                }
+            }
+            Kind::Update | Kind::UpdateParams => {
+                if let Some(payload) = Payload::of_record(kind, payload) {
+                    self.recall_update(&payload);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn recall_update(&mut self, payload: &Payload<'_>) {
+        let (text, fields) = (payload.text(), &payload.fields);
+        match name(text, fields) {
+            Name::Chunk(role) => {
+                if let Some(body) = fields.message.and_then(|span| scan::body(text, span)) {
+                    self.messages.recall(role, body);
+                }
+            }
+            Name::Call { begins } => {
+                if let Some(id) = fields.call.and_then(|span| scan::said(text, span)) {
+                    let status = fields.status.and_then(|span| scan::said(text, span));
+                    self.calls.recall(&id, begins, status.as_deref());
+                }
+            }
+            Name::Snapshot | Name::Notice | Name::Other => {}
+        }
+    }
+
+    fn boundary(&mut self) {
+        self.messages.turn_begins();
+        self.calls.turn_begins();
+    }
+
+    /// A turn begins: the message's id, and the parameters of `session/prompt`, sent with `context`
+    /// in front. If it `overlaps` the turn before, what follows may still belong to that one, so
+    /// ids keep their meaning.
+    pub fn turn_begins(
+        &mut self,
+        message_id: &str,
+        prompt_params: &str,
+        context: Option<&str>,
+        overlaps: bool,
+    ) {
+        if overlaps {
+            self.messages.pause();
+        } else {
+            self.boundary();
+            self.echoes.clear();
+        }
+        let echo = Echo::new(prompt_params, context);
+        self.echoes.push((message_id.to_owned(), echo));
+    }
+
+    /// The turn of this message has ended.
+    pub fn turn_ends(&mut self, message_id: &str) {
+        self.messages.pause();
+        for (id, echo) in std::mem::take(&mut self.echoes) {
+            let echo = if id == message_id {
+                echo.after_turn()
+            } else {
+                Some(echo)
+            };
+            self.echoes.extend(echo.map(|echo| (id, echo)));
+        }
+    }
+
+    /// Whether an update repeats the context that was put in front of the user's words. The context
+    /// is for the agent alone, so the update is not shown.
+    pub fn repeats_context(&mut self, payload: &Payload<'_>) -> bool {
+        if !self.echoes.iter().any(|(_, echo)| echo.has_context()) {
+            return false;
+        }
+        let (text, fields) = (payload.text(), &payload.fields);
+        let content = fields.content.map(|content| content.of(text));
+        let (Name::Chunk(Role::User), Some(content)) = (name(text, fields), content) else {
+            return false;
+        };
+        let mut echoes = self.echoes.iter_mut();
+        echoes.any(|(_, echo)| echo.has_context() && echo.repeats_context(content))
+    }
+
+    /// Makes the record of the next update.
+    pub fn shape<'a>(&mut self, payload: Payload<'a>) -> Shaped<'a> {
+        let Payload { text, form, fields } = payload;
+        let mut kind = match form {
+            Form::Update => Kind::Update,
+            Form::Params => Kind::UpdateParams,
+        };
+        let mut is_call = false;
+        let splice = match name(&text, &fields) {
+            Name::Chunk(Role::User) if self.is_echo(&text, &fields) => {
+                kind = Kind::Transient;
+                None
+            }
+            Name::Chunk(role) => self.chunk(role, &text, &fields),
+            Name::Call { begins } => {
+                is_call = true;
+                self.messages.pause();
+                self.call(begins, &text, &fields)
+            }
+            Name::Snapshot => {
+                kind = Kind::Info;
+                None
+            }
+            Name::Notice => {
+                kind = Kind::Transient;
+                None
+            }
+            Name::Other => {
+                self.messages.pause();
+                None
+            }
+        };
+        Shaped {
+            kind,
+            form,
+            payload: match splice {
+                Some(splice) => Cow::Owned(splice.apply(&text)),
+                None => text,
+            },
+            is_call,
+        }
+    }
+
+    fn is_echo(&mut self, text: &str, fields: &Fields) -> bool {
+        let Some(content) = fields.content else {
+            return false;
+        };
+        let content = content.of(text);
+        let mut echoes = self.echoes.iter_mut();
+        echoes.any(|(_, echo)| echo.repeats(content))
+    }
+
+    fn chunk(&mut self, role: Role, text: &str, fields: &Fields) -> Option<Splice<'_>> {
+        let id = fields.message;
+        let given = id.filter(|id| id.of(text) != "null");
+        let body = given.and_then(|id| scan::body(text, id));
+        if fields.content.is_none() || given.is_some() != body.is_some() {
+            // This is not a valid chunk, so it is passed on unchanged.
+            self.messages.pause();
+            return None;
+        }
+        match (self.messages.chunk(role, body), id) {
+            (Change::Number(number), Some(id)) => Splice::number(id, number),
+            (Change::Give(body, number), null) => {
+                Some(Splice::message(null, fields.whole, body, number))
+            }
+            _ => None,
+        }
+    }
+
+    fn call(&mut self, begins: bool, text: &str, fields: &Fields) -> Option<Splice<'_>> {
+        let span = fields.call?;
+        let id = scan::said(text, span)?;
+        let status = fields.status.and_then(|status| scan::said(text, status));
+        let number = if begins {
+            self.calls.begin(&id, status.as_deref())
+        } else {
+            self.calls.update(&id, status.as_deref())
+        };
+        Splice::number(span, number)
+    }
+
+    /// The parameters of an agent's request with the client's id of the tool call; `None` if
+    /// nothing changes. A request with a `toolCall` may precede its `tool_call`, so its id counts
+    /// as used from now on.
+    pub fn outward(&mut self, params: &str) -> Option<String> {
+        let (asks, span) = asked(params)?;
+        let id = scan::said(params, span)?;
+        let number = if asks {
+            self.calls.ask(&id)
+        } else {
+            self.calls.number(&id)
+        };
+        Splice::number(span, number).map(|splice| splice.apply(params))
+    }
+
+    /// The parameters of a client's request with the agent's id of the tool call; `None` if nothing
+    /// changes.
+    pub fn inward(&self, params: &str) -> Option<String> {
+        let (_, span) = asked(params)?;
+        let id = scan::said(params, span)?;
+        let own = self.calls.own(&id)?;
+        let own = serde_json::Value::from(own).to_string();
+        Some([&params[..span.start], &own, &params[span.end..]].concat())
+    }
+}
+
+/// The kinds of updates that matter here.
+enum Name {
+    Chunk(Role),
+    Call { begins: bool },
+    Snapshot,
+    Notice,
+    Other,
+}
+
+fn name(text: &str, fields: &Fields) -> Name {
+    let name = fields.name.and_then(|span| scan::said(text, span));
+    match name.as_deref() {
+        Some("tool_call") => Name::Call { begins: true },
+        Some("tool_call_update") => Name::Call { begins: false },
+        Some("notice") => Name::Notice,
+        Some(name) if SNAPSHOTS.contains(&name) => Name::Snapshot,
+        Some(name) => Role::of_chunk(name).map_or(Name::Other, Name::Chunk),
+        None => Name::Other,
+    }
+}
+
+/// The position of the tool call's id in a request's parameters, and whether they describe the
+/// call, as those of `session/request_permission` do: in `toolCall`, or else in `toolCallId`.
+fn asked(params: &str) -> Option<(bool, Span)> {
+    let (mut described, mut named) = (None, None);
+    let bytes = params.as_bytes();
+    scan::object(params, scan::space(params, 0), |name, _, start| {
+        match name {
+            "toolCall" if bytes.get(start) == Some(&b'{') => {
+                return scan::object(params, start, |name, _, start| {
+                    let end = scan::value(params, start)?;
+                    if name == "toolCallId" {
+                        described = Some(Span { start, end });
+                    }
+                    Some(end)
+                });
+            }
+            _ => {}
+        }
+        let end = scan::value(params, start)?;
+        if name == "toolCallId" {
+            named = Some(Span { start, end });
+        }
+        Some(end)
+    })?;
+    let described = described.map(|span| (true, span));
+    described.or(named.map(|span| (false, span)))
+}
+
+#[cfg(test)]
+#[path = "marks_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "properties.rs"]
+mod properties;

@@ -1,0 +1,102 @@
+//! Parses the lines of one agent, with a fast path for lines with the layout of an earlier one.
+//!
+//! Nearly all lines are chunks that differ only in their text. If the bytes before and after the
+//! text equal those of an earlier line, only the text has to be checked. All positions are the
+//! same, or moved by the difference in length.
+
+use super::message::{Envelope, Message, classify, envelope, refused, text_of};
+use crate::json;
+use crate::record::scan::{self, Span};
+
+/// How many layouts are kept: for a few sessions, each with messages and thoughts.
+const LAYOUTS: usize = 4;
+/// The longest layout that is kept, in bytes without its text.
+const LAYOUT_LIMIT: usize = 4096;
+
+/// Parses lines; keeps the layouts of the last ones.
+#[derive(Debug, Default)]
+pub struct Reader {
+    layouts: Vec<Layout>,
+    /// The index of the layout to replace next.
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Layout {
+    /// Everything up to and including the quote that opens the text.
+    before: Vec<u8>,
+    /// Everything from the closing quote on.
+    behind: Vec<u8>,
+    /// The position of the closing quote.
+    end: usize,
+    envelope: Envelope,
+}
+
+impl Reader {
+    /// Parses one line, with or without its line break, as [`read`](super::read) does.
+    pub fn read<'a>(&mut self, line: &'a [u8]) -> Message<'a> {
+        let Some(text) = text_of(line) else {
+            return refused(line);
+        };
+        if let Some(envelope) = self.layouts.iter().find_map(|layout| layout.fit(text)) {
+            return classify(text, &envelope);
+        }
+        let Some(envelope) = envelope(text) else {
+            return refused(line);
+        };
+        if let Some(layout) = Layout::of(text, &envelope) {
+            self.remember(layout);
+        }
+        classify(text, &envelope)
+    }
+
+    fn remember(&mut self, layout: Layout) {
+        if self.layouts.len() < LAYOUTS {
+            self.layouts.push(layout);
+        } else {
+            self.layouts[self.next] = layout;
+            self.next = (self.next + 1) % LAYOUTS;
+        }
+    }
+}
+
+impl Layout {
+    /// The layout around the text of a chunk; `None` for any other message.
+    fn of(text: &str, envelope: &Envelope) -> Option<Self> {
+        let fields = envelope.params.update?;
+        let content = fields.content?;
+        let bytes = text.as_bytes();
+        let body = json::member(bytes, content.start, "text")?;
+        let body = json::string_body(bytes, &body)?;
+        let short = text.len() - body.len() <= LAYOUT_LIMIT;
+        short.then(|| Self {
+            before: bytes[..body.start].to_vec(),
+            behind: bytes[body.end..].to_vec(),
+            end: body.end,
+            envelope: *envelope,
+        })
+    }
+
+    /// The parts of a line of this layout; `None` if it has another one.
+    fn fit(&self, text: &str) -> Option<Envelope> {
+        let rest = text.as_bytes().strip_prefix(self.before.as_slice())?;
+        let body = rest.strip_suffix(self.behind.as_slice())?;
+        let start = self.before.len();
+        let end = start + body.len();
+        if scan::string(text, start.checked_sub(1)?)? != end + 1 {
+            return None;
+        }
+        let moved = |at: usize| {
+            let behind = at.checked_sub(self.end);
+            behind.map_or(at, |behind| end + behind)
+        };
+        Some(self.envelope.map(|span| Span {
+            start: moved(span.start),
+            end: moved(span.end),
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! Parses the numbers that follow a command's name.
+
+use std::time::Duration;
+
+use super::describe::quote;
+
+/// The longest time that a command may be given, in seconds.
+pub(super) const LONGEST_SECONDS: f64 = 3600.0;
+
+/// Parses a whole number. `1_000`, `1,000`, `+3` and `#3` are valid; a number that is too large
+/// becomes the largest possible one.
+pub(super) fn whole(word: &str) -> Option<u64> {
+    let digits: String = word
+        .trim_start_matches(['+', '#'])
+        .chars()
+        .filter(|&c| c != '_' && c != ',')
+        .collect();
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse().unwrap_or(u64::MAX))
+}
+
+/// Parses a time in seconds, from 0 to [`LONGEST_SECONDS`]. `2`, `0.5`, `0,5`, `2s` and `500ms` are
+/// valid.
+pub(super) fn seconds(word: &str) -> Option<Duration> {
+    let word = word.to_ascii_lowercase().replace(',', ".");
+    let (number, unit) = match (word.strip_suffix("ms"), word.strip_suffix('s')) {
+        (Some(number), _) => (number, 0.001),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => (word.as_str(), 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().ok()? * unit;
+    (0.0..=LONGEST_SECONDS)
+        .contains(&seconds)
+        .then(|| Duration::from_secs_f64(seconds))
+}
+
+/// The pause between steps that a command was given; none by default.
+pub(super) fn pause_between_steps(rest: &str) -> Option<Duration> {
+    match rest.split_whitespace().next() {
+        None => Some(Duration::ZERO),
+        Some(word) => seconds(word),
+    }
+}
+
+/// The answer to an invalid pause.
+pub(super) fn not_a_pause(name: &str, rest: &str) -> String {
+    format!(
+        "`{name}` takes the seconds to wait between its steps, 0 to {LONGEST_SECONDS}; {} is not \
+         that.",
+        quote(rest)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_leniently() {
+        for (word, expected) in [
+            ("3", Some(3)),
+            ("+3", Some(3)),
+            ("#3", Some(3)),
+            ("10_000", Some(10_000)),
+            ("1,000", Some(1000)),
+            ("99999999999999999999", Some(u64::MAX)),
+            ("", None),
+            ("-1", None),
+            ("1.5", None),
+            ("x", None),
+            ("_", None),
+            ("٣", None),
+        ] {
+            assert_eq!(whole(word), expected, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_leniently_and_have_a_limit() {
+        for (word, expected) in [
+            ("0", Some(0)),
+            ("2", Some(2000)),
+            ("0.5", Some(500)),
+            ("0,5", Some(500)),
+            (".25", Some(250)),
+            ("2s", Some(2000)),
+            ("500ms", Some(500)),
+            ("500MS", Some(500)),
+            ("3600", Some(3_600_000)),
+            ("3600.1", None),
+            ("-1", None),
+            ("-0.0", Some(0)),
+            ("inf", None),
+            ("nan", None),
+            ("1e400", None),
+            ("", None),
+            ("s", None),
+            ("soon", None),
+        ] {
+            assert_eq!(
+                seconds(word),
+                expected.map(Duration::from_millis),
+                "{word:?}"
+            );
+        }
+    }
+}

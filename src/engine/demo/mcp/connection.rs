@@ -1,0 +1,231 @@
+//! A connection with one MCP server, from `initialize` to its end.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, PaginatedRequestParams,
+    ProgressNotificationParam, ServerResult,
+};
+use rmcp::service::{
+    ClientCacheConfig, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService,
+    RunningServiceCancellationToken, ServiceError,
+};
+use serde_json::Value;
+use tokio::sync::{broadcast, watch};
+use tokio::time::timeout;
+
+use crate::engine::process::Child;
+use crate::engine::relay::Patience;
+use crate::sys::lock;
+
+use super::ears::ProgressHandler;
+use super::failure::Unanswered;
+use super::tool::{Tool, Tools};
+
+/// How long a subprocess may take to list its tools.
+const LISTS: Duration = Duration::from_secs(15);
+
+/// The same for a server that is not our subprocess. One that has lost our session may report that
+/// without answering the request.
+const LISTS_FAR: Duration = Duration::from_secs(5);
+
+/// How many pages a server's list of tools may have.
+const PAGES: usize = 100;
+
+/// How many tools of a server are used.
+const TOOLS: usize = 1000;
+
+/// How long it may take to close a connection, and to notify a server that a call is cancelled.
+const LEAVES: Duration = Duration::from_millis(500);
+
+/// A connection with a server that has answered `initialize`.
+pub(super) struct Connection {
+    peer: Peer<RoleClient>,
+    ears: ProgressHandler,
+    stop: Mutex<Option<RunningServiceCancellationToken>>,
+    over: watch::Receiver<bool>,
+    child: Option<Child>,
+}
+
+impl Connection {
+    /// Takes over a connection that the library has made. `child` is the server's process, if it is
+    /// our subprocess.
+    pub(super) fn new(
+        service: RunningService<RoleClient, ProgressHandler>,
+        child: Option<Child>,
+    ) -> Self {
+        let (tell, over) = watch::channel(false);
+        let peer = service.peer().clone();
+        let ears = service.service().clone();
+        let stop = Mutex::new(Some(service.cancellation_token()));
+        tokio::spawn(async move {
+            service.waiting().await.ok();
+            tell.send_replace(true);
+        });
+        Self {
+            peer,
+            ears,
+            stop,
+            over,
+            child,
+        }
+    }
+
+    /// The server's own name and version.
+    pub(super) fn who(&self) -> String {
+        let info = self.peer.peer_info();
+        let server = info.as_ref().and_then(|info| info.server_info.as_ref());
+        server.map_or_else(
+            || "without a name".to_owned(),
+            |server| format!("{} {}", server.name, server.version),
+        )
+    }
+
+    /// Whether the server is our subprocess.
+    pub(super) fn is_process(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Whether the connection has ended.
+    pub(super) fn is_over(&self) -> bool {
+        *self.over.borrow() || self.child.as_ref().is_some_and(Child::has_ended)
+    }
+
+    /// Waits until the connection has ended.
+    pub(super) async fn over(&self) {
+        // An error means that the sender was dropped, so the connection has ended, too.
+        self.over.clone().wait_for(|over| *over).await.ok();
+    }
+
+    /// How the server ended, as far as that is known, and the end of its stderr. Waits a moment for
+    /// a subprocess that is about to exit.
+    pub(super) async fn exit_reason(&self) -> String {
+        let Some(child) = &self.child else {
+            return "the connection was closed".to_owned();
+        };
+        timeout(LEAVES, child.ended()).await.ok();
+        exit_reason(child)
+    }
+
+    /// The server's current tools.
+    pub(super) async fn tools(&self) -> Result<Tools, Unanswered> {
+        let time = if self.is_process() { LISTS } else { LISTS_FAR };
+        timeout(time, self.pages()).await.unwrap_or_else(|_| {
+            Err(Unanswered::Because(format!(
+                "`tools/list` timed out after {} seconds",
+                time.as_secs()
+            )))
+        })
+    }
+
+    async fn pages(&self) -> Result<Tools, Unanswered> {
+        // The library would cache whole lists, and return an old one if the server fails.
+        let no_cache = ClientCacheConfig::disabled();
+        self.peer.set_response_cache_config(no_cache).await;
+        let mut tools = Tools::default();
+        let mut cursor = None;
+        for _ in 0..PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.peer.list_tools(Some(params)).await?;
+            for tool in &page.tools {
+                match Tool::of(tool) {
+                    Some(tool) if tools.list.len() < TOOLS => tools.list.push(tool),
+                    _ => tools.more = true,
+                }
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() || tools.list.len() == TOOLS {
+                break;
+            }
+        }
+        tools.more |= cursor.is_some();
+        Ok(tools)
+    }
+
+    /// Starts a tool call.
+    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<Call, Unanswered> {
+        let progress = self.ears.listen();
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let options = PeerRequestOptions::no_options();
+        let handle = self.peer.send_cancellable_request(request, options).await?;
+        Ok(Call { handle, progress })
+    }
+
+    /// Ends the connection, and the server with it if it is our subprocess.
+    pub(super) async fn end(&self, patience: Patience) {
+        if let Some(stop) = lock(&self.stop).take() {
+            stop.cancel();
+        }
+        // This closes the input of a subprocess, or the session of an HTTP server.
+        timeout(LEAVES, self.over()).await.ok();
+        if let Some(child) = &self.child {
+            child.end(patience).await;
+        }
+    }
+}
+
+/// How a subprocess ended, if it has, and the end of its stderr.
+pub(super) fn exit_reason(child: &Child) -> String {
+    let how = child.how();
+    let how = how.unwrap_or_else(|| "it closed its output".to_owned());
+    match child.last_words() {
+        Some(words) => format!("{how}; it said last: {words}"),
+        None => how,
+    }
+}
+
+/// A running tool call.
+pub(super) struct Call {
+    handle: RequestHandle<RoleClient>,
+    progress: broadcast::Receiver<ProgressNotificationParam>,
+}
+
+/// An event of a call.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A progress notification.
+    Progress(ProgressNotificationParam),
+    /// The result, as JSON, or the reason for the failure.
+    Result(Result<Value, Unanswered>),
+}
+
+impl Call {
+    /// Waits for the next event. The result is the last one.
+    pub(super) async fn next(&mut self) -> Heard {
+        loop {
+            tokio::select! {
+                biased;
+                progress = self.progress.recv() => match progress {
+                    Ok(progress) if progress.progress_token == self.handle.progress_token => {
+                        return Heard::Progress(progress);
+                    }
+                    Err(broadcast::error::RecvError::Closed) => {
+                        return Heard::Result(result((&mut self.handle.rx).await));
+                    }
+                    Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                },
+                answer = &mut self.handle.rx => return Heard::Result(result(answer)),
+            }
+        }
+    }
+
+    /// Notifies the server that the call is cancelled.
+    pub(super) async fn cancel(self) {
+        let reason = Some("the user has cancelled the turn".to_owned());
+        timeout(LEAVES, self.handle.cancel(reason)).await.ok();
+    }
+}
+
+fn result<E>(answer: Result<Result<ServerResult, ServiceError>, E>) -> Result<Value, Unanswered> {
+    let because = |why: String| Err(Unanswered::Because(why));
+    match answer {
+        Ok(Ok(result @ (ServerResult::CallToolResult(_) | ServerResult::CustomResult(_)))) => {
+            serde_json::to_value(result).or_else(|error| because(error.to_string()))
+        }
+        Ok(Ok(_)) => because("its answer is no result of a tool".to_owned()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Unanswered::Closed),
+    }
+}

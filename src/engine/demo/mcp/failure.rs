@@ -1,0 +1,104 @@
+//! Describes why an MCP server cannot be used, without quoting possible secrets.
+
+use std::error::Error;
+use std::io;
+
+use rmcp::service::{ClientInitializeError, ServiceError};
+
+use super::bounded::TOO_LONG;
+
+/// How many characters of a server's error message are quoted.
+const QUOTED: usize = 500;
+
+/// The reason if a server ended before the handshake was complete.
+const ENDED: &str = "it ended before it had answered `initialize`";
+
+/// Why there is no connection.
+pub(super) fn not_connected(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => ENDED.to_owned(),
+        ClientInitializeError::JsonRpcError(error) => refused(&error.message),
+        // A broken pipe.
+        ClientInitializeError::TransportError { error, .. }
+            if error.error.downcast_ref().is_some_and(is_closed) =>
+        {
+            ENDED.to_owned()
+        }
+        ClientInitializeError::TransportError { error, .. } => transport(error.error.as_ref()),
+        ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
+            "it speaks no version of MCP that is spoken here".to_owned()
+        }
+        ClientInitializeError::Cancelled => "it is being ended".to_owned(),
+        _ => "its answer to `initialize` is no valid one".to_owned(),
+    }
+}
+
+/// Why a request was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// The connection has ended.
+    Closed,
+    /// Another reason.
+    Because(String),
+}
+
+impl Unanswered {
+    /// The reason in words. `exit_reason` is what is known about the end of the connection.
+    pub(super) fn in_words(self, exit_reason: &str) -> String {
+        match self {
+            Self::Closed => format!("it has ended: {exit_reason}"),
+            Self::Because(why) => why,
+        }
+    }
+}
+
+impl From<ServiceError> for Unanswered {
+    fn from(error: ServiceError) -> Self {
+        Self::Because(match &error {
+            ServiceError::TransportClosed => return Self::Closed,
+            ServiceError::TransportSend(error)
+                if error.error.downcast_ref().is_some_and(is_closed) =>
+            {
+                return Self::Closed;
+            }
+            ServiceError::McpError(error) => refused(&error.message),
+            ServiceError::TransportSend(error) => transport(error.error.as_ref()),
+            ServiceError::UnexpectedResponse => "its answer is no valid one".to_owned(),
+            ServiceError::Cancelled { .. } => "it has cancelled the request".to_owned(),
+            ServiceError::Timeout { .. } => "it does not answer".to_owned(),
+            _ => "it wants what cannot be had here".to_owned(),
+        })
+    }
+}
+
+/// An error response of the server.
+fn refused(message: &str) -> String {
+    if message == TOO_LONG {
+        return TOO_LONG.to_owned();
+    }
+    format!("it answered with an error: {}", shortened(message))
+}
+
+/// An error of the transport. Errors of the HTTP client quote URLs, so only their kind is reported.
+fn transport(error: &(dyn Error + 'static)) -> String {
+    #[cfg(feature = "mcp-http")]
+    if let Some(words) = super::http::in_words(error) {
+        return words;
+    }
+    shortened(&error.to_string())
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+/// The beginning of a text, on one line.
+fn shortened(text: &str) -> String {
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = chars.by_ref().take(QUOTED).collect();
+    if chars.next().is_some() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,349 @@
+//! One MCP server of a session: connected when it is needed, and again after it has ended.
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rmcp::ServiceExt;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::engine::relay::Patience;
+use crate::sys::lock;
+
+use super::bounded::Bounded;
+use super::connection::{Connection, exit_reason};
+use super::ears::ProgressHandler;
+use super::failure::{Unanswered, not_connected};
+use super::process::{self, Start};
+use super::server_config::{Reached, ServerConfig};
+use super::tool::Tools;
+
+/// How many servers, of all sessions, may be starting at once.
+static STARTING: Semaphore = Semaphore::const_new(8);
+
+/// How long a server that starts slowly keeps others from starting.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// How long a server may take to start. Some are downloaded first.
+const STARTS: Duration = Duration::from_mins(1);
+
+/// How long we wait for a start to be cancelled.
+const ENDS: Duration = Duration::from_secs(1);
+
+/// A server and its state.
+pub(super) struct Server {
+    pub(super) config: ServerConfig,
+    cwd: String,
+    guard: Option<PathBuf>,
+    /// Whether it may be started at all.
+    usable: bool,
+    /// Whether the user needs no notice: it was usable once, or its failure was reported.
+    reported: AtomicBool,
+    state: watch::Sender<State>,
+    /// The task that connects and watches the connection.
+    keeper: Mutex<Option<JoinHandle<()>>>,
+    /// Held while the server is being ended.
+    ending: tokio::sync::Mutex<()>,
+}
+
+/// The state of a server.
+#[derive(Clone)]
+pub(super) enum State {
+    /// It is being started.
+    Starting,
+    /// It can be used, or could until it ended.
+    Ready(Arc<Connection>),
+    /// It cannot be used, for this reason.
+    Failed(Arc<str>),
+    /// It was ended for good.
+    Gone,
+}
+
+impl Server {
+    /// Begins to start a server for a session that works in `cwd`. Must be called inside of a
+    /// runtime.
+    pub(super) fn start(config: ServerConfig, cwd: &str, guard: Option<PathBuf>) -> Arc<Self> {
+        let server = Self::new(config, cwd, guard, None);
+        server.connect();
+        server
+    }
+
+    /// A server that cannot be used, for the reason `why`.
+    pub(super) fn unusable(config: ServerConfig, cwd: &str, why: &str) -> Arc<Self> {
+        Self::new(config, cwd, None, Some(why))
+    }
+
+    fn new(
+        config: ServerConfig,
+        cwd: &str,
+        guard: Option<PathBuf>,
+        unusable: Option<&str>,
+    ) -> Arc<Self> {
+        let usable = unusable.is_none() && !matches!(config.reached, Reached::Unsupported(_));
+        let state = unusable.map_or(State::Starting, |why| State::Failed(why.into()));
+        Arc::new(Self {
+            config,
+            cwd: cwd.to_owned(),
+            guard,
+            usable,
+            reported: AtomicBool::new(false),
+            state: watch::Sender::new(state),
+            keeper: Mutex::default(),
+            ending: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// The name that users call it by.
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Whether it can be used for this configuration in a session that works in `cwd`.
+    pub(super) fn is(&self, config: &ServerConfig, cwd: &str) -> bool {
+        self.usable && self.config == *config && self.cwd == cwd
+    }
+
+    /// The current state.
+    pub(super) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Why it could never be used; returned only once.
+    pub(super) fn unreported_failure(&self) -> Option<Arc<str>> {
+        match self.state() {
+            State::Failed(why) if !self.reported.swap(true, Ordering::Relaxed) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Restarts it if it has ended or could not be started.
+    pub(super) fn revive(self: &Arc<Self>) {
+        let again = self.state.send_if_modified(|state| {
+            let again = match state {
+                State::Ready(connection) => connection.is_over(),
+                State::Failed(_) => self.usable,
+                State::Starting | State::Gone => false,
+            };
+            if again {
+                *state = State::Starting;
+            }
+            again
+        });
+        if again {
+            self.connect();
+        }
+    }
+
+    /// Waits, no longer than `until`, for the start to succeed or fail, and returns the state.
+    pub(super) async fn settled(&self, until: Instant) -> State {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Starting));
+        // After a timeout the state is still `Starting`.
+        timeout_at(until, settled).await.ok();
+        self.state()
+    }
+
+    /// The connection, re-established if necessary, or the reason for the failure.
+    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+        self.revive();
+        match self.settled(Instant::now() + STARTS).await {
+            State::Ready(connection) => Ok(connection),
+            State::Failed(why) => Err(why.to_string()),
+            State::Starting => Err("it does not start".to_owned()),
+            State::Gone => Err("it is not wanted any more".to_owned()),
+        }
+    }
+
+    /// The current tools, with the connection to call them on. Retries once if the connection was
+    /// lost without notice, as happens with servers that are not our subprocesses.
+    pub(super) async fn tools(self: &Arc<Self>) -> Result<(Arc<Connection>, Tools), String> {
+        let mut connection = self.connection().await?;
+        let mut tools = connection.tools().await;
+        if let Err(why) = &tools
+            && (*why == Unanswered::Closed || !connection.is_process())
+        {
+            self.lose(&connection).await;
+            connection = self.connection().await?;
+            tools = connection.tools().await;
+        }
+        match tools {
+            Ok(tools) => Ok((connection, tools)),
+            Err(why) => Err(self.in_words(&connection, why).await),
+        }
+    }
+
+    /// Why a request was not answered, without secrets.
+    pub(super) async fn in_words(&self, connection: &Connection, why: Unanswered) -> String {
+        let exit_reason = match why {
+            Unanswered::Closed => connection.exit_reason().await,
+            Unanswered::Because(_) => String::new(),
+        };
+        self.config.secrets().hide(&why.in_words(&exit_reason))
+    }
+
+    /// Drops a connection that no longer works.
+    async fn lose(&self, connection: &Arc<Connection>) {
+        self.state.send_if_modified(|state| {
+            let current = is(state, connection);
+            if current {
+                *state = State::Failed("the connection was lost".into());
+            }
+            current
+        });
+        connection.end(Patience::Hurry).await;
+    }
+
+    /// Ends it for good. Concurrent callers also wait until it has ended.
+    pub(super) async fn end(&self, patience: Patience) {
+        let _ending = self.ending.lock().await;
+        if let State::Ready(connection) = self.state.send_replace(State::Gone) {
+            connection.end(patience).await;
+        }
+        let keeper = lock(&self.keeper).take();
+        if let Some(keeper) = keeper {
+            timeout(ENDS, keeper).await.ok();
+        }
+    }
+
+    fn connect(self: &Arc<Self>) {
+        let server = self.clone();
+        let keeper = tokio::spawn(async move {
+            let mut gone = server.state.subscribe();
+            let gone = gone.wait_for(|state| matches!(state, State::Gone));
+            let connected = tokio::select! {
+                // This drops a start in progress, which kills the subprocess.
+                _ = gone => return,
+                connected = server.connected_in_turn() => connected,
+            };
+            let late = || format!("it did not start within {} seconds", STARTS.as_secs());
+            match connected.unwrap_or_else(|_| Err(late())) {
+                Ok(connection) => server.ready(Arc::new(connection)).await,
+                Err(why) => server.failed(&why),
+            }
+        });
+        *lock(&self.keeper) = Some(keeper);
+    }
+
+    /// Connects when fewer servers than the limit are starting.
+    async fn connected_in_turn(&self) -> Result<Result<Connection, String>, Elapsed> {
+        let turn = STARTING.acquire().await;
+        let mut connected = pin!(timeout(STARTS, self.connected()));
+        if let Ok(connected) = timeout(SLOW, connected.as_mut()).await {
+            return connected;
+        }
+        drop(turn);
+        connected.await
+    }
+
+    async fn ready(&self, connection: Arc<Connection>) {
+        self.reported.store(true, Ordering::Relaxed);
+        let config = self.settle(State::Ready(connection.clone()));
+        if !config {
+            connection.end(Patience::Hurry).await;
+            return;
+        }
+        connection.over().await;
+        if is(&self.state(), &connection) {
+            let why = connection.exit_reason().await;
+            let why = self.config.secrets().hide(&why);
+            tracing::warn!(server = self.name(), why, "an MCP server has ended");
+        }
+    }
+
+    fn failed(&self, why: &str) {
+        let why = self.config.secrets().hide(why);
+        tracing::warn!(server = self.name(), why, "an MCP server cannot be used");
+        self.settle(State::Failed(why.into()));
+    }
+
+    /// Sets the state, unless the server was ended. Returns whether it was set.
+    fn settle(&self, settled: State) -> bool {
+        self.state.send_if_modified(|state| {
+            let config = !matches!(state, State::Gone);
+            if config {
+                *state = settled;
+            }
+            config
+        })
+    }
+
+    async fn connected(&self) -> Result<Connection, String> {
+        match &self.config.reached {
+            Reached::Process { command, args, env } => {
+                let secrets = self.config.secrets();
+                let start = Start {
+                    name: self.name(),
+                    command,
+                    args,
+                    env,
+                    cwd: &self.cwd,
+                    guard: self.guard.as_deref(),
+                    secrets: &secrets,
+                };
+                let (child, input, output) = process::start(start)?;
+                match ProgressHandler::new()
+                    .serve(Bounded::over(output, input))
+                    .await
+                {
+                    Ok(service) => Ok(Connection::new(service, Some(child))),
+                    Err(error) => {
+                        let why = not_connected(&error);
+                        // Its stderr is complete once it has ended.
+                        child.end(Patience::EndOfInput).await;
+                        Err(format!("{why} ({})", exit_reason(&child)))
+                    }
+                }
+            }
+            #[cfg(feature = "mcp-http")]
+            Reached::Http { url, headers } => {
+                let transport = super::http::transport(url, headers)?;
+                match ProgressHandler::new().serve(transport).await {
+                    Ok(service) => Ok(Connection::new(service, None)),
+                    Err(error) => Err(not_connected(&error)),
+                }
+            }
+            #[cfg(not(feature = "mcp-http"))]
+            Reached::Http { .. } => Err("this program was built without HTTP".to_owned()),
+            Reached::Unsupported(transport) => {
+                Err(format!("the transport `{transport}` is not supported"))
+            }
+        }
+    }
+}
+
+/// Whether this is the connection in use.
+fn is(state: &State, connection: &Arc<Connection>) -> bool {
+    matches!(state, State::Ready(current) if Arc::ptr_eq(current, connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_starts_when_others_have() {
+        let config = ServerConfig {
+            name: "s".to_owned(),
+            reached: Reached::Process {
+                command: "/no/such/server".to_owned(),
+                args: Vec::new(),
+                env: Vec::new(),
+            },
+        };
+        let others = STARTING.acquire_many(8).await.unwrap();
+        let server = Server::start(config, "/no/such/folder", None);
+        // It would have failed in the first iteration.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+            assert!(matches!(server.state(), State::Starting));
+        }
+        drop(others);
+        let settled = server.settled(Instant::now() + STARTS).await;
+        assert!(matches!(settled, State::Failed(_)));
+    }
+}

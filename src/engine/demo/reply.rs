@@ -1,0 +1,74 @@
+//! Answers plain text from the conversation itself, so that restored context is visible.
+
+use super::describe::{in_brief, in_detail, shorten};
+use super::settings::Replies;
+use super::turn::{Done, Turn};
+
+/// How many of the last prompts are quoted; the first one of the session is always quoted.
+const QUOTED: u64 = 3;
+
+/// Reports the number of this prompt, its content and the earlier prompts.
+pub(super) async fn plain(turn: &Turn<'_>) -> Done {
+    turn.say_all(&conversation(turn).await).await
+}
+
+/// The same, for a text that begins with what may be a mistyped command.
+pub(super) async fn plain_with_hint(turn: &Turn<'_>, word: &str) -> Done {
+    let answer = conversation(turn).await;
+    turn.say_all(&format!("{answer}\n{}", not_mine(word))).await
+}
+
+/// Reports that a command is unknown.
+pub(super) async fn unknown(turn: &Turn<'_>, word: &str) -> Done {
+    turn.say_all(&not_mine(word)).await
+}
+
+fn not_mine(word: &str) -> String {
+    let word = shorten(word, 40);
+    format!("`{word}` is none of my commands; `/help` lists them.\n")
+}
+
+async fn conversation(turn: &Turn<'_>) -> String {
+    let earlier = turn.earlier_prompts();
+    let sent = in_detail(turn.prompt);
+    if turn.settings().replies == Replies::Brief {
+        let number = earlier.saturating_add(1);
+        return format!("Prompt {number} of this session: {sent}.\n");
+    }
+    if earlier == 0 {
+        return format!(
+            "This is the first prompt of this session. You sent {sent}.\n\nI am the engine built \
+             into rejoin: no model, no network. I answer with what I can see; `/help` lists what \
+             else I do.\n"
+        );
+    }
+    let recent = earlier.saturating_sub(QUOTED);
+    let mut lines = Vec::new();
+    for index in (recent..earlier).rev() {
+        lines.push(line(turn, index).await);
+    }
+    if recent > 1 {
+        lines.push(format!("- {} more, see `/history`\n", recent - 1));
+    }
+    if recent > 0 {
+        lines.push(line(turn, 0).await);
+    }
+    let number = earlier.saturating_add(1);
+    let lines = lines.concat();
+    format!(
+        "This is prompt {number} of this session. You sent {sent}.\n\nWhat you sent before, latest \
+         first:\n{lines}"
+    )
+}
+
+/// One earlier prompt as a line of the list.
+async fn line(turn: &Turn<'_>, index: u64) -> String {
+    let number = index.saturating_add(1);
+    match turn.earlier_prompt(index).await {
+        Ok(prompt) => format!("- prompt {number}: {}\n", in_brief(&prompt)),
+        Err(error) => format!(
+            "- prompt {number} cannot be read: {}\n",
+            shorten(&error.reason, 200)
+        ),
+    }
+}

@@ -1,0 +1,394 @@
+//! Mode and config options of a session: the choices, their current values, and how these are sent.
+//!
+//! The mode is both a session mode, for older clients, and a config option, for newer ones. The two
+//! always agree.
+
+use serde_json::{Value, json};
+
+use crate::engine::{Block, Called, EngineError};
+use crate::json as text;
+use crate::record::transcript::{MODE, OPTIONS};
+use crate::record::{CurrentSettings, Kind};
+use crate::transport::error::{INVALID_PARAMS, name_of};
+
+/// The engine's name in the header of a session, and in our updates, by which we recognize them.
+/// Another agent may have had the session meanwhile, whose modes mean other things under the same
+/// names.
+pub(super) const NAME: &str = "local";
+
+/// Which actions need no permission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Those that change nothing.
+    #[default]
+    Ask,
+    /// All actions.
+    Auto,
+    /// Those that change nothing; all others are rejected.
+    ReadOnly,
+}
+
+impl Mode {
+    /// Whether actions that change something are rejected.
+    pub(super) fn only_reads(self) -> bool {
+        self == Self::ReadOnly
+    }
+}
+
+/// How plain text is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Replies {
+    /// With the earlier prompts.
+    #[default]
+    Full,
+    /// In one line.
+    Brief,
+}
+
+/// The settings of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) mode: Mode,
+    pub(super) replies: Replies,
+}
+
+/// A choice: its value, id, name and description.
+type Choice<T> = (T, &'static str, &'static str, &'static str);
+
+const MODES: [Choice<Mode>; 3] = [
+    (
+        Mode::Ask,
+        "ask",
+        "Ask",
+        "Ask before a file is written or a command is run",
+    ),
+    (
+        Mode::Auto,
+        "auto",
+        "Auto",
+        "Write files and run commands without asking",
+    ),
+    (
+        Mode::ReadOnly,
+        "read-only",
+        "Read only",
+        "Write no file and run no command",
+    ),
+];
+
+const REPLIES: [Choice<Replies>; 2] = [
+    (
+        Replies::Full,
+        "full",
+        "Full",
+        "Answer plain text with what was said before",
+    ),
+    (
+        Replies::Brief,
+        "brief",
+        "Brief",
+        "Answer plain text with one line",
+    ),
+];
+
+/// The ids of the options.
+const MODE_OPTION: &str = "mode";
+const REPLIES_OPTION: &str = "replies";
+
+impl Settings {
+    /// The latest settings in the log of a session. Choices that no longer exist get the values of
+    /// a new session.
+    pub(super) fn restored(stands: &CurrentSettings) -> Self {
+        let last = stands.options.as_deref().and_then(text::tree);
+        let Some(update) = last.filter(is_ours) else {
+            return Self::default();
+        };
+        let chosen = |id: &str| {
+            let options = update["configOptions"].as_array()?;
+            let option = options.iter().find(|option| option["id"] == id)?;
+            option["currentValue"].as_str()
+        };
+        Self {
+            mode: chosen(MODE_OPTION)
+                .and_then(|id| find(&MODES, id))
+                .unwrap_or_default(),
+            replies: chosen(REPLIES_OPTION)
+                .and_then(|id| find(&REPLIES, id))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The members of the response when a client opens the session.
+    pub(super) fn answer(self) -> String {
+        let modes: Value = MODES
+            .iter()
+            .map(|(_, id, name, description)| json!({ "id": id, "name": name, "description": description }))
+            .collect();
+        let current = id_of(&MODES, self.mode);
+        json!({
+            "modes": { "currentModeId": current, "availableModes": modes },
+            "configOptions": self.options(),
+        })
+        .to_string()
+    }
+
+    /// The names of the updates in a log that are outdated, and the updates that replace them. If
+    /// the log has no such update, nothing is outdated.
+    pub(super) fn since(self, stands: &CurrentSettings) -> (Vec<&'static str>, Vec<String>) {
+        let (mut gone, mut news) = (Vec::new(), Vec::new());
+        for (name, last, now) in [
+            (MODE, &stands.mode, self.mode_update()),
+            (OPTIONS, &stands.options, self.options_update()),
+        ] {
+            if last.as_ref().is_some_and(|last| *last != now) {
+                gone.push(name);
+                news.push(now);
+            }
+        }
+        (gone, news)
+    }
+
+    /// Serves `session/set_mode` or `session/set_config_option`.
+    pub(super) fn serve(&mut self, method: &str, params: &str) -> Result<Called, EngineError> {
+        let params = text::tree(params).unwrap_or_default();
+        let before = *self;
+        match method {
+            "session/set_mode" => {
+                self.mode = choose(&MODES, &params, "modeId")?;
+                let mut called = Called {
+                    result: "{}".to_owned(),
+                    ..Called::default()
+                };
+                if *self != before {
+                    // The response contains neither, and a client follows either the mode or the
+                    // options.
+                    called.updates.push(Kind::Info, &self.mode_update());
+                    called.updates.push(Kind::Info, &self.options_update());
+                }
+                Ok(called)
+            }
+            "session/set_config_option" => {
+                match member(&params, "configId")? {
+                    MODE_OPTION => self.mode = choose(&MODES, &params, "value")?,
+                    REPLIES_OPTION => self.replies = choose(&REPLIES, &params, "value")?,
+                    _ => {
+                        let ids = format!("{MODE_OPTION}, {REPLIES_OPTION}");
+                        return Err(unknown("configId", &ids));
+                    }
+                }
+                let result = json!({ "configOptions": self.options() });
+                let mut updates = Block::default();
+                if self.mode != before.mode {
+                    updates.push(Kind::Info, &self.mode_update());
+                }
+                Ok(Called {
+                    result: result.to_string(),
+                    info: (*self != before).then(|| self.options_update()),
+                    updates,
+                })
+            }
+            _ => Err(EngineError::unknown_method(method)),
+        }
+    }
+
+    fn mode_update(self) -> String {
+        let mode = id_of(&MODES, self.mode);
+        json!({ "sessionUpdate": MODE, "currentModeId": mode, "_meta": mark() }).to_string()
+    }
+
+    fn options_update(self) -> String {
+        let options = self.options();
+        json!({ "sessionUpdate": OPTIONS, "configOptions": options, "_meta": mark() }).to_string()
+    }
+
+    fn options(self) -> Value {
+        json!([
+            {
+                "id": MODE_OPTION,
+                "name": "Mode",
+                "description": "What is done without asking",
+                "category": "mode",
+                "type": "select",
+                "currentValue": id_of(&MODES, self.mode),
+                "options": values(&MODES),
+            },
+            {
+                "id": REPLIES_OPTION,
+                "name": "Replies",
+                "description": "How plain text is answered",
+                "type": "select",
+                "currentValue": id_of(&REPLIES, self.replies),
+                "options": values(&REPLIES),
+            },
+        ])
+    }
+}
+
+fn mark() -> Value {
+    json!({ "rejoin": { "engine": NAME } })
+}
+
+fn is_ours(update: &Value) -> bool {
+    update["_meta"]["rejoin"]["engine"] == NAME
+}
+
+fn values<T>(choices: &[Choice<T>]) -> Value {
+    let choices = choices.iter();
+    choices
+        .map(|(_, id, name, description)| json!({ "value": id, "name": name, "description": description }))
+        .collect()
+}
+
+fn find<T: Copy>(choices: &[Choice<T>], config: &str) -> Option<T> {
+    let choice = choices.iter().find(|(_, id, ..)| *id == config);
+    choice.map(|(value, ..)| *value)
+}
+
+fn id_of<T: PartialEq>(choices: &[Choice<T>], value: T) -> &'static str {
+    let choice = choices.iter().find(|(of, ..)| *of == value);
+    choice.map_or("", |(_, id, ..)| id)
+}
+
+/// The choice that a parameter names.
+fn choose<T: Copy>(choices: &[Choice<T>], params: &Value, name: &str) -> Result<T, EngineError> {
+    let ids = choices.iter().map(|(_, id, ..)| *id);
+    let config = member(params, name)?;
+    find(choices, config).ok_or_else(|| unknown(name, &ids.collect::<Vec<_>>().join(", ")))
+}
+
+fn member<'a>(params: &'a Value, name: &str) -> Result<&'a str, EngineError> {
+    match &params[name] {
+        Value::String(text) => Ok(text),
+        Value::Null => Err(invalid(&format!("`{name}` is missing"))),
+        _ => Err(invalid(&format!("`{name}` must be a string"))),
+    }
+}
+
+/// As in all errors, the client's value is not quoted.
+fn unknown(name: &str, known: &str) -> EngineError {
+    invalid(&format!("`{name}` is none of {known}"))
+}
+
+fn invalid(problem: &str) -> EngineError {
+    let message = format!("Invalid params: {problem}");
+    EngineError::named(INVALID_PARAMS, name_of(INVALID_PARAMS), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stands(mode: &str, options: &str) -> CurrentSettings {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        CurrentSettings {
+            mode: some(mode),
+            options: some(options),
+            ..CurrentSettings::default()
+        }
+    }
+
+    #[test]
+    fn what_was_chosen_is_restored() {
+        for (mode, ..) in MODES {
+            for (replies, ..) in REPLIES {
+                let settings = Settings { mode, replies };
+                let stands = stands(&settings.mode_update(), &settings.options_update());
+                assert_eq!(Settings::restored(&stands), settings);
+                assert_eq!(settings.since(&stands), (Vec::new(), Vec::new()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_counts_for_nothing() {
+        let auto = Settings {
+            mode: Mode::Auto,
+            replies: Replies::Brief,
+        };
+        let ours = auto.options_update();
+        for (options, expected) in [
+            ("", Settings::default()),
+            ("7", Settings::default()),
+            (&ours.replace("local", "other"), Settings::default()),
+            (
+                &ours.replace("\"currentValue\":\"auto\"", "\"currentValue\":\"gone\""),
+                Settings {
+                    mode: Mode::Ask,
+                    replies: Replies::Brief,
+                },
+            ),
+            (&ours.replace("configOptions", "x"), Settings::default()),
+        ] {
+            let stands = stands("", options);
+            assert_eq!(Settings::restored(&stands), expected, "{options}");
+        }
+        let (gone, news) = Settings::default().since(&stands("{}", &ours));
+        assert_eq!(gone, [MODE, OPTIONS]);
+        let now = Settings::default();
+        assert_eq!(news, [now.mode_update(), now.options_update()]);
+    }
+
+    #[test]
+    fn both_ways_of_setting_the_mode_tell_both() {
+        let set = |method, params: Value| {
+            let mut settings = Settings::default();
+            let called = settings.serve(method, &params.to_string());
+            (settings, called)
+        };
+        let told = |called: &Called| called.updates.iter().count();
+        let (settings, called) = set("session/set_mode", json!({ "modeId": "auto" }));
+        let called = called.unwrap();
+        assert_eq!(settings.mode, Mode::Auto);
+        assert_eq!((told(&called), &called.info), (2, &None));
+        let params = json!({ "configId": "mode", "value": "auto" });
+        let (settings, called) = set("session/set_config_option", params);
+        let called = called.unwrap();
+        assert_eq!(settings.mode, Mode::Auto);
+        assert_eq!((told(&called), called.info.is_some()), (1, true));
+        // A request that changes nothing sends no updates.
+        let (_, called) = set("session/set_mode", json!({ "modeId": "ask" }));
+        assert_eq!(told(&called.unwrap()), 0);
+        let params = json!({ "configId": "replies", "value": "full" });
+        assert_eq!(
+            set("session/set_config_option", params).1.unwrap().info,
+            None
+        );
+    }
+
+    #[test]
+    fn errors_name_the_field_and_quote_nothing() {
+        for (method, params, problem) in [
+            (
+                "session/set_mode",
+                json!({ "modeId": "secret" }),
+                "`modeId` is none of ask, auto, read-only",
+            ),
+            ("session/set_mode", json!({}), "`modeId` is missing"),
+            (
+                "session/set_mode",
+                json!({ "modeId": 7 }),
+                "`modeId` must be a string",
+            ),
+            (
+                "session/set_config_option",
+                json!({ "configId": "secret", "value": "ask" }),
+                "`configId` is none of mode, replies",
+            ),
+            (
+                "session/set_config_option",
+                json!({ "configId": "replies", "value": "ask" }),
+                "`value` is none of full, brief",
+            ),
+            (
+                "session/set_config_option",
+                json!({ "configId": "mode", "type": "boolean", "value": true }),
+                "`value` must be a string",
+            ),
+        ] {
+            let mut settings = Settings::default();
+            let error = settings.serve(method, &params.to_string()).unwrap_err();
+            assert_eq!(error.message, format!("Invalid params: {problem}"));
+            assert_eq!((error.code, settings), (-32602, Settings::default()));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Sends requests to the client, and interprets its errors.
+
+use tokio::sync::oneshot;
+
+use crate::engine::demo::describe::shorten;
+use crate::engine::demo::turn::{Stop, Turn};
+use crate::engine::outlet::Closed;
+use crate::engine::{Cancel, EngineEvent, Outlet, Question};
+use crate::json;
+use crate::transport::Outcome;
+use crate::transport::error::CLIENT_TIMEOUT;
+
+/// How many characters of a client's error are shown.
+const TOLD: usize = 300;
+
+/// Sends a request to the client and waits for the response. If the turn is cancelled, the request
+/// is withdrawn. `params` is the JSON text of an object, without the session's id. `logged` is
+/// whether request and response are part of the conversation.
+pub(super) async fn ask(
+    turn: &Turn<'_>,
+    method: &str,
+    params: &str,
+    logged: bool,
+) -> Result<Outcome, Stop> {
+    let (reply, answer) = oneshot::channel();
+    let asked = question(method, params, logged, turn.cancel().clone(), reply);
+    tokio::select! {
+        biased;
+        () = turn.cancel().cancelled() => Err(Stop::Cancelled),
+        answered = async {
+            turn.out().say(EngineEvent::Ask(asked)).await?;
+            answer.await.map_err(|_| Closed)
+        } => answered.map_err(|Closed| gone()),
+    }
+}
+
+/// Sends a request to the client even if the turn is cancelled. The caller may wait for the
+/// response; none comes if the client has disconnected.
+pub(super) async fn ask_regardless(
+    out: &Outlet,
+    method: &str,
+    params: &str,
+) -> oneshot::Receiver<Outcome> {
+    let (reply, answer) = oneshot::channel();
+    let (_, never) = Cancel::new();
+    let asked = question(method, params, false, never, reply);
+    // A closed session sends no requests.
+    out.say(EngineEvent::Ask(asked)).await.ok();
+    answer
+}
+
+/// The same for a request whose response nobody needs, but which must not be withdrawn.
+pub(super) async fn tell(out: &Outlet, method: &'static str, params: &str) {
+    let answer = ask_regardless(out, method, params).await;
+    tokio::spawn(async move {
+        if let Ok(Err(error)) = answer.await {
+            tracing::debug!(method, error = problem(&error), "the client refuses");
+        }
+    });
+}
+
+/// A description of a client's error.
+pub(super) fn problem(error: &str) -> String {
+    let message = json::string_member(error, "message").unwrap_or_default();
+    let name = json::text_member(error, "data").and_then(|data| json::string_member(data, "error"));
+    match shorten(&message, TOLD) {
+        // This error is our own statement about the client.
+        message if name.as_deref() == Some(CLIENT_TIMEOUT) => message,
+        message if message.is_empty() => "the client does not say why".to_owned(),
+        message => format!("the client says: {message}"),
+    }
+}
+
+fn question(
+    method: &str,
+    params: &str,
+    logged: bool,
+    cancel: Cancel,
+    reply: oneshot::Sender<Outcome>,
+) -> Question {
+    let mut text = r#"{"sessionId":"""#.to_owned();
+    let session = text.len() - 2..text.len();
+    let members = params.strip_prefix('{').unwrap_or("}");
+    if members != "}" {
+        text.push(',');
+    }
+    text.push_str(members);
+    Question {
+        method: method.to_owned(),
+        params: text,
+        session,
+        logged,
+        cancel,
+        reply,
+    }
+}
+
+/// The reason to stop if there is no response: the client has disconnected, or the log cannot be
+/// written. Both end the turn.
+pub(super) fn gone() -> Stop {
+    Stop::Cancelled
+}

@@ -1,0 +1,20 @@
+//! The tools that read and write files and run commands, through the client if it supports that.
+//!
+//! They request permission before they change anything.
+
+mod client;
+mod ended;
+mod files;
+mod here;
+mod inside;
+mod path;
+pub(super) mod permission;
+mod read;
+mod run;
+pub(super) mod shown;
+mod terminal;
+mod write;
+
+pub(super) use read::read;
+pub(super) use run::run;
+pub(super) use write::write;

@@ -1,0 +1,210 @@
+//! `/read`: shows a text file.
+
+use serde_json::{Value, json};
+
+use crate::engine::demo::args::whole;
+use crate::engine::demo::describe::{counted, quote};
+use crate::engine::demo::sample::text;
+use crate::engine::demo::turn::{Done, Stop, Turn};
+use crate::json as plain;
+
+use super::client::{ask, problem};
+use super::files::{self, Excerpt, SHOWN};
+use super::path::{Named, inside, named, outside};
+use super::permission::{Action, Verdict, may};
+use super::shown::{Shown, Worked};
+
+/// The lines to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lines {
+    /// The number of the first line, counted from 1.
+    from: u64,
+    count: Option<u64>,
+}
+
+/// Reads a file through the client, or directly.
+pub(crate) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
+    let wanted = named(rest, turn.cwd()).and_then(|file| Some((lines(&file.rest)?, file)));
+    let Some((lines, file)) = wanted else {
+        let text = format!(
+            "`/read` takes a path, in double quotes if it has spaces, and perhaps the number of the \
+             first line, from 1 on, and how many lines; {} is not that.",
+            quote(rest)
+        );
+        return turn.say_all(&text).await;
+    };
+    let mut raw_input = json!({ "path": file.path });
+    let mut location = json!({ "path": file.path });
+    if lines != Lines::ALL {
+        raw_input["line"] = lines.from.into();
+        location["line"] = u32::try_from(lines.from).unwrap_or(u32::MAX).into();
+    }
+    if let Some(count) = lines.count {
+        raw_input["limit"] = count.into();
+    }
+    let call = Shown {
+        id: turn.new_tool_call(),
+        title: format!("Read {}", file.short(turn.cwd())),
+        kind: "read",
+        locations: vec![location],
+        raw_input,
+    };
+    call.during(turn, work(turn, &call, &file, lines)).await
+}
+
+async fn work(turn: &Turn<'_>, call: &Shown, file: &Named, lines: Lines) -> Result<Worked, Stop> {
+    let place = turn.place().clone();
+    let path = file.path.clone();
+    let here = turn.on_disk(move || inside(&place, &path)).await?;
+    let failed = |reason: &str| {
+        Ok(Worked::failed(&format!(
+            "cannot read `{}`: {reason}",
+            file.path
+        )))
+    };
+    let excerpt = if turn.client().reads {
+        if !matches!(here, Ok(Some(_))) {
+            let deed = Action {
+                about: "read files outside of the session's folders",
+                changes: false,
+            };
+            if let Verdict::Refused(reason) = may(turn, &call.call(), deed, &[]).await? {
+                return Ok(Worked::failed(&reason));
+            }
+        }
+        call.begins(turn).await?;
+        match ask(
+            turn,
+            "fs/read_text_file",
+            &lines.params(&file.path).to_string(),
+            false,
+        )
+        .await?
+        {
+            Ok(answer) => match plain::string_member(&answer, "content") {
+                Some(content) => bounded(content),
+                None => return failed("the client's answer has no content"),
+            },
+            Err(error) => return failed(&problem(&error)),
+        }
+    } else {
+        let inside = match here {
+            Ok(Some(inside)) => inside,
+            Ok(None) => {
+                let reason = outside(turn.place(), &file.path);
+                return Ok(Worked::failed(&format!("not read: {reason}")));
+            }
+            Err(error) => return failed(&error.to_string()),
+        };
+        call.begins(turn).await?;
+        let read = move || files::read(&inside, lines.from, lines.count);
+        match turn.on_disk(read).await? {
+            Ok(excerpt) => excerpt,
+            Err(reason) => return failed(&reason),
+        }
+    };
+    Ok(told(&excerpt))
+}
+
+fn told(excerpt: &Excerpt) -> Worked {
+    let mut content = vec![text(&excerpt.text)];
+    let bytes = excerpt.text.len();
+    let (lines, long) = (excerpt.lines, counted(bytes as u64, "byte"));
+    let mut said = format!("Read {}, {long}.", counted(lines, "line"));
+    if excerpt.cut {
+        let note = format!("[only the first {bytes} bytes are shown]");
+        content.push(text(&note));
+        said.push_str(" The file goes on; `/read PATH FROM` reads from a later line.");
+    }
+    Worked {
+        content: Some(content),
+        raw_output: Some(json!({ "lines": lines, "bytes": bytes, "cut": excerpt.cut })),
+        said,
+        ..Worked::default()
+    }
+}
+
+/// The content that a client has read, with the same limit as for direct reading.
+fn bounded(mut content: String) -> Excerpt {
+    let cut = content.len() > SHOWN;
+    if cut {
+        content.truncate(content.floor_char_boundary(SHOWN));
+    }
+    let lines = content.lines().count() as u64;
+    Excerpt {
+        text: content,
+        lines,
+        cut,
+    }
+}
+
+impl Lines {
+    const ALL: Self = Self {
+        from: 1,
+        count: None,
+    };
+
+    /// The parameters of `fs/read_text_file`.
+    fn params(self, path: &str) -> Value {
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let mut params = json!({ "path": path });
+        if self != Self::ALL {
+            params["line"] = number(self.from).into();
+        }
+        if let Some(count) = self.count {
+            params["limit"] = number(count).into();
+        }
+        params
+    }
+}
+
+/// Parses the arguments after the path.
+fn lines(rest: &str) -> Option<Lines> {
+    let mut words = rest.split_whitespace();
+    let mut number = || words.next().map(whole);
+    let (from, count) = (number(), number());
+    let from = match from {
+        Some(from) => from?,
+        None => 1,
+    };
+    let count = match count {
+        Some(count) => Some(count?),
+        None => None,
+    };
+    (from > 0 && words.next().is_none()).then_some(Lines { from, count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_may_be_named() {
+        let some = |from, count| Some(Lines { from, count });
+        for (rest, expected) in [
+            ("", some(1, None)),
+            ("  ", some(1, None)),
+            ("3", some(3, None)),
+            ("3 10", some(3, Some(10))),
+            ("1 0\n", some(1, Some(0))),
+            ("0", None),
+            ("x", None),
+            ("1 x", None),
+            ("1 2 3", None),
+        ] {
+            assert_eq!(lines(rest), expected, "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_reads_is_bounded() {
+        let excerpt = bounded("ü".repeat(SHOWN));
+        assert_eq!((excerpt.text.len(), excerpt.cut), (SHOWN, true));
+        let excerpt = bounded("a\nb".to_owned());
+        assert_eq!(
+            (excerpt.text.len(), excerpt.lines, excerpt.cut),
+            (3, 2, false)
+        );
+        assert_eq!(told(&excerpt).content.unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,73 @@
+//! Erases words of deleted sessions from the full-text index.
+//!
+//! The index only marks a deleted document. Its words remain until the part of the index that holds
+//! them is merged with another, which may never happen. So the whole index is merged after a
+//! deletion, in small steps, since other processes wait for each write.
+
+use rusqlite::{Result, Transaction};
+
+use super::database::{Database, DatabaseError};
+
+/// How many pages of the index one step writes; a page has 4 kB.
+const PAGES: i64 = 256;
+
+/// The value of `names.erasing` if there is nothing to erase.
+const NOTHING: i64 = 0;
+/// Something was deleted since the index was last merged as a whole.
+const WANTED: i64 = 1;
+/// That merge has begun.
+const BEGUN: i64 = 2;
+
+/// The result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// There was nothing to erase.
+    Nothing,
+    /// There is more to erase.
+    More,
+    /// Everything is erased now.
+    Last,
+}
+
+/// Records that words were deleted.
+pub(super) fn want(tx: &Transaction<'_>) -> Result<()> {
+    tx.prepare_cached("UPDATE names SET erasing = ?")?
+        .execute([WANTED])?;
+    Ok(())
+}
+
+/// Does one step of erasing; returns whether everything is erased.
+pub(super) fn erase_some(database: &Database) -> std::result::Result<bool, DatabaseError> {
+    if database.read(state)? == NOTHING {
+        return Ok(true);
+    }
+    let step = database.write(step)?;
+    if step == Step::Last {
+        // The write-ahead log still has old pages.
+        database.empty_wal()?;
+    }
+    Ok(step != Step::More)
+}
+
+fn state(tx: &Transaction<'_>) -> Result<i64> {
+    tx.prepare_cached("SELECT erasing FROM names")?
+        .query_row([], |row| row.get(0))
+}
+
+/// Merges more of the index.
+fn step(tx: &Transaction<'_>) -> Result<Step> {
+    let pages = match state(tx)? {
+        NOTHING => return Ok(Step::Nothing),
+        BEGUN => PAGES,
+        // A negative number begins a merge of the whole index.
+        _ => -PAGES,
+    };
+    let before = tx.total_changes();
+    tx.prepare_cached("INSERT INTO words (words, rank) VALUES ('merge', ?)")?
+        .execute([pages])?;
+    // The command counts as one change, whatever it does.
+    let more = tx.total_changes() - before > 1;
+    tx.prepare_cached("UPDATE names SET erasing = ?")?
+        .execute([if more { BEGUN } else { NOTHING }])?;
+    Ok(if more { Step::More } else { Step::Last })
+}

@@ -1,0 +1,112 @@
+//! Shows the text around the words that a search found.
+//!
+//! The index does not store the text, so it is read from the logs, for the first sessions of a
+//! page.
+
+use std::collections::BTreeMap;
+
+use crate::record::title::line_of;
+
+use super::refresh::{Refresh, RefreshError, read_all};
+use super::rows::Row;
+use super::search::{Search, find};
+use super::texts;
+
+/// For how many sessions of a page text is shown.
+const SESSIONS: usize = 50;
+
+/// How many bytes of a log are read for one snippet.
+const OF_A_LOG: usize = 128 * 1024;
+
+/// How many characters before the word are shown.
+const BEFORE: usize = 30;
+
+impl Refresh<'_> {
+    /// The text around the first word of a search in these sessions, by their indices in `found`.
+    /// Sessions in which it cannot be shown are left out.
+    pub(super) fn snippets(
+        self,
+        found: &[Row],
+        search: &Search,
+    ) -> Result<BTreeMap<usize, String>, RefreshError> {
+        let Some((word, term)) = search.first() else {
+            return Ok(BTreeMap::new());
+        };
+        let shown = &found[..found.len().min(SESSIONS)];
+        let places = self.database.read(|tx| {
+            let ids = shown.iter().map(|row| &row.id);
+            texts::places(tx, ids, &term)
+        })?;
+        let jobs: Vec<_> = shown.iter().zip(places).collect();
+        let read = read_all(&jobs, |(row, place)| {
+            let texts = self.logs.texts(&row.id, (*place)?, OF_A_LOG).ok()?;
+            let done = texts.done.iter().map(|piece| piece.text.as_str());
+            let mut all = done.chain(texts.open.as_deref());
+            all.find_map(|text| snippet(text, word))
+        });
+        let read = read.into_iter().enumerate();
+        Ok(read
+            .filter_map(|(at, snippet)| Some((at, snippet?)))
+            .collect())
+    }
+}
+
+/// The line with the first occurrence of `word`, as much as fits; none if the text does not have
+/// the word as it was typed.
+fn snippet(text: &str, word: &str) -> Option<String> {
+    let at = find(text, word)?;
+    // Only this line, since the next one may be another message.
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let text = text[start..].lines().next()?;
+    let at = at - start;
+    let mut before = text[..at].char_indices().rev().take(BEFORE);
+    let mut begin = before.by_ref().last().map_or(at, |(begin, _)| begin);
+    if begin > 0
+        && let Some(space) = text[begin..at].find(char::is_whitespace)
+    {
+        // Do not begin with half a word.
+        begin += space;
+    }
+    let line = line_of(&text[begin..])?;
+    Some(if begin > 0 {
+        format!("…{line}")
+    } else {
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snippet_is_one_line_with_the_word() {
+        let long = "word ".repeat(100);
+        for (text, word, expected) in [
+            (
+                "Redis\nkeeps timing out\nand",
+                "TIMING",
+                Some("keeps timing out"),
+            ),
+            ("Redis", "redis", Some("Redis")),
+            (
+                "the reconfig of a config",
+                "config",
+                Some("the reconfig of a config"),
+            ),
+            ("see MyRedisConfig", "config", Some("see MyRedisConfig")),
+            ("in der Straße", "strasse", Some("in der Straße")),
+            ("\u{1b}[2Ja\u{202e}b", "b", Some("[2Jab")),
+            ("nothing", "config", None),
+            ("", "config", None),
+        ] {
+            assert_eq!(snippet(text, word).as_deref(), expected, "{text}");
+        }
+        let text = format!("{long}needle {long}");
+        let found = snippet(&text, "needle").unwrap();
+        assert!(found.starts_with("…word word"), "{found}");
+        assert!(found.contains(" needle word"), "{found}");
+        assert!(found.ends_with("word…"), "{found}");
+        assert!(found.chars().count() <= 81, "{found}");
+    }
+}

@@ -1,0 +1,98 @@
+//! The latest mode, options and agent that a log records for a session.
+
+use super::kind::Kind;
+use super::transcript::{MODE, OPTIONS};
+use crate::json;
+
+/// Longer payloads are not kept, in bytes.
+const LONGEST: usize = 256 * 1024;
+
+/// The last updates of their kinds: the payloads of `info` records, as they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CurrentSettings {
+    /// The last `current_mode_update`.
+    pub mode: Option<String>,
+    /// The last `config_option_update`.
+    pub options: Option<String>,
+    /// The modes, models and options that the last engine or agent reported when it opened the
+    /// session: the members of a response.
+    pub answer: Option<String>,
+    /// The name of the engine or agent that answered last.
+    pub agent: Option<String>,
+}
+
+impl CurrentSettings {
+    /// Applies a record.
+    pub fn note(&mut self, kind: Kind, payload: &str) {
+        if kind == Kind::AgentSessionId {
+            let answer = json::text_member(payload, "answer");
+            let answer = answer.filter(|answer| answer.len() <= LONGEST);
+            self.answer = answer.map(str::to_owned);
+        }
+        let agent = match kind {
+            Kind::Session => "engine",
+            Kind::AgentSessionId => "agent",
+            Kind::Info => return self.note_info(payload),
+            _ => return,
+        };
+        let agent = json::text_member(payload, agent);
+        if let Some(name) = agent.and_then(|agent| json::string_member(agent, "name")) {
+            self.agent = Some(name);
+        }
+    }
+
+    fn note_info(&mut self, payload: &str) {
+        let update = json::text_member(payload, "update").unwrap_or(payload);
+        let last = match json::string_member(update, "sessionUpdate").as_deref() {
+            Some(MODE) => &mut self.mode,
+            Some(OPTIONS) => &mut self.options,
+            _ => return,
+        };
+        // A payload that is too long still invalidates the one before it.
+        let kept = if payload.len() > LONGEST { "" } else { payload };
+        *last = Some(kept.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_each_counts() {
+        let mut stands = CurrentSettings::default();
+        let mode = |n: u8| format!(r#"{{"sessionUpdate":"current_mode_update","n":{n}}}"#);
+        let options = r#"{"update":{"sessionUpdate":"config_option_update"},"_meta":{}}"#;
+        for (kind, payload) in [
+            (Kind::Session, r#"{"engine":{"name":"local"}}"#),
+            (Kind::AgentSessionId, r#"{"id":"i","agent":{"name":"a"}}"#),
+            (Kind::AgentSessionId, r#"{"id":"j","answer":{"modes":{}}}"#),
+            (Kind::Info, mode(1).as_str()),
+            (Kind::Info, options),
+            (Kind::Info, &mode(2)),
+            (Kind::Update, &mode(3)),
+            (Kind::Info, r#"{"sessionUpdate":"usage_update"}"#),
+            (Kind::Info, r#"{"modelId":"m"}"#),
+            (Kind::Info, "7"),
+        ] {
+            stands.note(kind, payload);
+        }
+        let expected = CurrentSettings {
+            mode: Some(mode(2)),
+            options: Some(options.to_owned()),
+            answer: Some(r#"{"modes":{}}"#.to_owned()),
+            agent: Some("a".to_owned()),
+        };
+        assert_eq!(stands, expected);
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_kept() {
+        let mut stands = CurrentSettings::default();
+        stands.note(Kind::Info, r#"{"sessionUpdate":"current_mode_update"}"#);
+        let pad = "x".repeat(LONGEST);
+        let long = format!(r#"{{"sessionUpdate":"current_mode_update","p":"{pad}"}}"#);
+        stands.note(Kind::Info, &long);
+        assert_eq!(stands.mode.as_deref(), Some(""));
+    }
+}

@@ -1,0 +1,182 @@
+//! What is done for the store in the background, where it can delay no request.
+
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+
+use crate::history::{Expiry, long_before, retire_some};
+use crate::session::Registry;
+use crate::store::{Cleaned, Store};
+
+/// How long after the start it begins. A client that only asks something is gone by then.
+const AFTER: Duration = Duration::from_secs(10);
+/// How long after that the store is cleaned up again, and again.
+const AGAIN: Duration = Duration::from_hours(6);
+/// How long a process that ends may clean up for.
+const AT_THE_END: Duration = Duration::from_millis(300);
+/// The rest between two parts of it.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long deleted sessions and torn ends are kept.
+const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
+/// How much of logs is read for its words in one part, in bytes.
+const WORDS: usize = 1024 * 1024;
+
+/// Compares the catalog with the logs that other programs may have changed, cleans up, and reads
+/// the words of logs for later searches, all of it a little at a time; from then on it cleans up
+/// every few hours. Never resolves.
+pub(super) async fn run_maintenance(registry: &Registry) {
+    tokio::time::sleep(AFTER).await;
+    rest(registry).await;
+    audit(registry).await;
+    clean_up(registry, When::Idle).await;
+    read_words(registry).await;
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        rest(registry).await;
+        clean_up(registry, When::Idle).await;
+    }
+}
+
+/// Cleans up at the end of a process, which may be too short-lived for anything else, unless it was
+/// done within a day.
+pub(super) async fn clean_up_at_the_end(registry: &Registry) {
+    let deps = registry.deps();
+    let Some(store) = &deps.store else { return };
+    if !Store::is_at(store.root(), &deps.sys).unwrap_or(false) {
+        return;
+    }
+    let now = deps.sys.clock.now();
+    let is_due = |cleaned: Cleaned| cleaned.is_due(now, millis(deps.expire_after));
+    if store.cleaned().is_none_or(is_due) {
+        let done = tokio::time::timeout(AT_THE_END, clean_up(registry, When::AtOnce)).await;
+        if done.is_err() {
+            tracing::debug!("there was not enough time to clean up");
+        }
+    }
+}
+
+/// When parts of it are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// While nobody is served.
+    Idle,
+    /// One after the other.
+    AtOnce,
+}
+
+/// Looks for logs that the catalog has otherwise.
+async fn audit(registry: &Registry) {
+    let Some(catalog) = registry.deps().catalog.clone() else {
+        return;
+    };
+    let mut from = None;
+    loop {
+        let catalog = catalog.clone();
+        match spawn_blocking(move || catalog.audit(from.as_ref())).await {
+            Ok(Some(next)) => from = Some(next),
+            Ok(None) | Err(_) => return,
+        }
+        rest(registry).await;
+    }
+}
+
+/// Reads the words of logs.
+async fn read_words(registry: &Registry) {
+    let Some(catalog) = registry.deps().catalog.clone() else {
+        return;
+    };
+    loop {
+        let catalog = catalog.clone();
+        match spawn_blocking(move || catalog.read_words(WORDS)).await {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) | Err(_) => return,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot read the words of sessions");
+                return;
+            }
+        }
+        rest(registry).await;
+    }
+}
+
+/// Removes what has long been in the trash, and moves there what has expired.
+async fn clean_up(registry: &Registry, when: When) {
+    let deps = registry.deps();
+    let (Some(store), Some(catalog)) = (&deps.store, &deps.catalog) else {
+        return;
+    };
+    let now = deps.sys.clock.now();
+    let mut cleaned = store.cleaned().unwrap_or(Cleaned {
+        at: 0,
+        expire_after: None,
+        words_left: false,
+    });
+    let emptied = {
+        let store = store.clone();
+        spawn_blocking(move || store.empty_trash_before(long_before(now, TRASH_KEPT))).await
+    };
+    match emptied {
+        Ok(Ok(0)) | Err(_) => {}
+        Ok(Ok(files)) => {
+            tracing::info!(files, "removed what was in the trash for 30 days");
+            cleaned.words_left = true;
+            note(registry, &cleaned).await;
+        }
+        Ok(Err(error)) => tracing::warn!(%error, "cannot empty the trash"),
+    }
+    let mut from = None;
+    loop {
+        if when == When::Idle {
+            rest(registry).await;
+        }
+        let expiry = Expiry::at(now, deps.expire_after);
+        let (store, catalog) = (store.clone(), catalog.clone());
+        let step = spawn_blocking(move || retire_some(&store, &catalog, &expiry, from.as_ref()));
+        match step.await {
+            Ok(Some(next)) => from = Some(next),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    if cleaned.words_left {
+        let catalog = catalog.clone();
+        match spawn_blocking(move || catalog.erase_deleted()).await {
+            Ok(Ok(())) => cleaned.words_left = false,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "words of removed sessions may be left in the index");
+            }
+            Err(_) => {}
+        }
+    }
+    cleaned.at = now.as_millis();
+    cleaned.expire_after = millis(deps.expire_after);
+    note(registry, &cleaned).await;
+}
+
+/// Writes down how far it came.
+async fn note(registry: &Registry, cleaned: &Cleaned) {
+    if let Some(store) = registry.deps().store.clone() {
+        let cleaned = cleaned.clone();
+        if let Ok(Err(error)) = spawn_blocking(move || store.set_cleaned(&cleaned)).await {
+            tracing::debug!(%error, "cannot note that the store was cleaned up");
+        }
+    }
+}
+
+fn millis(age: Option<Duration>) -> Option<u64> {
+    age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Rests until nobody is served: what is done here takes memory and the disk's time.
+async fn rest(registry: &Registry) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let (requests, turns, replays) =
+            (registry.requests(), registry.turns(), registry.replays());
+        if requests.is_idle() && turns.is_idle() && replays.is_idle() {
+            return;
+        }
+        requests.idle().await;
+        turns.idle().await;
+        replays.idle().await;
+    }
+}

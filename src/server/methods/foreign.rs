@@ -1,0 +1,392 @@
+//! `session/list` with an agent behind the engine: a page of ours and a page of its own sessions,
+//! merged.
+//!
+//! A cursor says how far the client is with either side. Each page is sorted, newest first; over
+//! the pages only our own sessions are, since nobody knows how the agent sorts its pages.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::Error;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::engine::relay::{Asked, Foreign};
+use crate::engine::{EngineError, Relay};
+use crate::index::{Catalog, Filter, ListError, Listed, Page, cursor_after, seal, unseal};
+use crate::json::{string_member, text_members};
+use crate::server::error;
+use crate::session::Deps;
+use crate::sys::{Timestamp, path};
+use crate::transport::VerbatimResults;
+
+use super::context::foreign_id;
+use super::listed::{lost, refused, session};
+
+/// How long the agent may take. Nobody waits longer for a list of what is at hand.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More pages than this are those of an agent that goes in circles.
+const PAGES: u32 = 10_000;
+
+/// The page that is wanted.
+#[derive(Debug)]
+pub(super) struct ListRequest {
+    pub(super) filter: Filter,
+    pub(super) cursor: Option<String>,
+    pub(super) limit: usize,
+    /// Whether the answer is to say how many sessions there are.
+    pub(super) counted: bool,
+    /// Whether it is to say which sessions are archived.
+    pub(super) archives: bool,
+}
+
+/// How far a client is with the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    /// How many pages there were, so that no cursor comes twice.
+    page: u32,
+    ours: Side<String>,
+    theirs: Side<Theirs>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Side<T> {
+    Start,
+    At(T),
+    Done,
+}
+
+/// A place in the agent's list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Theirs {
+    /// The agent's cursor of a page.
+    cursor: Option<String>,
+    /// The last entry of that page that was given, if some were.
+    after: Option<Key>,
+}
+
+/// What entries are sorted by: the time, the latest first, and the id. Without a time, the time is
+/// empty.
+type Key = (String, String);
+
+/// A key as it sorts.
+fn rank(key: &Key) -> (Reverse<&str>, &str) {
+    (Reverse(&key.0), &key.1)
+}
+
+/// An entry of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    key: Key,
+    text: String,
+}
+
+/// A page of the agent's, without what is ours or no use.
+#[derive(Debug, Default)]
+struct AgentPage {
+    source: String,
+    entries: Vec<Entry>,
+    /// Where the page was.
+    here: Theirs,
+    /// Where the next one is.
+    next: Option<Theirs>,
+    /// How many pages were read.
+    pages: u32,
+    /// Why there is no more.
+    error: Option<String>,
+}
+
+/// The answer to a list.
+pub(super) async fn list(
+    deps: &Arc<Deps>,
+    relay: &dyn Relay,
+    request: ListRequest,
+) -> Result<Value, Error> {
+    let place = match &request.cursor {
+        None => Some(Place {
+            page: 0,
+            ours: Side::Start,
+            theirs: Side::Start,
+        }),
+        Some(cursor) => unseal(cursor, &request.filter)
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .filter(|place: &Place| place.page < PAGES),
+    };
+    let place = place.ok_or_else(lost)?;
+    let names = names(deps, relay);
+    let theirs = theirs(deps.catalog.as_ref(), &names, relay, &request, &place);
+    let ours = ours(deps, &request, &place);
+    let (ours, theirs) = tokio::join!(ours, theirs);
+    let merged = merge(&request, place, ours?, theirs);
+    Ok(merged.result(&names, request.archives, &deps.wire.raws))
+}
+
+/// The names by which logs may know the agent behind the engine.
+pub(super) fn names(deps: &Deps, relay: &dyn Relay) -> Vec<String> {
+    let mut names = relay.other_names();
+    names.push(deps.engine.identity().name);
+    names
+}
+
+/// Our own page.
+async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<Page, Error> {
+    let cursor = match &place.ours {
+        Side::At(cursor) => Some(cursor.clone()),
+        Side::Start | Side::Done => None,
+    };
+    let done = place.ours == Side::Done;
+    if done && !request.counted {
+        return Ok(Page::default());
+    }
+    let Some(catalog) = deps.catalog.clone() else {
+        return Ok(Page::default());
+    };
+    let (filter, limit) = (request.filter.clone(), request.limit);
+    let page =
+        tokio::task::spawn_blocking(move || catalog.list(&filter, cursor.as_deref(), limit)).await;
+    let page = page
+        .map_err(|_| error::internal("the list failed"))?
+        .map_err(refused)?;
+    Ok(if done {
+        // They are counted on each page.
+        Page {
+            total: page.total,
+            ..Page::default()
+        }
+    } else {
+        page
+    })
+}
+
+/// The agent's page, and those behind it as long as there is nothing in them for the client.
+async fn theirs(
+    catalog: Option<&Arc<Catalog>>,
+    names: &[String],
+    relay: &dyn Relay,
+    request: &ListRequest,
+    place: &Place,
+) -> AgentPage {
+    let mut list = AgentPage::default();
+    let mut here = match &place.theirs {
+        Side::Start => Theirs::default(),
+        Side::At(theirs) => theirs.clone(),
+        Side::Done => return list,
+    };
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let asked = Asked {
+            cwd: request.filter.cwd.clone(),
+            cursor: here.cursor.clone(),
+        };
+        let page = match timeout_at(until, relay.sessions(asked)).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(error)) => return list.without(&error),
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                let message =
+                    format!("the agent did not list its sessions within {seconds} seconds");
+                return list.without(&EngineError::internal(message));
+            }
+        };
+        let next = page.next_cursor.clone();
+        list.pages += 1;
+        list.source.clone_from(&page.source);
+        list.entries = entries(&page, &request.filter, here.after.as_ref());
+        list.hide(catalog.cloned(), names).await;
+        let circular = next == here.cursor || list.pages + place.page >= PAGES;
+        list.next = next.filter(|_| !circular).map(|cursor| Theirs {
+            cursor: Some(cursor),
+            after: None,
+        });
+        list.here = here;
+        match (&list.next, list.entries.is_empty()) {
+            (Some(next), true) => here = next.clone(),
+            _ => return list,
+        }
+    }
+}
+
+impl AgentPage {
+    /// Leaves out what is ours, under whatever name of the agent.
+    async fn hide(&mut self, catalog: Option<Arc<Catalog>>, names: &[String]) {
+        let Some(catalog) = catalog.filter(|_| !self.entries.is_empty()) else {
+            return;
+        };
+        let ids: Vec<_> = self
+            .entries
+            .iter()
+            .map(|entry| entry.key.1.clone())
+            .collect();
+        let names = names.to_owned();
+        let ours = tokio::task::spawn_blocking(move || {
+            let mut ours = BTreeSet::new();
+            for name in names {
+                ours.extend(catalog.ours(&name, &ids)?);
+            }
+            Ok::<_, ListError>(ours)
+        });
+        let ours = ours.await;
+        match ours {
+            Ok(Ok(ours)) => self.entries.retain(|entry| !ours.contains(&entry.key.1)),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot tell which sessions are ours"),
+            Err(error) => tracing::warn!(%error, "cannot tell which sessions are ours"),
+        }
+    }
+
+    /// There is no more of the agent's list.
+    fn without(mut self, error: &EngineError) -> Self {
+        tracing::info!(%error, "the agent's sessions are not listed");
+        self.next = None;
+        self.error = Some(error.message.clone());
+        self
+    }
+}
+
+/// The entries of a page that the client can make use of and was not given yet, the newest first.
+fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
+    let mut seen = BTreeSet::new();
+    let mut entries: Vec<_> = page
+        .sessions
+        .iter()
+        .filter_map(|text| entry(&page.source, text, filter))
+        .filter(|entry| seen.insert(entry.key.1.clone()))
+        .filter(|entry| after.is_none_or(|after| rank(&entry.key) > rank(after)))
+        .collect();
+    entries.sort_by(|a, b| rank(&a.key).cmp(&rank(&b.key)));
+    entries
+}
+
+fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
+    let string = |name: &str| string_member(text, name);
+    let id = string("sessionId").filter(|id| foreign_id(agent, id).is_some())?;
+    let cwd = string("cwd").filter(|cwd| Path::new(cwd).is_absolute())?;
+    let elsewhere = |request: &String| path::normalize(&cwd) != *request;
+    if filter.cwd.as_ref().is_some_and(elsewhere) {
+        return None;
+    }
+    let time = string("updatedAt").and_then(|time| Timestamp::parse(&time));
+    let time = time.map(|time| time.to_string()).unwrap_or_default();
+    Some(Entry {
+        key: (time, id),
+        text: text.to_owned(),
+    })
+}
+
+/// A page of both.
+#[derive(Debug)]
+struct Merged {
+    sessions: Vec<One>,
+    next: Option<String>,
+    total: Option<u64>,
+    source: String,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum One {
+    Ours(Box<Listed>),
+    Theirs(String),
+}
+
+/// Takes the newest of either side until the page is full.
+fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> Merged {
+    let mut next = Place {
+        page: place.page + theirs.pages.max(1),
+        ours: place.ours,
+        theirs: Side::Done,
+    };
+    let mut here = theirs.here;
+    let mut sessions = Vec::new();
+    let (more, total) = (ours.next_cursor.is_some(), ours.total);
+    let mut ours = ours.sessions.into_iter().peekable();
+    let mut others = theirs.entries.into_iter().peekable();
+    while sessions.len() < request.limit {
+        let time = |listed: &Listed| listed.summary.updated_at.clone().unwrap_or_default();
+        let own = match (ours.peek(), others.peek()) {
+            (Some(ours), Some(other)) => time(ours) >= other.key.0,
+            (ours, _) => ours.is_some(),
+        };
+        if own && let Some(listed) = ours.next() {
+            next.ours = Side::At(cursor_after(&listed.id, &listed.summary, &request.filter));
+            sessions.push(One::Ours(Box::new(listed)));
+        } else if let Some(entry) = others.next() {
+            here.after = Some(entry.key);
+            sessions.push(One::Theirs(entry.text));
+        } else {
+            break;
+        }
+    }
+    if ours.peek().is_none() && !more {
+        next.ours = Side::Done;
+    }
+    if others.peek().is_some() {
+        next.theirs = Side::At(here);
+    } else if let Some(page) = theirs.next {
+        next.theirs = Side::At(page);
+    }
+    let ends = next.ours == Side::Done && next.theirs == Side::Done;
+    // Only a cursor of the agent makes ours too long to be read again: it is left out, then.
+    let sealed = |place: &Place| {
+        let text = serde_json::to_string(place).ok()?;
+        seal(&text, &request.filter)
+    };
+    let mut error = theirs.error;
+    let mut cursor = None;
+    // A page of nothing has no end where another one could begin.
+    if !ends && request.limit > 0 {
+        cursor = sealed(&next);
+        if cursor.is_none() {
+            error = Some("the agent's cursor is too long".to_owned());
+            next.theirs = Side::Done;
+            cursor = (next.ours != Side::Done).then(|| sealed(&next)).flatten();
+        }
+    }
+    Merged {
+        sessions,
+        next: cursor,
+        total: request.counted.then_some(total),
+        source: theirs.source,
+        error,
+    }
+}
+
+impl Merged {
+    fn result(self, names: &[String], archives: bool, raws: &VerbatimResults) -> Value {
+        let source = self.source;
+        let sessions = self.sessions.into_iter().map(|one| match one {
+            One::Ours(listed) => session(*listed, names, archives),
+            One::Theirs(text) => {
+                let members = text_members(&text).into_iter();
+                let members = members.map(|(name, value)| (name, raws.put(value.to_owned())));
+                let mut entry: Map<_, _> = members.collect();
+                entry.insert("source".to_owned(), source.as_str().into());
+                if archives {
+                    entry.entry("archived").or_insert(Value::Bool(false));
+                }
+                entry.into()
+            }
+        });
+        let mut result = Map::new();
+        result.insert("sessions".to_owned(), sessions.collect());
+        if let Some(cursor) = self.next {
+            result.insert("nextCursor".to_owned(), cursor.into());
+        }
+        if let Some(total) = self.total {
+            result.insert("total".to_owned(), total.into());
+        }
+        if let Some(error) = self.error {
+            let meta = json!({ "rejoin": { "agent": { "error": error } } });
+            result.insert("_meta".to_owned(), meta);
+        }
+        result.into()
+    }
+}
+
+#[cfg(test)]
+#[path = "foreign_tests.rs"]
+mod tests;

@@ -1,0 +1,260 @@
+//! Decodes where a session works: folder, further folders, MCP servers.
+
+use std::fmt;
+use std::path::Path;
+
+use agent_client_protocol::Error;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
+use zeroize::Zeroize;
+
+use crate::engine::{Secret, SessionConfig};
+use crate::record::header::{McpServer, Workspace};
+use crate::server::error;
+use crate::sys::path;
+
+use super::params::{decode, nullable};
+
+/// The parameters of `session/new`, `session/load` and `session/resume`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    cwd: String,
+    #[serde(default, deserialize_with = "nullable")]
+    additional_directories: Vec<String>,
+    /// `Some` if the member is there, also where it is `null`.
+    #[serde(default, deserialize_with = "some")]
+    mcp_servers: Option<Vec<Server>>,
+}
+
+/// Which session is meant. A new one has no id yet, so there it is a member like any unknown one.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Session {
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+/// Whether `mcpServers` must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Servers {
+    /// It must, as the schema has it for new and load; `null` is fine.
+    Required,
+    /// It may be absent, as the schema has it for resume.
+    Optional,
+    /// It may be absent, but each server says of which type it is: version 2.
+    Typed,
+}
+
+/// How a new session is wanted, but for its name.
+pub(in crate::server) fn fresh(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
+    config(String::new(), decode(params)?, params, servers)
+}
+
+/// How an existing session is wanted, by the name that the client has for it.
+pub(in crate::server) fn existing(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
+    let decoded: Params = decode(params)?;
+    let missing = || error::invalid_params("`sessionId` is missing");
+    let name = decode::<Session>(params)?.session_id.ok_or_else(missing)?;
+    config(name, decoded, params, servers)
+}
+
+fn config(
+    name: String,
+    decoded: Params,
+    params: &str,
+    servers: Servers,
+) -> Result<SessionConfig, Error> {
+    if servers == Servers::Required && decoded.mcp_servers.is_none() {
+        return Err(error::invalid_params("`mcpServers` is missing"));
+    }
+    let named = decoded.mcp_servers.unwrap_or_default();
+    if servers == Servers::Typed
+        && let Some(at) = named.iter().position(|server| server.transport.is_none())
+    {
+        let problem = format!("`mcpServers[{at}].type` is missing");
+        return Err(error::invalid_params(problem));
+    }
+    let place = place(&decoded.cwd, &decoded.additional_directories, &named)?;
+    let params = Secret::new(params);
+    Ok(SessionConfig {
+        name,
+        place,
+        params,
+    })
+}
+
+fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Server>>, D::Error> {
+    nullable(deserializer).map(Some)
+}
+
+/// An MCP server as a client describes it.
+#[derive(Debug, Deserialize)]
+struct Server {
+    name: String,
+    #[serde(rename = "type", default)]
+    transport: Option<String>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default, rename = "args")]
+    _args: Option<Vec<Unread>>,
+    #[serde(default)]
+    env: Option<Vec<Named>>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    headers: Option<Vec<Named>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.url.zeroize();
+    }
+}
+
+/// An environment variable or a header.
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+    #[serde(rename = "value")]
+    _value: Unread,
+}
+
+/// A string that may be a secret, so it is not copied.
+#[derive(Debug)]
+struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyString;
+        impl Visitor<'_> for AnyString {
+            type Value = Unread;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Unread, E> {
+                Ok(Unread)
+            }
+        }
+        deserializer.deserialize_str(AnyString)
+    }
+}
+
+/// Checks a session's place and leaves out of it whatever may be a secret. A server of a type that
+/// is unknown here is no reason to refuse a session: it is reported as failed, or is the affair of
+/// the agent behind the engine.
+fn place(
+    cwd: &str,
+    additional_directories: &[String],
+    servers: &[Server],
+) -> Result<Workspace, Error> {
+    let mut directories = Vec::new();
+    for (at, directory) in additional_directories.iter().enumerate() {
+        directories.push(absolute(
+            &format!("additionalDirectories[{at}]"),
+            directory,
+        )?);
+    }
+    let servers = servers
+        .iter()
+        .enumerate()
+        .map(|(at, server)| mcp_server(at, server));
+    Ok(Workspace {
+        cwd: absolute("cwd", cwd)?,
+        additional_directories: directories,
+        mcp_servers: servers
+            .collect::<Result<_, _>>()
+            .map_err(error::invalid_params)?,
+    })
+}
+
+/// A folder in its plain form.
+pub(super) fn absolute(field: &str, folder: &str) -> Result<String, Error> {
+    if folder.contains('\0') {
+        return Err(error::invalid_params(format!(
+            "`{field}` contains a NUL character"
+        )));
+    }
+    if !Path::new(folder).is_absolute() {
+        return Err(error::invalid_params(format!(
+            "`{field}` must be an absolute path"
+        )));
+    }
+    Ok(path::normalize(folder))
+}
+
+fn mcp_server(at: usize, server: &Server) -> Result<McpServer, String> {
+    let missing = |field: &str| format!("`mcpServers[{at}].{field}` is missing");
+    let names = |list: &Option<Vec<Named>>| -> Vec<String> {
+        list.iter()
+            .flatten()
+            .map(|named| named.name.clone())
+            .collect()
+    };
+    let (transport, target, secrets) = match server.transport.as_deref() {
+        None | Some("stdio") => {
+            let command = server.command.as_ref().ok_or_else(|| missing("command"))?;
+            ("stdio", command.clone(), names(&server.env))
+        }
+        Some(transport @ ("http" | "sse")) => {
+            let url = server.url.as_ref().ok_or_else(|| missing("url"))?;
+            (transport, without_secrets(url), names(&server.headers))
+        }
+        Some(other) => (
+            McpServer::type_name(other),
+            String::new(),
+            names(&server.env),
+        ),
+    };
+    Ok(McpServer {
+        name: server.name.clone(),
+        transport: transport.to_owned(),
+        target: Some(target),
+        secrets,
+    })
+}
+
+/// An address without user, password, query and fragment.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return String::new();
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_is_kept() {
+        let json = r#"[
+            {"name":"a","command":"/bin/mcp","args":["--key","SECRET"],"env":[{"name":"KEY","value":"SECRET"}]},
+            {"name":"b","type":"http","url":"https://me:SECRET@h.example/mcp?key=SECRET#SECRET","headers":[{"name":"Authorization","value":"SECRET"}]}
+        ]"#;
+        let servers: Vec<Server> = serde_json::from_str(json).unwrap();
+        let place = place("/w", &[], &servers).unwrap();
+        let kept = serde_json::to_string(&place).unwrap();
+        assert!(!kept.contains("SECRET"), "{kept}");
+        assert!(kept.contains("https://h.example/mcp") && kept.contains("Authorization"));
+        assert!(kept.contains("/bin/mcp") && kept.contains("KEY"));
+    }
+
+    #[test]
+    fn relative_folders_are_named() {
+        for (cwd, more, field) in [
+            ("w", "/x", "`cwd`"),
+            ("", "/x", "`cwd`"),
+            ("/w", "x", "`additionalDirectories[0]`"),
+        ] {
+            let error = place(cwd, &[more.to_owned()], &[]).unwrap_err();
+            assert!(error.message.contains(field), "{}", error.message);
+        }
+        assert_eq!(place("/w/a/../b/", &[], &[]).unwrap().cwd, "/w/b");
+    }
+}

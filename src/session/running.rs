@@ -1,0 +1,217 @@
+//! Waits for what engines say, and for the ends of the turns that run, in their order.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+
+use crate::engine::outlet::Canceller;
+use crate::engine::{Ended, EngineError, EngineEvent};
+
+/// What an engine's task comes back with.
+pub(super) type TurnOutcome = Result<Ended, EngineError>;
+
+/// An engine at work on one prompt, on a task of its own.
+pub(super) struct RunningTurn {
+    pub(super) message_id: String,
+    pub(super) canceller: Canceller,
+    pub(super) task: JoinHandle<TurnOutcome>,
+    pub(super) end: End,
+}
+
+/// How far a turn is from its end.
+#[derive(Debug)]
+pub(super) enum End {
+    NotYet,
+    /// The engine may have said all of this turn. Nothing is taken until it knows: if `true` comes,
+    /// the end of the turn is next.
+    Deciding(oneshot::Receiver<bool>),
+    /// The end of the turn is next.
+    Next,
+    /// The task is done. So many things that the engine had said by then come first.
+    Done(Result<TurnOutcome, JoinError>, usize),
+}
+
+/// What comes next of an engine.
+#[derive(Debug)]
+pub(super) enum FromEngine {
+    EngineEvent(EngineEvent),
+    /// The turn of this message has ended.
+    TurnOutcome(String, Result<TurnOutcome, JoinError>),
+}
+
+/// What the engine says next, or the end of one of its turns. What it said before that comes before
+/// it.
+pub(super) async fn next(
+    said: &mut mpsc::Receiver<EngineEvent>,
+    turns: &mut Vec<RunningTurn>,
+) -> FromEngine {
+    loop {
+        let known = turns.iter().position(|turn| turn.end.is_known());
+        if let Some(place) = known.or(turns.iter().position(|turn| !turn.goes_on())) {
+            if let Some(next) = at_end(said, turns, place).await {
+                return next;
+            }
+            continue;
+        }
+        tokio::select! {
+            biased;
+            Some(said) = said.recv() => {
+                if let Some(said) = take(said, turns) {
+                    return said;
+                }
+            }
+            (place, result) = ended(turns) => {
+                if let Some(turn) = turns.get_mut(place) {
+                    turn.end = End::Done(result, said.len());
+                }
+            }
+        }
+    }
+}
+
+/// Brings a turn closer to its end.
+async fn at_end(
+    said: &mut mpsc::Receiver<EngineEvent>,
+    turns: &mut Vec<RunningTurn>,
+    place: usize,
+) -> Option<FromEngine> {
+    let turn = turns.get_mut(place)?;
+    match &mut turn.end {
+        End::NotYet => {}
+        End::Deciding(surely) => {
+            turn.end = match surely.await {
+                Ok(true) => End::Next,
+                Ok(false) | Err(_) => End::NotYet,
+            };
+        }
+        End::Next => {
+            let result = (&mut turn.task).await;
+            turn.end = End::Done(result, 0);
+        }
+        End::Done(_, before) if *before > 0 => {
+            *before -= 1;
+            return take(said.try_recv().ok()?, turns);
+        }
+        End::Done(..) => {
+            let turn = turns.remove(place);
+            if let End::Done(result, _) = turn.end {
+                return Some(FromEngine::TurnOutcome(turn.message_id, result));
+            }
+        }
+    }
+    None
+}
+
+/// Takes what the engine says. Where it may have said all of a turn, that is noted.
+fn take(said: EngineEvent, turns: &mut [RunningTurn]) -> Option<FromEngine> {
+    let EngineEvent::Ends { message_id, surely } = said else {
+        return Some(FromEngine::EngineEvent(said));
+    };
+    let mut turns = turns.iter_mut();
+    let turn = turns.find(|turn| turn.message_id == message_id)?;
+    if turn.goes_on() {
+        turn.end = End::Deciding(surely);
+    }
+    None
+}
+
+/// Waits until the task of a turn is done. Returns its place among the turns.
+async fn ended(turns: &mut [RunningTurn]) -> (usize, Result<TurnOutcome, JoinError>) {
+    poll_fn(|context| {
+        for (place, turn) in turns.iter_mut().enumerate() {
+            if let Poll::Ready(result) = Pin::new(&mut turn.task).poll(context) {
+                return Poll::Ready((place, result));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+impl End {
+    /// Whether the place of the end among what the engine says is known.
+    fn is_known(&self) -> bool {
+        matches!(self, Self::Deciding(_) | Self::Next)
+    }
+}
+
+impl RunningTurn {
+    fn goes_on(&self) -> bool {
+        matches!(self.end, End::NotYet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Block, Cancel, Outlet, StopReason};
+    use crate::record::Kind;
+
+    fn turn(id: &str, task: impl Future<Output = TurnOutcome> + Send + 'static) -> RunningTurn {
+        RunningTurn {
+            message_id: id.to_owned(),
+            canceller: Cancel::new().0,
+            task: tokio::spawn(task),
+            end: End::NotYet,
+        }
+    }
+
+    const ENDED: Ended = Ended::Because(StopReason::EndTurn);
+
+    /// What comes next, in a word.
+    async fn word(said: &mut mpsc::Receiver<EngineEvent>, turns: &mut Vec<RunningTurn>) -> String {
+        match next(said, turns).await {
+            FromEngine::TurnOutcome(id, _) => id,
+            FromEngine::EngineEvent(EngineEvent::Block(block)) => {
+                block.iter().map(|entry| entry.payload).collect()
+            }
+            FromEngine::EngineEvent(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_an_engine_said_before_it_ended_comes_before_its_end() {
+        let (outlet, mut said) = Outlet::new();
+        outlet.update("last".to_owned()).await.unwrap();
+        outlet.update("word".to_owned()).await.unwrap();
+        let mut turns = vec![turn("end", std::future::pending())];
+        // As it is when the engine spoke and ended between a look at one and a look at the other.
+        turns[0].end = End::Done(Ok(Ok(ENDED)), 2);
+        outlet.update("late".to_owned()).await.unwrap();
+        for expected in ["last", "word", "end", "late"] {
+            assert_eq!(word(&mut said, &mut turns).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_end_comes_where_the_engine_says_so_whatever_others_say_behind_it() {
+        let (outlet, mut said) = Outlet::new();
+        let (sure, surely) = oneshot::channel();
+        let (again, not_yet) = oneshot::channel();
+        let ends = |surely| EngineEvent::Ends {
+            message_id: "one".to_owned(),
+            surely,
+        };
+        let one = async move {
+            again.send(false).ok();
+            tokio::task::yield_now().await;
+            sure.send(true).ok();
+            tokio::task::yield_now().await;
+            Ok(ENDED)
+        };
+        let mut turns = vec![turn("two", std::future::pending()), turn("one", one)];
+        outlet.update("a".to_owned()).await.unwrap();
+        outlet.say(ends(not_yet)).await.unwrap();
+        outlet.update("b".to_owned()).await.unwrap();
+        outlet.say(ends(surely)).await.unwrap();
+        let block = Block::of(Kind::Update, "c".to_owned());
+        outlet.say(EngineEvent::Block(block)).await.unwrap();
+        for expected in ["a", "b", "one", "c"] {
+            assert_eq!(word(&mut said, &mut turns).await, expected);
+        }
+        assert_eq!(turns.len(), 1);
+    }
+}

@@ -1,0 +1,385 @@
+//! The only writer of a connection: two bounded lanes, drained by its own thread.
+//!
+//! Responses and live updates go into the *control* lane, replays into the *bulk* lane. The writer
+//! prefers control, so a long replay never delays another session. A replay ends with
+//! [`Writer::bulk_taken`]; after it nothing that is put into the control lane can overtake the
+//! replay.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use crate::sys::lock;
+
+/// A lane accepts new lines while it holds fewer bytes than this. Large enough to keep the writer
+/// busy, small enough that a client that does not read costs no memory.
+const LANE_LIMIT: usize = 128 * 1024;
+
+/// Larger buffers are freed after they were written, in bytes. A replay joins text to about half of
+/// this.
+const KEPT: usize = 2 * 1024 * 1024;
+
+/// The writing end of a connection. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Writer(Arc<Handle>);
+
+/// The shared part of a writer's clones. When the last clone is dropped, the thread finishes and
+/// ends.
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.work.notify_one();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notifies the writing thread that there is something to write, or that it should end.
+    work: Condvar,
+    /// Notifies threads that wait for room in a lane, or for the bulk lane to be taken.
+    room: Condvar,
+}
+
+#[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing of its own about the two sides"
+)]
+struct State {
+    control: Vec<u8>,
+    bulk: Vec<u8>,
+    /// Total bytes put into the bulk lane, and total bytes taken out of it.
+    bulk_put: u64,
+    bulk_taken: u64,
+    /// Total bytes written to the output.
+    written: u64,
+    /// Whether the thread has bytes that are not written yet.
+    writing: bool,
+    /// Whether the thread is waiting for something to write.
+    idle: bool,
+    /// Whether threads are waiting for room in a lane, or for the bulk lane to be taken.
+    blocked: bool,
+    broken: bool,
+    closed: bool,
+    /// Tasks that are waiting for room, or until everything is written.
+    waiting: Vec<Waker>,
+    /// Tasks that are waiting for the output to close.
+    close_waiters: Vec<Waker>,
+}
+
+/// The other side no longer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client has closed the connection")]
+pub struct Gone;
+
+impl From<Gone> for io::Error {
+    fn from(gone: Gone) -> Self {
+        Self::new(io::ErrorKind::BrokenPipe, gone)
+    }
+}
+
+impl Writer {
+    /// Starts a thread that writes to `output`. It ends when the output breaks, or when the last
+    /// clone is dropped and everything is written.
+    pub fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let writer = Self(Arc::new(Handle(Arc::clone(&shared))));
+        thread::Builder::new()
+            .name("rejoin-writer".to_owned())
+            .spawn(move || {
+                let mut output = output;
+                let mut batch = Vec::new();
+                while shared.write_once(&mut output, &mut batch) {}
+            })?;
+        Ok(writer)
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0.0
+    }
+
+    /// Puts whole lines, line breaks included, into the control lane, as soon as there is room.
+    pub fn poll_control(&self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<Result<(), Gone>> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            return Poll::Ready(Err(Gone));
+        }
+        if state.control.len() >= LANE_LIMIT {
+            remember(&mut state.waiting, cx);
+            return Poll::Pending;
+        }
+        state.control.extend_from_slice(lines);
+        self.shared().tell(state);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for room in the control lane.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            Poll::Ready(Err(Gone))
+        } else if state.control.len() >= LANE_LIMIT {
+            remember(&mut state.waiting, cx);
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Puts a line, given without its line break, into the control lane even if it exceeds the
+    /// limit.
+    pub fn put_line(&self, line: &[u8]) -> Result<(), Gone> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            return Err(Gone);
+        }
+        state.control.extend_from_slice(line);
+        state.control.push(b'\n');
+        self.shared().tell(state);
+        Ok(())
+    }
+
+    /// Puts whole lines, line breaks included, into the control lane, waiting for room.
+    pub async fn control(&self, lines: &[u8]) -> Result<(), Gone> {
+        std::future::poll_fn(|cx| self.poll_control(cx, lines)).await
+    }
+
+    /// Puts whole lines, line breaks included, into the bulk lane and leaves an empty buffer in
+    /// their place. Blocks the thread until there is room.
+    pub fn bulk(&self, lines: &mut Vec<u8>) -> Result<(), Gone> {
+        let mut state = self.shared().lock();
+        while state.bulk.len() >= LANE_LIMIT && !state.broken {
+            state = self.shared().room(state);
+        }
+        if state.broken {
+            return Err(Gone);
+        }
+        state.bulk_put += lines.len() as u64;
+        if state.bulk.is_empty() {
+            // Reuses the buffers between the threads that fill them and the one that writes them.
+            std::mem::swap(&mut state.bulk, lines);
+        } else {
+            state.bulk.append(lines);
+        }
+        self.shared().tell(state);
+        Ok(())
+    }
+
+    /// Blocks the thread until what was put into the bulk lane before this call can no longer be
+    /// overtaken.
+    pub fn bulk_taken(&self) -> Result<(), Gone> {
+        let mut state = self.shared().lock();
+        let put = state.bulk_put;
+        while state.bulk_taken < put && !state.broken {
+            state = self.shared().room(state);
+        }
+        if state.broken { Err(Gone) } else { Ok(()) }
+    }
+
+    /// Ready when everything put so far is written to the output.
+    pub fn poll_written(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        let mut state = self.shared().lock();
+        if state.broken {
+            Poll::Ready(Err(Gone))
+        } else if state.control.is_empty() && state.bulk.is_empty() && !state.writing {
+            Poll::Ready(Ok(()))
+        } else {
+            remember(&mut state.waiting, cx);
+            Poll::Pending
+        }
+    }
+
+    /// Waits until the other side no longer reads.
+    pub async fn gone(&self) {
+        std::future::poll_fn(|cx| {
+            let mut state = self.shared().lock();
+            if state.broken {
+                return Poll::Ready(());
+            }
+            remember(&mut state.close_waiters, cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// The total bytes written, and whether more are pending.
+    pub fn progress(&self) -> (u64, bool) {
+        let state = self.shared().lock();
+        (
+            state.written,
+            state.writing || !state.control.is_empty() || !state.bulk.is_empty(),
+        )
+    }
+}
+
+/// Adds a waiting task, once even if it polls repeatedly.
+fn remember(tasks: &mut Vec<Waker>, cx: &Context<'_>) {
+    if !tasks.iter().any(|task| task.will_wake(cx.waker())) {
+        tasks.push(cx.waker().clone());
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Notifies the writing thread that there is something to write, if it is idle. A notification
+    /// costs a system call even without a waiter.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        if idle {
+            self.work.notify_one();
+        }
+    }
+
+    /// Blocks the thread until there may be room in a lane.
+    fn room<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.blocked = true;
+        let state = self.room.wait(state);
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes all that wait for room in a lane.
+    fn tell_of_room(&self, mut state: MutexGuard<'_, State>) {
+        let waiting = std::mem::take(&mut state.waiting);
+        let blocked = std::mem::take(&mut state.blocked);
+        drop(state);
+        if blocked {
+            self.room.notify_all();
+        }
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits for something in a lane and writes it. Returns false when the output is broken, or
+    /// when the last clone is dropped.
+    fn write_once(&self, output: &mut impl Write, batch: &mut Vec<u8>) -> bool {
+        let mut state = self.lock();
+        while state.control.is_empty() && state.bulk.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state.idle = true;
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        batch.clear();
+        if state.control.is_empty() {
+            std::mem::swap(&mut state.bulk, batch);
+            state.bulk_taken += batch.len() as u64;
+        } else {
+            std::mem::swap(&mut state.control, batch);
+        }
+        state.writing = true;
+        self.tell_of_room(state);
+
+        let mut rest = batch.as_slice();
+        let mut broken = false;
+        while !rest.is_empty() && !broken {
+            match output.write(rest) {
+                Ok(0) => broken = true,
+                Ok(count) => {
+                    rest = &rest[count..];
+                    self.lock().written += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => broken = true,
+            }
+        }
+        broken |= output.flush().is_err();
+        if batch.capacity() > KEPT {
+            *batch = Vec::new();
+        }
+        let mut state = self.lock();
+        state.writing = false;
+        state.broken |= broken;
+        if broken {
+            let State {
+                waiting,
+                close_waiters,
+                ..
+            } = &mut *state;
+            waiting.append(close_waiters);
+        }
+        self.tell_of_room(state);
+        !broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+
+    #[tokio::test]
+    async fn a_task_that_asks_again_is_noted_once() {
+        let (_reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(output).unwrap();
+        let mut gone = std::pin::pin!(writer.gone());
+        std::future::poll_fn(|cx| {
+            for _ in 0..100 {
+                assert!(gone.as_mut().poll(cx).is_pending());
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(writer.shared().lock().close_waiters.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn control_is_not_held_up_by_bulk_and_never_overtakes_what_was_taken() {
+        let (reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(output).unwrap();
+        let bulk = writer.clone();
+        let replay = thread::spawn(move || {
+            for n in 0..20_000 {
+                let mut lines = format!("bulk {n}\n").repeat(10).into_bytes();
+                bulk.bulk(&mut lines).unwrap();
+                assert!(lines.is_empty());
+            }
+            bulk.bulk_taken().unwrap();
+            bulk.put_line(b"after").unwrap();
+        });
+        // The output is not read yet, so the bulk lane is full by the time this is put.
+        writer.control(b"early\n").await.unwrap();
+        let lines: Vec<String> = thread::spawn(move || {
+            BufReader::new(reader)
+                .lines()
+                .map(Result::unwrap)
+                .take(200_002)
+                .collect()
+        })
+        .join()
+        .unwrap();
+        replay.join().unwrap();
+        let early = lines.iter().position(|line| line == "early").unwrap();
+        assert!(early < 100_000, "{early}");
+        assert_eq!(lines.last().unwrap(), "after");
+        let bulk: Vec<_> = lines
+            .iter()
+            .filter(|line| line.starts_with("bulk"))
+            .collect();
+        assert_eq!(bulk.len(), 200_000);
+        assert_eq!(bulk[199_999], "bulk 19999");
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_goes_away_is_noticed() {
+        let (reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(output).unwrap();
+        drop(reader);
+        writer.control(b"x\n").await.unwrap();
+        writer.gone().await;
+        assert_eq!(writer.control(b"y\n").await, Err(Gone));
+        assert_eq!(writer.bulk(&mut b"y\n".to_vec()), Err(Gone));
+        assert_eq!(writer.bulk_taken(), Err(Gone));
+    }
+}

@@ -1,0 +1,332 @@
+//! What the commands say to people: that there is nothing, what is wrong with the command line and
+//! with the agent to wrap, and nothing that a terminal would obey.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "writes real files for the real binary"
+)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::command::{command, fails, runs};
+use crate::support::logs::session;
+
+fn output(store: &Path, arguments: &[&str]) -> Output {
+    command(store, arguments).output().unwrap()
+}
+
+/// The command succeeds; what it prints on stdout and on stderr.
+#[track_caller]
+fn says(store: &Path, arguments: &[&str]) -> (String, String) {
+    let output = output(store, arguments);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+    (String::from_utf8(output.stdout).unwrap(), told)
+}
+
+#[test]
+fn nothing_to_show_is_said_on_stderr() {
+    let root = TempDir::new().unwrap();
+    let typo = root.path().join("a_typo");
+    let empty = root.path().join("empty");
+    fs::create_dir_all(empty.join("sessions")).unwrap();
+    for (verb, out) in [
+        (&["list"][..], ""),
+        (&["list", "--json"], "[]\n"),
+        (&["search", "foo"], ""),
+        (&["restore"], ""),
+        (&["trash", "list"], ""),
+        (&["trash", "list", "--json"], "[]\n"),
+        (&["verify"], "0 sessions, 0 sound, 0 damaged\n"),
+        (&["prune", "--keep", "1"], "0 sessions moved to the trash\n"),
+    ] {
+        let arguments = [&["sessions"], verb].concat();
+        let (shown, told) = says(&typo, &arguments);
+        assert_eq!(shown, out, "{verb:?}");
+        assert!(told.contains("there are no sessions"), "{verb:?}: {told}");
+        let hint = format!("the store would be {}", typo.display());
+        assert!(told.contains(&hint), "{verb:?}: {told}");
+        let (shown, told) = says(&empty, &arguments);
+        assert_eq!(shown, out, "{verb:?}");
+        let trash = verb[0] == "restore" || verb[0] == "trash";
+        let expected = if trash {
+            format!("no sessions in the trash of {}", empty.display())
+        } else if verb[0] == "search" {
+            "no session with these words".to_owned()
+        } else {
+            format!("no sessions in {}", empty.display())
+        };
+        assert!(told.contains(&expected), "{verb:?}: {told}");
+    }
+    assert!(!typo.exists());
+}
+
+#[test]
+fn a_search_without_a_hit_says_so() {
+    let root = TempDir::new().unwrap();
+    session(root.path(), "hello");
+    let search = |more: &[&str]| says(root.path(), &[&["sessions", "search"], more].concat());
+    let (shown, told) = search(&["goodbye"]);
+    assert_eq!(shown, "");
+    assert_eq!(told, "rejoin: there is no session with these words\n");
+    let (shown, told) = search(&["hello", "--cwd", "/x", "--json"]);
+    assert_eq!(shown, "[]\n");
+    assert!(told.contains("that works in /x with these words"), "{told}");
+    let (shown, told) = search(&["hello"]);
+    assert!(shown.ends_with("  hello\n") && told.is_empty(), "{told}");
+    let (_, told) = says(root.path(), &["sessions", "list", "--cwd", "/x"]);
+    assert_eq!(told, "rejoin: there is no session that works in /x\n");
+}
+
+#[test]
+fn json_has_nothing_that_a_terminal_would_obey() {
+    let root = TempDir::new().unwrap();
+    let words = "a\u{9b}31mred\u{7f}\u{202e}b\u{61c}c";
+    let id = session(root.path(), words);
+    let title = |shown: &str, member: &str| {
+        let bad = |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{61c}".contains(c);
+        assert!(!shown.contains(bad), "{shown:?}");
+        let value: Value = serde_json::from_str(shown).unwrap();
+        value.pointer(member).unwrap().as_str().unwrap().to_owned()
+    };
+    let list = runs(root.path(), &["sessions", "list", "--json"]);
+    assert!(title(&list, "/0/title").contains("31mred"));
+    let show = runs(root.path(), &["sessions", "show", &id, "--json"]);
+    assert!(
+        show.contains(r"a\u009b31mred\u007f\u202eb\u061cc"),
+        "{show}"
+    );
+    runs(root.path(), &["sessions", "delete", &id]);
+    let trash = runs(root.path(), &["sessions", "trash", "list", "--json"]);
+    assert!(title(&trash, "/0/title").contains("31mred"));
+}
+
+#[test]
+fn errors_repeat_arguments_without_what_a_terminal_would_obey() {
+    let root = TempDir::new().unwrap();
+    fs::create_dir(root.path().join("sessions")).unwrap();
+    let evil = "x\u{9b}2J\u{1b}]0;owned\u{7}\u{202e}\u{61c}";
+    let option = format!("--{evil}");
+    for arguments in [
+        vec![evil],
+        vec![&option],
+        vec!["sessions", evil],
+        vec!["sessions", "list", "-n", evil],
+        vec!["sessions", "prune", "--older-than", evil],
+        vec!["serve", "--durability", evil],
+        vec!["serve", "--log-level", evil],
+        vec!["sessions", "show", evil],
+        vec!["sessions", "restore", evil],
+    ] {
+        let output = output(root.path(), &arguments);
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{output:?}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        let bad = |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{61c}".contains(c);
+        assert!(!told.contains(bad), "{arguments:?}: {told:?}");
+        assert!(
+            told.contains("owned") || told.contains("no sessions"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn numbers_and_names_that_are_wrong_are_explained() {
+    let root = TempDir::new().unwrap();
+    let number = "invalid value 'abc' for '--limit <N>': expected a number";
+    fails(root.path(), &["sessions", "list", "-n", "abc"], 2, number);
+    let prune = ["sessions", "prune", "--keep", "x"];
+    fails(root.path(), &prune, 2, "expected a number");
+    let resume = output(root.path(), &["sessions", "resume"]);
+    let told = String::from_utf8(resume.stderr).unwrap();
+    assert!(
+        told.contains("'restore'") && !told.contains("prune"),
+        "{told}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_person_is_told_that_a_client_is_waited_for() {
+    use std::ffi::OsStr;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let root = TempDir::new().unwrap();
+    for arguments in [&["serve"][..], &["proxy"], &["wrap", "--", "sh"]] {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let stdin = fs::File::open(OsStr::from_bytes(name.as_bytes())).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        let command = command.args(arguments).env("REJOIN_STORE", root.path());
+        let command = command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        // Ctrl-D, which a terminal makes the end of input.
+        fs::File::from(terminal.try_clone().unwrap())
+            .write_all(&[4])
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "rejoin: waiting for an ACP client on stdin; press Ctrl-D to end\n"
+        );
+    }
+}
+
+#[test]
+fn empty_variables_are_not_set() {
+    let home = TempDir::new().unwrap();
+    let data = home.path().join("data");
+    session(&data.join("rejoin"), "hello");
+    for arguments in [&["sessions", "list"][..], &["sessions", "verify"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        let variables = [
+            "REJOIN_STORE",
+            "REJOIN_LOG",
+            "REJOIN_LOG_FILE",
+            "REJOIN_UNSTABLE",
+        ];
+        let command = command
+            .args(arguments)
+            .envs(variables.map(|name| (name, "")));
+        let places = ["XDG_DATA_HOME", "LOCALAPPDATA"].map(|name| (name, &data));
+        let command = command.envs(places).env("HOME", home.path());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(cfg!(target_os = "macos") || !output.stdout.is_empty());
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+#[test]
+fn what_was_deleted_comes_back_all_at_once() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let ids = ["a", "b", "c"].map(|words| session(store, words));
+    let listed = || runs(store, &["sessions", "list"]).lines().count();
+    let delete = |ids: &[String]| {
+        let ids = ids.iter().map(String::as_str);
+        let arguments: Vec<_> = ["sessions", "delete"].into_iter().chain(ids).collect();
+        let shown = runs(store, &arguments);
+        let hint = format!("`rejoin --store {} sessions restore ", store.display());
+        assert!(shown.contains(&hint), "{shown}");
+    };
+    delete(&ids);
+    let [a, b, c] = &ids;
+    let shown = runs(store, &["sessions", "restore", a, b]);
+    assert_eq!(shown, format!("{a} is back\n{b} is back\n"));
+    fails(
+        store,
+        &["sessions", "restore", c, a],
+        3,
+        "is not in the trash",
+    );
+    assert_eq!(listed(), 3);
+    delete(&ids);
+    assert_eq!(
+        runs(store, &["sessions", "restore", "--all"]),
+        "3 sessions restored\n"
+    );
+    let pruned = runs(store, &["sessions", "prune", "--keep", "0"]);
+    let summary = pruned.lines().last().unwrap();
+    let hint = format!("`rejoin --store {} sessions restore`", store.display());
+    assert!(
+        summary.starts_with("3 sessions moved") && summary.contains(&hint),
+        "{summary}"
+    );
+    // What was deleted long ago stays.
+    let old = fs::read_dir(store.join("trash"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    fs::rename(old.path(), store.join(format!("trash/{c}.1.jsonl"))).unwrap();
+    let recent = ["sessions", "restore", "--deleted-within", "1h"];
+    assert_eq!(runs(store, &recent), "2 sessions restored\n");
+    assert_eq!(listed(), 2);
+    assert_eq!(runs(store, &recent), "0 sessions restored\n");
+    // One that is there already is not replaced, and does not keep others from coming back.
+    fs::write(store.join(format!("sessions/{c}.jsonl")), "mine").unwrap();
+    let why = format!("session {c} exists already");
+    let shown = fails(store, &["sessions", "restore", "--all"], 1, &why);
+    assert_eq!(shown, "0 sessions restored\n");
+    let log = fs::read_to_string(store.join(format!("sessions/{c}.jsonl")));
+    assert_eq!(log.unwrap(), "mine");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_file_is_made_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let root = TempDir::new().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let made = root.path().join("made.log");
+    let mine = root.path().join("mine.log");
+    fs::write(&mine, "").unwrap();
+    fs::set_permissions(&mine, fs::Permissions::from_mode(0o644)).unwrap();
+    for path in [&made, &mine] {
+        let path = path.to_str().unwrap();
+        runs(root.path(), &["sessions", "list", "--log-file", path]);
+    }
+    assert_eq!(mode(&made), 0o600);
+    assert_eq!(mode(&mine), 0o644);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_reported_at_once() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let wrap = ["wrap", "--", "nonexistent-agent"];
+    fails(store, &wrap, 1, "there is no program `nonexistent-agent`");
+    // Whoever asks for something can read what is kept, and is told in the answer.
+    let mut child = command(store, &wrap)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": 1 } });
+    writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("there is no program"), "{told}");
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("\"result\"")
+    );
+}
+
+#[test]
+fn a_program_that_speaks_no_acp_is_reported_at_once() {
+    let root = TempDir::new().unwrap();
+    for (command, meant) in [
+        ("claude", "wrap -- claude-agent-acp`"),
+        ("codex", "wrap -- codex-acp`"),
+        ("gemini", "wrap -- gemini --acp`"),
+    ] {
+        let wrapped = output(root.path(), &["wrap", "--", command]);
+        let told = String::from_utf8(wrapped.stderr).unwrap();
+        let expected = format!("`{command}` is not an ACP agent");
+        assert!(told.contains(&expected) && told.contains(meant), "{told}");
+    }
+    let right = output(root.path(), &["wrap", "--", "gemini", "--acp"]);
+    let told = String::from_utf8(right.stderr).unwrap();
+    assert!(!told.contains("is not an ACP agent"), "{told}");
+}

@@ -1,0 +1,36 @@
+//! Writes logs of sessions into a real folder, without the program.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "writes real files for the real binary"
+)]
+
+use std::fs;
+use std::path::Path;
+
+use rejoin::record::{Kind, line};
+use rejoin::sys::Sys;
+use serde_json::json;
+
+/// A session that was prompted with this, just now; returns its id.
+pub(crate) fn session(store: &Path, words: &str) -> String {
+    let sys = Sys::real();
+    let id = sys.ids.session().to_string();
+    let header = json!({ "format": 1, "sessionId": id, "cwd": "/w",
+        "engine": { "name": "local" }, "protocolVersion": 1 });
+    let prompt = json!({ "prompt": [{ "type": "text", "text": words }] });
+    let end = json!({ "stopReason": "end_turn" });
+    let mut log = Vec::new();
+    let records = [
+        (Kind::Session, None, header),
+        (Kind::Prompt, Some("msg_1"), prompt),
+        (Kind::End, None, end),
+    ];
+    for (seq, (kind, id, payload)) in (0..).zip(records) {
+        let at = sys.clock.now();
+        line::encode(&mut log, seq, at, kind, id, &payload.to_string());
+    }
+    fs::create_dir_all(store.join("sessions")).unwrap();
+    let path = store.join("sessions").join(format!("{id}.jsonl"));
+    fs::write(path, log).unwrap();
+    id
+}
