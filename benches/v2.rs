@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use rejoin::replay::v2::View;
+use rejoin::protocol::v2::View;
 use rejoin::replay::{Options, Replay};
 use rejoin::store::Durability;
 use rejoin::sys::SessionId;

@@ -29,4 +29,5 @@ pub mod store;
 pub mod record;
 pub mod json;
 pub mod transport;
+pub mod protocol;
 pub mod sys;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::history::HistoryError;
 use super::outlet::Closed;
 use crate::json::string_member;
-use crate::transport::error::{
+use crate::protocol::error::{
     INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data, name_of,
 };
 

@@ -5,7 +5,7 @@
 use memchr::memmem;
 
 use crate::json;
-use crate::record::transcript::SNAPSHOTS;
+use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenTurns, Record};
 use crate::store::{DamageReport, Reader, StoreError};
 
@@ -247,7 +247,10 @@ impl Fold {
         let name = json::member(bytes, 0, "sessionUpdate");
         let name = name.and_then(|name| json::string_body(bytes, &name));
         let name = name.map_or("", |name| &update[name]);
-        if name.is_empty() || name == "notice" || SNAPSHOTS.contains(&name) {
+        if name.is_empty() || {
+            let kind = UpdateKind::of_name(name.as_bytes());
+            kind == UpdateKind::Notice || kind.snapshot().is_some()
+        } {
             return Full::NotYet;
         }
         let user = name == "user_message_chunk";

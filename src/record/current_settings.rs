@@ -1,8 +1,8 @@
 //! The latest mode, options and agent that a log records for a session.
 
 use super::kind::Kind;
-use super::transcript::{MODE, OPTIONS};
 use crate::json;
+use crate::protocol::UpdateKind;
 
 /// Longer payloads are not kept, in bytes.
 const LONGEST: usize = 256 * 1024;
@@ -43,9 +43,9 @@ impl CurrentSettings {
 
     fn note_info(&mut self, payload: &str) {
         let update = json::text_member(payload, "update").unwrap_or(payload);
-        let last = match json::string_member(update, "sessionUpdate").as_deref() {
-            Some(MODE) => &mut self.mode,
-            Some(OPTIONS) => &mut self.options,
+        let last = match UpdateKind::of(update.as_bytes()) {
+            UpdateKind::CurrentMode => &mut self.mode,
+            UpdateKind::ConfigOptions => &mut self.options,
             _ => return,
         };
         // A payload that is too long still invalidates the one before it.

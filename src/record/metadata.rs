@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::title::{named, plain};
-use super::transcript::SESSION_INFO;
 use crate::json;
+use crate::protocol::UpdateKind;
 
 /// A change of metadata by a client, to be written as an `info` record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl MetadataChange {
     pub fn payload(&self) -> String {
         match self {
             Self::Title(title) => json!({
-                "sessionUpdate": SESSION_INFO,
+                "sessionUpdate": UpdateKind::SessionInfo.name(),
                 "title": title,
                 "_meta": { "rejoin": { "titleSetBy": "client" } },
             })

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::transcript::{Entry, Role, SESSION_INFO, Transcript};
+use super::transcript::{Entry, Transcript};
+use crate::protocol::Role;
 
 impl Transcript {
     /// The conversation as plain text: one paragraph for each entry, in order.
@@ -40,7 +41,9 @@ impl Transcript {
                     value("used")?,
                     value("size")?
                 )),
-                SESSION_INFO => Some(format!("title: {}", snapshot.get("title")?.as_str()?)),
+                "session_info_update" => {
+                    Some(format!("title: {}", snapshot.get("title")?.as_str()?))
+                }
                 other => Some(format!("[{other}]")),
             }
         });

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use super::first_words::{self, ends_line};
-use super::transcript::SESSION_INFO;
+use crate::protocol::UpdateKind;
 
 /// The longest title, in characters, its ellipsis included.
 pub const MAX_CHARS: usize = 80;
@@ -31,13 +31,16 @@ pub fn line_of(text: &str) -> Option<String> {
 /// and `Some(None)` if it removes the one that the agent set.
 pub fn named(payload: &str) -> Option<Option<String>> {
     // Nearly all payloads are about something else.
-    memchr::memmem::find(payload.as_bytes(), SESSION_INFO.as_bytes())?;
+    memchr::memmem::find(
+        payload.as_bytes(),
+        UpdateKind::SessionInfo.name().as_bytes(),
+    )?;
     let mut update: BTreeMap<&str, &RawValue> = serde_json::from_str(payload).ok()?;
     if !update.contains_key("sessionUpdate") {
         update = serde_json::from_str(update.get("update")?.get()).ok()?;
     }
     let name: &str = serde_json::from_str(update.get("sessionUpdate")?.get()).ok()?;
-    if name != SESSION_INFO {
+    if name != UpdateKind::SessionInfo.name() {
         return None;
     }
     let title: Option<Text> = serde_json::from_str(update.get("title")?.get()).ok()?;

@@ -11,22 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{Kind, Record};
 use crate::json;
-
-/// Updates with the current state. Only the last of each counts, and none is part of the history.
-/// In the order in which replays send them.
-pub const SNAPSHOTS: [&str; 5] = [COMMANDS, MODE, OPTIONS, "usage_update", SESSION_INFO];
-
-/// The snapshot of the available commands.
-pub const COMMANDS: &str = "available_commands_update";
-
-/// The snapshot of the current mode.
-pub const MODE: &str = "current_mode_update";
-
-/// The snapshot of the config options.
-pub const OPTIONS: &str = "config_option_update";
-
-/// The snapshot of the session's info. Absent members mean no change.
-pub const SESSION_INFO: &str = "session_info_update";
+use crate::protocol::{Role, UpdateKind};
 
 /// A conversation after a number of updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -76,30 +61,6 @@ pub enum Entry {
         /// The update as it came.
         update: Value,
     },
-}
-
-/// The author of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The user.
-    User,
-    /// The agent, to the user.
-    Agent,
-    /// The agent, to itself.
-    Thought,
-}
-
-impl Role {
-    /// The role of a chunk, by the name of its update.
-    pub fn of_chunk(name: &str) -> Option<Self> {
-        match name {
-            "user_message_chunk" => Some(Self::User),
-            "agent_message_chunk" => Some(Self::Agent),
-            "agent_thought_chunk" => Some(Self::Thought),
-            _ => None,
-        }
-    }
 }
 
 impl Transcript {
@@ -182,7 +143,9 @@ impl Transcript {
 
     fn snapshot(&mut self, name: &str, members: Map<String, Value>) {
         match self.state.get_mut(name) {
-            Some(Value::Object(before)) if name == SESSION_INFO => before.extend(members),
+            Some(Value::Object(before)) if name == UpdateKind::SessionInfo.name() => {
+                before.extend(members);
+            }
             _ => {
                 self.state.insert(name.to_owned(), Value::Object(members));
             }
@@ -225,7 +188,7 @@ impl Transcript {
         } else if name == "plan" {
             members.retain(|key, _| key != "sessionUpdate");
             self.entries.push(Entry::Plan { plan: members });
-        } else if SNAPSHOTS.contains(&name) {
+        } else if UpdateKind::of_name(name.as_bytes()).snapshot().is_some() {
             self.snapshot(name, members);
         } else if name != "notice" {
             // A notice is a one-time event, which the protocol keeps out of the history.

@@ -281,7 +281,7 @@ fn records_beside_prompts_and_updates_fold_too() {
         });
     }
     assert_eq!(transcript.text(), "tool: Run (pending)\ndone");
-    let info = &transcript.state[SESSION_INFO];
+    let info = &transcript.state[UpdateKind::SessionInfo.name()];
     assert_eq!(
         (&info["title"], &info["updatedAt"]),
         (&json!("T"), &json!(null))

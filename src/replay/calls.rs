@@ -3,8 +3,8 @@
 //! A client that receives an update of an unknown call shows an error, or nothing. So the call must
 //! be sent before its updates.
 
-use super::ids::{Id, Ids};
-use super::topic::{UpdateTopic, call_id};
+use crate::protocol::update::{UpdateKind, call_id};
+use crate::protocol::{Id, Ids};
 
 /// How the replay treats an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +31,10 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Records an update of a turn that is replayed.
-    pub(super) fn show(&mut self, topic: UpdateTopic, update: &[u8]) -> Disposition {
+    pub(super) fn show(&mut self, topic: UpdateKind, update: &[u8]) -> Disposition {
         let begins = match topic {
-            UpdateTopic::Call => true,
-            UpdateTopic::CallUpdate => false,
+            UpdateKind::ToolCall => true,
+            UpdateKind::ToolCallUpdate => false,
             _ => return Disposition::Shown,
         };
         let Some(id) = call_id(update).map(|id| Id::of(&id)) else {
@@ -55,8 +55,8 @@ impl Calls {
     }
 
     /// Records an update of a turn that is left out.
-    pub(super) fn hide(&mut self, topic: UpdateTopic, update: &[u8]) {
-        if matches!(topic, UpdateTopic::Call | UpdateTopic::CallUpdate)
+    pub(super) fn hide(&mut self, topic: UpdateKind, update: &[u8]) {
+        if topic.is_call()
             && let Some(id) = call_id(update)
         {
             self.hides = true;
@@ -75,25 +75,40 @@ mod tests {
         let a = br#"{"toolCallId":"a"}"#;
         let b = br#"{"toolCallId":"\u0062"}"#;
         let c = br#"{"toolCallId":"c"}"#;
-        calls.hide(UpdateTopic::CallUpdate, a);
-        calls.hide(UpdateTopic::Plan, c);
-        assert_eq!(calls.show(UpdateTopic::CallUpdate, a), Disposition::Hidden);
-        assert_eq!(calls.show(UpdateTopic::CallUpdate, b), Disposition::Orphan);
-        assert_eq!(calls.show(UpdateTopic::CallUpdate, b), Disposition::Shown);
+        calls.hide(UpdateKind::ToolCallUpdate, a);
+        calls.hide(UpdateKind::Plan, c);
         assert_eq!(
-            calls.show(UpdateTopic::Call, b),
+            calls.show(UpdateKind::ToolCallUpdate, a),
+            Disposition::Hidden
+        );
+        assert_eq!(
+            calls.show(UpdateKind::ToolCallUpdate, b),
+            Disposition::Orphan
+        );
+        assert_eq!(
+            calls.show(UpdateKind::ToolCallUpdate, b),
+            Disposition::Shown
+        );
+        assert_eq!(
+            calls.show(UpdateKind::ToolCall, b),
             Disposition::Shown,
             "it comes late"
         );
-        assert_eq!(calls.show(UpdateTopic::CallUpdate, c), Disposition::Orphan);
         assert_eq!(
-            calls.show(UpdateTopic::Call, a),
+            calls.show(UpdateKind::ToolCallUpdate, c),
+            Disposition::Orphan
+        );
+        assert_eq!(
+            calls.show(UpdateKind::ToolCall, a),
             Disposition::Shown,
             "begun anew"
         );
-        assert_eq!(calls.show(UpdateTopic::CallUpdate, a), Disposition::Shown);
         assert_eq!(
-            calls.show(UpdateTopic::CallUpdate, b"{}"),
+            calls.show(UpdateKind::ToolCallUpdate, a),
+            Disposition::Shown
+        );
+        assert_eq!(
+            calls.show(UpdateKind::ToolCallUpdate, b"{}"),
             Disposition::Shown
         );
     }

@@ -10,8 +10,6 @@
 
 mod envelope;
 mod live;
-mod topic;
-mod ids;
 mod calls;
 mod snapshots;
 mod last;
@@ -22,14 +20,16 @@ mod terminal;
 mod cut;
 mod spots;
 mod stub;
-pub mod v2;
+mod find_message;
 
 pub use envelope::{live_line, live_params_line};
+pub use find_message::FindMessage;
 pub use live::live_record_line;
 
 use crate::json;
+use crate::protocol::Role;
+use crate::protocol::update::{self, UpdateKind};
 use crate::record::open_turns::is_interrupted;
-use crate::record::transcript::SNAPSHOTS;
 use crate::record::{Kind, OpenTurns, Record};
 
 use calls::{Calls, Disposition};
@@ -40,7 +40,6 @@ use live::Snapshot;
 use merge::{Limits, Pending};
 use snapshots::Snapshots;
 use terminal::Terminals;
-use topic::UpdateTopic;
 
 /// If what surrounds a text is longer than this, it is not repeated with each small part of the
 /// text.
@@ -206,7 +205,7 @@ impl Replay {
         if self.pending.join_alike(update, self.limits) {
             return;
         }
-        let topic = UpdateTopic::of(update);
+        let topic = UpdateKind::of(update);
         let fate = self.fate(topic, at, update, None);
         if fate == Disposition::Hidden {
             return self.pending.flush(out);
@@ -235,7 +234,7 @@ impl Replay {
             return;
         };
         let update = &params[update];
-        let topic = UpdateTopic::of(update);
+        let topic = UpdateKind::of(update);
         let fate = self.fate(topic, at, update, Some(params));
         if fate != Disposition::Hidden
             && let Some(line) = self.envelope.params(at, params, out)
@@ -248,15 +247,15 @@ impl Replay {
     /// parameters around the update, if they have more members.
     fn fate(
         &mut self,
-        topic: UpdateTopic,
+        topic: UpdateKind,
         at: &str,
         update: &[u8],
         params: Option<&[u8]>,
     ) -> Disposition {
         match topic {
-            UpdateTopic::Notice => Disposition::Hidden,
-            UpdateTopic::Snapshot(kind) => {
-                self.hold(SNAPSHOTS[kind].as_bytes(), at, update, params);
+            UpdateKind::Notice => Disposition::Hidden,
+            kind if kind.snapshot().is_some() => {
+                self.hold(kind.name().as_bytes(), at, update, params);
                 Disposition::Hidden
             }
             _ if self.is_skipping() => {
@@ -277,11 +276,9 @@ impl Replay {
             },
             None => return,
         };
-        if let Some(name) = topic::name(update)
-            && matches!(
-                UpdateTopic::of_name(&name),
-                UpdateTopic::Snapshot(_) | UpdateTopic::Other
-            )
+        if let Some(name) = update::name(update)
+            && let kind = UpdateKind::of_name(&name)
+            && (kind == UpdateKind::Other || kind.snapshot().is_some())
             && self.snapshots.takes(&name)
         {
             self.hold(&name, at, update, params);
@@ -338,7 +335,13 @@ impl Replay {
                 note_end,
                 update,
             };
-            self.settle(line, record.at, UpdateTopic::Chunk, Disposition::Shown, out);
+            self.settle(
+                line,
+                record.at,
+                UpdateKind::Chunk(Role::Agent),
+                Disposition::Shown,
+                out,
+            );
         }
     }
 
@@ -352,7 +355,7 @@ impl Replay {
         &mut self,
         mut line: Line,
         at: &str,
-        topic: UpdateTopic,
+        topic: UpdateKind,
         fate: Disposition,
         out: &mut Vec<u8>,
     ) {
@@ -362,7 +365,7 @@ impl Replay {
         {
             put_instead(&mut self.scratch, &mut line, out);
         }
-        let is_call = matches!(topic, UpdateTopic::Call | UpdateTopic::CallUpdate);
+        let is_call = topic.is_call();
         if is_call
             && self
                 .terminals
@@ -449,8 +452,8 @@ fn put_instead(scratch: &mut Vec<u8>, line: &mut Line, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod held_tests;
 #[cfg(test)]
-mod properties;
+pub(crate) mod properties;

@@ -57,7 +57,7 @@ fn any_chunk() -> impl Strategy<Value = String> {
 
 /// A snapshot in each of the forms in which a log may have it.
 fn any_snapshot() -> impl Strategy<Value = Item> {
-    let name = prop::sample::select(&SNAPSHOTS[..]);
+    let name = prop::sample::select(UpdateKind::SNAPSHOTS.map(UpdateKind::name).to_vec());
     let member = prop::sample::select(&["title", "used", "_meta"][..]);
     (name, member, words(), 0..4).prop_map(|(name, member, words, form)| {
         let snapshot = format!(r#"{{"sessionUpdate":"{name}","{member}":"{words}"}}"#);
@@ -71,7 +71,7 @@ fn any_snapshot() -> impl Strategy<Value = Item> {
     })
 }
 
-pub(super) fn any_item() -> impl Strategy<Value = Item> {
+pub(crate) fn any_item() -> impl Strategy<Value = Item> {
     let call = (prop::bool::ANY, 0..3, words()).prop_map(|(new, id, words)| {
         let kind = if new { "tool_call" } else { "tool_call_update" };
         format!(

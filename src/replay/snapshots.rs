@@ -6,7 +6,7 @@
 //! last.
 
 use crate::json;
-use crate::record::transcript::{SESSION_INFO, SNAPSHOTS};
+use crate::protocol::UpdateKind;
 
 /// How many kinds that are not in [`SNAPSHOTS`] are held.
 const OTHERS: usize = 16;
@@ -34,8 +34,11 @@ struct Held {
 impl Snapshots {
     /// Whether a snapshot of this name can be held.
     pub(super) fn takes(&self, name: &[u8]) -> bool {
-        let others = self.held.iter().filter(|held| rank(&held.name).is_none());
-        rank(name).is_some()
+        let others = self
+            .held
+            .iter()
+            .filter(|held| rank(&held.name) == usize::MAX);
+        rank(name) != usize::MAX
             || self.held.iter().any(|held| held.name == name)
             || (name.len() <= NAME && others.count() < OTHERS)
     }
@@ -68,20 +71,20 @@ impl Snapshots {
     /// Writes to `out` the update of this name, completed with the members of the held one that are
     /// still valid. Returns false, with nothing written, if there is nothing to add.
     pub(super) fn complete(&self, name: &[u8], update: &[u8], out: &mut Vec<u8>) -> bool {
-        name == SESSION_INFO.as_bytes() && self.add_older(update, out).is_some()
+        name == UpdateKind::SessionInfo.name().as_bytes() && self.add_older(update, out).is_some()
     }
 
     fn add_older(&self, update: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let held = self
             .held
             .iter()
-            .find(|held| held.name == SESSION_INFO.as_bytes())?;
+            .find(|held| held.name == UpdateKind::SessionInfo.name().as_bytes())?;
         let params = json::member(&held.line, 0, "params")?;
         let older = json::member(&held.line, params.start, "update")?;
         let older = &held.line[older];
         if older
-            .windows(SESSION_INFO.len())
-            .all(|name| name != SESSION_INFO.as_bytes())
+            .windows(UpdateKind::SessionInfo.name().len())
+            .all(|name| name != UpdateKind::SessionInfo.name().as_bytes())
         {
             // It was truncated to a placeholder.
             return None;
@@ -113,8 +116,7 @@ impl Snapshots {
     /// Writes all held lines and forgets them. Returns how many of them were truncated.
     pub(super) fn release(&mut self, out: &mut Vec<u8>) -> u64 {
         let mut cut = 0;
-        self.held
-            .sort_by_key(|held| rank(&held.name).unwrap_or(SNAPSHOTS.len()));
+        self.held.sort_by_key(|held| rank(&held.name));
         for held in self.held.drain(..) {
             out.extend_from_slice(&held.line);
             cut += u64::from(held.cut);
@@ -123,9 +125,7 @@ impl Snapshots {
     }
 }
 
-/// The position of a kind of snapshot in the order of sending.
-fn rank(name: &[u8]) -> Option<usize> {
-    SNAPSHOTS
-        .iter()
-        .position(|snapshot| snapshot.as_bytes() == name)
+/// The position of a kind of snapshot in the order of sending. Unknown kinds come last.
+fn rank(name: &[u8]) -> usize {
+    UpdateKind::of_name(name).snapshot().unwrap_or(usize::MAX)
 }

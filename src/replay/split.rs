@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::json;
-use crate::record::transcript::Role;
+use crate::protocol::Role;
 
 /// The text of a message chunk whose content is a text block, inside its quotes and still escaped.
 /// Other members of the chunk and the block do not matter.

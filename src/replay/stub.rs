@@ -1,7 +1,7 @@
 //! Reduces an update to its small members, if shortening strings does not make it fit.
 
 use crate::json;
-use crate::record::transcript::Role;
+use crate::protocol::Role;
 
 use super::spots::{marker, text_block};
 

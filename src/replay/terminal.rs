@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 
 use crate::json;
 
-use super::ids::{Id, Ids};
+use crate::protocol::{Id, Ids};
 
 const NOTE: &[u8] = br#"{"type":"content","content":{"type":"text","text":"[a terminal was shown here; it has ended]"}}"#;
 

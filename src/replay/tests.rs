@@ -6,13 +6,13 @@ use super::*;
 use crate::record::transcript::Transcript;
 
 /// One record of a log: kind, message id, payload.
-pub(super) type Item = (Kind, Option<&'static str>, String);
+pub(crate) type Item = (Kind, Option<&'static str>, String);
 
 fn at(seq: usize) -> String {
     format!("2026-11-21T08:30:{:02}.{:03}Z", seq / 1000 % 60, seq % 1000)
 }
 
-pub(super) fn replay(items: &[Item], options: Options) -> String {
+pub(crate) fn replay(items: &[Item], options: Options) -> String {
     let (mut replay, mut out) = (Replay::new("s", options), Vec::new());
     for (seq, (kind, id, payload)) in items.iter().enumerate() {
         let record = Record {
@@ -41,7 +41,7 @@ fn line(seq: usize, turn: u64, update: &str) -> String {
     ) + "\n"
 }
 
-pub(super) fn update(payload: &str) -> Item {
+pub(crate) fn update(payload: &str) -> Item {
     (Kind::Update, None, payload.to_owned())
 }
 
@@ -55,7 +55,7 @@ pub(super) fn chunk(id: &str, words: &str) -> Item {
     update(&text(id, words))
 }
 
-pub(super) fn exact() -> Options {
+pub(crate) fn exact() -> Options {
     Options {
         exact: true,
         ..Options::default()

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::history::MAX_RESULTS;
-
-/// The type of the cursor that begins a replay with a message.
-pub const FROM_MESSAGE: &str = "_rejoin/message";
+use crate::protocol::meta::FROM_MESSAGE;
 
 /// Name and version of the agent.
 pub fn agent_info() -> Value {

@@ -9,13 +9,13 @@ use agent_client_protocol::Error;
 use serde_json::{Value, json};
 
 use crate::engine::EngineError;
-use crate::session::Refusal;
-use crate::store::Holder;
-use crate::transport::VerbatimResults;
-use crate::transport::error::{
+use crate::protocol::error::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_CANCELLED,
     error_data, name_of,
 };
+use crate::session::Refusal;
+use crate::store::Holder;
+use crate::transport::VerbatimResults;
 
 /// The code of what is not there, of which version 2 and the unstable methods make use.
 const RESOURCE_NOT_FOUND: i32 = -32002;

@@ -10,7 +10,7 @@ use crate::engine::{
     Attached, Called, Cancel, CloseReason, EngineError, EngineEvent, SessionConfig,
 };
 use crate::json::with_string;
-use crate::replay::v2::View;
+use crate::protocol::v2::View;
 use crate::store::Scan;
 use crate::sys::{SessionId, Timestamp};
 

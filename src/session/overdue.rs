@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::transport::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data};
+use crate::protocol::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data};
 
 /// The limit for a request by this name. Files and terminals are the work of programs. What a
 /// person has to decide takes as long as it takes, and so does a command.

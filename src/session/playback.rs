@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::json;
-use crate::replay::v2::{Search, View};
+use crate::protocol::v2::View;
+use crate::replay::FindMessage;
 use crate::replay::{Options, Replay};
 use crate::store::{Entry, Reader, Store};
 use crate::sys::SessionId;
@@ -71,7 +72,7 @@ impl Playback {
         if let Some(end) = end {
             reader.limit(end);
         }
-        let mut search = Search::new(message);
+        let mut search = FindMessage::new(message);
         while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
             if search.record(&entry.record) {
                 return Ok(());

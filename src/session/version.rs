@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::json;
+use crate::protocol::v2::{self, View};
 use crate::replay::live_line;
-use crate::replay::v2::{self, View};
 use crate::transport::Outcome;
 
 const PERMISSION: &str = "session/request_permission";

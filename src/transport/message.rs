@@ -8,10 +8,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::calls::response_line;
-use super::error::{
+use super::line::Line;
+use crate::protocol::error::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, error_data, name_of,
 };
-use super::line::Line;
 
 /// The longest method name that is accepted, in bytes.
 const METHOD_LIMIT: usize = 256;

@@ -4,7 +4,6 @@
 pub mod answers;
 pub mod calls;
 pub mod connect;
-pub mod error;
 pub mod flow;
 pub mod shared;
 pub mod line;

@@ -15,12 +15,12 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::Answer;
-use super::error::{INVALID_PARAMS, INVALID_REQUEST, error_data, name_of};
 use super::message::{Invalid, Message};
 use super::raws;
 use super::shared::Wire;
 use super::stash::TICKET;
 use super::writer::Gone;
+use crate::protocol::error::{INVALID_PARAMS, INVALID_REQUEST, error_data, name_of};
 
 /// From this version on, a client must identify itself.
 const VERSION_2: u16 = 2;

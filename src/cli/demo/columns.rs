@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
-use crate::record::transcript::{Entry, Role};
+use crate::protocol::Role;
+use crate::record::transcript::Entry;
 
 use super::verdict::Verdict;
 

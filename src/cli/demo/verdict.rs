@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
-use crate::record::transcript::{Entry, Role, Transcript};
+use crate::protocol::Role;
+use crate::record::transcript::{Entry, Transcript};
 
 /// Whether a replay shows what was seen live.
 #[derive(Debug, PartialEq, Eq)]

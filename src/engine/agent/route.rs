@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::engine::{Block, Outlet};
+use crate::protocol::UpdateKind;
 use crate::record::Kind;
-use crate::record::transcript::SESSION_INFO;
 use crate::sys::lock;
 
 use super::import::Import;
@@ -106,7 +106,7 @@ impl Route {
                 marks,
                 terminals: Terminals::default(),
                 ended: HashSet::new(),
-                titles: Titles::new(infos.get(SESSION_INFO)),
+                titles: Titles::new(infos.get(UpdateKind::SessionInfo.name())),
                 infos,
                 prompted: false,
                 heard: false,

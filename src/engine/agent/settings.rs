@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::json as text;
 use crate::json::text_member;
+use crate::protocol::UpdateKind;
 use crate::record::CurrentSettings;
 
 use super::said::with_members;
@@ -14,7 +15,7 @@ use super::said::with_members;
 const MODE: &str = "current_mode_update";
 
 /// The update that says how the options are set.
-const OPTIONS: &str = "config_option_update";
+const OPTIONS: &str = UpdateKind::ConfigOptions.name();
 
 /// What was set in a session, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]

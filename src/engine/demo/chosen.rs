@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::json;
 
 use crate::engine::{Attached, Called, EngineError, History};
-use crate::record::transcript::COMMANDS;
+use crate::protocol::UpdateKind;
 use crate::sys::lock;
 
 use super::settings::{NAME, Settings};
@@ -28,7 +28,7 @@ impl Chosen {
         let stands = history.stands();
         let (mut gone, snapshots) = settings.since(&stands);
         // Our own commands are announced separately.
-        gone.push(COMMANDS);
+        gone.push(UpdateKind::AvailableCommands.name());
         Attached {
             answer: Some(settings.answer()),
             // An agent that gets the session back must learn that it has missed a part of it.

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::engine::{Block, Called, EngineError};
 use crate::json as text;
-use crate::record::transcript::{MODE, OPTIONS};
+use crate::protocol::UpdateKind;
+use crate::protocol::error::{INVALID_PARAMS, name_of};
 use crate::record::{CurrentSettings, Kind};
-use crate::transport::error::{INVALID_PARAMS, name_of};
 
 /// The engine's name in the header of a session, and in our updates, by which we recognize them.
 /// Another agent may have had the session meanwhile, whose modes mean other things under the same
@@ -137,8 +137,16 @@ impl Settings {
     pub(super) fn since(self, stands: &CurrentSettings) -> (Vec<&'static str>, Vec<String>) {
         let (mut gone, mut news) = (Vec::new(), Vec::new());
         for (name, last, now) in [
-            (MODE, &stands.mode, self.mode_update()),
-            (OPTIONS, &stands.options, self.options_update()),
+            (
+                UpdateKind::CurrentMode.name(),
+                &stands.mode,
+                self.mode_update(),
+            ),
+            (
+                UpdateKind::ConfigOptions.name(),
+                &stands.options,
+                self.options_update(),
+            ),
         ] {
             if last.as_ref().is_some_and(|last| *last != now) {
                 gone.push(name);
@@ -193,12 +201,12 @@ impl Settings {
 
     fn mode_update(self) -> String {
         let mode = id_of(&MODES, self.mode);
-        json!({ "sessionUpdate": MODE, "currentModeId": mode, "_meta": mark() }).to_string()
+        json!({ "sessionUpdate": UpdateKind::CurrentMode.name(), "currentModeId": mode, "_meta": mark() }).to_string()
     }
 
     fn options_update(self) -> String {
         let options = self.options();
-        json!({ "sessionUpdate": OPTIONS, "configOptions": options, "_meta": mark() }).to_string()
+        json!({ "sessionUpdate": UpdateKind::ConfigOptions.name(), "configOptions": options, "_meta": mark() }).to_string()
     }
 
     fn options(self) -> Value {
@@ -323,7 +331,13 @@ mod tests {
             assert_eq!(Settings::restored(&stands), expected, "{options}");
         }
         let (gone, news) = Settings::default().since(&stands("{}", &ours));
-        assert_eq!(gone, [MODE, OPTIONS]);
+        assert_eq!(
+            gone,
+            [
+                UpdateKind::CurrentMode.name(),
+                UpdateKind::ConfigOptions.name()
+            ]
+        );
         let now = Settings::default();
         assert_eq!(news, [now.mode_update(), now.options_update()]);
     }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::json;
-use crate::replay::v2::config_options;
+use crate::protocol::v2::config_options;
 use crate::server::methods;
 use crate::session::{Answer, Done};
 use crate::transport::VerbatimResults;

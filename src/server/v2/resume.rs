@@ -3,7 +3,7 @@
 use agent_client_protocol::Error;
 use serde::Deserialize;
 
-use crate::server::capabilities::FROM_MESSAGE;
+use crate::protocol::meta::FROM_MESSAGE;
 use crate::server::error;
 use crate::server::methods::context::{Context, Responds};
 use crate::server::methods::params::decode;

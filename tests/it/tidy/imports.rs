@@ -89,7 +89,32 @@ pub(crate) fn graph(modules: &[Module]) -> BTreeMap<&str, BTreeSet<&str>> {
     graph
 }
 
-/// Ways from a file back to itself, one for each knot of files.
+/// The same between folders that lie in one folder. Files of one folder are one module, and may
+/// import each other as they like, as Rust itself sees it.
+pub(crate) fn folders<'a>(
+    files: &BTreeMap<&'a str, BTreeSet<&'a str>>,
+) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut graph: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (file, targets) in files {
+        for target in targets {
+            if let Some((from, to)) = neighbours(file, target) {
+                graph.entry(from).or_default().insert(to);
+            }
+        }
+    }
+    graph
+}
+
+/// The folders in which two files lie, below the last folder that has both; nothing if one of them
+/// lies directly in that.
+fn neighbours<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
+    let shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let start = a[..shared].rfind('/').map_or(0, |at| at + 1);
+    let folder = |path: &'a str| Some(&path[..start + path[start..].find('/')?]);
+    Some((folder(a)?, folder(b)?))
+}
+
+/// Ways from a file or folder back to itself, one for each knot.
 pub(crate) fn cycles(graph: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Vec<String>> {
     let mut done = BTreeSet::new();
     let mut found = Vec::new();

@@ -34,7 +34,7 @@ fn imports_go_downwards() {
 }
 
 #[test]
-fn files_do_not_import_each_other_in_a_circle() {
+fn folders_do_not_import_each_other_in_a_circle() {
     check(&rules::acyclic(&imports::modules(
         "src",
         &rust_files("src"),

@@ -12,9 +12,9 @@ use super::messages::{Change, Messages};
 use super::payload::{Fields, Form, Payload};
 use super::splice::Splice;
 use crate::json;
+use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
 use crate::record::scan::{self, Span};
-use crate::record::transcript::{Role, SNAPSHOTS};
 use crate::sys::Ids;
 
 /// An update as it is logged and sent.
@@ -269,7 +269,7 @@ fn name(text: &str, fields: &Fields) -> Name {
         Some("tool_call") => Name::Call { begins: true },
         Some("tool_call_update") => Name::Call { begins: false },
         Some("notice") => Name::Notice,
-        Some(name) if SNAPSHOTS.contains(&name) => Name::Snapshot,
+        Some(name) if UpdateKind::of_name(name.as_bytes()).snapshot().is_some() => Name::Snapshot,
         Some(name) => Role::of_chunk(name).map_or(Name::Other, Name::Chunk),
         None => Name::Other,
     }

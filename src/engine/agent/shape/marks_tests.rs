@@ -277,7 +277,7 @@ fn the_kind_of_a_record_follows_the_update() {
     marks.turn_begins("m", prompt, None, false);
     marks.turn_ends("m");
     assert_eq!(shape(&mut marks, &echo).0, Kind::Update, "not later");
-    for name in SNAPSHOTS {
+    for name in UpdateKind::SNAPSHOTS.map(UpdateKind::name) {
         let update = format!(r#"{{"sessionUpdate":"{name}"}}"#);
         assert_eq!(shape(&mut marks, &update), (Kind::Info, update));
     }

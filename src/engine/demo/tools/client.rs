@@ -7,8 +7,8 @@ use crate::engine::demo::turn::{Stop, Turn};
 use crate::engine::outlet::Closed;
 use crate::engine::{Cancel, EngineEvent, Outlet, Question};
 use crate::json;
+use crate::protocol::error::CLIENT_TIMEOUT;
 use crate::transport::Outcome;
-use crate::transport::error::CLIENT_TIMEOUT;
 
 /// How many characters of a client's error are shown.
 const TOLD: usize = 300;

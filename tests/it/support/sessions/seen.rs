@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rejoin::record::transcript::{SNAPSHOTS, Transcript};
+use rejoin::protocol::UpdateKind;
+use rejoin::record::transcript::Transcript;
 use serde_json::{Value, json};
 
 use super::client::{Answer, place};
@@ -144,7 +145,9 @@ impl Seen {
     pub(super) fn update(&mut self, update: &str, replayed: Option<&String>) {
         let name =
             &serde_json::from_str::<Value>(update).expect("an update is JSON")["sessionUpdate"];
-        let is_state = SNAPSHOTS.iter().any(|snapshot| name == snapshot);
+        let is_state = UpdateKind::of_name(name.as_str().unwrap_or_default().as_bytes())
+            .snapshot()
+            .is_some();
         if let Some(line) = replayed {
             let loading = self.is_asked(&Asked::Load);
             assert!(loading, "replayed, and nobody loads: {line}");

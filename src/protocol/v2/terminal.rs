@@ -9,8 +9,8 @@
 use std::ops::Range;
 
 use crate::json;
-use crate::replay::ids::{Id, Ids};
-use crate::replay::topic::plain;
+use crate::protocol::update::plain;
+use crate::protocol::{Id, Ids};
 
 use super::line::Update;
 

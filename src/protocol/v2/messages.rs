@@ -8,9 +8,9 @@
 
 use std::io::Write;
 
-use crate::record::transcript::Role;
-use crate::replay::ids::{Id, Ids};
-use crate::replay::topic::plain;
+use crate::protocol::Role;
+use crate::protocol::update::plain;
+use crate::protocol::{Id, Ids};
 
 /// How many ids are tried to replace one. With more messages than any real session has, the set of
 /// known ids may have so many false positives that each seems to be taken.

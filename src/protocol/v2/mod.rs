@@ -17,16 +17,14 @@ mod commands;
 mod settings;
 mod modes;
 mod permission;
-mod search;
 
 pub use permission::{permission, permission_outcome};
-pub use search::Search;
 pub use settings::{config_options, mode_config_id};
 
 use crate::json::{self, Member};
-use crate::record::transcript::{OPTIONS, Role};
-use crate::replay::ids::{Id, Ids};
-use crate::replay::topic::plain;
+use crate::protocol::update::plain;
+use crate::protocol::{Id, Ids};
+use crate::protocol::{Role, UpdateKind};
 
 use alike::ChunkLayoutCache;
 use line::Update;
@@ -68,11 +66,16 @@ impl View {
 
     /// The same, but it shows nothing of the history before the first chunk of the message with
     /// this id. It still needs the lines of the whole session, since earlier lines affect the
-    /// conversion of later ones. [`Search`] finds out whether there is such a message.
+    /// conversion of later ones. [`View::is_reached`] tells whether the message has come.
     #[must_use]
     pub fn from_message(mut self, id: &str) -> Self {
         self.awaited = Some(id.as_bytes().to_vec());
         self
+    }
+
+    /// Whether the first message to show has come. True if all are shown.
+    pub fn is_reached(&self) -> bool {
+        self.awaited.is_none()
     }
 
     /// Records the config options and modes that the client received by other means: an array of
@@ -243,7 +246,7 @@ fn tells_options(line: &[u8]) -> bool {
             spot,
             members: &members,
         };
-        update.name().as_deref() == Some(OPTIONS.as_bytes())
+        update.name().as_deref() == Some(UpdateKind::ConfigOptions.name().as_bytes())
     })
 }
 

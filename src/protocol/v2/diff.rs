@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::json;
-use crate::replay::topic::plain;
+use crate::protocol::update::plain;
 
 use super::patch;
 

@@ -19,10 +19,11 @@ const PROBES: u32 = 5;
 
 /// What a set stores of a name. The hash has no seed, so every replay has the same false positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Id(u64);
+pub struct Id(u64);
 
 impl Id {
-    pub(super) fn of(name: &[u8]) -> Self {
+    /// The hash of a name.
+    pub fn of(name: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(name);
         Self(hasher.finish())
@@ -31,7 +32,7 @@ impl Id {
 
 /// A set of names.
 #[derive(Debug)]
-pub(super) enum Ids {
+pub enum Ids {
     /// Hashes of 64 bits: collisions are not to be expected.
     Few(HashSet<u64, BuildHasherDefault<AsItIs>>),
     /// A Bloom filter whose bits for a name lie in one block.
@@ -46,7 +47,7 @@ impl Default for Ids {
 
 impl Ids {
     /// Adds a name. Returns true if it was absent.
-    pub(super) fn add(&mut self, Id(hash): Id) -> bool {
+    pub fn add(&mut self, Id(hash): Id) -> bool {
         match self {
             Self::Few(hashes) if hashes.len() < FEW => hashes.insert(hash),
             Self::Few(hashes) => {
@@ -68,7 +69,7 @@ impl Ids {
     }
 
     /// Whether a name is in the set.
-    pub(super) fn has(&self, Id(hash): Id) -> bool {
+    pub fn has(&self, Id(hash): Id) -> bool {
         match self {
             Self::Few(hashes) => hashes.contains(&hash),
             Self::Many(filter) => {
@@ -107,7 +108,7 @@ fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
 
 /// A hasher for values that are hashes already.
 #[derive(Debug, Default)]
-pub(super) struct AsItIs(u64);
+pub struct AsItIs(u64);
 
 impl Hasher for AsItIs {
     fn finish(&self) -> u64 {

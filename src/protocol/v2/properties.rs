@@ -10,7 +10,7 @@ use crate::record::transcript::{Entry, Transcript};
 use crate::record::{Kind, Record};
 use crate::replay::properties::any_item;
 use crate::replay::tests::{Item, exact, replay, update};
-use crate::replay::{Options, live_record_line};
+use crate::replay::{FindMessage, Options, live_record_line};
 
 /// Any record of a log, including each kind of update in its full form.
 fn item() -> impl Strategy<Value = Item> {
@@ -45,7 +45,7 @@ fn folded_v1(lines: &str) -> Transcript {
 }
 
 fn search(items: &[Item], id: &str) -> bool {
-    let mut search = Search::new(id);
+    let mut search = FindMessage::new(id);
     let found = items.iter().any(|(kind, own, payload)| {
         search.record(&Record {
             seq: 0,

@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::json;
-use crate::record::transcript::{Entry, Role, Transcript};
+use crate::protocol::Role;
+use crate::record::transcript::{Entry, Transcript};
 
 use super::{modes, plan};
 

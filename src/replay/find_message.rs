@@ -1,20 +1,20 @@
 //! Finds out whether a session has a message, by the id that a client of version 2 knows.
 
+use crate::protocol::v2::View;
 use crate::record::Record;
-use crate::replay::{Options, Replay};
 
-use super::View;
+use super::{Options, Replay};
 
-/// Searches the records of a session for a message.
+/// FindMessagees the records of a session for a message.
 #[derive(Debug)]
-pub struct Search {
+pub struct FindMessage {
     replay: Replay,
     view: View,
     /// Lines of version 1, and of version 2.
     lines: [Vec<u8>; 2],
 }
 
-impl Search {
+impl FindMessage {
     /// A search for the message with this id.
     pub fn new(id: &str) -> Self {
         Self {
@@ -42,6 +42,6 @@ impl Search {
         self.view.lines(v1, v2);
         v1.clear();
         v2.clear();
-        self.view.awaited.is_none()
+        self.view.is_reached()
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::json::{self, Member};
-use crate::replay::topic::plain;
+use crate::protocol::update::plain;
 
 /// How our lines begin, up to the members of the parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";

@@ -1,0 +1,69 @@
+//! The names of the protocol's methods, for both directions and both versions.
+
+/// The first request of a connection.
+pub const INITIALIZE: &str = "initialize";
+/// Signs in to the agent.
+pub const AUTHENTICATE: &str = "authenticate";
+/// Signs out of the agent.
+pub const LOGOUT: &str = "logout";
+/// Withdraws a request of either side by its id.
+pub const CANCEL_REQUEST: &str = "$/cancel_request";
+
+/// Creates a session.
+pub const SESSION_NEW: &str = "session/new";
+/// Opens a session and replays it.
+pub const SESSION_LOAD: &str = "session/load";
+/// Opens a session without a replay, or in version 2 with one from a given place on.
+pub const SESSION_RESUME: &str = "session/resume";
+/// Lists sessions.
+pub const SESSION_LIST: &str = "session/list";
+/// Closes a session.
+pub const SESSION_CLOSE: &str = "session/close";
+/// Deletes a session.
+pub const SESSION_DELETE: &str = "session/delete";
+/// Sends a prompt.
+pub const SESSION_PROMPT: &str = "session/prompt";
+/// Cancels the turn of a session.
+pub const SESSION_CANCEL: &str = "session/cancel";
+/// Changes the mode of a session.
+pub const SESSION_SET_MODE: &str = "session/set_mode";
+/// Changes the model of a session; unstable.
+pub const SESSION_SET_MODEL: &str = "session/set_model";
+/// Changes a config option of a session.
+pub const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
+/// Copies a session; unstable.
+pub const SESSION_FORK: &str = "session/fork";
+/// Reads the history of a session; an extension.
+pub const SESSION_GET: &str = "session/get";
+/// Gives a session a title; unstable.
+pub const SESSION_SET_TITLE: &str = "session/set_title";
+/// Hides a session from lists; unstable.
+pub const SESSION_ARCHIVE: &str = "session/archive";
+/// Shows an archived session in lists again; unstable.
+pub const SESSION_UNARCHIVE: &str = "session/unarchive";
+/// Says whether a session is busy; unstable.
+pub const SESSION_STATUS: &str = "session/status";
+
+/// The notification with a session's update.
+pub const SESSION_UPDATE: &str = "session/update";
+/// Asks the user to allow a tool call.
+pub const REQUEST_PERMISSION: &str = "session/request_permission";
+/// Asks the user for input; unstable.
+pub const ELICITATION_CREATE: &str = "elicitation/create";
+/// Reads a text file of the client.
+pub const READ_TEXT_FILE: &str = "fs/read_text_file";
+/// Writes a text file of the client.
+pub const WRITE_TEXT_FILE: &str = "fs/write_text_file";
+/// Starts a command in a terminal of the client.
+pub const TERMINAL_CREATE: &str = "terminal/create";
+/// Reads what a terminal has shown.
+pub const TERMINAL_OUTPUT: &str = "terminal/output";
+/// Waits for the command of a terminal to end.
+pub const TERMINAL_WAIT_FOR_EXIT: &str = "terminal/wait_for_exit";
+/// Kills the command of a terminal.
+pub const TERMINAL_KILL: &str = "terminal/kill";
+/// Frees a terminal.
+pub const TERMINAL_RELEASE: &str = "terminal/release";
+
+/// The envelope of messages between a proxy and what comes after it in the chain.
+pub const PROXY_SUCCESSOR: &str = "proxy/successor";

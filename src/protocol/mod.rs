@@ -1,0 +1,15 @@
+//! What the Agent Client Protocol itself defines: its names, error codes and versions.
+//!
+//! Every name that the protocol spells is spelled here once. [`method`] has the methods, [`update`]
+//! the kinds of session updates, [`meta`] what rejoin adds below `_meta`, [`error`] the error codes
+//! and the data of our errors, and [`v2`] converts session updates to version 2.
+
+pub mod error;
+mod ids;
+pub mod meta;
+pub mod method;
+pub mod update;
+pub mod v2;
+
+pub use ids::{Id, Ids};
+pub use update::{Role, UpdateKind};
