@@ -351,14 +351,13 @@ fn a_tool_call_whose_beginning_is_damaged_is_loaded_as_one() {
     assert_eq!(damage.as_array().map(Vec::len), Some(1), "{lines:?}");
 }
 
-/// The commands of the README's conversation by hand, as a shell runs them.
+/// The conversation by hand that the documents show, as a shell runs it.
 #[cfg(unix)]
 #[test]
-fn the_conversation_in_the_readme_works() {
-    let readme = include_str!("../../README.md");
-    let start = readme.find("## Talk to it by hand").unwrap();
-    let end = readme.find("## For orchestrators").unwrap();
-    let blocks = readme[start..end].split("```sh\n").skip(1);
+fn the_conversation_by_hand_in_the_documents_works() {
+    let document = include_str!("../../docs/integration.md");
+    let start = document.find("## Talk to it by hand").unwrap();
+    let blocks = document[start..].split("```sh\n").skip(1);
     let blocks: Vec<&str> = blocks
         .map(|rest| rest.split("```").next().unwrap())
         .collect();

@@ -32,6 +32,7 @@ mod crash;
 mod fuzz;
 #[cfg(test)]
 mod cli;
+mod cli_docs;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]

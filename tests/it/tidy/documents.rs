@@ -41,7 +41,7 @@ pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
 }
 
 /// Names of errors that clients can get and the table of errors does not have.
-pub(crate) fn untold_errors(errors: &SourceFile, readme: &SourceFile) -> Vec<String> {
+pub(crate) fn undocumented_errors(errors: &SourceFile, readme: &SourceFile) -> Vec<String> {
     // Every second part stands between quotes. A name has an underscore and no capital.
     let literals = errors.text.split('"').skip(1).step_by(2);
     let is_name = |text: &&str| {
@@ -166,7 +166,7 @@ mod tests {
             r#"with(-1, text, "one_of_two"); f("two_of_two", "Other")"#,
         );
         let readme = SourceFile::new("README.md", "| -1 | `one_of_two` | it means |");
-        let wrong = untold_errors(&errors, &readme);
+        let wrong = undocumented_errors(&errors, &readme);
         assert_eq!(
             wrong,
             ["error.rs: \"two_of_two\" is not in the table of errors of README.md"]
