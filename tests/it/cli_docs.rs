@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
+use crate::support::env;
+
 const HEAD: &str = "\
 # Commands and options
 
@@ -42,13 +44,14 @@ fn document(command: &[String], out: &mut String) {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a document is no store")]
 #[test]
 fn the_page_of_commands_is_what_help_says() {
     let mut page = HEAD.to_owned();
     document(&[], &mut page);
     assert!(page.contains("## `rejoin sessions trash empty`"), "{page}");
     let path = "docs/cli.md";
-    if std::env::var_os("UPDATE_FIXTURES").is_some() {
+    if env::update_fixtures() {
         std::fs::write(path, &page).expect("it can be written");
     }
     let written = std::fs::read_to_string(path).expect("the page is there");
