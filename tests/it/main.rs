@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod support;
 #[cfg(test)]
-#[macro_use]
 mod transcripts;
 #[cfg(test)]
 mod pipe;
@@ -13,6 +12,7 @@ mod wrap;
 mod mcp;
 #[cfg(test)]
 mod sdk_client;
+#[cfg(test)]
 mod sdk_client_v2;
 #[cfg(test)]
 mod tidy;

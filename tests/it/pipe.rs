@@ -1,11 +1,13 @@
-//! Acts out every transcript again, with the real binary on real pipes.
+//! Plays every fixture of `fixtures/transcripts` again, with the real binary on real pipes.
+
+use std::path::Path;
+
+use test_each_file::test_each_path;
 
 use crate::support::{process, runner};
-use crate::transcripts::path_of;
 
-for_each_transcript!(crate::pipe::through_pipes);
+test_each_path! { for ["acp"] in "fixtures/transcripts" => through_pipes }
 
-/// Acts out one transcript.
-pub(crate) fn through_pipes(name: &str) {
-    runner::run(&path_of(name), process::start, false);
+fn through_pipes([fixture]: [&Path; 1]) {
+    runner::run(fixture, process::start, false);
 }

@@ -1,67 +1,34 @@
-//! Acts out the transcripts of `rejoin wrap` again, with a conductor between the two: what an agent
-//! is to its client does not depend on who has started it.
+//! Plays the fixtures of `rejoin wrap` again, with a conductor between `rejoin proxy` and the agent:
+//! what an agent is to its client does not depend on which program started it.
+//!
+//! Not played: fixtures in which the agent ends and is started again, since a chain ends with its
+//! agent.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use test_each_file::test_each_path;
 
 use crate::support::{conductor, runner};
 
-/// Transcripts of an agent that ends and is started again: without its agent a chain is no more.
-const RESTARTS: [&str; 3] = [
-    "an_agent_that_ends_in_a_fork",
-    "an_agent_that_fails_to_start_is_no_agent_that_forgot",
-    "both_sessions_go_on_after_the_agent_ended",
-];
+test_each_path! { for ["acp"] in "fixtures/wrap/adoption" as adoption => chained ignore {
+    "an_agent_is_told_what_others_did_meanwhile" => "runs without an agent in between",
+} }
+test_each_path! { for ["acp"] in "fixtures/wrap/foreign" as foreign => chained ignore {
+    "an_agent_that_is_gone_is_no_obstacle" => "kills the agent",
+} }
+test_each_path! { for ["acp"] in "fixtures/wrap/fork" as fork => chained ignore {
+    "an_agent_that_ends_in_a_fork" => "restarts the agent",
+} }
+test_each_path! { for ["acp"] in "fixtures/wrap/pass_through" as pass_through => chained }
+test_each_path! { for ["acp"] in "fixtures/wrap/recording" as recording => chained ignore {
+    "sessions_do_not_touch_each_other" => "counts how often the agent is started",
+} }
+test_each_path! { for ["acp"] in "fixtures/wrap/restoring" as restoring => chained ignore {
+    "an_agent_that_fails_to_start_is_no_agent_that_forgot" => "restarts the agent",
+    "by_resume" => "counts how often the agent is started",
+    "closed_and_loaded_again_in_one_life" => "counts how often the agent is started",
+} }
 
-/// Acts out a folder of transcripts.
-fn all_of(topic: &str) {
-    let folder = Path::new("fixtures/wrap").join(topic);
-    let (mut count, mut wrong) = (0, Vec::new());
-    for file in folder.read_dir().expect("the folder is there") {
-        let path = file.expect("it can be read").path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let text = std::fs::read_to_string(&path).expect("it can be read");
-        let alone = text.contains("!kill-agent") || text.contains("!agent none");
-        let restarts = RESTARTS.contains(&&*name) || alone;
-        if !restarts && !text.contains("== agent starts") {
-            let script = path.clone();
-            let went =
-                std::panic::catch_unwind(move || runner::run(&script, conductor::start, false));
-            if went.is_err() {
-                wrong.push(path);
-            }
-            count += 1;
-        }
-    }
-    assert!(count > 1, "nothing to act out in {}", folder.display());
-    assert_eq!(wrong, Vec::<PathBuf>::new());
-}
-
-#[test]
-fn pass_through() {
-    all_of("pass_through");
-}
-
-#[test]
-fn recording() {
-    all_of("recording");
-}
-
-#[test]
-fn restoring() {
-    all_of("restoring");
-}
-
-#[test]
-fn foreign() {
-    all_of("foreign");
-}
-
-#[test]
-fn adoption() {
-    all_of("adoption");
-}
-
-#[test]
-fn fork() {
-    all_of("fork");
+fn chained([fixture]: [&Path; 1]) {
+    runner::run(fixture, conductor::start, false);
 }

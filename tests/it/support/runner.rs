@@ -22,6 +22,8 @@ const REWRITING: Duration = Duration::from_secs(5);
 /// Runs a transcript; the test fails where it goes another way. If `rewrite` is set, the lines
 /// that are expected become those that came.
 pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = path.strip_prefix(root).unwrap_or(path);
     let script = Script::read(path);
     let text = std::fs::read_to_string(path).expect("it was just read");
     let titles = text.contains("session_info_update");
