@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::describe::quote;
-
 /// The longest time that a command may be given, in seconds.
 pub(super) const LONGEST_SECONDS: f64 = 3600.0;
 
@@ -34,23 +32,6 @@ pub(super) fn seconds(word: &str) -> Option<Duration> {
     (0.0..=LONGEST_SECONDS)
         .contains(&seconds)
         .then(|| Duration::from_secs_f64(seconds))
-}
-
-/// The pause between steps that a command was given; none by default.
-pub(super) fn pause_between_steps(rest: &str) -> Option<Duration> {
-    match rest.split_whitespace().next() {
-        None => Some(Duration::ZERO),
-        Some(word) => seconds(word),
-    }
-}
-
-/// The answer to an invalid pause.
-pub(super) fn not_a_pause(name: &str, rest: &str) -> String {
-    format!(
-        "`{name}` takes the seconds to wait between its steps, 0 to {LONGEST_SECONDS}; {} is not \
-         that.",
-        quote(rest)
-    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! The table of slash commands, and the parser that recognizes them in a prompt's text.
 
-use serde_json::{Value, json};
+use agent_client_protocol::v1::schema::{
+    AvailableCommand, AvailableCommandInput, UnstructuredCommandInput,
+};
+
+use super::turn::json_line;
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,16 +213,11 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
 /// The commands as a JSON array of the protocol's `AvailableCommand`.
 pub(super) fn announcement() -> String {
     let commands = COMMANDS.iter().map(|command| {
-        let mut announced = json!({
-            "name": command.names[0],
-            "description": command.description,
-        });
-        if let Some(hint) = command.hint {
-            announced["input"] = json!({ "hint": hint });
-        }
-        announced
+        let hint = command.hint.map(UnstructuredCommandInput::new);
+        AvailableCommand::new(command.names[0], command.description)
+            .input(hint.map(AvailableCommandInput::Unstructured))
     });
-    commands.collect::<Value>().to_string()
+    json_line(&commands.collect::<Vec<_>>())
 }
 
 /// The commands as a list in Markdown.

@@ -1,5 +1,9 @@
 //! Describes the content of a prompt in a few words.
 
+use agent_client_protocol::v1::schema::{
+    ContentBlock, EmbeddedResource, EmbeddedResourceResource as Resource,
+};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::engine::Prompt;
@@ -74,36 +78,37 @@ pub(super) fn in_brief(prompt: &Prompt) -> String {
 
 /// A block that is not text.
 pub(super) fn attachment(block: &Value) -> String {
-    let field = |name: &str| block[name].as_str();
-    match field("type") {
-        Some(kind @ ("image" | "audio")) => {
-            let what = if kind == "image" {
-                "an image"
-            } else {
-                "a sound"
-            };
-            let mime_type = shorten(field("mimeType").unwrap_or("of no type"), QUOTED);
-            let size = decoded_size(field("data").unwrap_or_default());
-            format!("{what} ({mime_type}, {size} bytes)")
+    let file = |what: &str, mime_type: &str, data: &str| {
+        let size = counted(decoded_size(data), "byte");
+        format!("{what} ({}, {size})", shorten(mime_type, QUOTED))
+    };
+    match ContentBlock::deserialize(block) {
+        Ok(ContentBlock::Image(image)) => file("an image", &image.mime_type, &image.data),
+        Ok(ContentBlock::Audio(audio)) => file("a sound", &audio.mime_type, &audio.data),
+        Ok(ContentBlock::ResourceLink(link)) => {
+            format!("a link to {}", shorten(&link.uri, QUOTED))
         }
-        Some("resource_link") => {
-            let uri = shorten(field("uri").unwrap_or("nowhere"), QUOTED);
-            format!("a link to {uri}")
-        }
-        Some("resource") => {
-            let resource = &block["resource"];
-            let uri = shorten(resource["uri"].as_str().unwrap_or("nowhere"), QUOTED);
-            match (resource["text"].as_str(), resource["blob"].as_str()) {
-                (Some(text), _) => format!("the text of {uri} ({})", characters(text)),
-                (None, Some(blob)) => {
-                    format!("the contents of {uri} ({} bytes)", decoded_size(blob))
-                }
-                (None, None) => format!("the empty resource {uri}"),
+        Ok(ContentBlock::Resource(EmbeddedResource { resource, .. })) => match resource {
+            Resource::TextResourceContents(text) => {
+                let uri = shorten(&text.uri, QUOTED);
+                format!("the text of {uri} ({})", characters(&text.text))
             }
-        }
-        Some(kind) => format!("a block of the unknown type {}", quote(kind)),
-        None => "a block without a type".to_owned(),
+            Resource::BlobResourceContents(blob) => {
+                let size = counted(decoded_size(&blob.blob), "byte");
+                format!("the contents of {} ({size})", shorten(&blob.uri, QUOTED))
+            }
+            _ => "a resource of an unknown kind".to_owned(),
+        },
+        _ => match block["type"].as_str() {
+            Some(kind) => format!("an invalid block of the type {}", quote(kind)),
+            None => "a block without a type".to_owned(),
+        },
     }
+}
+
+/// Whether a block is of a known type and has all members that the protocol requires.
+pub(super) fn is_content(block: &Value) -> bool {
+    ContentBlock::deserialize(block).is_ok()
 }
 
 /// The text of a text block.
@@ -123,11 +128,11 @@ pub(super) fn counted(count: u64, what: &str) -> String {
 }
 
 /// The decoded size of a Base64 text: each character except the padding encodes six bits.
-fn decoded_size(base64: &str) -> usize {
+fn decoded_size(base64: &str) -> u64 {
     let digits = base64
         .bytes()
         .filter(|byte| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte))
-        .count();
+        .count() as u64;
     digits / 4 * 3 + digits % 4 * 6 / 8
 }
 
@@ -205,15 +210,15 @@ mod tests {
             ),
             (
                 json!([note, blob]),
-                "the text of file:///b (1 character) and the contents of file:///c (1 bytes)",
-                "the text of file:///b (1 character) and the contents of file:///c (1 bytes)",
+                "the text of file:///b (1 character) and the contents of file:///c (1 byte)",
+                "the text of file:///b (1 character) and the contents of file:///c (1 byte)",
             ),
             (
                 json!([{"type": "resource"}, {"type": "smell"}, 5]),
-                "the empty resource nowhere, a block of the unknown type “smell” and a block \
-                 without a type",
-                "the empty resource nowhere, a block of the unknown type “smell” and a block \
-                 without a type",
+                "an invalid block of the type “resource”, an invalid block of the type “smell” and \
+                 a block without a type",
+                "an invalid block of the type “resource”, an invalid block of the type “smell” and \
+                 a block without a type",
             ),
         ] {
             assert_eq!(in_detail(&prompt(&blocks)), detail);

@@ -1,10 +1,17 @@
-//! `/history` and `/recall`: the earlier prompts.
+//! `/history`, `/recall` and `/echo`: prompts, listed or sent back unchanged.
+
+use agent_client_protocol::v1::schema::ContentBlock;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::args::whole;
-use super::describe::{in_brief, quote, shorten};
-use super::echo::send_back;
-use super::turn::{Done, Turn, Voice};
-use crate::engine::StopReason;
+use super::command;
+use super::describe::{attachment, in_brief, is_content, quote, shorten, text_of};
+use super::turn::{Done, Message, Sent, Turn};
+use crate::engine::{Prompt, StopReason};
+use crate::json;
+use crate::protocol::Role;
 
 /// How many prompts `/history` lists.
 const LISTED: u64 = 10;
@@ -54,9 +61,83 @@ pub(super) async fn recall(turn: &Turn<'_>, rest: &str) -> Done {
         return turn.say_all(&text).await;
     };
     let recalled = turn.earlier_prompt(index).await?;
-    let message = turn.begin(Voice::Answer);
+    let message = turn.begin(Role::Agent);
     let title = format!("Prompt {} of this session was:\n\n", index + 1);
     turn.say(&message, &title).await?;
-    send_back(turn, &message, &recalled).await?;
+    let blocks = blocks(&recalled);
+    if blocks.is_empty() {
+        turn.say(&message, "(nothing at all)").await?;
+    }
+    for block in blocks {
+        block.send(turn, &message).await?;
+    }
     Ok(StopReason::EndTurn)
+}
+
+/// Answers with the text that follows the command's name and with every other block of the prompt,
+/// each in one chunk.
+pub(super) async fn echo(turn: &Turn<'_>) -> Done {
+    let message = turn.begin(Role::Agent);
+    let mut found = false;
+    let mut sent = false;
+    for block in blocks(turn.prompt) {
+        let value = block.value();
+        if let Some(text) = text_of(&value).filter(|_| !found)
+            && !text.trim().is_empty()
+        {
+            found = true;
+            let text = command::split(text).map_or("", |(_, rest)| rest);
+            if !text.is_empty() {
+                sent = true;
+                turn.chunk(&message, &ContentBlock::from(text)).await?;
+            }
+            continue;
+        }
+        sent = true;
+        block.send(turn, &message).await?;
+    }
+    if sent {
+        return Ok(StopReason::EndTurn);
+    }
+    turn.say_all("`/echo` answers with the text that follows it; nothing does.")
+        .await
+}
+
+/// A block of a prompt, verbatim.
+struct Verbatim(Box<RawValue>);
+
+impl Verbatim {
+    fn value(&self) -> Value {
+        json::tree(self.0.get()).unwrap_or_default()
+    }
+
+    /// Sends the block, or a description of it if an answer cannot contain it.
+    async fn send(&self, turn: &Turn<'_>, message: &Message) -> Sent {
+        let value = self.value();
+        if is_content(&value) {
+            return turn.chunk(message, &self.0).await;
+        }
+        let text = format!("({})", attachment(&value));
+        turn.chunk(message, &ContentBlock::from(text)).await
+    }
+}
+
+/// The blocks of a prompt, verbatim but on one line each.
+fn blocks(prompt: &Prompt) -> Vec<Verbatim> {
+    #[derive(Deserialize)]
+    struct Params {
+        prompt: Vec<Box<RawValue>>,
+    }
+    let params = serde_json::from_str::<Params>(&prompt.params);
+    let blocks = params.map(|params| params.prompt).unwrap_or_default();
+    blocks.into_iter().map(on_one_line).map(Verbatim).collect()
+}
+
+/// Line breaks can only occur between the tokens of JSON, where a space is equivalent.
+fn on_one_line(block: Box<RawValue>) -> Box<RawValue> {
+    if !block.get().contains(['\n', '\r']) {
+        return block;
+    }
+    let line = block.get().replace(['\n', '\r'], " ");
+    RawValue::from_string(line).unwrap_or(block)
 }

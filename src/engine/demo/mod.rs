@@ -4,31 +4,20 @@
 //! context was restored. Slash commands show every kind of update, for people who build or test
 //! clients. `docs/local-engine.md` is the reference.
 
-mod always;
 mod args;
-mod chosen;
 mod command;
-mod showcase;
 mod describe;
-mod echo;
-mod fail;
-mod flood;
 mod history;
-mod image;
-mod kept;
 mod mcp;
-mod pieces;
-mod plan;
 mod reply;
-mod resource;
-mod sample;
+mod session;
 mod settings;
-mod slow;
-mod think;
-mod tool;
+mod showcase;
+mod simulated_tool;
+mod stress;
+mod tool_call;
 mod tools;
 mod turn;
-mod update;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
@@ -39,17 +28,18 @@ use crate::engine::{
     EngineError, Opening, Prompt, SessionConfig, StopReason,
 };
 use crate::json;
+use crate::protocol::Role;
 use crate::record::header::Implementation;
 use crate::sys::lock;
 
+use agent_client_protocol::v1::schema::ContentBlock;
 use tokio::task::JoinSet;
 
-use chosen::Chosen;
 use command::{Action, Parsed};
-use kept::Kept;
 use mcp::Servers;
+use session::{SessionState, attached_elsewhere};
 use settings::NAME;
-use turn::{Done, Sent, Stop, Turn, Voice};
+use turn::{Done, Sent, Stop, Turn};
 
 /// The built-in engine.
 #[derive(Clone, Debug, Default)]
@@ -84,13 +74,13 @@ impl Engine for LocalEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
-        let kept = Arc::new(Kept::new(self.guard.clone()));
+        let session = Arc::new(SessionState::new(self.guard.clone()));
         let mut all = lock(&self.servers);
         all.retain(|servers| servers.strong_count() > 0);
-        all.push(Arc::downgrade(&kept.servers));
+        all.push(Arc::downgrade(&session.servers));
         drop(all);
         let opening = Mutex::new(opening);
-        Arc::new(LocalConversation { opening, kept })
+        Arc::new(LocalConversation { opening, session })
     }
 
     fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
@@ -105,12 +95,11 @@ impl Engine for LocalEngine {
     }
 }
 
-/// One session. It keeps only what it was opened with and the settings changed since; the history
-/// is its only memory.
+/// One open session.
 #[derive(Debug)]
 struct LocalConversation {
     opening: Mutex<Opening>,
-    kept: Arc<Kept>,
+    session: Arc<SessionState>,
 }
 
 impl Conversation for LocalConversation {
@@ -119,22 +108,21 @@ impl Conversation for LocalConversation {
     }
 
     fn moved(&self, config: SessionConfig) {
-        let mut opening = lock(&self.opening);
-        opening.config = config;
+        lock(&self.opening).config = config;
     }
 
     fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
         let opening = lock(&self.opening);
         let (history, config) = (opening.history.clone(), opening.config.clone());
         drop(opening);
-        let kept = self.kept.clone();
+        let session = self.session.clone();
         Box::pin(async move {
             if how == Attach::Elsewhere {
-                return Ok(Chosen::elsewhere(&*history));
+                return Ok(attached_elsewhere(&*history));
             }
-            kept.start_servers(&config).await;
-            let mut attached = kept.chosen.attached(&*history);
-            let answers = [attached.answer.take(), kept.servers.report()];
+            session.start_servers(&config).await;
+            let mut attached = session.attached(&*history);
+            let answers = [attached.answer.take(), session.servers.report()];
             attached.answer = json::joined(answers.iter().flatten());
             Ok(attached)
         })
@@ -145,18 +133,22 @@ impl Conversation for LocalConversation {
         prompt: Prompt,
         cancel: Cancel,
     ) -> BoxFuture<'static, Result<Ended, EngineError>> {
-        let opening = lock(&self.opening);
-        let opening = opening.clone();
-        let kept = self.kept.clone();
+        let opening = lock(&self.opening).clone();
+        let session = self.session.clone();
         Box::pin(async move {
-            if !kept.are_servers_started() {
-                // Another process had the session open at that time.
+            if !session.are_servers_started() {
+                // When the session was opened, another process had it open.
                 tokio::select! {
-                    () = kept.start_servers(&opening.config) => {}
+                    () = session.start_servers(&opening.config) => {}
                     () = cancel.cancelled() => {}
                 }
             }
-            let turn = Turn::new(&opening, &kept, &prompt, &cancel);
+            let turn = Turn {
+                prompt: &prompt,
+                opening: &opening,
+                session: &session,
+                cancel: &cancel,
+            };
             match answer(&turn).await {
                 Ok(reason) => Ok(Ended::Because(reason)),
                 Err(Stop::Cancelled) => Ok(Ended::Because(StopReason::Cancelled)),
@@ -166,7 +158,7 @@ impl Conversation for LocalConversation {
     }
 
     fn part(&self, _: CloseReason) {
-        let servers = self.kept.servers.clone();
+        let servers = self.session.servers.clone();
         // The engine waits for this when it ends.
         tokio::spawn(async move { servers.end(Patience::EndOfInput).await });
     }
@@ -179,18 +171,17 @@ impl Conversation for LocalConversation {
     ) -> BoxFuture<'static, Result<Called, EngineError>> {
         let history = lock(&self.opening).history.clone();
         // Served here and not in a task, so that requests are served in their order.
-        let called = self.kept.chosen.serve(&*history, method, &params);
+        let called = self.session.serve(&*history, method, &params);
         Box::pin(async move { called })
     }
 }
 
 /// Reports the failed MCP servers that the user has not been notified of.
 async fn report_failures(turn: &Turn<'_>) -> Sent {
-    match turn.servers().failures() {
+    match turn.session.servers.failures() {
         Some(text) => {
-            let message = turn.begin(Voice::Answer);
-            turn.chunk(&message, &update::Block::Text { text: &text })
-                .await
+            let message = turn.begin(Role::Agent);
+            turn.chunk(&message, &ContentBlock::from(text)).await
         }
         None => Ok(()),
     }
@@ -200,46 +191,47 @@ async fn report_failures(turn: &Turn<'_>) -> Sent {
 async fn answer(turn: &Turn<'_>) -> Done {
     let text = turn.prompt.text();
     let parsed = command::parse(&text);
-    let lists = matches!(
-        parsed,
+    // `/tools` lists the failed servers itself.
+    if !matches!(
+        &parsed,
         Parsed::Command {
             action: Action::Tools,
             ..
         }
-    );
-    if !lists {
+    ) {
         report_failures(turn).await?;
     }
-    let done = answer_parsed(turn, parsed).await?;
+    let done = match parsed {
+        Parsed::Plain => reply::plain(turn).await,
+        Parsed::Unknown { word, alone: false } => reply::plain_with_hint(turn, word).await,
+        Parsed::Unknown { word, alone: true } => reply::unknown(turn, word).await,
+        Parsed::Command { action, rest } => run(turn, action, rest).await,
+    }?;
     // Reports the servers that failed meanwhile.
     report_failures(turn).await?;
     Ok(done)
 }
 
-async fn answer_parsed(turn: &Turn<'_>, parsed: Parsed<'_>) -> Done {
-    match parsed {
-        Parsed::Plain => reply::plain(turn).await,
-        Parsed::Unknown { word, alone: false } => reply::plain_with_hint(turn, word).await,
-        Parsed::Unknown { word, alone: true } => reply::unknown(turn, word).await,
-        Parsed::Command { action, rest } => match action {
-            Action::Help => turn.say_all(&command::help()).await,
-            Action::History => history::list(turn).await,
-            Action::Recall => history::recall(turn, rest).await,
-            Action::Echo => echo::run(turn).await,
-            Action::Think => think::run(turn, rest).await,
-            Action::Plan => plan::run(turn, rest).await,
-            Action::Read => tools::read(turn, rest).await,
-            Action::Write => tools::write(turn, rest).await,
-            Action::Run => tools::run(turn, rest).await,
-            Action::Tool => tool::run(turn, rest).await,
-            Action::Image => image::run(turn).await,
-            Action::Resource => resource::run(turn).await,
-            Action::Tools => mcp::tools::run(turn, turn.servers()).await,
-            Action::Call => mcp::call::run(turn, turn.servers(), rest).await,
-            Action::Demo => showcase::run(turn, rest).await,
-            Action::Slow => slow::run(turn, rest).await,
-            Action::Flood => flood::run(turn, rest).await,
-            Action::Fail => fail::run(turn, rest).await,
-        },
+/// Runs one command; `rest` is the text after its name.
+async fn run(turn: &Turn<'_>, action: Action, rest: &str) -> Done {
+    match action {
+        Action::Help => turn.say_all(&command::help()).await,
+        Action::History => history::list(turn).await,
+        Action::Recall => history::recall(turn, rest).await,
+        Action::Echo => history::echo(turn).await,
+        Action::Read => tools::read(turn, rest).await,
+        Action::Write => tools::write(turn, rest).await,
+        Action::Run => tools::run(turn, rest).await,
+        Action::Think => showcase::think(turn, rest).await,
+        Action::Plan => showcase::plan(turn, rest).await,
+        Action::Tool => simulated_tool::run(turn, rest).await,
+        Action::Image => showcase::image(turn).await,
+        Action::Resource => showcase::resource(turn).await,
+        Action::Tools => mcp::list_tools(turn).await,
+        Action::Call => mcp::call_tool(turn, rest).await,
+        Action::Demo => showcase::demo(turn, rest).await,
+        Action::Slow => stress::slow(turn, rest).await,
+        Action::Flood => stress::flood(turn, rest).await,
+        Action::Fail => stress::fail(turn, rest).await,
     }
 }

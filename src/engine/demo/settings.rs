@@ -3,13 +3,21 @@
 //! The mode is both a session mode, for older clients, and a config option, for newer ones. The two
 //! always agree.
 
+use agent_client_protocol::v1::schema::{
+    ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
+    SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
+};
 use serde_json::{Value, json};
 
 use crate::engine::{Block, Called, EngineError};
-use crate::json as text;
+use crate::json;
 use crate::protocol::UpdateKind;
 use crate::protocol::error::{INVALID_PARAMS, name_of};
+use crate::protocol::meta::REJOIN;
+use crate::protocol::method::{SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE};
 use crate::record::{CurrentSettings, Kind};
+
+use super::turn::json_line;
 
 /// The engine's name in the header of a session, and in our updates, by which we recognize them.
 /// Another agent may have had the session meanwhile, whose modes mean other things under the same
@@ -26,13 +34,6 @@ pub(super) enum Mode {
     Auto,
     /// Those that change nothing; all others are rejected.
     ReadOnly,
-}
-
-impl Mode {
-    /// Whether actions that change something are rejected.
-    pub(super) fn only_reads(self) -> bool {
-        self == Self::ReadOnly
-    }
 }
 
 /// How plain text is answered.
@@ -98,8 +99,8 @@ const REPLIES_OPTION: &str = "replies";
 impl Settings {
     /// The latest settings in the log of a session. Choices that no longer exist get the values of
     /// a new session.
-    pub(super) fn restored(stands: &CurrentSettings) -> Self {
-        let last = stands.options.as_deref().and_then(text::tree);
+    pub(super) fn restored(logged: &CurrentSettings) -> Self {
+        let last = logged.options.as_deref().and_then(json::tree);
         let Some(update) = last.filter(is_ours) else {
             return Self::default();
         };
@@ -120,31 +121,25 @@ impl Settings {
 
     /// The members of the response when a client opens the session.
     pub(super) fn answer(self) -> String {
-        let modes: Value = MODES
-            .iter()
-            .map(|(_, id, name, description)| json!({ "id": id, "name": name, "description": description }))
-            .collect();
-        let current = id_of(&MODES, self.mode);
-        json!({
-            "modes": { "currentModeId": current, "availableModes": modes },
-            "configOptions": self.options(),
-        })
-        .to_string()
+        let modes = MODES
+            .map(|(_, id, name, description)| SessionMode::new(id, name).description(description));
+        let modes = SessionModeState::new(id_of(&MODES, self.mode), modes.to_vec());
+        json!({ "modes": modes, "configOptions": self.options() }).to_string()
     }
 
     /// The names of the updates in a log that are outdated, and the updates that replace them. If
     /// the log has no such update, nothing is outdated.
-    pub(super) fn since(self, stands: &CurrentSettings) -> (Vec<&'static str>, Vec<String>) {
+    pub(super) fn since(self, logged: &CurrentSettings) -> (Vec<&'static str>, Vec<String>) {
         let (mut gone, mut news) = (Vec::new(), Vec::new());
         for (name, last, now) in [
             (
                 UpdateKind::CurrentMode.name(),
-                &stands.mode,
+                &logged.mode,
                 self.mode_update(),
             ),
             (
                 UpdateKind::ConfigOptions.name(),
-                &stands.options,
+                &logged.options,
                 self.options_update(),
             ),
         ] {
@@ -158,10 +153,10 @@ impl Settings {
 
     /// Serves `session/set_mode` or `session/set_config_option`.
     pub(super) fn serve(&mut self, method: &str, params: &str) -> Result<Called, EngineError> {
-        let params = text::tree(params).unwrap_or_default();
+        let params = json::tree(params).unwrap_or_default();
         let before = *self;
         match method {
-            "session/set_mode" => {
+            SESSION_SET_MODE => {
                 self.mode = choose(&MODES, &params, "modeId")?;
                 let mut called = Called {
                     result: "{}".to_owned(),
@@ -175,7 +170,7 @@ impl Settings {
                 }
                 Ok(called)
             }
-            "session/set_config_option" => {
+            SESSION_SET_CONFIG_OPTION => {
                 match member(&params, "configId")? {
                     MODE_OPTION => self.mode = choose(&MODES, &params, "value")?,
                     REPLIES_OPTION => self.replies = choose(&REPLIES, &params, "value")?,
@@ -200,55 +195,45 @@ impl Settings {
     }
 
     fn mode_update(self) -> String {
-        let mode = id_of(&MODES, self.mode);
-        json!({ "sessionUpdate": UpdateKind::CurrentMode.name(), "currentModeId": mode, "_meta": mark() }).to_string()
+        let update = CurrentModeUpdate::new(id_of(&MODES, self.mode)).meta(mark());
+        json_line(&SessionUpdate::CurrentModeUpdate(update))
     }
 
     fn options_update(self) -> String {
-        let options = self.options();
-        json!({ "sessionUpdate": UpdateKind::ConfigOptions.name(), "configOptions": options, "_meta": mark() }).to_string()
+        let update = ConfigOptionUpdate::new(self.options()).meta(mark());
+        json_line(&SessionUpdate::ConfigOptionUpdate(update))
     }
 
-    fn options(self) -> Value {
-        json!([
-            {
-                "id": MODE_OPTION,
-                "name": "Mode",
-                "description": "What is done without asking",
-                "category": "mode",
-                "type": "select",
-                "currentValue": id_of(&MODES, self.mode),
-                "options": values(&MODES),
-            },
-            {
-                "id": REPLIES_OPTION,
-                "name": "Replies",
-                "description": "How plain text is answered",
-                "type": "select",
-                "currentValue": id_of(&REPLIES, self.replies),
-                "options": values(&REPLIES),
-            },
-        ])
+    fn options(self) -> Vec<SessionConfigOption> {
+        let mode = id_of(&MODES, self.mode);
+        let replies = id_of(&REPLIES, self.replies);
+        vec![
+            SessionConfigOption::select(MODE_OPTION, "Mode", mode, values(&MODES))
+                .description("What is done without asking")
+                .category(SessionConfigOptionCategory::Mode),
+            SessionConfigOption::select(REPLIES_OPTION, "Replies", replies, values(&REPLIES))
+                .description("How plain text is answered"),
+        ]
     }
 }
 
-fn mark() -> Value {
-    json!({ "rejoin": { "engine": NAME } })
+fn mark() -> Meta {
+    Meta::from_iter([(REJOIN.to_owned(), json!({ "engine": NAME }))])
 }
 
 fn is_ours(update: &Value) -> bool {
-    update["_meta"]["rejoin"]["engine"] == NAME
+    update["_meta"][REJOIN]["engine"] == NAME
 }
 
-fn values<T>(choices: &[Choice<T>]) -> Value {
-    let choices = choices.iter();
-    choices
-        .map(|(_, id, name, description)| json!({ "value": id, "name": name, "description": description }))
-        .collect()
+fn values<T>(choices: &[Choice<T>]) -> Vec<SessionConfigSelectOption> {
+    let values = choices.iter().map(|(_, id, name, description)| {
+        SessionConfigSelectOption::new(*id, *name).description(*description)
+    });
+    values.collect()
 }
 
-fn find<T: Copy>(choices: &[Choice<T>], config: &str) -> Option<T> {
-    let choice = choices.iter().find(|(_, id, ..)| *id == config);
+fn find<T: Copy>(choices: &[Choice<T>], named: &str) -> Option<T> {
+    let choice = choices.iter().find(|(_, id, ..)| *id == named);
     choice.map(|(value, ..)| *value)
 }
 
@@ -260,8 +245,8 @@ fn id_of<T: PartialEq>(choices: &[Choice<T>], value: T) -> &'static str {
 /// The choice that a parameter names.
 fn choose<T: Copy>(choices: &[Choice<T>], params: &Value, name: &str) -> Result<T, EngineError> {
     let ids = choices.iter().map(|(_, id, ..)| *id);
-    let config = member(params, name)?;
-    find(choices, config).ok_or_else(|| unknown(name, &ids.collect::<Vec<_>>().join(", ")))
+    let named = member(params, name)?;
+    find(choices, named).ok_or_else(|| unknown(name, &ids.collect::<Vec<_>>().join(", ")))
 }
 
 fn member<'a>(params: &'a Value, name: &str) -> Result<&'a str, EngineError> {
@@ -305,6 +290,34 @@ mod tests {
                 assert_eq!(settings.since(&stands), (Vec::new(), Vec::new()));
             }
         }
+    }
+
+    /// Otherwise the settings of every session would be sent again after an upgrade.
+    #[test]
+    fn updates_are_the_bytes_that_earlier_versions_logged() {
+        let settings = Settings::default();
+        assert_eq!(
+            settings.mode_update(),
+            r#"{"sessionUpdate":"current_mode_update","currentModeId":"ask","_meta":{"rejoin":{"engine":"local"}}}"#
+        );
+        assert_eq!(
+            settings.options_update(),
+            concat!(
+                r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","name":"Mode","#,
+                r#""description":"What is done without asking","category":"mode","type":"select","#,
+                r#""currentValue":"ask","options":[{"value":"ask","name":"Ask","#,
+                r#""description":"Ask before a file is written or a command is run"},"#,
+                r#"{"value":"auto","name":"Auto","#,
+                r#""description":"Write files and run commands without asking"},"#,
+                r#"{"value":"read-only","name":"Read only","#,
+                r#""description":"Write no file and run no command"}]},"#,
+                r#"{"id":"replies","name":"Replies","description":"How plain text is answered","#,
+                r#""type":"select","currentValue":"full","options":[{"value":"full","name":"Full","#,
+                r#""description":"Answer plain text with what was said before"},"#,
+                r#"{"value":"brief","name":"Brief","description":"Answer plain text with one line"}]}],"#,
+                r#""_meta":{"rejoin":{"engine":"local"}}}"#,
+            )
+        );
     }
 
     #[test]

@@ -1,37 +1,233 @@
-//! `/demo`: one of each kind of update in a single turn, for people who build user interfaces.
+//! `/think`, `/plan`, `/image`, `/resource` and `/demo`: what a turn can show besides text and tool
+//! calls.
 
-use super::args::{not_a_pause, pause_between_steps};
-use super::image;
-use super::plan;
-use super::sample::Sample;
-use super::tool;
-use super::turn::{Done, Turn, Voice};
+use std::path::Path;
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, Plan, PlanEntry,
+    PlanEntryPriority as Priority, PlanEntryStatus as Status, ResourceLink, SessionUpdate,
+    TextResourceContents, ToolKind,
+};
+
+use super::args::{LONGEST_SECONDS, seconds};
+use super::describe::quote;
+use super::simulated_tool;
+use super::turn::{Done, Sent, Turn};
+use crate::engine::StopReason;
+use crate::protocol::Role;
+
+/// The steps of the plan.
+const STEPS: [(&str, Priority); 3] = [
+    ("Read what was asked", Priority::High),
+    ("Think about it", Priority::Medium),
+    ("Write the answer", Priority::Low),
+];
+
+/// A PNG file of 48 by 48 pixels in Base64: a ring on white, its left half teal and its right half
+/// orange.
+const RING: &str = concat!(
+    "iVBORw0KGgoAAAANSUhEUgAAADAAAAAwAgMAAAAqbBEUAAAACVBMVEX///8OdJDqWAwq6KGHAAAAhklEQVR42rWR",
+    "sQ2AMAwEHaQ09CzBFIxAgffJKClRpkRvJ4gHpQCJVD7Zedn/Il+flkut5aQIyBUmwO51UEBJbQqQ2xRgr1oqUqqe",
+    "6ioyOgQ00Er2fwPMphAxhblsYgtgMLkb+CJPcDHI/Qv9Dfpb03F0NhlCVrGJZC8ZT5FQWBwjBczRv3wHSm9ZI5WL",
+    "tfgAAAAASUVORK5CYII=",
+);
+
+/// The text that is embedded.
+const NOTE: &str = "# A note\n\nThis text was embedded by the agent; there is no such file.\n";
+
+/// Thinks the given text, or a default one, then answers.
+pub(super) async fn think(turn: &Turn<'_>, rest: &str) -> Done {
+    let thought = if rest.trim().is_empty() {
+        "I am asked to think. A thought is a message of its own kind: clients may fold it away, \
+         and a replay brings it back as a thought. That is enough thinking."
+    } else {
+        rest
+    };
+    turn.say_alone(Role::Thought, thought).await?;
+    turn.say_all("That was a thought; this is the answer.")
+        .await
+}
+
+/// Shows the plan, each step as it begins and ends, then an answer.
+pub(super) async fn plan(turn: &Turn<'_>, rest: &str) -> Done {
+    let Some(pause) = pause_between_steps(rest) else {
+        return turn.say_all(&not_a_pause("/plan", rest)).await;
+    };
+    show_plan(turn, 0, false).await?;
+    for done in 0..STEPS.len() {
+        show_plan(turn, done, true).await?;
+        turn.pause(pause).await?;
+    }
+    show_plan(turn, STEPS.len(), false).await?;
+    turn.say_all("All three steps of the plan are done.").await
+}
+
+/// Shows the plan with `done` steps completed, and the next one begun or not.
+async fn show_plan(turn: &Turn<'_>, done: usize, begun: bool) -> Sent {
+    let entries = STEPS.iter().enumerate().map(|(at, (content, priority))| {
+        let status = match at {
+            _ if at < done => Status::Completed,
+            _ if at == done && begun => Status::InProgress,
+            _ => Status::Pending,
+        };
+        PlanEntry::new(*content, priority.clone(), status)
+    });
+    let plan = Plan::new(entries.collect());
+    turn.send(&SessionUpdate::Plan(plan)).await
+}
+
+/// Answers with text, an image and more text, all in one message.
+pub(super) async fn image(turn: &Turn<'_>) -> Done {
+    show_image(turn).await?;
+    Ok(StopReason::EndTurn)
+}
+
+async fn show_image(turn: &Turn<'_>) -> Sent {
+    let message = turn.begin(Role::Agent);
+    turn.say(&message, "Here is a picture:\n\n").await?;
+    let image = ImageContent::new(RING, "image/png");
+    turn.chunk(&message, &ContentBlock::Image(image)).await?;
+    let caption = "\n\nA ring of 48 by 48 pixels, teal on the left and orange on the right.\n";
+    turn.say(&message, caption).await
+}
+
+/// Answers with text, an embedded text and a link, all in one message.
+pub(super) async fn resource(turn: &Turn<'_>) -> Done {
+    let path = Path::new(turn.cwd()).join("note.md");
+    let uri = file_uri(&path.to_string_lossy());
+    let message = turn.begin(Role::Agent);
+    turn.say(
+        &message,
+        "Here is a text, and a link to where it might be:\n\n",
+    )
+    .await?;
+    let note = TextResourceContents::new(NOTE, &uri).mime_type("text/markdown");
+    let note = EmbeddedResource::new(EmbeddedResourceResource::TextResourceContents(note));
+    turn.chunk(&message, &ContentBlock::Resource(note)).await?;
+    let link = ResourceLink::new("note.md", uri)
+        .description("An example; there is no such file")
+        .mime_type("text/markdown")
+        .size(i64::try_from(NOTE.len()).ok());
+    turn.chunk(&message, &ContentBlock::ResourceLink(link))
+        .await?;
+    Ok(StopReason::EndTurn)
+}
+
+/// The URI of a file with this absolute path.
+fn file_uri(path: &str) -> String {
+    let mut uri = String::from("file://");
+    if !path.starts_with(['/', '\\']) {
+        uri.push('/');
+    }
+    for byte in path.bytes() {
+        match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                uri.push(char::from(byte));
+            }
+            _ => {
+                let digit = |half| char::from(b"0123456789ABCDEF"[usize::from(half)]);
+                uri.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
+        }
+    }
+    uri
+}
 
 /// A thought, text, a plan, tool calls, an image and text, with updates of the plan in between.
-pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
+pub(super) async fn demo(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(pause) = pause_between_steps(rest) else {
         return turn.say_all(&not_a_pause("/demo", rest)).await;
     };
     let thought = "One of each: a thought, some text, a plan, tool calls, a picture.";
-    turn.say_alone(Voice::Thought, thought).await?;
+    turn.say_alone(Role::Thought, thought).await?;
     turn.pause(pause).await?;
     let text = "This turn shows one of each. No file is touched and nothing is run.";
-    turn.say_alone(Voice::Answer, text).await?;
+    turn.say_alone(Role::Agent, text).await?;
     turn.pause(pause).await?;
-    plan::show(turn, 0, false).await?;
+    show_plan(turn, 0, false).await?;
     turn.pause(pause).await?;
-    plan::show(turn, 0, true).await?;
-    tool::show(turn, &Sample::of("read", turn.cwd()), pause, false).await?;
-    plan::show(turn, 1, true).await?;
+    show_plan(turn, 0, true).await?;
+    simulated_tool::show(turn, ToolKind::Read, pause, false).await?;
+    show_plan(turn, 1, true).await?;
     turn.say_alone(
-        Voice::Answer,
+        Role::Agent,
         "That was a tool call that reads; next, one that edits.",
     )
     .await?;
-    tool::show(turn, &Sample::of("edit", turn.cwd()), pause, false).await?;
-    plan::show(turn, 2, true).await?;
-    image::show(turn).await?;
+    simulated_tool::show(turn, ToolKind::Edit, pause, false).await?;
+    show_plan(turn, 2, true).await?;
+    show_image(turn).await?;
     turn.pause(pause).await?;
-    plan::show(turn, 3, false).await?;
+    show_plan(turn, 3, false).await?;
     turn.say_all("That was one of each.").await
+}
+
+/// The pause between steps that a command was given; none by default.
+fn pause_between_steps(rest: &str) -> Option<Duration> {
+    match rest.split_whitespace().next() {
+        None => Some(Duration::ZERO),
+        Some(word) => seconds(word),
+    }
+}
+
+/// The answer to an invalid pause.
+fn not_a_pause(name: &str, rest: &str) -> String {
+    format!(
+        "`{name}` takes the seconds to wait between its steps, 0 to {LONGEST_SECONDS}; {} is not \
+         that.",
+        quote(rest)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_uris() {
+        assert_eq!(file_uri("/a b/é#?"), "file:///a%20b/%C3%A9%23%3F");
+        assert_eq!(file_uri("C:/a"), "file:///C:/a");
+    }
+
+    fn decode(base64: &str) -> Vec<u8> {
+        let digits = base64.trim_end_matches('=').bytes().map(|byte| match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => panic!("{byte} is no digit of Base64"),
+        });
+        let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+        for digit in digits {
+            bits = bits << 6 | u32::from(digit);
+            held += 6;
+            if held >= 8 {
+                held -= 8;
+                bytes.push((bits >> held) as u8);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_picture_is_a_whole_png_file() {
+        let file = decode(RING);
+        let mut left = file.strip_prefix(b"\x89PNG\r\n\x1a\n").unwrap();
+        let mut kinds = Vec::new();
+        while let Some((length, rest)) = left.split_first_chunk::<4>() {
+            let (chunk, rest) = rest.split_at(4 + u32::from_be_bytes(*length) as usize);
+            let (checksum, rest) = rest.split_first_chunk::<4>().unwrap();
+            assert_eq!(crc32fast::hash(chunk), u32::from_be_bytes(*checksum));
+            kinds.push(String::from_utf8_lossy(&chunk[..4]).into_owned());
+            if chunk.starts_with(b"IHDR") {
+                assert_eq!(chunk[4..12], [0, 0, 0, 48, 0, 0, 0, 48]);
+            }
+            left = rest;
+        }
+        assert_eq!(kinds, ["IHDR", "PLTE", "IDAT", "IEND"]);
+        assert_eq!(left, b"");
+    }
 }

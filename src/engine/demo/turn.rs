@@ -1,23 +1,19 @@
 //! What an answer needs: the prompt, the outlet, and the signal that cancels it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_client_protocol::v1::schema::ContentBlock;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::always::Always;
-use super::kept::Kept;
-use super::mcp::Servers;
-use super::pieces::pieces;
+use super::session::SessionState;
 use super::settings::Settings;
-use super::update;
 use crate::engine::outlet::Closed;
 use crate::engine::{
-    Block, Cancel, ClientAbilities, EngineError, EngineEvent, HistoryError, Opening, Outlet,
-    Prompt, StopReason,
+    Block, Cancel, EngineError, EngineEvent, HistoryError, Opening, Prompt, StopReason,
 };
+use crate::protocol::Role;
 use crate::record::Kind;
 use crate::record::header::Workspace;
 
@@ -48,20 +44,11 @@ pub(super) type Sent = Result<(), Stop>;
 /// How an answer ended.
 pub(super) type Done = Result<StopReason, Stop>;
 
-/// Whose text a message contains.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Voice {
-    /// The agent's answer.
-    Answer,
-    /// The agent's thoughts.
-    Thought,
-}
-
 /// A message that is sent chunk by chunk.
 #[derive(Debug)]
 pub(super) struct Message {
     id: String,
-    voice: Voice,
+    role: Role,
 }
 
 /// A turn that is being answered.
@@ -69,75 +56,27 @@ pub(super) struct Message {
 pub(super) struct Turn<'a> {
     /// What the user sent.
     pub(super) prompt: &'a Prompt,
-    opening: &'a Opening,
-    kept: &'a Kept,
-    cancel: &'a Cancel,
+    /// What the session was opened with.
+    pub(super) opening: &'a Opening,
+    pub(super) session: &'a SessionState,
+    /// Notified when the turn is cancelled.
+    pub(super) cancel: &'a Cancel,
 }
 
-impl<'a> Turn<'a> {
-    /// A turn that has not sent anything yet.
-    pub(super) fn new(
-        opening: &'a Opening,
-        kept: &'a Kept,
-        prompt: &'a Prompt,
-        cancel: &'a Cancel,
-    ) -> Self {
-        Self {
-            prompt,
-            opening,
-            kept,
-            cancel,
-        }
-    }
-
+impl Turn<'_> {
     /// The current settings of the session.
     pub(super) fn settings(&self) -> Settings {
-        self.kept.chosen.now(&*self.opening.history)
-    }
-
-    /// The user's permanent permissions and rejections.
-    pub(super) fn always(&self) -> &Always {
-        &self.kept.always
-    }
-
-    /// The MCP servers of the session.
-    pub(super) fn servers(&self) -> &Servers {
-        &self.kept.servers
-    }
-
-    /// The guard program for commands.
-    pub(super) fn guard(&self) -> Option<&Path> {
-        self.kept.guard.as_deref()
-    }
-
-    /// What the client can do for us.
-    pub(super) fn client(&self) -> ClientAbilities {
-        self.opening.client
-    }
-
-    /// Where all events are sent.
-    pub(super) fn out(&self) -> &Outlet {
-        &self.opening.out
-    }
-
-    /// Notified when the turn is cancelled.
-    pub(super) fn cancel(&self) -> &Cancel {
-        self.cancel
+        self.session.settings(&*self.opening.history)
     }
 
     /// The session's workspace.
-    pub(super) fn place(&self) -> &Workspace {
+    pub(super) fn workspace(&self) -> &Workspace {
         &self.opening.config.place
-    }
-
-    /// A unique name.
-    pub(super) fn unique(&self) -> String {
-        self.opening.ids.uuid().simple().to_string()
     }
 
     /// The session's working directory.
     pub(super) fn cwd(&self) -> &str {
-        &self.opening.config.place.cwd
+        &self.workspace().cwd
     }
 
     /// The number of prompts before this one.
@@ -158,64 +97,68 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// An id for a new tool call.
-    pub(super) fn new_tool_call(&self) -> String {
-        self.opening.ids.tool_call()
-    }
-
-    /// Begins a message. Consecutive chunks of the same kind belong to one message; a thought, a
+    /// Begins a message. Consecutive chunks of the same role belong to one message; a thought, a
     /// tool call or a plan ends it.
-    pub(super) fn begin(&self, voice: Voice) -> Message {
+    pub(super) fn begin(&self, role: Role) -> Message {
         Message {
             id: self.opening.ids.message(),
-            voice,
+            role,
         }
     }
 
     /// Sends text in a message, in the chunks that [`pieces`] makes of it.
     pub(super) async fn say(&self, message: &Message, text: &str) -> Sent {
         for piece in pieces(text) {
-            self.chunk(message, &update::Block::Text { text: piece })
-                .await?;
+            self.chunk(message, &ContentBlock::from(piece)).await?;
         }
         Ok(())
     }
 
     /// Sends one chunk with any content block.
-    pub(super) async fn chunk(&self, message: &Message, block: &impl Serialize) -> Sent {
-        let kind = match message.voice {
-            Voice::Answer => "agent_message_chunk",
-            Voice::Thought => "agent_thought_chunk",
-        };
-        self.send(update::chunk(kind, &message.id, block)).await
+    pub(super) async fn chunk(&self, message: &Message, content: &impl Serialize) -> Sent {
+        /// Not the schema's own type, which has the id after the content, where readers find it
+        /// late, and which drops unknown members of the content.
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Chunk<'a, C> {
+            session_update: &'static str,
+            message_id: &'a str,
+            content: &'a C,
+        }
+        self.send(&Chunk {
+            session_update: message.role.chunk(),
+            message_id: &message.id,
+            content,
+        })
+        .await
     }
 
     /// Sends text in a message of its own.
-    pub(super) async fn say_alone(&self, voice: Voice, text: &str) -> Sent {
-        self.say(&self.begin(voice), text).await
+    pub(super) async fn say_alone(&self, role: Role, text: &str) -> Sent {
+        self.say(&self.begin(role), text).await
     }
 
     /// Sends text in a message of its own and ends the turn.
     pub(super) async fn say_all(&self, text: &str) -> Done {
-        self.say_alone(Voice::Answer, text).await?;
+        self.say_alone(Role::Agent, text).await?;
         Ok(StopReason::EndTurn)
     }
 
     /// Sends an update, unless the turn is cancelled while it waits for room.
-    pub(super) async fn send(&self, update: String) -> Sent {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(Stop::Cancelled),
-            sent = self.opening.out.update(update) => Ok(sent?),
-        }
+    pub(super) async fn send(&self, update: &impl Serialize) -> Sent {
+        let sent = self.opening.out.update(json_line(update));
+        Ok(self.unless_cancelled(sent).await??)
+    }
+
+    /// Sends an update even if the turn is cancelled, to close something that was begun.
+    pub(super) async fn send_regardless(&self, update: &impl Serialize) -> Sent {
+        Ok(self.opening.out.update(json_line(update)).await?)
     }
 
     /// Appends a record that is not sent to the client.
-    pub(super) async fn keep(&self, kind: Kind, payload: String) -> Sent {
-        Ok(self
-            .out()
-            .say(EngineEvent::Block(Block::of(kind, payload)))
-            .await?)
+    pub(super) async fn append(&self, kind: Kind, payload: String) -> Sent {
+        let block = EngineEvent::Block(Block::of(kind, payload));
+        Ok(self.opening.out.say(block).await?)
     }
 
     /// Accesses the disk, which may be slow, on a thread of its own. If the turn is cancelled, the
@@ -224,16 +167,7 @@ impl<'a> Turn<'a> {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Stop> {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(Stop::Cancelled),
-            done = to_the_end(work) => done,
-        }
-    }
-
-    /// Sends an update even if the turn is cancelled, to close something that was begun.
-    pub(super) async fn send_regardless(&self, update: String) -> Sent {
-        Ok(self.opening.out.update(update).await?)
+        self.unless_cancelled(uninterrupted(work)).await?
     }
 
     /// Waits for a future, unless the turn is cancelled first.
@@ -251,25 +185,103 @@ impl<'a> Turn<'a> {
     /// Waits for some time.
     pub(super) async fn pause(&self, time: Duration) -> Sent {
         if time.is_zero() {
-            return Ok(());
+            return self.unless_cancelled(async {}).await;
         }
         self.wait_until(Instant::now() + time).await
     }
 
     /// Waits until this moment.
     pub(super) async fn wait_until(&self, moment: Instant) -> Sent {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(Stop::Cancelled),
-            () = sleep_until(moment) => Ok(()),
-        }
+        self.unless_cancelled(sleep_until(moment)).await
     }
 }
 
 /// Runs blocking work that must not be interrupted, on a thread of its own.
-pub(super) async fn to_the_end<T: Send + 'static>(
+pub(super) async fn uninterrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Stop> {
-    let broken = |_| Stop::Failed(EngineError::internal("the work was broken off"));
-    tokio::task::spawn_blocking(work).await.map_err(broken)
+    let panicked = |_| Stop::Failed(EngineError::internal("the work was broken off"));
+    tokio::task::spawn_blocking(work).await.map_err(panicked)
+}
+
+/// The JSON text of what the engine sends.
+pub(super) fn json_line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("named fields of strings, numbers and JSON always print")
+}
+
+/// The shortest piece of text that gets a chunk of its own, in bytes: a few words, as models send
+/// them.
+const SHORTEST: usize = 24;
+
+/// The approximate number of pieces of a long text, so that quoting a large prompt does not take a
+/// hundred thousand updates.
+const MOST: usize = 64;
+
+/// The pieces of a text, in order, none empty; joined they are the text. They end after a space if
+/// one is near, and never inside a character or between CR and LF.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let size = SHORTEST.max(text.len() / MOST);
+    let mut left = text;
+    std::iter::from_fn(move || {
+        let (piece, rest) = left.split_at(end_of_first(left, size));
+        left = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// The end of the first piece of a text: after the first space beyond `size` bytes, or at twice
+/// that size if the text has no space there.
+fn end_of_first(text: &str, size: usize) -> usize {
+    let Some(tail) = text.get(text.ceil_char_boundary(size)..) else {
+        return text.len();
+    };
+    let start = text.len() - tail.len();
+    let limit = text.ceil_char_boundary(start + size);
+    match text[start..limit].find(' ') {
+        Some(space) => start + space + 1,
+        None if text[..limit].ends_with('\r') && text[limit..].starts_with('\n') => limit + 1,
+        None => limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_sentence_is_cut_between_words() {
+        let text = "This is the first prompt of this session, and a short one it is.";
+        let cut: Vec<_> = pieces(text).collect();
+        assert_eq!(
+            cut,
+            [
+                "This is the first prompt ",
+                "of this session, and a short ",
+                "one it is."
+            ]
+        );
+        assert_eq!(pieces("").count(), 0);
+        assert_eq!(pieces("short").collect::<Vec<_>>(), ["short"]);
+    }
+
+    #[test]
+    fn a_large_text_is_cut_into_few_pieces() {
+        let text = "x".repeat(1_000_000);
+        assert!(pieces(&text).count() <= MOST);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_or_cut_in_two(text in "(?s)(.|\r\n| |é){0,200}") {
+            let cut: Vec<_> = pieces(&text).collect();
+            prop_assert_eq!(&cut.concat(), &text);
+            for piece in &cut {
+                prop_assert!(!piece.is_empty());
+            }
+            for pair in cut.windows(2) {
+                prop_assert!(!(pair[0].ends_with('\r') && pair[1].starts_with('\n')));
+            }
+        }
+    }
 }

@@ -177,7 +177,7 @@ fn blocks_that_no_answer_can_hold_are_described() {
     ]);
     assert_eq!(
         ask_after(Vec::new(), &blocks).text(),
-        "(a block of the unknown type “smell”)(an image (of no type, 0 bytes))"
+        "(an invalid block of the type “smell”)(an invalid block of the type “image”)"
     );
     let pretty = Prompt {
         message_id: "msg_user".to_owned(),

@@ -1,19 +1,13 @@
 //! Limits what an MCP server can send, as the library accepts messages of any size and number.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use rmcp::model::{
     ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerNotification,
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The longest message that a server may send, in bytes.
@@ -41,11 +35,12 @@ pub(super) struct Bounded<T> {
 }
 
 impl<T> Bounded<T> {
-    /// Wraps a transport that limits the length of messages by itself.
-    pub(super) fn new(inner: T) -> Self {
+    /// Wraps a transport that limits the length of messages by itself, and notifies `too_long` of
+    /// those that it discards.
+    pub(super) fn new(inner: T, too_long: Arc<Notify>) -> Self {
         Self {
             inner,
-            too_long: Arc::default(),
+            too_long,
             asked: Vec::new(),
             open: HashMap::new(),
             room: Arc::new(Semaphore::new(OPEN)),
@@ -90,22 +85,6 @@ impl<T> Bounded<T> {
         // Some servers answer the number 1 as the string "1".
         let id = id.to_string();
         self.asked.retain(|asked| asked.to_string() != id);
-    }
-}
-
-impl Bounded<AsyncRwTransport<RoleClient, Measured, ChildStdin>> {
-    /// A transport over the pipes of a subprocess.
-    pub(super) fn over(output: ChildStdout, input: ChildStdin) -> Self {
-        let too_long = Arc::new(Notify::new());
-        let measured = Measured {
-            output,
-            line: 0,
-            too_long: too_long.clone(),
-        };
-        let transport = AsyncRwTransport::new_client(measured, input);
-        let mut bounded = Self::new(transport.with_max_line_length(LONGEST));
-        bounded.too_long = too_long;
-        bounded
     }
 }
 
@@ -174,40 +153,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
     }
 }
 
-/// The output of a subprocess. It measures lines as the library does, because the library discards
-/// long ones silently.
-pub(super) struct Measured {
-    output: ChildStdout,
-    line: usize,
-    too_long: Arc<Notify>,
-}
-
-impl AsyncRead for Measured {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.output).poll_read(cx, buffer))?;
-        let read = buffer.filled().get(before..).unwrap_or_default();
-        for part in read.split_inclusive(|byte| *byte == b'\n') {
-            let was = self.line;
-            self.line = was.saturating_add(part.len());
-            if was <= LONGEST && self.line > LONGEST {
-                self.too_long.notify_one();
-            }
-            if part.ends_with(b"\n") {
-                self.line = 0;
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
+    use std::task::Poll;
+
     use serde_json::{Value, json};
     use tokio::sync::mpsc;
 
@@ -253,7 +204,7 @@ mod tests {
             reads: reads.clone(),
             sent: mpsc::unbounded_channel().0,
         };
-        (Bounded::new(flood), reads)
+        (Bounded::new(flood, Arc::default()), reads)
     }
 
     /// How many messages can be received while none of them is answered.

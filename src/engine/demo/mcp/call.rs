@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use agent_client_protocol::v1::schema::ToolKind;
 use rmcp::model::ProgressNotificationParam;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::connection::{Connection, Heard};
-use super::content::{content, has_failed};
+use super::connection::{CallEvent, Connection};
+use super::error::RequestError;
 use super::server::Server;
-use super::servers::{Servers, cut};
-use super::tool::Tool;
-use crate::engine::demo::describe::{quote, shorten};
-use crate::engine::demo::sample::text;
+use super::servers::{Servers, strip_name};
+use super::tools::Tool;
+use crate::engine::demo::describe::{is_content, quote, shorten};
+use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::tools::permission::{Action, Verdict, may};
 use crate::engine::demo::turn::{Done, Sent, Stop, Turn};
-use crate::engine::demo::update::{Status, ToolCall, ToolProgress, tool_call, tool_call_update};
 
 /// How many characters of a name are shown.
 const NAMED: usize = 100;
@@ -30,41 +30,26 @@ struct Target {
     arguments: serde_json::Map<String, Value>,
 }
 
-/// A call as it is announced.
-type Call<'a> = ToolCall<'a, Box<RawValue>>;
-
-/// The outcome of a call.
-enum Outcome {
-    /// The tool returned this result.
-    Result(Value),
-    /// The call failed.
-    Failed(String),
-    /// The call was rejected before it was made.
-    Refused(String),
-}
-
 /// Calls a tool and shows the result.
-pub(crate) async fn run(turn: &Turn<'_>, servers: &Servers, rest: &str) -> Done {
-    let found = turn.unless_cancelled(find(servers, rest)).await?;
-    let target = match found {
+pub(crate) async fn call_tool(turn: &Turn<'_>, rest: &str) -> Done {
+    let found = turn.unless_cancelled(find(&turn.session.servers, rest));
+    let target = match found.await? {
         Ok(target) => target,
         Err(why) => return turn.say_all(&why).await,
     };
-    let ended = show(turn, &target).await?;
-    turn.say_all(&ended).await
+    let (server, tool) = target.names();
+    let title = format!("{server}: {tool}");
+    let call = ToolCall::new(turn, title, ToolKind::Other, Vec::new(), &target.typed);
+    call.answer(turn, Box::pin(work(turn, &call, &target)))
+        .await
 }
 
-/// Whether the tool may be called. A read-only tool always may: its annotation is trusted as much
-/// as the server itself, which the user has configured.
-async fn permission(turn: &Turn<'_>, call: &Call<'_>, target: &Target) -> Result<Verdict, Stop> {
-    if target.tool.only_reads {
-        return Ok(Verdict::Allowed);
+impl Target {
+    /// The names of the server and the tool, as they are shown.
+    fn names(&self) -> (String, String) {
+        let server = shorten(self.server.name(), NAMED);
+        (server, shorten(&self.tool.name, NAMED))
     }
-    let deed = Action {
-        about: &format!("call {} of {}", target.tool.name, target.server.name()),
-        changes: true,
-    };
-    may(turn, call, deed, &[]).await
 }
 
 /// Finds the tool to call, or returns what is wrong with the command.
@@ -99,7 +84,7 @@ async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
     let fitting = tools
         .list
         .into_iter()
-        .filter_map(|tool| Some((cut(rest, &tool.name)?.len(), tool)))
+        .filter_map(|tool| Some((strip_name(rest, &tool.name)?.len(), tool)))
         .min_by_key(|(left, _)| *left);
     let Some((left, tool)) = fitting else {
         let word = rest.split_whitespace().next();
@@ -137,120 +122,153 @@ fn servers_there(named: &str) -> String {
     }
 }
 
-/// Shows the call from beginning to end, and returns the text that follows it. The call is always
-/// closed, however the turn ends.
-async fn show(turn: &Turn<'_>, target: &Target) -> Result<String, Stop> {
-    let id = turn.new_tool_call();
-    let name = shorten(&target.tool.name, NAMED);
-    let server = shorten(target.server.name(), NAMED);
-    let title = format!("{server}: {name}");
-    let begun = ToolCall {
-        id: &id,
-        title: &title,
-        kind: "other",
-        status: Status::Pending,
-        locations: &[],
-        raw_input: &target.typed,
+/// Calls the tool, with the user's permission, and shows its progress.
+async fn work(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<ToolResult, Stop> {
+    let (server, tool) = target.names();
+    let failed = |why: &str, comment: String| {
+        Ok(ToolResult {
+            failed: true,
+            content: Some(vec![text(why)]),
+            comment,
+            ..ToolResult::default()
+        })
     };
-    turn.send(tool_call(&begun)).await?;
-    match call(turn, &begun, target).await {
-        Ok(Outcome::Result(result)) => {
-            let failed = has_failed(&result);
-            let status = if failed {
-                Status::Failed
-            } else {
-                Status::Completed
-            };
-            let shown = content(&result);
-            turn.send_regardless(progress(&id, status, Some(&shown), Some(&result)))
-                .await?;
+    if let Verdict::Refused(why) = permission(turn, call, target).await? {
+        let reason = why.trim_start_matches("not done: ");
+        let comment = format!("`{tool}` of `{server}` was not called: {reason}.");
+        return failed(&why, comment);
+    }
+    call.progress(turn, None).await?;
+    match result(turn, call, target).await? {
+        Ok(result) => {
+            let failed = result["isError"] == true;
             let how = if failed {
                 "says that it has failed"
             } else {
                 "has answered"
             };
-            Ok(format!("`{name}` of `{server}` {how}."))
+            Ok(ToolResult {
+                failed,
+                content: Some(content(&result)),
+                raw_output: Some(result),
+                comment: format!("`{tool}` of `{server}` {how}."),
+                ..ToolResult::default()
+            })
         }
-        Ok(Outcome::Failed(why)) => {
-            let shown = [text(&why)];
-            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
-                .await?;
-            Ok(format!("`{name}` of `{server}` has not answered: {why}"))
+        Err(error) => {
+            let why = target.server.in_words(&target.connection, error).await;
+            let comment = format!("`{tool}` of `{server}` has not answered: {why}");
+            failed(&why, comment)
         }
-        Ok(Outcome::Refused(why)) => {
-            let shown = [text(&why)];
-            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
-                .await?;
-            let why = why.trim_start_matches("not done: ");
-            Ok(format!("`{name}` of `{server}` was not called: {why}."))
-        }
-        Err(Stop::Cancelled) => {
-            let shown = [text("Cancelled.")];
-            turn.send_regardless(progress(&id, Status::Failed, Some(&shown), None))
-                .await?;
-            Err(Stop::Cancelled)
-        }
-        Err(stop) => Err(stop),
     }
 }
 
-async fn call(turn: &Turn<'_>, begun: &Call<'_>, target: &Target) -> Result<Outcome, Stop> {
-    if let Verdict::Refused(why) = permission(turn, begun, target).await? {
-        return Ok(Outcome::Refused(why));
+/// Whether the tool may be called. A read-only tool always may: its annotation is trusted as much
+/// as the server itself, which the user has configured.
+async fn permission(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<Verdict, Stop> {
+    if target.tool.only_reads {
+        return Ok(Verdict::Allowed);
     }
-    let id = begun.id;
-    turn.send(progress(id, Status::InProgress, None, None))
-        .await?;
+    let action = Action {
+        about: &format!("call {} of {}", target.tool.name, target.server.name()),
+        changes: true,
+    };
+    may(turn, call, action, &[]).await
+}
+
+/// The result of the tool, as JSON. If the turn is cancelled, the call is cancelled in the server.
+async fn result(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    target: &Target,
+) -> Result<Result<Value, RequestError>, Stop> {
     let arguments = target.arguments.clone();
-    let begun = target.connection.call(&target.tool.name, arguments);
-    let mut call = match turn.unless_cancelled(begun).await? {
-        Ok(call) => call,
-        Err(why) => {
-            let why = target.server.in_words(&target.connection, why).await;
-            return Ok(Outcome::Failed(why));
-        }
+    let started = target.connection.call(&target.tool.name, arguments);
+    let mut running = match turn.unless_cancelled(started).await? {
+        Ok(running) => running,
+        Err(error) => return Ok(Err(error)),
     };
     loop {
-        match turn.unless_cancelled(call.next()).await {
-            Ok(Heard::Progress(how_far)) => tell(turn, id, &how_far).await?,
-            Ok(Heard::Result(Ok(result))) => return Ok(Outcome::Result(result)),
-            Ok(Heard::Result(Err(why))) => {
-                let why = target.server.in_words(&target.connection, why).await;
-                return Ok(Outcome::Failed(why));
-            }
+        match turn.unless_cancelled(running.next()).await {
+            Ok(CallEvent::Progress(progress)) => show_progress(turn, call, &progress).await?,
+            Ok(CallEvent::Result(result)) => return Ok(result),
             Err(stop) => {
-                call.cancel().await;
+                running.cancel().await;
                 return Err(stop);
             }
         }
     }
 }
 
-/// Shows the progress of a call.
-async fn tell(turn: &Turn<'_>, id: &str, how_far: &ProgressNotificationParam) -> Sent {
-    let number = match how_far.total {
-        Some(total) => format!("{} of {total}", how_far.progress),
-        None => how_far.progress.to_string(),
+async fn show_progress(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    progress: &ProgressNotificationParam,
+) -> Sent {
+    let number = match progress.total {
+        Some(total) => format!("{} of {total}", progress.progress),
+        None => progress.progress.to_string(),
     };
-    let words = match &how_far.message {
+    let line = match &progress.message {
         Some(message) => format!("{number}: {message}"),
         None => number,
     };
-    let shown = [text(&words)];
-    turn.send(progress(id, Status::InProgress, Some(&shown), None))
-        .await
+    call.progress(turn, Some(&[text(&line)])).await
 }
 
-fn progress(
-    id: &str,
-    status: Status,
-    content: Option<&[Value]>,
-    raw_output: Option<&Value>,
-) -> String {
-    tool_call_update(&ToolProgress {
-        id,
-        status,
-        content,
-        raw_output,
-    })
+/// The content of a tool call that had this result. MCP's content blocks have the form of ACP's;
+/// anything else is shown as its JSON. If the result has nothing but structured content, that is
+/// shown.
+fn content(result: &Value) -> Vec<Value> {
+    let blocks = result["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut content: Vec<Value> = blocks.iter().map(shown).collect();
+    let structured = &result["structuredContent"];
+    if content.is_empty() && !structured.is_null() {
+        content.push(text(&format!("```json\n{structured:#}\n```")));
+    }
+    content
+}
+
+fn shown(block: &Value) -> Value {
+    if is_content(block) {
+        json!({ "type": "content", "content": block })
+    } else {
+        text(&block.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_block_is_shown() {
+        let known = [
+            json!({"type":"text","text":"a","annotations":{"audience":["user"]}}),
+            json!({"type":"image","data":"AA==","mimeType":"image/png"}),
+            json!({"type":"audio","data":"AA==","mimeType":"audio/wav"}),
+            json!({"type":"resource_link","uri":"file:///a","name":"a","size":3}),
+            json!({"type":"resource","resource":{"uri":"file:///a","text":"b"}}),
+            json!({"type":"resource","resource":{"uri":"file:///a","blob":"AA=="}}),
+        ];
+        for block in known {
+            let expected = json!([{ "type": "content", "content": block }]);
+            assert_eq!(json!(content(&json!({ "content": [block] }))), expected);
+        }
+        for block in [json!({"type":"smell"}), json!({"type":"text"}), json!(5)] {
+            let expected = json!([text(&block.to_string())]);
+            assert_eq!(json!(content(&json!({ "content": [block] }))), expected);
+        }
+    }
+
+    #[test]
+    fn structured_content_is_shown_if_nothing_else_is() {
+        let structured = json!({ "n": 1 });
+        let alone = content(&json!({ "content": [], "structuredContent": structured }));
+        assert_eq!(alone, [text("```json\n{\n  \"n\": 1\n}\n```")]);
+        let block = json!({ "type": "text", "text": "1" });
+        let both = content(&json!({ "content": [block], "structuredContent": structured }));
+        assert_eq!(both, [text("1")]);
+        assert_eq!(content(&json!({})), Vec::<Value>::new());
+    }
 }

@@ -3,13 +3,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, PaginatedRequestParams,
-    ProgressNotificationParam, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
+    Implementation, JsonObject, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+    ServerResult,
 };
 use rmcp::service::{
-    ClientCacheConfig, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService,
-    RunningServiceCancellationToken, ServiceError,
+    ClientCacheConfig, NotificationContext, Peer, PeerRequestOptions, RequestHandle, RoleClient,
+    RunningService, RunningServiceCancellationToken, ServiceError,
 };
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
@@ -19,9 +21,8 @@ use crate::engine::process::Child;
 use crate::engine::relay::Patience;
 use crate::sys::lock;
 
-use super::ears::ProgressHandler;
-use super::failure::Unanswered;
-use super::tool::{Tool, Tools};
+use super::error::RequestError;
+use super::tools::{Tool, Tools};
 
 /// How long a subprocess may take to list its tools.
 const LISTS: Duration = Duration::from_secs(15);
@@ -39,10 +40,13 @@ const TOOLS: usize = 1000;
 /// How long it may take to close a connection, and to notify a server that a call is cancelled.
 const LEAVES: Duration = Duration::from_millis(500);
 
+/// How many progress notifications may wait; older ones are dropped.
+const WAITING: usize = 16;
+
 /// A connection with a server that has answered `initialize`.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
-    ears: ProgressHandler,
+    progress: ProgressHandler,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
     over: watch::Receiver<bool>,
     child: Option<Child>,
@@ -55,17 +59,17 @@ impl Connection {
         service: RunningService<RoleClient, ProgressHandler>,
         child: Option<Child>,
     ) -> Self {
-        let (tell, over) = watch::channel(false);
+        let (ended, over) = watch::channel(false);
         let peer = service.peer().clone();
-        let ears = service.service().clone();
+        let progress = service.service().clone();
         let stop = Mutex::new(Some(service.cancellation_token()));
         tokio::spawn(async move {
             service.waiting().await.ok();
-            tell.send_replace(true);
+            ended.send_replace(true);
         });
         Self {
             peer,
-            ears,
+            progress,
             stop,
             over,
             child,
@@ -109,17 +113,17 @@ impl Connection {
     }
 
     /// The server's current tools.
-    pub(super) async fn tools(&self) -> Result<Tools, Unanswered> {
+    pub(super) async fn tools(&self) -> Result<Tools, RequestError> {
         let time = if self.is_process() { LISTS } else { LISTS_FAR };
         timeout(time, self.pages()).await.unwrap_or_else(|_| {
-            Err(Unanswered::Because(format!(
+            Err(RequestError::Failed(format!(
                 "`tools/list` timed out after {} seconds",
                 time.as_secs()
             )))
         })
     }
 
-    async fn pages(&self) -> Result<Tools, Unanswered> {
+    async fn pages(&self) -> Result<Tools, RequestError> {
         // The library would cache whole lists, and return an old one if the server fails.
         let no_cache = ClientCacheConfig::disabled();
         self.peer.set_response_cache_config(no_cache).await;
@@ -144,8 +148,12 @@ impl Connection {
     }
 
     /// Starts a tool call.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<Call, Unanswered> {
-        let progress = self.ears.listen();
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+    ) -> Result<Call, RequestError> {
+        let progress = self.progress.subscribe();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
@@ -184,29 +192,29 @@ pub(super) struct Call {
 
 /// An event of a call.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum CallEvent {
     /// A progress notification.
     Progress(ProgressNotificationParam),
     /// The result, as JSON, or the reason for the failure.
-    Result(Result<Value, Unanswered>),
+    Result(Result<Value, RequestError>),
 }
 
 impl Call {
     /// Waits for the next event. The result is the last one.
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> CallEvent {
         loop {
             tokio::select! {
                 biased;
                 progress = self.progress.recv() => match progress {
                     Ok(progress) if progress.progress_token == self.handle.progress_token => {
-                        return Heard::Progress(progress);
+                        return CallEvent::Progress(progress);
                     }
                     Err(broadcast::error::RecvError::Closed) => {
-                        return Heard::Result(result((&mut self.handle.rx).await));
+                        return CallEvent::Result(result((&mut self.handle.rx).await));
                     }
                     Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 },
-                answer = &mut self.handle.rx => return Heard::Result(result(answer)),
+                answer = &mut self.handle.rx => return CallEvent::Result(result(answer)),
             }
         }
     }
@@ -218,14 +226,50 @@ impl Call {
     }
 }
 
-fn result<E>(answer: Result<Result<ServerResult, ServiceError>, E>) -> Result<Value, Unanswered> {
-    let because = |why: String| Err(Unanswered::Because(why));
+fn result<E>(answer: Result<Result<ServerResult, ServiceError>, E>) -> Result<Value, RequestError> {
+    let failed = |why: String| Err(RequestError::Failed(why));
     match answer {
         Ok(Ok(result @ (ServerResult::CallToolResult(_) | ServerResult::CustomResult(_)))) => {
-            serde_json::to_value(result).or_else(|error| because(error.to_string()))
+            serde_json::to_value(result).or_else(|error| failed(error.to_string()))
         }
-        Ok(Ok(_)) => because("its answer is no result of a tool".to_owned()),
+        Ok(Ok(_)) => failed("its answer is no result of a tool".to_owned()),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Unanswered::Closed),
+        Err(_) => Err(RequestError::Closed),
+    }
+}
+
+/// Handles a server's notifications. The library by itself rejects sampling requests and declines
+/// elicitation.
+#[derive(Clone, Debug)]
+pub(super) struct ProgressHandler(broadcast::Sender<ProgressNotificationParam>);
+
+impl ProgressHandler {
+    pub(super) fn new() -> Self {
+        Self(broadcast::Sender::new(WAITING))
+    }
+
+    /// Subscribes to the progress of calls.
+    fn subscribe(&self) -> broadcast::Receiver<ProgressNotificationParam> {
+        self.0.subscribe()
+    }
+}
+
+impl ClientHandler for ProgressHandler {
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        // It fails if there are no subscribers.
+        self.0.send(params).ok();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+        )
+        // Later versions have no handshake; nearly every server still requires it.
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }

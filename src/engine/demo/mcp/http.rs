@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
@@ -48,7 +49,7 @@ pub(super) fn transport(
         .custom_headers(named)
         .max_sse_event_size(LONGEST);
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    Ok(Bounded::new(transport))
+    Ok(Bounded::new(transport, Arc::default()))
 }
 
 /// Follows redirects to the same origin only: the headers must not be sent to another one.

@@ -1,19 +1,23 @@
 //! A session's MCP servers: they start when it opens, serve `/tools` and `/call`, and end with it.
+//!
+//! `servers` has all servers of a session, `server` one of them with its state, `connection` the
+//! protocol with one that runs. `config` says how to reach a server, `stdio` and `http` reach it, and
+//! `bounded` limits what it may send. `error` and `secrets` make what is reported about it readable
+//! and safe.
 
 mod bounded;
-pub(super) mod call;
+mod call;
+mod config;
 mod connection;
-mod content;
-mod ears;
-mod failure;
+mod error;
 #[cfg(feature = "mcp-http")]
 mod http;
-mod process;
 mod secrets;
 mod server;
 mod servers;
-mod tool;
-pub(super) mod tools;
-mod server_config;
+mod stdio;
+mod tools;
 
+pub(super) use call::call_tool;
 pub(super) use servers::Servers;
+pub(super) use tools::list_tools;

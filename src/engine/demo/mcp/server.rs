@@ -15,13 +15,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::engine::relay::Patience;
 use crate::sys::lock;
 
-use super::bounded::Bounded;
-use super::connection::{Connection, exit_reason};
-use super::ears::ProgressHandler;
-use super::failure::{Unanswered, not_connected};
-use super::process::{self, Start};
-use super::server_config::{Reached, ServerConfig};
-use super::tool::Tools;
+use super::config::{Endpoint, ServerConfig};
+use super::connection::{Connection, ProgressHandler, exit_reason};
+use super::error::{RequestError, not_connected};
+use super::stdio::{self, Start};
+use super::tools::Tools;
 
 /// How many servers, of all sessions, may be starting at once.
 static STARTING: Semaphore = Semaphore::const_new(8);
@@ -84,7 +82,7 @@ impl Server {
         guard: Option<PathBuf>,
         unusable: Option<&str>,
     ) -> Arc<Self> {
-        let usable = unusable.is_none() && !matches!(config.reached, Reached::Unsupported(_));
+        let usable = unusable.is_none() && !matches!(config.endpoint, Endpoint::Unsupported(_));
         let state = unusable.map_or(State::Starting, |why| State::Failed(why.into()));
         Arc::new(Self {
             config,
@@ -155,7 +153,7 @@ impl Server {
             State::Ready(connection) => Ok(connection),
             State::Failed(why) => Err(why.to_string()),
             State::Starting => Err("it does not start".to_owned()),
-            State::Gone => Err("it is not wanted any more".to_owned()),
+            State::Gone => Err("it was shut down".to_owned()),
         }
     }
 
@@ -165,7 +163,7 @@ impl Server {
         let mut connection = self.connection().await?;
         let mut tools = connection.tools().await;
         if let Err(why) = &tools
-            && (*why == Unanswered::Closed || !connection.is_process())
+            && (*why == RequestError::Closed || !connection.is_process())
         {
             self.lose(&connection).await;
             connection = self.connection().await?;
@@ -178,10 +176,10 @@ impl Server {
     }
 
     /// Why a request was not answered, without secrets.
-    pub(super) async fn in_words(&self, connection: &Connection, why: Unanswered) -> String {
+    pub(super) async fn in_words(&self, connection: &Connection, why: RequestError) -> String {
         let exit_reason = match why {
-            Unanswered::Closed => connection.exit_reason().await,
-            Unanswered::Because(_) => String::new(),
+            RequestError::Closed => connection.exit_reason().await,
+            RequestError::Failed(_) => String::new(),
         };
         self.config.secrets().hide(&why.in_words(&exit_reason))
     }
@@ -242,8 +240,7 @@ impl Server {
 
     async fn ready(&self, connection: Arc<Connection>) {
         self.reported.store(true, Ordering::Relaxed);
-        let config = self.settle(State::Ready(connection.clone()));
-        if !config {
+        if !self.settle(State::Ready(connection.clone())) {
             connection.end(Patience::Hurry).await;
             return;
         }
@@ -264,17 +261,17 @@ impl Server {
     /// Sets the state, unless the server was ended. Returns whether it was set.
     fn settle(&self, settled: State) -> bool {
         self.state.send_if_modified(|state| {
-            let config = !matches!(state, State::Gone);
-            if config {
+            let is_open = !matches!(state, State::Gone);
+            if is_open {
                 *state = settled;
             }
-            config
+            is_open
         })
     }
 
     async fn connected(&self) -> Result<Connection, String> {
-        match &self.config.reached {
-            Reached::Process { command, args, env } => {
+        match &self.config.endpoint {
+            Endpoint::Process { command, args, env } => {
                 let secrets = self.config.secrets();
                 let start = Start {
                     name: self.name(),
@@ -285,11 +282,8 @@ impl Server {
                     guard: self.guard.as_deref(),
                     secrets: &secrets,
                 };
-                let (child, input, output) = process::start(start)?;
-                match ProgressHandler::new()
-                    .serve(Bounded::over(output, input))
-                    .await
-                {
+                let (child, transport) = stdio::start(start)?;
+                match ProgressHandler::new().serve(transport).await {
                     Ok(service) => Ok(Connection::new(service, Some(child))),
                     Err(error) => {
                         let why = not_connected(&error);
@@ -300,7 +294,7 @@ impl Server {
                 }
             }
             #[cfg(feature = "mcp-http")]
-            Reached::Http { url, headers } => {
+            Endpoint::Http { url, headers } => {
                 let transport = super::http::transport(url, headers)?;
                 match ProgressHandler::new().serve(transport).await {
                     Ok(service) => Ok(Connection::new(service, None)),
@@ -308,8 +302,8 @@ impl Server {
                 }
             }
             #[cfg(not(feature = "mcp-http"))]
-            Reached::Http { .. } => Err("this program was built without HTTP".to_owned()),
-            Reached::Unsupported(transport) => {
+            Endpoint::Http { .. } => Err("this program was built without HTTP".to_owned()),
+            Endpoint::Unsupported(transport) => {
                 Err(format!("the transport `{transport}` is not supported"))
             }
         }
@@ -329,7 +323,7 @@ mod tests {
     async fn a_server_starts_when_others_have() {
         let config = ServerConfig {
             name: "s".to_owned(),
-            reached: Reached::Process {
+            endpoint: Endpoint::Process {
                 command: "/no/such/server".to_owned(),
                 args: Vec::new(),
                 env: Vec::new(),

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::engine::SessionConfig as Session;
+use crate::engine::SessionConfig;
 use crate::engine::demo::describe::shorten;
 use crate::engine::relay::Patience;
 use crate::sys::lock;
 
+use super::config::{ServerConfig, servers};
 use super::server::{Server, State};
-use super::server_config::{ServerConfig, servers};
 
 /// How long opening a session waits for its servers. The others continue to start.
 const OPENS: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl Servers {
 
     /// Updates the servers to the session's configuration: starts new ones, ends those that are no
     /// longer configured, keeps the others. Must be called inside of a runtime.
-    pub(crate) fn want(&self, session: &Session) {
+    pub(crate) fn configure(&self, session: &SessionConfig) {
         let config = servers(&session.params.0);
         let cwd = &session.place.cwd;
         let mut list = lock(&self.list);
@@ -176,7 +176,7 @@ impl Servers {
     pub(super) fn named<'a>(&self, text: &'a str) -> Option<(Arc<Server>, &'a str)> {
         let servers = self.list().into_iter();
         let named = servers.filter_map(|server| {
-            let rest = cut(text, server.name())?;
+            let rest = strip_name(text, server.name())?;
             Some((server, rest))
         });
         // Of servers with the same name the first one is used.
@@ -191,7 +191,7 @@ impl Servers {
 }
 
 /// The text after a name and white space.
-pub(super) fn cut<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn strip_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let rest = text.trim_start().strip_prefix(name)?;
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim_start())
 }
@@ -218,8 +218,8 @@ mod tests {
     use crate::engine::Secret;
     use crate::record::header::Workspace;
 
-    fn session(servers: &Value) -> Session {
-        Session {
+    fn session(servers: &Value) -> SessionConfig {
+        SessionConfig {
             name: "s".to_owned(),
             place: Workspace {
                 cwd: "/no/such/folder".to_owned(),
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(servers.report(), None);
         let old =
             json!({ "name": "old", "type": "sse", "url": "http://h/?k=S3CRET", "headers": [] });
-        servers.want(&session(&json!([old, process("a"), process("a")])));
+        servers.configure(&session(&json!([old, process("a"), process("a")])));
         for server in servers.list() {
             server
                 .settled(Instant::now() + Duration::from_mins(1))
@@ -255,7 +255,7 @@ mod tests {
         ]);
         assert_eq!(report["_meta"]["rejoin"]["mcpServers"], expected);
         servers.end(Patience::Hurry).await;
-        servers.want(&session(&json!([process("late")])));
+        servers.configure(&session(&json!([process("late")])));
         assert!(servers.list().iter().all(|server| server.name() != "late"));
     }
 
@@ -263,7 +263,7 @@ mod tests {
     async fn more_servers_than_a_session_can_have_are_reported_as_failed() {
         let servers = Servers::default();
         let named: Vec<Value> = (0..MOST + 2).map(|at| process(&at.to_string())).collect();
-        servers.want(&session(&json!(named)));
+        servers.configure(&session(&json!(named)));
         let report: Value = serde_json::from_str(&servers.report().unwrap()).unwrap();
         let report = report["_meta"]["rejoin"]["mcpServers"].as_array().unwrap();
         assert_eq!(report.len(), MOST + 2);
@@ -290,7 +290,7 @@ mod tests {
         last.revive();
         assert!(matches!(last.state(), State::Failed(_)));
         // A server that was moved into the limit is started.
-        servers.want(&session(&json!([process("65")])));
+        servers.configure(&session(&json!([process("65")])));
         let moved = servers.list().pop().unwrap();
         assert!(matches!(moved.state(), State::Starting));
         servers.end(Patience::Hurry).await;
@@ -300,7 +300,7 @@ mod tests {
     async fn the_longest_name_that_fits_is_meant() {
         let servers = Servers::default();
         let named = ["my", "my server", "my server 2", "é"].map(process);
-        servers.want(&session(&json!(named)));
+        servers.configure(&session(&json!(named)));
         for (text, expected) in [
             ("my tool {}", Some(("my", "tool {}"))),
             (" my server  tool", Some(("my server", "tool"))),

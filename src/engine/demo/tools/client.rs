@@ -11,7 +11,7 @@ use crate::protocol::error::CLIENT_TIMEOUT;
 use crate::transport::Outcome;
 
 /// How many characters of a client's error are shown.
-const TOLD: usize = 300;
+const MOST_SHOWN: usize = 300;
 
 /// Sends a request to the client and waits for the response. If the turn is cancelled, the request
 /// is withdrawn. `params` is the JSON text of an object, without the session's id. `logged` is
@@ -23,15 +23,13 @@ pub(super) async fn ask(
     logged: bool,
 ) -> Result<Outcome, Stop> {
     let (reply, answer) = oneshot::channel();
-    let asked = question(method, params, logged, turn.cancel().clone(), reply);
-    tokio::select! {
-        biased;
-        () = turn.cancel().cancelled() => Err(Stop::Cancelled),
-        answered = async {
-            turn.out().say(EngineEvent::Ask(asked)).await?;
-            answer.await.map_err(|_| Closed)
-        } => answered.map_err(|Closed| gone()),
-    }
+    let asked = question(method, params, logged, turn.cancel.clone(), reply);
+    let answered = async {
+        turn.opening.out.say(EngineEvent::Ask(asked)).await?;
+        answer.await.map_err(|_| Closed)
+    };
+    let answered = turn.unless_cancelled(answered).await?;
+    answered.map_err(|Closed| disconnected())
 }
 
 /// Sends a request to the client even if the turn is cancelled. The caller may wait for the
@@ -49,12 +47,16 @@ pub(super) async fn ask_regardless(
     answer
 }
 
-/// The same for a request whose response nobody needs, but which must not be withdrawn.
-pub(super) async fn tell(out: &Outlet, method: &'static str, params: &str) {
+/// The same for a request whose response does not matter, but which must not be withdrawn.
+pub(super) async fn send(out: &Outlet, method: &'static str, params: &str) {
     let answer = ask_regardless(out, method, params).await;
     tokio::spawn(async move {
         if let Ok(Err(error)) = answer.await {
-            tracing::debug!(method, error = problem(&error), "the client refuses");
+            tracing::debug!(
+                method,
+                error = problem(&error),
+                "the client answered with an error"
+            );
         }
     });
 }
@@ -63,7 +65,7 @@ pub(super) async fn tell(out: &Outlet, method: &'static str, params: &str) {
 pub(super) fn problem(error: &str) -> String {
     let message = json::string_member(error, "message").unwrap_or_default();
     let name = json::text_member(error, "data").and_then(|data| json::string_member(data, "error"));
-    match shorten(&message, TOLD) {
+    match shorten(&message, MOST_SHOWN) {
         // This error is our own statement about the client.
         message if name.as_deref() == Some(CLIENT_TIMEOUT) => message,
         message if message.is_empty() => "the client does not say why".to_owned(),
@@ -97,6 +99,6 @@ fn question(
 
 /// The reason to stop if there is no response: the client has disconnected, or the log cannot be
 /// written. Both end the turn.
-pub(super) fn gone() -> Stop {
+pub(super) fn disconnected() -> Stop {
     Stop::Cancelled
 }

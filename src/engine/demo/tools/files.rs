@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::inside::Inside;
+use super::confined::ConfinedFile;
 
 /// How many bytes of a file are shown.
 pub(super) const SHOWN: usize = 256 * 1024;
@@ -24,7 +24,7 @@ pub(super) struct Excerpt {
 }
 
 /// Reads lines of a text file: `count` of them from line `from` on, counted from 1.
-pub(super) fn read(file: &Inside, from: u64, count: Option<u64>) -> Result<Excerpt, String> {
+pub(super) fn read(file: &ConfinedFile, from: u64, count: Option<u64>) -> Result<Excerpt, String> {
     let mut file = BufReader::new(file.open().map_err(|error| in_words(&error))?);
     let failed = |error: io::Error| in_words(&error);
     for _ in 1..from {
@@ -69,7 +69,7 @@ pub(super) enum Before {
 }
 
 /// Reads the content of a file that is about to be written.
-pub(super) fn before(file: &Inside) -> Before {
+pub(super) fn before(file: &ConfinedFile) -> Before {
     let file = match file.open() {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Before::Nothing,
@@ -88,7 +88,7 @@ pub(super) fn before(file: &Inside) -> Before {
 
 /// Replaces a file atomically: concurrent readers see the old content or the new one. `unique` is
 /// for the name of a temporary file beside it.
-pub(super) fn write(file: &Inside, text: &str, unique: &str) -> Result<(), String> {
+pub(super) fn write(file: &ConfinedFile, text: &str, unique: &str) -> Result<(), String> {
     let beside = format!(".rejoin-{unique}");
     let written = file.replace(text.as_bytes(), &beside);
     written.map_err(|error| in_words(&error))
@@ -109,10 +109,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    fn at(path: &Path) -> Inside {
+    fn at(path: &Path) -> ConfinedFile {
         let root = path.parent().unwrap().canonicalize().unwrap();
         let path = root.join(path.file_name().unwrap());
-        Inside::of(root, &path).unwrap()
+        ConfinedFile::of(root, &path).unwrap()
     }
 
     fn excerpt(text: &str, lines: u64, cut: bool) -> Excerpt {
@@ -196,7 +196,7 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o750);
         let root = folder.path().canonicalize().unwrap();
-        let none = Inside::of(root.clone(), &root.join("none/f")).unwrap();
+        let none = ConfinedFile::of(root.clone(), &root.join("none/f")).unwrap();
         assert!(write(&none, "x", "3").is_err());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert_eq!(

@@ -3,15 +3,12 @@
 //! They request permission before they change anything.
 
 mod client;
-mod ended;
+mod confined;
 mod files;
-mod here;
-mod inside;
 mod path;
 pub(super) mod permission;
 mod read;
 mod run;
-pub(super) mod shown;
 mod terminal;
 mod write;
 

@@ -7,7 +7,7 @@ use crate::engine::demo::describe::shorten;
 use crate::record::header::Workspace;
 use crate::sys::path::normalize;
 
-use super::inside::Inside;
+use super::confined::ConfinedFile;
 
 /// A file that a command names.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ pub(super) fn named(rest: &str, cwd: &str) -> Option<Named> {
 
 /// The resolved path, if it is in one of the session's folders. A file that does not exist yet is
 /// located where it would be created.
-pub(super) fn inside(place: &Workspace, path: &str) -> io::Result<Option<Inside>> {
+pub(super) fn inside(place: &Workspace, path: &str) -> io::Result<Option<ConfinedFile>> {
     let real = real(Path::new(path))?;
     let found = roots(place).filter_map(|root| {
         // A folder that cannot be resolved contains no accessible file.
-        Inside::of(self::real(Path::new(root)).ok()?, &real)
+        ConfinedFile::of(self::real(Path::new(root)).ok()?, &real)
     });
     // From the outermost folder, so that each component below it is checked on use.
-    Ok(found.min_by_key(Inside::depth))
+    Ok(found.min_by_key(ConfinedFile::depth))
 }
 
 /// The error for a file that is in none of the session's folders.

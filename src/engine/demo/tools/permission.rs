@@ -1,12 +1,13 @@
 //! Decides whether an action is permitted: by mode, by an earlier decision, or by asking the user.
 
+use agent_client_protocol::v1::schema::{RequestPermissionOutcome, RequestPermissionResponse};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::engine::demo::settings::Mode;
-use crate::engine::demo::turn::{Stop, Turn};
-use crate::engine::demo::update::ToolCall;
-use crate::json as text;
+use crate::engine::demo::tool_call::ToolCall;
+use crate::engine::demo::turn::{Stop, Turn, json_line};
+use crate::protocol::method::REQUEST_PERMISSION;
 
 use super::client::{ask, problem};
 
@@ -35,56 +36,57 @@ const OPTIONS: [(&str, &str); 4] = [
     ("reject_always", "Reject from now on in this session"),
 ];
 
+const READ_ONLY: &str = "not done: the session's mode is read-only";
+
 /// Decides whether a tool call is permitted. `content` is what the user sees of it. A user who
 /// cancels the request cancels the turn.
 pub(crate) async fn may(
     turn: &Turn<'_>,
-    call: &ToolCall<'_, impl Serialize + Sync>,
-    deed: Action<'_>,
+    call: &ToolCall,
+    action: Action<'_>,
     content: &[Value],
 ) -> Result<Verdict, Stop> {
     let refused = |reason: &str| Ok(Verdict::Refused(reason.to_owned()));
     match turn.settings().mode {
-        Mode::ReadOnly if deed.changes => {
-            return refused("not done: the session's mode is read-only");
-        }
+        Mode::ReadOnly if action.changes => return refused(READ_ONLY),
         Mode::Auto => return Ok(Verdict::Allowed),
         Mode::Ask | Mode::ReadOnly => {}
     }
-    match turn.always().of(deed.about) {
+    match turn.session.decision(action.about) {
         Some(true) => return Ok(Verdict::Allowed),
         Some(false) => return refused("not done: it was rejected for this session"),
         None => {}
     }
-    let params = question(call, content);
-    let answer = match ask(turn, "session/request_permission", &params, true).await? {
-        Ok(answer) => text::tree(&answer).unwrap_or_default(),
+    let answer = match ask(turn, REQUEST_PERMISSION, &params(call, content), true).await? {
+        Ok(answer) => answer,
         Err(error) => {
-            let reason = format!(
-                "not done: permission could not be asked for; {}",
-                problem(&error)
-            );
+            let problem = problem(&error);
+            let reason = format!("not done: permission could not be asked for; {problem}");
             return Ok(Verdict::Refused(reason));
         }
     };
-    let outcome = &answer["outcome"];
-    if outcome["outcome"] == "cancelled" {
+    let answer = serde_json::from_str(&answer);
+    let outcome = answer.map(|answer: RequestPermissionResponse| answer.outcome);
+    if let Ok(RequestPermissionOutcome::Cancelled) = outcome {
         return Err(Stop::Cancelled);
     }
-    let chosen = (outcome["outcome"] == "selected").then(|| outcome["optionId"].as_str());
     // The mode may have changed while the request was pending.
-    if deed.changes && turn.settings().mode == Mode::ReadOnly {
-        return refused("not done: the session's mode is read-only");
+    if action.changes && turn.settings().mode == Mode::ReadOnly {
+        return refused(READ_ONLY);
     }
-    match chosen.flatten() {
-        Some("allow_once") => Ok(Verdict::Allowed),
-        Some("allow_always") => {
-            turn.always().remember(deed.about, true);
+    let selected = match &outcome {
+        Ok(RequestPermissionOutcome::Selected(selected)) => &*selected.option_id.0,
+        _ => "",
+    };
+    match selected {
+        "allow_once" => Ok(Verdict::Allowed),
+        "allow_always" => {
+            turn.session.decide(action.about, true);
             Ok(Verdict::Allowed)
         }
-        Some("reject_once") => refused("not done: it was rejected"),
-        Some("reject_always") => {
-            turn.always().remember(deed.about, false);
+        "reject_once" => refused("not done: it was rejected"),
+        "reject_always" => {
+            turn.session.decide(action.about, false);
             refused("not done: it was rejected")
         }
         _ => refused("not done: the client chose nothing that was offered"),
@@ -92,25 +94,22 @@ pub(crate) async fn may(
 }
 
 /// The parameters of the request, without the session's id.
-fn question(call: &ToolCall<'_, impl Serialize>, content: &[Value]) -> String {
+fn params(call: &ToolCall, content: &[Value]) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Question<'a, C> {
-        tool_call: Subject<'a, C>,
-        options: Vec<Value>,
+    struct Params<'a> {
+        tool_call: WithContent<'a>,
+        options: [Value; OPTIONS.len()],
     }
     #[derive(Serialize)]
-    struct Subject<'a, C> {
+    struct WithContent<'a> {
         #[serde(flatten)]
-        call: &'a C,
+        call: &'a ToolCall,
         #[serde(skip_serializing_if = "<[Value]>::is_empty")]
         content: &'a [Value],
     }
-    let options = OPTIONS.iter();
-    let options = options.map(|(id, name)| json!({ "optionId": id, "name": name, "kind": id }));
-    let question = Question {
-        tool_call: Subject { call, content },
-        options: options.collect(),
-    };
-    serde_json::to_string(&question).expect("named fields of strings and JSON always print")
+    json_line(&Params {
+        tool_call: WithContent { call, content },
+        options: OPTIONS.map(|(id, name)| json!({ "optionId": id, "name": name, "kind": id })),
+    })
 }

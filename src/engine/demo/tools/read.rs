@@ -1,18 +1,19 @@
 //! `/read`: shows a text file.
 
+use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use crate::engine::demo::args::whole;
 use crate::engine::demo::describe::{counted, quote};
-use crate::engine::demo::sample::text;
+use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{Done, Stop, Turn};
-use crate::json as plain;
+use crate::json;
+use crate::protocol::method::READ_TEXT_FILE;
 
 use super::client::{ask, problem};
 use super::files::{self, Excerpt, SHOWN};
 use super::path::{Named, inside, named, outside};
 use super::permission::{Action, Verdict, may};
-use super::shown::{Shown, Worked};
 
 /// The lines to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,93 +35,84 @@ pub(crate) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
         return turn.say_all(&text).await;
     };
     let mut raw_input = json!({ "path": file.path });
-    let mut location = json!({ "path": file.path });
+    let mut location = ToolCallLocation::new(&file.path);
     if lines != Lines::ALL {
         raw_input["line"] = lines.from.into();
-        location["line"] = u32::try_from(lines.from).unwrap_or(u32::MAX).into();
+        location = location.line(u32::try_from(lines.from).unwrap_or(u32::MAX));
     }
     if let Some(count) = lines.count {
         raw_input["limit"] = count.into();
     }
-    let call = Shown {
-        id: turn.new_tool_call(),
-        title: format!("Read {}", file.short(turn.cwd())),
-        kind: "read",
-        locations: vec![location],
-        raw_input,
-    };
-    call.during(turn, work(turn, &call, &file, lines)).await
+    let title = format!("Read {}", file.short(turn.cwd()));
+    let call = ToolCall::new(turn, title, ToolKind::Read, vec![location], &raw_input);
+    call.answer(turn, work(turn, &call, &file, lines)).await
 }
 
-async fn work(turn: &Turn<'_>, call: &Shown, file: &Named, lines: Lines) -> Result<Worked, Stop> {
-    let place = turn.place().clone();
-    let path = file.path.clone();
-    let here = turn.on_disk(move || inside(&place, &path)).await?;
+async fn work(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    file: &Named,
+    lines: Lines,
+) -> Result<ToolResult, Stop> {
+    let (workspace, path) = (turn.workspace().clone(), file.path.clone());
+    let confined = turn.on_disk(move || inside(&workspace, &path)).await?;
     let failed = |reason: &str| {
-        Ok(Worked::failed(&format!(
-            "cannot read `{}`: {reason}",
-            file.path
-        )))
+        let reason = format!("cannot read `{}`: {reason}", file.path);
+        Ok(ToolResult::failed(&reason))
     };
-    let excerpt = if turn.client().reads {
-        if !matches!(here, Ok(Some(_))) {
-            let deed = Action {
+    let excerpt = if turn.opening.client.reads {
+        if !matches!(confined, Ok(Some(_))) {
+            let action = Action {
                 about: "read files outside of the session's folders",
                 changes: false,
             };
-            if let Verdict::Refused(reason) = may(turn, &call.call(), deed, &[]).await? {
-                return Ok(Worked::failed(&reason));
+            if let Verdict::Refused(reason) = may(turn, call, action, &[]).await? {
+                return Ok(ToolResult::failed(&reason));
             }
         }
-        call.begins(turn).await?;
-        match ask(
-            turn,
-            "fs/read_text_file",
-            &lines.params(&file.path).to_string(),
-            false,
-        )
-        .await?
-        {
-            Ok(answer) => match plain::string_member(&answer, "content") {
+        call.progress(turn, None).await?;
+        let params = lines.params(&file.path).to_string();
+        match ask(turn, READ_TEXT_FILE, &params, false).await? {
+            Ok(answer) => match json::string_member(&answer, "content") {
                 Some(content) => bounded(content),
                 None => return failed("the client's answer has no content"),
             },
             Err(error) => return failed(&problem(&error)),
         }
     } else {
-        let inside = match here {
-            Ok(Some(inside)) => inside,
+        let confined = match confined {
+            Ok(Some(confined)) => confined,
             Ok(None) => {
-                let reason = outside(turn.place(), &file.path);
-                return Ok(Worked::failed(&format!("not read: {reason}")));
+                let reason = outside(turn.workspace(), &file.path);
+                return Ok(ToolResult::failed(&format!("not read: {reason}")));
             }
             Err(error) => return failed(&error.to_string()),
         };
-        call.begins(turn).await?;
-        let read = move || files::read(&inside, lines.from, lines.count);
+        call.progress(turn, None).await?;
+        let read = move || files::read(&confined, lines.from, lines.count);
         match turn.on_disk(read).await? {
             Ok(excerpt) => excerpt,
             Err(reason) => return failed(&reason),
         }
     };
-    Ok(told(&excerpt))
+    Ok(shown(&excerpt))
 }
 
-fn told(excerpt: &Excerpt) -> Worked {
+fn shown(excerpt: &Excerpt) -> ToolResult {
     let mut content = vec![text(&excerpt.text)];
     let bytes = excerpt.text.len();
     let (lines, long) = (excerpt.lines, counted(bytes as u64, "byte"));
-    let mut said = format!("Read {}, {long}.", counted(lines, "line"));
+    let mut comment = format!("Read {}, {long}.", counted(lines, "line"));
     if excerpt.cut {
         let note = format!("[only the first {bytes} bytes are shown]");
         content.push(text(&note));
-        said.push_str(" The file goes on; `/read PATH FROM` reads from a later line.");
+        comment.push_str(" The file goes on; `/read PATH FROM` reads from a later line.");
     }
-    Worked {
+    ToolResult {
         content: Some(content),
         raw_output: Some(json!({ "lines": lines, "bytes": bytes, "cut": excerpt.cut })),
-        said,
-        ..Worked::default()
+        comment,
+        ..ToolResult::default()
     }
 }
 
@@ -205,6 +197,6 @@ mod tests {
             (excerpt.text.len(), excerpt.lines, excerpt.cut),
             (3, 2, false)
         );
-        assert_eq!(told(&excerpt).content.unwrap().len(), 1);
+        assert_eq!(shown(&excerpt).content.unwrap().len(), 1);
     }
 }

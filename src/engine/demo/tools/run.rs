@@ -1,13 +1,29 @@
 //! `/run`: runs a shell command, in a terminal of the client or in a subprocess of ours.
 
-use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
 
+use agent_client_protocol::v1::schema::ToolKind;
+use serde_json::{Value, json};
+
+use crate::engine::captured::{self, Exit};
 use crate::engine::demo::describe::shorten;
+use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{Done, Stop, Turn};
+use crate::engine::process::Shell;
 
 use super::permission::{Action, Verdict, may};
-use super::shown::{Shown, Worked};
-use super::{here, terminal};
+use super::terminal;
+
+/// How many bytes of a command's output are kept.
+const KEPT: usize = 64 * 1024;
+
+/// How many bytes of the output are shown while it runs. The log grows by as much each time.
+const SHOWN: usize = 4 * 1024;
+
+/// The delay before the first check for new output; later checks are less frequent.
+const FIRST: Duration = Duration::from_millis(200);
+const LAST: Duration = Duration::from_secs(2);
 
 /// Runs a command.
 pub(crate) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
@@ -15,27 +31,100 @@ pub(crate) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     if command.is_empty() || command.contains('\0') {
         return turn.say_all("`/run` takes a command for the shell.").await;
     }
-    let call = Shown {
-        id: turn.new_tool_call(),
-        title: shorten(command, 120),
-        kind: "execute",
-        locations: Vec::new(),
-        raw_input: json!({ "command": command, "cwd": turn.cwd() }),
-    };
-    call.during(turn, work(turn, &call, command)).await
+    let title = shorten(command, 120);
+    let raw_input = json!({ "command": command, "cwd": turn.cwd() });
+    let call = ToolCall::new(turn, title, ToolKind::Execute, Vec::new(), &raw_input);
+    call.answer(turn, work(turn, &call, command)).await
 }
 
-async fn work(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<Worked, Stop> {
-    let deed = Action {
+async fn work(turn: &Turn<'_>, call: &ToolCall, command: &str) -> Result<ToolResult, Stop> {
+    let action = Action {
         about: "run commands",
         changes: true,
     };
-    if let Verdict::Refused(reason) = may(turn, &call.call(), deed, &[]).await? {
-        return Ok(Worked::failed(&reason));
+    if let Verdict::Refused(reason) = may(turn, call, action, &[]).await? {
+        return Ok(ToolResult::failed(&reason));
     }
-    if turn.client().terminals {
+    if turn.opening.client.terminals {
         terminal::run(turn, call, command).await
     } else {
-        here::run(turn, call, command).await
+        in_subprocess(turn, call, command).await
+    }
+}
+
+/// Runs a command in a subprocess of ours, and shows its output while it runs.
+async fn in_subprocess(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    command: &str,
+) -> Result<ToolResult, Stop> {
+    call.progress(turn, None).await?;
+    let folder = turn.cwd().to_owned();
+    let (line, guard) = (command.to_owned(), turn.session.guard.clone());
+    let start = move || Shell::start(&line, Path::new(&folder), KEPT, guard.as_deref());
+    let shell = match turn.on_disk(start).await? {
+        Ok(shell) => shell,
+        Err(error) => {
+            let reason = format!("cannot run it in `{}`: {error}", turn.cwd());
+            return Ok(ToolResult::failed(&reason));
+        }
+    };
+    let (mut pause, mut shown) = (FIRST, 0);
+    let exit = loop {
+        tokio::select! {
+            biased;
+            exit = shell.ended() => break exit,
+            paused = turn.pause(pause) => {
+                let total = shell.total();
+                let sent = match paused {
+                    Ok(()) if total > shown => {
+                        let (said, cut) = shell.said(SHOWN);
+                        call.progress(turn, Some(&[text(&captured::so_far(&said, cut))])).await
+                    }
+                    paused => paused,
+                };
+                if let Err(stop) = sent {
+                    let exit = shell.end().await;
+                    let Stop::Cancelled = stop else {
+                        return Err(stop);
+                    };
+                    return Ok(ToolResult::cancelled(Some(output(&shell, &exit))));
+                }
+                if total > shown {
+                    shown = total;
+                    pause = LAST.min(pause * 2);
+                }
+            }
+        }
+    };
+    Ok(ToolResult {
+        content: Some(output(&shell, &exit)),
+        ..ended(&exit)
+    })
+}
+
+/// The content of the tool call for a command that has ended.
+fn output(shell: &Shell, exit: &Exit) -> Vec<Value> {
+    let (said, cut) = shell.said(KEPT);
+    vec![text(&captured::text(&said, cut, Some(exit)))]
+}
+
+/// The result of a command that has ended: only exit code 0 is a success.
+pub(super) fn ended(exit: &Exit) -> ToolResult {
+    let how = match exit {
+        Exit {
+            signal: Some(signal),
+            ..
+        } => format!("It was ended by signal {signal}."),
+        Exit {
+            code: Some(code), ..
+        } => format!("It exited with code {code}."),
+        _ => "How it ended is not known.".to_owned(),
+    };
+    ToolResult {
+        failed: exit.code != Some(0) || exit.signal.is_some(),
+        raw_output: Some(json!({ "exitCode": exit.code, "signal": exit.signal })),
+        comment: how,
+        ..ToolResult::default()
     }
 }

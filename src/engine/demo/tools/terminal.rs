@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
+use agent_client_protocol::v1::schema::TerminalExitStatus;
 use serde_json::{Value, json};
 
 use crate::engine::captured::{Exit, item};
+use crate::engine::demo::tool_call::{ToolCall, ToolResult};
 use crate::engine::demo::turn::{Stop, Turn};
 use crate::engine::process::shell;
-use crate::json as plain;
+use crate::json;
+use crate::protocol::method::{
+    TERMINAL_CREATE, TERMINAL_KILL, TERMINAL_OUTPUT, TERMINAL_RELEASE, TERMINAL_WAIT_FOR_EXIT,
+};
 use crate::record::Kind;
 use crate::transport::Outcome;
 
-use super::client::{ask, ask_regardless, gone, problem, tell};
-use super::ended::ended;
-use super::shown::{Shown, Worked};
+use super::client::{ask, ask_regardless, disconnected, problem, send};
+use super::run::ended;
 
 /// How many bytes of output the client is to keep.
 const KEPT: u64 = 256 * 1024;
@@ -21,7 +25,11 @@ const KEPT: u64 = 256 * 1024;
 /// How long a client may take to return the output of a cancelled terminal.
 const LAST_LOOK: Duration = Duration::from_millis(300);
 
-pub(super) async fn run(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<Worked, Stop> {
+pub(super) async fn run(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    command: &str,
+) -> Result<ToolResult, Stop> {
     let (shell, arguments) = shell(command);
     let params = json!({
         "command": shell,
@@ -32,93 +40,96 @@ pub(super) async fn run(turn: &Turn<'_>, call: &Shown, command: &str) -> Result<
     .to_string();
     let created = create(turn, &params).await?;
     let id = match &created {
-        Ok(answer) => plain::string_member(answer, "terminalId"),
-        Err(error) => return Ok(Worked::failed(&no_terminal(&problem(error)))),
+        Ok(answer) => json::string_member(answer, "terminalId"),
+        Err(error) => return Ok(ToolResult::failed(&no_terminal(&problem(error)))),
     };
     let Some(id) = id else {
         let reason = no_terminal("the client's answer has no id");
-        return Ok(Worked::failed(&reason));
+        return Ok(ToolResult::failed(&reason));
     };
     let terminal = json!({ "terminalId": id }).to_string();
     let mut worked = watch(turn, call, &id).await;
     if let Err(Stop::Cancelled) = worked {
-        tell(turn.out(), "terminal/kill", &terminal).await;
-        let shown = ask_regardless(turn.out(), "terminal/output", &terminal).await;
+        send(&turn.opening.out, TERMINAL_KILL, &terminal).await;
+        let shown = ask_regardless(&turn.opening.out, TERMINAL_OUTPUT, &terminal).await;
         if let Ok(Ok(shown)) = tokio::time::timeout(LAST_LOOK, shown).await {
-            keep(turn, call, &shown).await?;
+            log_output(turn, call, &shown).await?;
         }
         // No new content, so that the call still shows the terminal.
-        worked = Ok(Worked::cancelled(None));
+        worked = Ok(ToolResult::cancelled(None));
     }
     // After the release the client still shows the output, but the terminal cannot be used.
-    tell(turn.out(), "terminal/release", &terminal).await;
+    send(&turn.opening.out, TERMINAL_RELEASE, &terminal).await;
     worked
 }
 
 /// Creates a terminal in the client. If the turn is cancelled meanwhile, the terminal is released
 /// as soon as its id is known.
 async fn create(turn: &Turn<'_>, params: &str) -> Result<Outcome, Stop> {
-    let mut created = ask_regardless(turn.out(), "terminal/create", params).await;
+    let mut created = ask_regardless(&turn.opening.out, TERMINAL_CREATE, params).await;
     tokio::select! {
         biased;
-        () = turn.cancel().cancelled() => {
-            let out = turn.out().clone();
+        () = turn.cancel.cancelled() => {
+            let out = turn.opening.out.clone();
             tokio::spawn(async move {
                 if let Ok(Ok(answer)) = created.await
-                    && let Some(id) = plain::string_member(&answer, "terminalId")
+                    && let Some(id) = json::string_member(&answer, "terminalId")
                 {
                     let terminal = json!({ "terminalId": id }).to_string();
-                    tell(&out, "terminal/kill", &terminal).await;
-                    tell(&out, "terminal/release", &terminal).await;
+                    send(&out, TERMINAL_KILL, &terminal).await;
+                    send(&out, TERMINAL_RELEASE, &terminal).await;
                 }
             });
             Err(Stop::Cancelled)
         }
-        answer = &mut created => answer.map_err(|_| gone()),
+        answer = &mut created => answer.map_err(|_| disconnected()),
     }
 }
 
 /// Shows the terminal until its command has ended.
-async fn watch(turn: &Turn<'_>, call: &Shown, id: &str) -> Result<Worked, Stop> {
+async fn watch(turn: &Turn<'_>, call: &ToolCall, id: &str) -> Result<ToolResult, Stop> {
     let content = json!({ "type": "terminal", "terminalId": id });
     let terminal = json!({ "terminalId": id }).to_string();
-    call.shows(turn, &[content]).await?;
-    let waited = ask(turn, "terminal/wait_for_exit", &terminal, false).await?;
-    let shown = ask(turn, "terminal/output", &terminal, false).await?;
-    let told = keep(turn, call, &shown).await?;
+    call.progress(turn, Some(&[content])).await?;
+    let waited = ask(turn, TERMINAL_WAIT_FOR_EXIT, &terminal, false).await?;
+    let shown = ask(turn, TERMINAL_OUTPUT, &terminal, false).await?;
+    let reported = log_output(turn, call, &shown).await?;
     Ok(match waited {
         Ok(exit) => {
-            let exit = plain::tree(&exit).as_ref().map(exit_of);
-            ended(&exit.or(told).unwrap_or_default())
+            let exit = exit_of(&exit);
+            ended(&exit.or(reported).unwrap_or_default())
         }
-        Err(error) => Worked::failed(&format!("cannot wait for its end: {}", problem(&error))),
+        Err(error) => ToolResult::failed(&format!("cannot wait for its end: {}", problem(&error))),
     })
 }
 
 /// Logs the terminal's output, since the terminal no longer exists when the session is loaded
 /// again. Returns how its command ended, if the client reports that.
-async fn keep(turn: &Turn<'_>, call: &Shown, shown: &Outcome) -> Result<Option<Exit>, Stop> {
+async fn log_output(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    shown: &Outcome,
+) -> Result<Option<Exit>, Stop> {
     let Ok(shown) = shown else {
         return Ok(None);
     };
-    let output = plain::string_member(shown, "output").unwrap_or_default();
-    let truncated = plain::text_member(shown, "truncated") == Some("true");
-    let status = plain::text_member(shown, "exitStatus").and_then(plain::tree);
-    let exit = status.filter(Value::is_object).as_ref().map(exit_of);
+    let output = json::string_member(shown, "output").unwrap_or_default();
+    let truncated = json::text_member(shown, "truncated") == Some("true");
+    let exit = json::text_member(shown, "exitStatus").and_then(exit_of);
     let id = Value::from(call.id.as_str());
     let item = item(&output, truncated, exit.as_ref());
     let update =
         format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"content":[{item}]}}"#);
-    turn.keep(Kind::Output, update).await?;
+    turn.append(Kind::Output, update).await?;
     Ok(exit)
 }
 
-fn exit_of(status: &Value) -> Exit {
-    let code = status["exitCode"].as_u64();
-    Exit {
-        code: code.and_then(|code| u32::try_from(code).ok()),
-        signal: status["signal"].as_str().map(str::to_owned),
-    }
+fn exit_of(status: &str) -> Option<Exit> {
+    let status: TerminalExitStatus = serde_json::from_str(status).ok()?;
+    Some(Exit {
+        code: status.exit_code,
+        signal: status.signal,
+    })
 }
 
 fn no_terminal(reason: &str) -> String {

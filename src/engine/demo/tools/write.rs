@@ -1,18 +1,20 @@
 //! `/write`: writes a text file.
 
+use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use crate::engine::demo::describe::{counted, quote};
-use crate::engine::demo::sample::text;
-use crate::engine::demo::turn::{Done, Stop, Turn, to_the_end};
-use crate::json as plain;
+use crate::engine::demo::settings::Mode;
+use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
+use crate::engine::demo::turn::{Done, Stop, Turn, uninterrupted};
+use crate::json;
+use crate::protocol::method::{READ_TEXT_FILE, WRITE_TEXT_FILE};
 
 use super::client::{ask, problem};
+use super::confined::ConfinedFile;
 use super::files::{self, Before};
-use super::inside::Inside;
 use super::path::{Named, inside, named, outside};
 use super::permission::{Action, Verdict, may};
-use super::shown::{Shown, Worked};
 
 /// A longer text is written, but not shown as a diff, in bytes.
 const COMPARED: usize = 1024 * 1024;
@@ -27,38 +29,32 @@ pub(crate) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
         );
         return turn.say_all(&text).await;
     };
-    let call = Shown {
-        id: turn.new_tool_call(),
-        title: format!("Write {}", file.short(turn.cwd())),
-        kind: "edit",
-        locations: vec![json!({ "path": file.path })],
-        raw_input: json!({ "path": file.path, "content": file.rest }),
-    };
-    call.during(turn, work(turn, &call, &file)).await
+    let title = format!("Write {}", file.short(turn.cwd()));
+    let locations = vec![ToolCallLocation::new(&file.path)];
+    let raw_input = json!({ "path": file.path, "content": file.rest });
+    let call = ToolCall::new(turn, title, ToolKind::Edit, locations, &raw_input);
+    call.answer(turn, work(turn, &call, &file)).await
 }
 
-async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Stop> {
-    let place = turn.place().clone();
-    let path = file.path.clone();
-    let here = turn.on_disk(move || inside(&place, &path)).await?;
+async fn work(turn: &Turn<'_>, call: &ToolCall, file: &Named) -> Result<ToolResult, Stop> {
+    let (workspace, path) = (turn.workspace().clone(), file.path.clone());
+    let confined = turn.on_disk(move || inside(&workspace, &path)).await?;
     let failed = |reason: &str| {
-        Ok(Worked::failed(&format!(
-            "cannot write `{}`: {reason}",
-            file.path
-        )))
+        let reason = format!("cannot write `{}`: {reason}", file.path);
+        Ok(ToolResult::failed(&reason))
     };
-    let by_client = turn.client().writes;
-    let here = match here {
-        Ok(here) => here,
+    let by_client = turn.opening.client.writes;
+    let confined = match confined {
+        Ok(confined) => confined,
         Err(_) if by_client => None,
         Err(error) => return failed(&error.to_string()),
     };
-    if here.is_none() && !by_client {
-        let reason = outside(turn.place(), &file.path);
-        return Ok(Worked::failed(&format!("not written: {reason}")));
+    if confined.is_none() && !by_client {
+        let reason = outside(turn.workspace(), &file.path);
+        return Ok(ToolResult::failed(&format!("not written: {reason}")));
     }
-    let deed = Action {
-        about: if here.is_some() {
+    let action = Action {
+        about: if confined.is_some() {
             "write files"
         } else {
             "write files outside of the session's folders"
@@ -67,48 +63,54 @@ async fn work(turn: &Turn<'_>, call: &Shown, file: &Named) -> Result<Worked, Sto
     };
     // A write that the mode rejects needs no old content, and outside of the session's folders the
     // file must not be read without permission.
-    let known = if here.is_some() && !turn.settings().mode.only_reads() {
-        Some(look(turn, file, here.clone()).await?)
+    let known = if confined.is_some() && turn.settings().mode != Mode::ReadOnly {
+        Some(look(turn, file, confined.clone()).await?)
     } else {
         None
     };
     let shown = known.as_ref().map(|before| diff(file, before));
     let shown = shown.as_deref().unwrap_or_default();
-    if let Verdict::Refused(reason) = may(turn, &call.call(), deed, shown).await? {
-        return Ok(Worked::failed(&reason));
+    if let Verdict::Refused(reason) = may(turn, call, action, shown).await? {
+        return Ok(ToolResult::failed(&reason));
     }
-    call.begins(turn).await?;
+    call.progress(turn, None).await?;
     let before = match known {
         Some(before) => before,
-        None => look(turn, file, here.clone()).await?,
+        None => look(turn, file, confined.clone()).await?,
     };
     if by_client {
         let params = json!({ "path": file.path, "content": file.rest }).to_string();
-        if let Err(error) = ask(turn, "fs/write_text_file", &params, false).await? {
+        if let Err(error) = ask(turn, WRITE_TEXT_FILE, &params, false).await? {
             return failed(&problem(&error));
         }
-    } else if let Some(inside) = here {
-        let (text, unique) = (file.rest.clone(), turn.unique());
-        let write = move || files::write(&inside, &text, &unique);
-        if let Err(reason) = to_the_end(write).await? {
+    } else if let Some(confined) = confined {
+        let unique = turn.opening.ids.uuid().simple().to_string();
+        let text = file.rest.clone();
+        let write = move || files::write(&confined, &text, &unique);
+        if let Err(reason) = uninterrupted(write).await? {
             return failed(&reason);
         }
     }
     let bytes = file.rest.len();
-    Ok(Worked {
+    Ok(ToolResult {
         content: Some(diff(file, &before)),
         raw_output: Some(json!({ "bytes": bytes, "created": before == Before::Nothing })),
-        said: format!("Wrote {}.", counted(bytes as u64, "byte")),
-        ..Worked::default()
+        comment: format!("Wrote {}.", counted(bytes as u64, "byte")),
+        ..ToolResult::default()
     })
 }
 
 /// The current content of the file, as the client has it, or else from the disk.
-async fn look(turn: &Turn<'_>, file: &Named, here: Option<Inside>) -> Result<Before, Stop> {
-    if turn.client().reads && turn.client().writes {
+async fn look(
+    turn: &Turn<'_>,
+    file: &Named,
+    confined: Option<ConfinedFile>,
+) -> Result<Before, Stop> {
+    let client = turn.opening.client;
+    if client.reads && client.writes {
         let params = json!({ "path": file.path }).to_string();
-        if let Ok(answer) = ask(turn, "fs/read_text_file", &params, false).await?
-            && let Some(content) = plain::string_member(&answer, "content")
+        if let Ok(answer) = ask(turn, READ_TEXT_FILE, &params, false).await?
+            && let Some(content) = json::string_member(&answer, "content")
         {
             return Ok(if content.len() > COMPARED {
                 Before::Unshown("what was there is too long")
@@ -117,10 +119,10 @@ async fn look(turn: &Turn<'_>, file: &Named, here: Option<Inside>) -> Result<Bef
             });
         }
     }
-    match here {
-        Some(inside) => turn.on_disk(move || files::before(&inside)).await,
+    match confined {
+        Some(confined) => turn.on_disk(move || files::before(&confined)).await,
         // A client that can read files has just reported that it cannot read this one.
-        None if turn.client().reads => Ok(Before::Nothing),
+        None if client.reads => Ok(Before::Nothing),
         None => Ok(Before::Unshown("what was there could not be read")),
     }
 }

@@ -5,6 +5,8 @@ use std::io;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
+use crate::engine::demo::describe::shorten;
+
 use super::bounded::TOO_LONG;
 
 /// How many characters of a server's error message are quoted.
@@ -33,28 +35,28 @@ pub(super) fn not_connected(error: &ClientInitializeError) -> String {
     }
 }
 
-/// Why a request was not answered.
+/// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unanswered {
+pub(super) enum RequestError {
     /// The connection has ended.
     Closed,
-    /// Another reason.
-    Because(String),
+    /// Another reason, in words.
+    Failed(String),
 }
 
-impl Unanswered {
+impl RequestError {
     /// The reason in words. `exit_reason` is what is known about the end of the connection.
     pub(super) fn in_words(self, exit_reason: &str) -> String {
         match self {
             Self::Closed => format!("it has ended: {exit_reason}"),
-            Self::Because(why) => why,
+            Self::Failed(why) => why,
         }
     }
 }
 
-impl From<ServiceError> for Unanswered {
+impl From<ServiceError> for RequestError {
     fn from(error: ServiceError) -> Self {
-        Self::Because(match &error {
+        Self::Failed(match &error {
             ServiceError::TransportClosed => return Self::Closed,
             ServiceError::TransportSend(error)
                 if error.error.downcast_ref().is_some_and(is_closed) =>
@@ -76,7 +78,7 @@ fn refused(message: &str) -> String {
     if message == TOO_LONG {
         return TOO_LONG.to_owned();
     }
-    format!("it answered with an error: {}", shortened(message))
+    format!("it answered with an error: {}", shorten(message, QUOTED))
 }
 
 /// An error of the transport. Errors of the HTTP client quote URLs, so only their kind is reported.
@@ -85,20 +87,10 @@ fn transport(error: &(dyn Error + 'static)) -> String {
     if let Some(words) = super::http::in_words(error) {
         return words;
     }
-    shortened(&error.to_string())
+    shorten(&error.to_string(), QUOTED)
 }
 
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
-}
-
-/// The beginning of a text, on one line.
-fn shortened(text: &str) -> String {
-    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = chars.by_ref().take(QUOTED).collect();
-    if chars.next().is_some() {
-        short.push('…');
-    }
-    short
 }

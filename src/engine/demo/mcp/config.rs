@@ -17,12 +17,12 @@ pub(super) struct ServerConfig {
     /// The name that users call it by.
     pub(super) name: String,
     /// The transport.
-    pub(super) reached: Reached,
+    pub(super) endpoint: Endpoint,
 }
 
 /// The transport of a server.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(super) enum Endpoint {
     /// A subprocess of ours.
     Process {
         /// The program.
@@ -43,9 +43,9 @@ pub(super) enum Reached {
     Unsupported(String),
 }
 
-impl ZeroizeOnDrop for Reached {}
+impl ZeroizeOnDrop for Endpoint {}
 
-impl Drop for Reached {
+impl Drop for Endpoint {
     fn drop(&mut self) {
         // Names are not secret.
         let values = match self {
@@ -105,36 +105,36 @@ fn config(described: Value) -> Option<ServerConfig> {
         let list = list.unwrap_or_default().into_iter();
         list.map(|named| (named.name, named.value)).collect()
     };
-    let reached = match server.transport.as_deref() {
-        None | Some("stdio") => Reached::Process {
+    let endpoint = match server.transport.as_deref() {
+        None | Some("stdio") => Endpoint::Process {
             command: server.command,
             args: server.args.unwrap_or_default(),
             env: pairs(server.env),
         },
-        Some("http") => Reached::Http {
+        Some("http") => Endpoint::Http {
             url: server.url,
             headers: pairs(server.headers),
         },
-        Some(other) => Reached::Unsupported(McpServer::type_name(other).to_owned()),
+        Some(other) => Endpoint::Unsupported(McpServer::type_name(other).to_owned()),
     };
     Some(ServerConfig {
         name: server.name,
-        reached,
+        endpoint,
     })
 }
 
 impl ServerConfig {
     /// Everything in the configuration that may be a secret.
     pub(super) fn secrets(&self) -> Secrets {
-        match &self.reached {
-            Reached::Process { args, env, .. } => {
+        match &self.endpoint {
+            Endpoint::Process { args, env, .. } => {
                 let values = env.iter().map(|(_, value)| value.clone());
                 // A secret is often only a part of an argument, as in `--key=SECRET`.
                 let parts = args.iter().filter_map(|arg| arg.split_once('='));
                 let parts = parts.map(|(_, value)| value.to_owned());
                 Secrets::new(args.iter().cloned().chain(parts).chain(values))
             }
-            Reached::Http { url, headers } => {
+            Endpoint::Http { url, headers } => {
                 let values = headers.iter().flat_map(|(_, value)| {
                     // `Bearer SECRET`
                     let last = value.split_whitespace().last().unwrap_or_default();
@@ -142,7 +142,7 @@ impl ServerConfig {
                 });
                 Secrets::new(parts_of(url).chain(values))
             }
-            Reached::Unsupported(_) => Secrets::default(),
+            Endpoint::Unsupported(_) => Secrets::default(),
         }
     }
 }
@@ -180,7 +180,7 @@ fn sent(_: &str) -> Option<String> {
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wanted")
+        f.debug_struct("ServerConfig")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
@@ -202,16 +202,16 @@ mod tests {
         assert_eq!(names, ["a", "b", "c", "d"]);
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert!(
-            servers[0].reached
-                == Reached::Process {
+            servers[0].endpoint
+                == Endpoint::Process {
                     command: "/bin/a".to_owned(),
                     args: vec!["x".to_owned()],
                     env: vec![pair("K", "V")],
                 }
         );
-        assert!(matches!(&servers[1].reached, Reached::Http { url, .. } if url == "http://h/"));
-        assert!(matches!(&servers[2].reached, Reached::Unsupported(kind) if kind == "sse"));
-        assert!(matches!(servers[3].reached, Reached::Process { .. }));
+        assert!(matches!(&servers[1].endpoint, Endpoint::Http { url, .. } if url == "http://h/"));
+        assert!(matches!(&servers[2].endpoint, Endpoint::Unsupported(kind) if kind == "sse"));
+        assert!(matches!(servers[3].endpoint, Endpoint::Process { .. }));
         for none in ["{}", r#"{"mcpServers":null}"#, r#"{"mcpServers":[]}"#] {
             assert!(super::servers(none).is_empty());
         }
@@ -225,7 +225,7 @@ mod tests {
         let server = &servers(
             r#"{"mcpServers":[{"name":"a","command":"a","args":["long enough"],"env":[]}]}"#,
         )[0];
-        overwrites(&server.reached);
+        overwrites(&server.endpoint);
         overwrites(&server.secrets());
     }
 
@@ -252,10 +252,10 @@ mod tests {
     }
 
     fn params_of(server: &ServerConfig) -> String {
-        match &server.reached {
-            Reached::Process { args, env, .. } => format!("{args:?} {env:?}"),
-            Reached::Http { url, headers } => format!("{url} {headers:?}"),
-            Reached::Unsupported(_) => String::new(),
+        match &server.endpoint {
+            Endpoint::Process { args, env, .. } => format!("{args:?} {env:?}"),
+            Endpoint::Http { url, headers } => format!("{url} {headers:?}"),
+            Endpoint::Unsupported(_) => String::new(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Accesses a file in one of the session's folders so that no link leads out of them.
+//! Opens and replaces a file in one of the session's folders so that no link leads out of them.
 //!
 //! Between resolving a path and using it, a folder in it can be replaced by a symbolic link. So the
 //! path is not passed to the system as a whole: each component is opened relative to its parent
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 /// A file as one of the session's folders and the path from there. Both are resolved.
 #[derive(Clone, Debug)]
-pub(super) struct Inside {
+pub(super) struct ConfinedFile {
     root: PathBuf,
     rest: PathBuf,
 }
 
-impl Inside {
+impl ConfinedFile {
     /// The file at `path` if that is in the folder `root`. Both must be free of links and `..`.
     pub(super) fn of(root: PathBuf, path: &Path) -> Option<Self> {
         let rest = path.strip_prefix(&root).ok()?.to_owned();
@@ -62,7 +62,7 @@ mod os {
     };
     use rustix::io::Errno;
 
-    use super::{Inside, no_file, write_protected};
+    use super::{ConfinedFile, no_file, write_protected};
 
     /// A folder need not be readable for a file in it to be opened.
     #[cfg(target_os = "linux")]
@@ -75,7 +75,7 @@ mod os {
 
     const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL);
 
-    pub(super) fn open(file: &Inside) -> io::Result<File> {
+    pub(super) fn open(file: &ConfinedFile) -> io::Result<File> {
         let (folder, name) = folder(file)?;
         // Checked first, since opening a device may have side effects.
         regular(&folder, name)?;
@@ -87,7 +87,7 @@ mod os {
         }
     }
 
-    pub(super) fn replace(file: &Inside, text: &[u8], beside: &str) -> io::Result<()> {
+    pub(super) fn replace(file: &ConfinedFile, text: &[u8], beside: &str) -> io::Result<()> {
         let (folder, name) = folder(file)?;
         let permissions = match regular(&folder, name) {
             Ok(mode) if !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) => {
@@ -113,7 +113,7 @@ mod os {
     }
 
     /// Opens the folder that contains the file.
-    fn folder(file: &Inside) -> io::Result<(OwnedFd, &OsStr)> {
+    fn folder(file: &ConfinedFile) -> io::Result<(OwnedFd, &OsStr)> {
         let name = file.rest.file_name().ok_or_else(no_file)?;
         let mut folder = open_at(CWD, &file.root, FOLDER)?;
         let parts = file.rest.parent().into_iter().flat_map(Path::components);
@@ -163,9 +163,9 @@ mod os {
     use std::fs::{self, File};
     use std::io::{self, Write};
 
-    use super::{Inside, no_file, write_protected};
+    use super::{ConfinedFile, no_file, write_protected};
 
-    pub(super) fn open(file: &Inside) -> io::Result<File> {
+    pub(super) fn open(file: &ConfinedFile) -> io::Result<File> {
         let path = file.root.join(&file.rest);
         if fs::metadata(&path)?.is_file() {
             File::open(path)
@@ -174,7 +174,7 @@ mod os {
         }
     }
 
-    pub(super) fn replace(file: &Inside, text: &[u8], beside: &str) -> io::Result<()> {
+    pub(super) fn replace(file: &ConfinedFile, text: &[u8], beside: &str) -> io::Result<()> {
         let path = file.root.join(&file.rest);
         let permissions = match fs::metadata(&path) {
             Ok(known) if known.is_file() => Some(known.permissions()),
@@ -230,11 +230,11 @@ mod tests {
         (folder, root, elsewhere)
     }
 
-    fn file(root: &Path) -> Inside {
-        Inside::of(root.to_owned(), &root.join("sub/file")).unwrap()
+    fn file(root: &Path) -> ConfinedFile {
+        ConfinedFile::of(root.to_owned(), &root.join("sub/file")).unwrap()
     }
 
-    fn read(file: &Inside) -> io::Result<String> {
+    fn read(file: &ConfinedFile) -> io::Result<String> {
         let mut text = String::new();
         file.open()?.read_to_string(&mut text)?;
         Ok(text)
@@ -316,7 +316,7 @@ mod tests {
     fn what_is_not_a_regular_file_is_not_opened() {
         let (_folder, root, _) = folders();
         for path in [root.clone(), root.join("sub")] {
-            let folder = Inside::of(root.clone(), &path).unwrap();
+            let folder = ConfinedFile::of(root.clone(), &path).unwrap();
             assert_eq!(
                 read(&folder).unwrap_err().to_string(),
                 no_file().to_string()
@@ -325,7 +325,7 @@ mod tests {
         }
         // Opening a pipe that has no writer would block.
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
-        let pipe = Inside::of(root.clone(), &root.join("pipe")).unwrap();
+        let pipe = ConfinedFile::of(root.clone(), &root.join("pipe")).unwrap();
         assert_eq!(read(&pipe).unwrap_err().to_string(), no_file().to_string());
     }
 }

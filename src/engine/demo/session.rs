@@ -1,0 +1,119 @@
+//! The state of an open session: its settings, the user's decisions, its MCP servers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use crate::engine::{Attached, Called, EngineError, History, SessionConfig};
+use crate::protocol::UpdateKind;
+use crate::sys::lock;
+
+use super::mcp::Servers;
+use super::settings::{NAME, Settings};
+
+/// The state of one open session. The history is the only state that outlives it.
+#[derive(Debug)]
+pub(super) struct SessionState {
+    /// The mode and the options, read from the log when they are first needed.
+    settings: Mutex<Option<Settings>>,
+    /// What the user always allows (`true`) or always rejects, by what it is about.
+    decisions: Mutex<BTreeMap<String, bool>>,
+    /// Its MCP servers.
+    pub(super) servers: Arc<Servers>,
+    servers_started: AtomicBool,
+    /// The guard program for its processes, if there is one.
+    pub(super) guard: Option<PathBuf>,
+}
+
+impl SessionState {
+    /// The state of a session that was just opened.
+    pub(super) fn new(guard: Option<PathBuf>) -> Self {
+        Self {
+            settings: Mutex::default(),
+            decisions: Mutex::default(),
+            servers: Arc::new(Servers::new(guard.clone())),
+            servers_started: AtomicBool::new(false),
+            guard,
+        }
+    }
+
+    /// The current settings.
+    pub(super) fn settings(&self, history: &dyn History) -> Settings {
+        let mut settings = lock(&self.settings);
+        *settings.get_or_insert_with(|| Settings::restored(&history.stands()))
+    }
+
+    /// Serves a request that changes a setting.
+    pub(super) fn serve(
+        &self,
+        history: &dyn History,
+        method: &str,
+        params: &str,
+    ) -> Result<Called, EngineError> {
+        let mut changed = self.settings(history);
+        let called = changed.serve(method, params)?;
+        *lock(&self.settings) = Some(changed);
+        Ok(called)
+    }
+
+    /// The settings to report when the session is opened. Updates in the log from another agent
+    /// that had the session before are not sent again.
+    pub(super) fn attached(&self, history: &dyn History) -> Attached {
+        let settings = self.settings(history);
+        let logged = history.stands();
+        let (mut gone, snapshots) = settings.since(&logged);
+        // Our own commands are announced separately.
+        gone.push(UpdateKind::AvailableCommands.name());
+        Attached {
+            answer: Some(settings.answer()),
+            // If that agent gets the session back, it must learn that it has missed a part of it.
+            inner: logged
+                .agent
+                .filter(|agent| agent != NAME)
+                .map(|_| continued_here()),
+            snapshots,
+            gone,
+            ..Attached::default()
+        }
+    }
+
+    /// What the user has decided about this for as long as the session is open.
+    pub(super) fn decision(&self, about: &str) -> Option<bool> {
+        lock(&self.decisions).get(about).copied()
+    }
+
+    /// Remembers that the user always allows or always rejects this.
+    pub(super) fn decide(&self, about: &str, allowed: bool) {
+        lock(&self.decisions).insert(about.to_owned(), allowed);
+    }
+
+    /// Starts the MCP servers of the session, and waits a while for them.
+    pub(super) async fn start_servers(&self, config: &SessionConfig) {
+        self.servers.configure(config);
+        self.servers_started.store(true, Ordering::Release);
+        self.servers.settle().await;
+    }
+
+    /// Whether the servers were started.
+    pub(super) fn are_servers_started(&self) -> bool {
+        self.servers_started.load(Ordering::Acquire)
+    }
+}
+
+/// The settings to report for a session that another process has open: its log has the current
+/// ones.
+pub(super) fn attached_elsewhere(history: &dyn History) -> Attached {
+    Attached {
+        answer: Some(Settings::restored(&history.stands()).answer()),
+        ..Attached::default()
+    }
+}
+
+/// The record that the session of another agent is continued here.
+fn continued_here() -> String {
+    let agent = json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION") });
+    json!({ "agent": agent, "how": "resume" }).to_string()
+}
