@@ -11,22 +11,22 @@ use test_each_file::test_each_path;
 use crate::support::{conductor, runner};
 
 test_each_path! { for ["acp"] in "fixtures/wrap/adoption" as adoption => chained ignore {
-    "an_agent_is_told_what_others_did_meanwhile" => "runs without an agent in between",
+    "turns_of_others_meanwhile" => "runs without an agent in between",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/foreign" as foreign => chained ignore {
-    "an_agent_that_is_gone_is_no_obstacle" => "kills the agent",
+    "list_after_agent_exit" => "kills the agent",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/fork" as fork => chained ignore {
-    "an_agent_that_ends_in_a_fork" => "restarts the agent",
+    "agent_exit_during_fork" => "restarts the agent",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/pass_through" as pass_through => chained }
 test_each_path! { for ["acp"] in "fixtures/wrap/recording" as recording => chained ignore {
-    "sessions_do_not_touch_each_other" => "counts how often the agent is started",
+    "concurrent_sessions" => "counts how often the agent is started",
 } }
 test_each_path! { for ["acp"] in "fixtures/wrap/restoring" as restoring => chained ignore {
-    "an_agent_that_fails_to_start_is_no_agent_that_forgot" => "restarts the agent",
-    "by_resume" => "counts how often the agent is started",
-    "closed_and_loaded_again_in_one_life" => "counts how often the agent is started",
+    "failed_start" => "restarts the agent",
+    "resume" => "counts how often the agent is started",
+    "close_and_load_again" => "counts how often the agent is started",
 } }
 
 fn chained([fixture]: [&Path; 1]) {

@@ -95,7 +95,7 @@ fn named(line: &str) -> impl Iterator<Item = Name<'_>> {
         (plain && (is_file || is_folder)).then_some(Name::Source(path))
     });
     let transcripts = line.split('*').skip(1).step_by(2).filter_map(|text| {
-        let is_name = |b: u8| b.is_ascii_lowercase() || b == b'_' || b == b'/';
+        let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_/".contains(&b);
         (text.contains('/') && text.bytes().all(is_name)).then_some(Name::Transcript(text))
     });
     links.chain(sources).chain(transcripts)
