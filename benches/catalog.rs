@@ -7,14 +7,12 @@
 )]
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use rejoin::index::{Catalog, Filter, Logs, Summary, Texts};
-use rejoin::record::title::title;
-use rejoin::record::{AgentSessionId, Kind, line};
+use rejoin::index::{Catalog, Filter, Summary};
+use rejoin::record::{FORMAT, Kind, line};
+use rejoin::store::{Durability, Store};
 use rejoin::sys::{SessionId, Sys, Timestamp};
 
 struct Folder(PathBuf);
@@ -27,7 +25,10 @@ impl Folder {
     /// A log of a header, a prompt and some updates: 2 kB.
     fn add(&self, id: &SessionId, at: Timestamp) {
         let mut log = Vec::new();
-        line::encode(&mut log, 0, at, Kind::Session, None, r#"{"cwd":"/work"}"#);
+        let header = format!(
+            r#"{{"format":{FORMAT},"sessionId":"{id}","cwd":"/work","engine":{{"name":"local"}},"protocolVersion":1}}"#
+        );
+        line::encode(&mut log, 0, at, Kind::Session, None, &header);
         let prompt = r#"{"prompt":[{"type":"text","text":"Why is the list so fast?"}]}"#;
         line::encode(&mut log, 1, at, Kind::Prompt, Some("msg_1"), prompt);
         let update =
@@ -36,69 +37,6 @@ impl Folder {
             line::encode(&mut log, seq, at, Kind::Update, None, update);
         }
         fs::write(self.log(id), log).expect("a writable folder");
-    }
-}
-
-impl Logs for Folder {
-    fn ids(&self) -> io::Result<Vec<SessionId>> {
-        let mut ids = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            let name = entry?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
-            ids.extend(id.and_then(SessionId::parse));
-        }
-        Ok(ids)
-    }
-
-    fn folder_changed(&self) -> io::Result<Timestamp> {
-        let modified = fs::metadata(&self.0)?.modified()?;
-        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Timestamp::from_millis(
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-        ))
-    }
-
-    fn len(&self, id: &SessionId) -> io::Result<Option<u64>> {
-        match fs::metadata(self.log(id)) {
-            Ok(file) => Ok(Some(file.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<AgentSessionId>)>> {
-        Ok(Vec::new())
-    }
-
-    fn summarize(&self, id: &SessionId, _: Option<&Summary>) -> Result<Summary, String> {
-        let log = fs::read(self.log(id)).map_err(|error| error.to_string())?;
-        let mut summary = Summary {
-            scanned: log.len() as u64,
-            ..Summary::default()
-        };
-        for bytes in log
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
-            let record = line::decode(bytes).map_err(|error| error.to_string())?;
-            match record.kind {
-                Kind::Session => {
-                    "/work".clone_into(&mut summary.cwd);
-                    record.at.clone_into(&mut summary.created_at);
-                }
-                Kind::Prompt => {
-                    summary.prompts += 1;
-                    summary.title = summary.title.or_else(|| title(record.payload));
-                    summary.updated_at = summary.updated_at.max(Some(record.at.to_owned()));
-                }
-                _ => {}
-            }
-        }
-        Ok(summary)
-    }
-
-    fn texts(&self, _: &SessionId, _: u64, _: usize) -> Result<Texts, String> {
-        Err("nobody searches here".to_owned())
     }
 }
 
@@ -114,10 +52,9 @@ fn main() {
 fn measure(count: u64) -> Duration {
     report("sessions", &count.to_string());
     let dir = tempfile::tempdir().expect("a place for the store");
-    let sessions = dir.path().join("sessions");
-    fs::create_dir(&sessions).expect("a new folder");
-    let logs = Arc::new(Folder(sessions));
     let sys = Sys::real();
+    let store = Store::open(dir.path(), sys.clone(), Durability::Os).expect("a new store");
+    let logs = Folder(dir.path().join("sessions"));
     let ids: Vec<_> = (0..count).map(|_| sys.ids.session()).collect();
     let mut at = 1_700_000_000_000;
     for id in &ids {
@@ -128,7 +65,11 @@ fn measure(count: u64) -> Duration {
     std::thread::sleep(Duration::from_millis(2100));
 
     let path = dir.path().join("index.sqlite");
-    let open = || Catalog::open(Some(&path), logs.clone(), &sys);
+    let open = || Catalog::open(store.clone());
+    let summary = |id: &SessionId| {
+        let mut log = store.read(id).expect("a log");
+        Summary::of(&log.scan().expect("a log that can be read"))
+    };
     let page = |catalog: &Catalog, cwd: Option<&str>, cursor: Option<&str>| {
         let filter = Filter {
             cwd: cwd.map(str::to_owned),
@@ -161,14 +102,15 @@ fn measure(count: u64) -> Duration {
         },
     );
     timed("mark before a prompt", 200, || catalog.opened(&ids[0]));
-    let summary = logs.summarize(&ids[0], None).expect("a log");
-    timed("report of a prompt", 200, || catalog.put(&ids[0], &summary));
+    let first_summary = summary(&ids[0]);
+    timed("report of a prompt", 200, || {
+        catalog.put(&ids[0], &first_summary);
+    });
     timed("first page after our own new session", 20, || {
         let id = sys.ids.session();
         let before = catalog.before_change();
         logs.add(&id, sys.clock.now());
-        let summary = logs.summarize(&id, None).expect("a log");
-        catalog.created(&id, &summary, before);
+        catalog.created(&id, &summary(&id), before);
         page(&catalog, None, None);
     });
     timed("first page after somebody else's", 5, || {

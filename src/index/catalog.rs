@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
 use super::cursor::{self, Position};
@@ -13,12 +13,13 @@ use super::database::{Database, DatabaseError};
 use super::filter::Filter;
 use super::generation::Generation;
 use super::inners;
+use super::logs::Logs;
 use super::refresh::{Refresh, RefreshError};
 use super::reporter::Reporter;
 use super::rows::{self, Row, Window};
 use super::search::Search;
+use super::summary::Summary;
 use super::texts;
-use super::{Logs, Summary};
 
 /// How often a list starts over because another process emptied the catalog or kept it locked,
 /// before the catalog moves to memory, where no other process reaches it. There it may start over
@@ -41,7 +42,7 @@ pub struct Catalog {
     pub(super) database: Arc<Database>,
     pub(super) reporter: Reporter,
     pub(super) generation: Arc<Mutex<Generation>>,
-    pub(super) logs: Arc<dyn Logs>,
+    pub(super) logs: Logs,
     pub(super) sys: Sys,
     /// Held while names are compared, so that two lists do not do the same work.
     comparing: Mutex<()>,
@@ -87,24 +88,26 @@ pub enum ListError {
     Cursor,
     /// The folder of the sessions cannot be read.
     #[error("cannot read the folder of the sessions")]
-    Folder(#[source] std::io::Error),
+    Folder(#[source] StoreError),
     /// The catalog cannot be kept in memory, either.
     #[error(transparent)]
     Storage(DatabaseError),
 }
 
 impl Catalog {
-    /// The catalog kept in the file at `path`, or in memory. Does no I/O yet: the file is opened
-    /// when it is first needed, so that the program starts fast.
-    pub fn open(path: Option<&Path>, logs: Arc<dyn Logs>, sys: &Sys) -> Self {
-        let database = Database::new(path.map(Path::to_owned), sys.clone());
-        let database = Arc::new(database);
+    /// The catalog of a store; in memory if the store's disk is a simulated one. Does no I/O yet:
+    /// the file is opened when it is first needed, so that the program starts fast.
+    pub fn open(store: Store) -> Self {
+        let sys = store.sys().clone();
+        let path = sys.disk.native_path(store.catalog());
+        let generation = Generation::new(path.as_deref());
+        let database = Arc::new(Database::new(path, sys.clone()));
         Self {
             reporter: Reporter::new(database.clone()),
             database,
-            generation: Arc::new(Mutex::new(Generation::new(path))),
-            logs,
-            sys: sys.clone(),
+            generation: Arc::new(Mutex::new(generation)),
+            logs: Logs::new(store),
+            sys,
             comparing: Mutex::default(),
             retried_at: AtomicI64::new(0),
             audited: AtomicBool::new(false),
@@ -402,7 +405,7 @@ impl Catalog {
     fn refresh(&self) -> Refresh<'_> {
         Refresh {
             database: &self.database,
-            logs: &*self.logs,
+            logs: &self.logs,
             clock: &*self.sys.clock,
         }
     }

@@ -7,7 +7,7 @@
 use crate::sys::SessionId;
 
 use super::filter::{Archived, Filter};
-use super::logs::Summary;
+use super::summary::Summary;
 
 /// Longer than any cursor: anything longer is rejected without decoding it.
 const MAX_LEN: usize = 512;

@@ -137,8 +137,8 @@ impl Refresh<'_> {
                 anew,
                 texts,
             }),
-            Err(reason) => {
-                tracing::debug!(session = %row.id, reason, "cannot read the words of a log");
+            Err(error) => {
+                tracing::debug!(session = %row.id, %error, "cannot read the words of a log");
                 Outcome::Unreadable
             }
         }

@@ -1,81 +1,145 @@
-//! What the catalog needs from the session logs.
+//! The logs of a store as the catalog reads them.
 
-use std::io;
-
-use crate::record::AgentSessionId;
+use crate::record::search_text::SearchText;
+use crate::record::{AgentSessionId, Kind};
+use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
-/// The session logs as the catalog sees them.
-pub trait Logs: Send + Sync {
-    /// The sessions that have a log, in any order.
-    fn ids(&self) -> io::Result<Vec<SessionId>>;
+use super::Summary;
+use super::summary::first_title;
 
-    /// When a log was last added, removed or renamed: the folder's modification time, as precise as
-    /// the file system has it.
-    fn folder_changed(&self) -> io::Result<Timestamp>;
+/// Text of complete turns is indexed for good when there are this many bytes of it. Shorter text is
+/// read again when the log grows.
+const PIECE: usize = 32 * 1024;
 
-    /// The length of a log in bytes, without opening it; none if there is no such log.
-    fn len(&self, id: &SessionId) -> io::Result<Option<u64>>;
-
-    /// Reads a log, or says why it cannot be read. `from` is the result of an earlier call for the
-    /// same log: only what follows `from.scanned` needs to be read.
-    fn summarize(&self, id: &SessionId, from: Option<&Summary>) -> Result<Summary, String>;
-
-    /// Sessions in the trash for which agents have ids of their own, with these ids. Logs that
-    /// cannot be read are left out.
-    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<AgentSessionId>)>>;
-
-    /// Reads the words of a log from byte `from` on, which must be 0 or what an earlier call
-    /// returned as [`Texts::from`]. Stops when it has read `budget` bytes of text, or soon after.
-    fn texts(&self, id: &SessionId, from: u64, budget: usize) -> Result<Texts, String>;
+/// The logs of a store.
+#[derive(Clone, Debug)]
+pub(super) struct Logs {
+    store: Store,
+    /// The least length of a piece; tests have short ones.
+    pub(super) piece: usize,
 }
 
 /// The words of a part of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Texts {
+pub(super) struct Texts {
     /// Text of complete turns, in pieces that do not grow.
-    pub done: Vec<Piece>,
+    pub(super) done: Vec<Piece>,
     /// The text after them up to the end of the log, if the end was reached. It may grow.
-    pub open: Option<String>,
+    pub(super) open: Option<String>,
     /// The offset in the log, in bytes, where `done` ends.
-    pub from: u64,
+    pub(super) from: u64,
 }
 
 /// Text of a part of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Piece {
+pub(super) struct Piece {
     /// The text.
-    pub text: String,
+    pub(super) text: String,
     /// The offset in the log, in bytes, where it ends and the next piece begins.
-    pub end: u64,
+    pub(super) end: u64,
 }
 
-/// What the list shows of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Summary {
-    /// The working directory, as last recorded.
-    pub cwd: String,
-    /// The id by which clients know it, if it is not its own: that of the agent that created it.
-    pub known_as: Option<String>,
-    /// The agents' ids of it, as far as the last read found them. The catalog keeps earlier ones.
-    pub inners: Vec<AgentSessionId>,
-    /// Further directories of the workspace, as last recorded.
-    pub additional_directories: Vec<String>,
-    /// What answers its prompts: the name of the engine in the log's header.
-    pub source: String,
-    /// One line that distinguishes the session from others.
-    pub title: Option<String>,
-    /// When the session was created, in the format of [`Timestamp`]'s `Display`.
-    pub created_at: String,
-    /// The latest time of its prompts, in the same format; none if it was never prompted. It must
-    /// not go back when the clock does, since lists are ordered by it.
-    pub updated_at: Option<String>,
-    /// When it was last restored from the trash, in the same format.
-    pub restored_at: Option<String>,
-    /// Whether lists leave it out by default.
-    pub archived: bool,
-    /// How many prompts it has.
-    pub prompts: u64,
-    /// How many bytes of the log this summary covers, up to the end of a record.
-    pub scanned: u64,
+impl Logs {
+    pub(super) fn new(store: Store) -> Self {
+        Self {
+            store,
+            piece: PIECE,
+        }
+    }
+
+    /// The sessions that have a log.
+    pub(super) fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
+        self.store.ids()
+    }
+
+    /// When a log was last added, removed or renamed: the folder's modification time, as precise as
+    /// the file system has it.
+    pub(super) fn folder_changed(&self) -> Result<Timestamp, StoreError> {
+        self.store.folder_changed()
+    }
+
+    /// The length of a log in bytes, without opening it; none if there is no such log.
+    pub(super) fn len(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
+        self.store.len_of(id)
+    }
+
+    /// Reads a log. `from` is the result of an earlier call for the same log: only what follows
+    /// `from.scanned` is read.
+    pub(super) fn summarize(
+        &self,
+        id: &SessionId,
+        from: Option<&Summary>,
+    ) -> Result<Summary, StoreError> {
+        let mut reader = self.store.read(id)?;
+        let Some(from) = from else {
+            return Ok(Summary::of(&reader.scan()?));
+        };
+        let mut summary = from.clone();
+        reader.seek(from.scanned);
+        while let Some(entry) = reader.next()? {
+            summary.apply_record(&entry.record);
+            summary.scanned = entry.end;
+        }
+        if summary.title.is_none() && summary.prompts > 0 {
+            summary.title = first_title(&mut reader)?;
+        }
+        Ok(summary)
+    }
+
+    /// The sessions in the trash with the agents' ids of them. Logs that cannot be read are left
+    /// out.
+    pub(super) fn trashed(&self) -> Result<Vec<(SessionId, Vec<AgentSessionId>)>, StoreError> {
+        let mut known = Vec::new();
+        for trashed in self.store.trashed()? {
+            let scan = self
+                .store
+                .read_trashed(&trashed)
+                .and_then(|mut log| log.scan());
+            match scan {
+                Ok(scan) => known.push((trashed.id, Summary::of(&scan).inners)),
+                Err(error) => tracing::debug!(%error, "cannot read a log in the trash"),
+            }
+        }
+        Ok(known)
+    }
+
+    /// Reads the words of a log from byte `from` on, which must be 0 or what an earlier call
+    /// returned as [`Texts::from`]. Stops when it has read `budget` bytes of text, or soon after.
+    pub(super) fn texts(
+        &self,
+        id: &SessionId,
+        from: u64,
+        budget: usize,
+    ) -> Result<Texts, StoreError> {
+        let mut reader = self.store.read(id)?;
+        reader.seek(from);
+        let mut text = SearchText::default();
+        let mut texts = Texts {
+            from,
+            ..Texts::default()
+        };
+        while let Some(entry) = reader.next()? {
+            text.record(&entry.record);
+            let read = entry.end - from;
+            let ended = entry.record.kind == Kind::End && !text.within_message();
+            let turn_ended = ended && text.len() >= self.piece;
+            // A turn may be longer than the budget. A word that is split there is lost only if one
+            // message is several times as long.
+            let long =
+                read >= budget as u64 && (!text.within_message() || read >= 4 * budget as u64);
+            if turn_ended || long {
+                texts.done.push(Piece {
+                    text: text.take(),
+                    end: entry.end,
+                });
+                texts.from = entry.end;
+            }
+            if texts.from > from && read >= budget as u64 {
+                return Ok(texts);
+            }
+        }
+        texts.open = Some(text.take());
+        Ok(texts)
+    }
 }

@@ -6,8 +6,8 @@
 
 pub mod catalog;
 pub mod filter;
-pub mod logs;
 pub mod search;
+pub mod summary;
 
 mod cursor;
 mod database;
@@ -15,6 +15,7 @@ mod erasing;
 mod fill;
 mod generation;
 mod inners;
+mod logs;
 mod ownership;
 mod refresh;
 mod reporter;
@@ -31,6 +32,6 @@ pub use catalog::{Catalog, ListError, Listed, Page};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
 pub use filter::{Archived, Filter};
-pub use logs::{Logs, Piece, Summary, Texts};
 pub use reports::BeforeChange;
 pub use search::Search;
+pub use summary::{Summary, first_title};

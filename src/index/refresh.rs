@@ -4,17 +4,18 @@
 //! records its prompt need not wait for a list that rebuilds the catalog. Since rows may change in
 //! the meantime, each write states what it expects to replace.
 
-use std::io;
 use std::num::NonZero;
 use std::thread;
 
+use crate::store::StoreError;
 use crate::sys::{Clock, SessionId};
 
 use super::database::{Database, DatabaseError};
 use super::inners;
+use super::logs::Logs;
 use super::rows::{self, Row};
+use super::summary::Summary;
 use super::texts;
-use super::{Logs, Summary};
 
 /// How many logs are read between two writes. A crash loses that much of a rebuild, and another
 /// process waits for one such write.
@@ -35,7 +36,7 @@ const FORGET_MARK_AFTER: u64 = 24 * 60 * 60 * 1000;
 pub(super) enum RefreshError {
     /// The folder of the logs cannot be read.
     #[error("cannot read the folder of the sessions")]
-    Folder(#[from] io::Error),
+    Folder(#[from] StoreError),
     /// The catalog cannot be kept in memory, either.
     #[error(transparent)]
     Database(#[from] DatabaseError),
@@ -45,7 +46,7 @@ pub(super) enum RefreshError {
 #[derive(Clone, Copy)]
 pub(super) struct Refresh<'a> {
     pub(super) database: &'a Database,
-    pub(super) logs: &'a dyn Logs,
+    pub(super) logs: &'a Logs,
     pub(super) clock: &'a dyn Clock,
 }
 
@@ -74,7 +75,7 @@ impl Refresh<'_> {
         }
         let now = self.now();
         let stamp = self.folder_changed()?;
-        let mut found = or_if_missing(self.logs.ids(), Vec::new())?;
+        let mut found = self.logs.ids()?;
         found.sort_unstable();
         found.dedup();
 
@@ -235,7 +236,8 @@ impl Refresh<'_> {
             let continues =
                 |old: &&Row| old.unreadable.is_none() && (1..=*len).contains(&old.summary.scanned);
             let from = old.filter(continues).map(|old| &old.summary);
-            self.logs.summarize(id, from)
+            let read = self.logs.summarize(id, from);
+            read.map_err(|error| error.to_string())
         });
         let (summary, unreadable) = match read {
             Ok(summary) => (summary, None),
@@ -260,12 +262,8 @@ impl Refresh<'_> {
         })
     }
 
-    fn folder_changed(self) -> io::Result<i64> {
-        let changed = self
-            .logs
-            .folder_changed()
-            .map(crate::sys::Timestamp::as_millis);
-        or_if_missing(changed, -1)
+    fn folder_changed(self) -> Result<i64, StoreError> {
+        Ok(self.logs.folder_changed()?.as_millis())
     }
 
     fn now(self) -> i64 {
@@ -292,14 +290,6 @@ pub(super) fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sy
         });
         results.collect()
     })
-}
-
-/// A store that was never used has no folder yet.
-fn or_if_missing<T>(result: io::Result<T>, empty: T) -> io::Result<T> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(empty),
-        other => other,
-    }
 }
 
 /// What is in `left` and not in `right`; both are sorted.

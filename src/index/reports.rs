@@ -7,10 +7,10 @@ use rusqlite::Transaction;
 use crate::record::AgentSessionId;
 use crate::sys::{SessionId, lock};
 
-use super::Summary;
 use super::catalog::Catalog;
 use super::inners;
 use super::rows::{self, Row};
+use super::summary::Summary;
 use super::texts;
 
 /// The state of the sessions' folder before a change, see [`Catalog::before_change`].

@@ -6,10 +6,10 @@ use rusqlite::{Result, Row as Columns, ToSql, Transaction, params};
 use crate::record::title::{MAX_CHARS, plain};
 use crate::sys::SessionId;
 
-use super::Summary;
 use super::cursor::Position;
 use super::filter::{Archived, Filter};
 use super::inners;
+use super::summary::Summary;
 
 /// How long changes of our own may be recorded without comparing names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;

@@ -10,8 +10,8 @@ use rusqlite::{OptionalExtension, Result, Transaction, params};
 
 use crate::sys::SessionId;
 
-use super::Texts;
 use super::erasing;
+use super::logs::Texts;
 use super::rows::{self, Found, Row};
 use super::search::{Search, parts, words};
 

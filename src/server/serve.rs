@@ -10,7 +10,6 @@ use agent_client_protocol::{Agent, Client, ConnectTo, Lines, UntypedMessage};
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
 use crate::index::Catalog;
-use crate::session::logs::StoreLogs;
 use crate::session::{Deps, Registry, ReplayPolicy};
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
@@ -111,14 +110,7 @@ pub async fn serve(
         }
         store
     });
-    let catalog = store.clone().map(|store| {
-        let path = sys.disk.native_path(&store.root().join("index.sqlite"));
-        Arc::new(Catalog::open(
-            path.as_deref(),
-            Arc::new(StoreLogs(store)),
-            &sys,
-        ))
-    });
+    let catalog = store.clone().map(|store| Arc::new(Catalog::open(store)));
     // An agent behind us speaks version 1, and what goes through us is not rewritten.
     let (latest, form) = match engine.relay() {
         Some(_) => (1, Form::JsonRpc),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Attach, SessionConfig};
-use crate::index::Catalog;
+use crate::index::{Catalog, Summary};
 use crate::record::header::ForkedFrom;
 use crate::store::{ForkError, Forked, Store, StoreError};
 use crate::sys::blocking;
@@ -11,7 +11,6 @@ use crate::sys::blocking;
 use super::actor::Actor;
 use super::effect::{Batch, Effect};
 use super::history::SessionHistory;
-use super::logs::summary;
 use super::machine::{Machine, Stage};
 use super::open_session::{LogAccess, OpenSession, OpenSessionParts};
 use super::outcome::Refusal;
@@ -81,7 +80,7 @@ impl Actor {
             let before = catalog.as_deref().map(Catalog::before_change);
             let forked = store.fork(&mut source, &id, &header, at.as_deref(), &cancelled)?;
             if let (Some(catalog), Some(before)) = (catalog, before) {
-                catalog.created(&id, &summary(&forked.scan), before);
+                catalog.created(&id, &Summary::of(&forked.scan), before);
             }
             Ok((store, forked))
         };
@@ -114,7 +113,7 @@ impl Actor {
             history,
             config,
             recorded: scan.place.clone(),
-            summary: summary(&scan),
+            summary: Summary::of(&scan),
             titled: scan.titles.set().map(str::to_owned),
             damage: Arc::from(damage),
             origin: inner

@@ -4,7 +4,6 @@ pub mod busy;
 pub mod version;
 pub mod effect;
 pub mod history;
-pub mod logs;
 pub mod machine;
 pub mod outcome;
 mod overdue;

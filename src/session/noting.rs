@@ -1,6 +1,7 @@
 //! What a session does with what clients note of it: a title, that it is archived.
 
 use crate::engine::{Attached, Block, CloseReason};
+use crate::index::Summary;
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::record::title::named;
@@ -9,7 +10,6 @@ use crate::sys::blocking;
 
 use super::actor::Actor;
 use super::effect::{Batch, Effect};
-use super::logs::{note_payload, summary};
 use super::machine::{Machine, Stage};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
@@ -87,11 +87,11 @@ impl Actor {
         let catalog = self.deps.catalog.as_ref();
         let noted = blocking(|| {
             let Opened { mut log, scan, .. } = store.open_log(&self.id)?;
-            let mut summary = summary(&scan);
+            let mut summary = Summary::of(&scan);
             if is_new(summary.archived, note) {
                 let payload = note.payload();
                 let appended = log.append(Kind::Info, None, &payload, Sync::Turn)?;
-                note_payload(&mut summary, Kind::Info, &appended.at, &payload);
+                summary.apply(Kind::Info, &appended.at, &payload);
             }
             summary.scanned = log.end();
             if let Some(catalog) = catalog {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::{Block, CloseReason, SessionConfig};
 use crate::index::Summary;
-use crate::record::header::{ForkedFrom, Header, Workspace};
+use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::{AgentSessionId, FORMAT, Kind};
 use crate::store::{Scan, StoreError, Sync};
 use crate::sys::blocking;
@@ -13,7 +13,6 @@ use super::access::{lock_or_read, released};
 use super::actor::Actor;
 use super::forget::{forget, known_as};
 use super::history::SessionHistory;
-use super::logs::{is_active, moved, note_payload, source, summary};
 use super::open_session::{Elsewhere, LogAccess, OpenSession, OpenSessionParts};
 use super::outcome::Refusal;
 use super::refusal::storage;
@@ -25,16 +24,10 @@ impl Actor {
         let summary = Summary {
             cwd: place.cwd.clone(),
             additional_directories: place.additional_directories.clone(),
-            source: source(&self.deps.engine.identity()),
+            source: Implementation::shown(&self.deps.engine.identity().name).to_owned(),
             known_as: self.known_as(),
-            inners: Vec::new(),
-            title: None,
             created_at: self.deps.sys.clock.now().to_string(),
-            updated_at: None,
-            archived: false,
-            restored_at: None,
-            prompts: 0,
-            scanned: 0,
+            ..Summary::default()
         };
         let parts = OpenSessionParts {
             log: LogAccess::Memory,
@@ -112,7 +105,7 @@ impl Actor {
         let at = log.last_at().map(|at| at.to_string());
         let at = at.unwrap_or_else(|| session.summary.created_at.clone());
         for (kind, _, payload) in records() {
-            note_payload(&mut session.summary, kind, &at, payload);
+            session.summary.apply(kind, &at, payload);
         }
         session.summary.created_at = at;
         session.summary.scanned = log.end();
@@ -173,7 +166,7 @@ impl Actor {
             history,
             config,
             recorded: scan.place.clone(),
-            summary: summary(&scan),
+            summary: Summary::of(&scan),
             titled: scan.titles.set().map(str::to_owned),
             damage: scan.damage.into(),
             shown: scan.end,
@@ -266,16 +259,12 @@ impl Actor {
                 storage(&error)
             })?;
         if let Some(inner) = session.inner.take() {
-            note_payload(
-                &mut session.summary,
-                Kind::AgentSessionId,
-                &appended.at,
-                &inner,
-            );
+            let kind = Kind::AgentSessionId;
+            session.summary.apply(kind, &appended.at, &inner);
         }
         session.summary.scanned = appended.end;
         session.shown = appended.end;
-        self::moved(&mut session.summary, &session.config.place);
+        session.summary.set_workspace(&session.config.place);
         session.recorded = session.config.place.clone();
         Ok(())
     }
@@ -306,7 +295,7 @@ impl Actor {
                 if let Some(catalog) = &self.deps.catalog {
                     // What an agent has said between two turns counts, too.
                     if let Some(at) = session.active_at.filter(|_| session.summary.prompts > 0) {
-                        is_active(&mut session.summary, &at.to_string());
+                        session.summary.set_active(&at.to_string());
                     }
                     blocking(|| catalog.closed(&self.id, &session.summary));
                 }

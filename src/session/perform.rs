@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Attach, Attached, Block, Cancel, EngineError, Prompt};
+use crate::index::first_title;
 use crate::record::Kind;
 use crate::replay::live_record_line;
 use crate::store::Sync;
@@ -11,7 +12,6 @@ use crate::sys::blocking;
 
 use super::actor::{Actor, RunningAttach, TaskResult};
 use super::effect::Effect;
-use super::logs::{first_title, note_payload};
 use super::open_session::{LogAccess, OpenSession};
 use super::outcome::{Done, Refusal};
 use super::refusal::storage;
@@ -260,7 +260,7 @@ impl Actor {
                 let at = self.deps.sys.clock.now();
                 for (kind, _, payload) in records {
                     session.history.note(kind, payload);
-                    note_payload(&mut session.summary, kind, &at, payload);
+                    session.summary.apply(kind, &at, payload);
                 }
                 return Ok(());
             }
@@ -307,7 +307,7 @@ impl Actor {
         let mut summarized = false;
         for (kind, _, payload) in records {
             session.history.note(kind, payload);
-            summarized |= note_payload(&mut session.summary, kind, &appended.at, payload);
+            summarized |= session.summary.apply(kind, &appended.at, payload);
         }
         if was_named
             && session.summary.title.is_none()

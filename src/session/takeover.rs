@@ -1,11 +1,11 @@
 //! Takes over a session that another process had open, as soon as that has released it.
 
+use crate::index::Summary;
 use crate::store::{Opened, Scan, StoreError};
 use crate::sys::blocking;
 
 use super::access::{lock_or_read, released};
 use super::actor::Actor;
-use super::logs::summary;
 use super::open_session::{LogAccess, OpenSession};
 use super::outcome::Refusal;
 use super::phase::Phase;
@@ -96,7 +96,7 @@ impl Actor {
             tracing::info!(session = %self.id, missed = session.behind, "taken over");
         }
         session.history.reset(&scan);
-        session.summary = summary(&scan);
+        session.summary = Summary::of(&scan);
         session.titled = scan.titles.set().map(str::to_owned);
         session.recorded = scan.place;
         session.damage = scan.damage.into();

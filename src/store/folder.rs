@@ -89,9 +89,19 @@ impl Store {
         }
     }
 
-    /// Where it lies.
+    /// Where it is.
     pub fn root(&self) -> &Path {
         &self.base.layout.root
+    }
+
+    /// Where its catalog is.
+    pub fn catalog(&self) -> &Path {
+        &self.base.layout.catalog
+    }
+
+    /// The machine it is on.
+    pub fn sys(&self) -> &Sys {
+        &self.base.sys
     }
 
     /// Makes a new session. Its header is record 0, and is synced together with the file's name

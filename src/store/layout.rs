@@ -17,6 +17,8 @@ pub(super) struct Layout {
     pub(super) trash: PathBuf,
     /// A file for each session that is open for writing, naming who has it.
     pub(super) open: PathBuf,
+    /// The catalog, in a file of SQLite.
+    pub(super) catalog: PathBuf,
     /// When the store was cleaned up.
     pub(super) cleaned: PathBuf,
 }
@@ -37,6 +39,7 @@ impl Layout {
             sessions: root.join("sessions"),
             trash: root.join("trash"),
             open: root.join("open"),
+            catalog: root.join("index.sqlite"),
             cleaned: root.join("cleaned.json"),
         }
     }

@@ -12,12 +12,9 @@ mod show;
 mod trash;
 mod verify;
 
-use std::sync::Arc;
-
 use clap::Subcommand;
 
 use crate::index::Catalog;
-use crate::session::logs::StoreLogs;
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
 
@@ -83,9 +80,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         return Ok(());
     }
     let store = Store::open(&root, sys.clone(), Durability::Turn)?;
-    let path = sys.disk.native_path(&root.join("index.sqlite"));
-    let logs = Arc::new(StoreLogs(store.clone()));
-    let catalog = Catalog::open(path.as_deref(), logs, &sys);
+    let catalog = Catalog::open(store.clone());
     let context = Context {
         global,
         sys,

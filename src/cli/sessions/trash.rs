@@ -9,7 +9,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::terminal::agree;
 use crate::history::long_before;
-use crate::session::logs::first_title;
+use crate::index::first_title;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
 

@@ -168,13 +168,14 @@ fn another_version_takes_the_file_while_we_run() {
 
 #[test]
 fn out_of_reach() {
-    let (world, _) = World::with_sessions(5);
-    let folder = world.dir.path().join("folder");
-    std::fs::create_dir(&folder).unwrap();
-    let file = world.dir.path().join("file");
-    overwrite(&file, b"");
-    for path in [folder, file.join("index.sqlite")] {
-        let catalog = Catalog::open(Some(&path), world.logs.clone(), &world.sys);
+    for in_the_way in ["a folder of its name", "a file where its folder would be"] {
+        let (world, _) = World::with_sessions(5);
+        if in_the_way.starts_with("a folder") {
+            std::fs::create_dir_all(world.path()).unwrap();
+        } else {
+            overwrite(world.store.root(), b"");
+        }
+        let catalog = world.catalog();
         world.check(&catalog);
         let id = world.create(&catalog, "/work");
         world.prompt(&catalog, &id);

@@ -56,7 +56,7 @@ fn nothing_of_a_deleted_session_is_left() {
     drop(catalog);
     assert_eq!(files_with(&world, "zanzibarhunter"), [""; 0]);
 
-    // Everything else is found as before, and nothing is read again.
+    // Everything else is found as before, and no words are read again.
     let catalog = world.catalog();
     world.logs.touched();
     let filter = Filter {
@@ -65,7 +65,7 @@ fn nothing_of_a_deleted_session_is_left() {
     };
     let page = catalog.list(&filter, None, 1000).unwrap();
     assert_eq!((page.sessions.len(), page.complete), (299, true));
-    assert_eq!(world.logs.touched().0, 0);
+    assert_eq!(world.logs.touched().0, 50, "only the text to show");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn are_found_in_logs_old_and_new_and_in_the_trash() {
     let (world, ids) = World::with_sessions(2);
     world.append(&ids[0], Entry::AgentSessionId { id: "a" });
     let gone = SessionId::from_uuid(Uuid::now_v7());
-    world.logs.folder().trash = vec![(gone, vec![inner("d")])];
+    world.copy_to_trash(&gone, Entry::AgentSessionId { id: "d" });
     let catalog = world.catalog();
     assert_eq!(ours(&catalog), ["a", "d"]);
     assert_eq!(session(&catalog, "a").as_ref(), Some(&ids[0]));
@@ -44,7 +44,7 @@ fn stay_when_the_session_goes_and_serve_it_when_it_comes_back() {
     let id = world.create(&catalog, "/work");
     world.prompt(&catalog, &id);
     world.append(&id, Entry::AgentSessionId { id: "a" });
-    catalog.closed(&id, &world.logs.summary(&id));
+    catalog.closed(&id, &world.summary(&id));
     let log = world.logs.folder().logs[&id].clone();
     world.delete(&catalog, &id);
     assert_eq!(ours(&catalog), ["a"]);
@@ -61,7 +61,7 @@ fn of_a_session_that_the_agent_had_first_are_left_to_it_until_ours_is_listed() {
     let catalog = world.catalog();
     for known_as in [Some("a"), None] {
         let id = world.copy_in("/work");
-        let mut summary = world.logs.summary(&id);
+        let mut summary = world.summary(&id);
         summary.known_as = known_as.map(str::to_owned);
         summary.inners = vec![inner(known_as.unwrap_or("b"))];
         let before = catalog.before_change();

@@ -1,4 +1,4 @@
-//! Tests of the catalog against logs in memory that count how often they are accessed.
+//! Tests of the catalog against logs on a simulated disk that counts how often they are read.
 
 mod damage;
 mod erasing;
@@ -9,147 +9,342 @@ mod model;
 mod paging;
 mod processes;
 mod searching;
+mod summaries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::record::AgentSessionId;
-use crate::sys::{Clock, SessionId, Sys, Timestamp};
+use crate::record::{AgentSessionId, FORMAT, Kind, line};
+use crate::store::{Durability, Store};
+use crate::sys::disk::FileInfo;
+use crate::sys::sim::SimDisk;
+use crate::sys::{Clock, Disk, DiskFile, SessionId, Sys, Timestamp};
 
-use super::{Catalog, Filter, Listed, Logs, Piece, Summary, Texts};
+use super::logs::Logs;
+use super::{Catalog, Filter, Listed, Summary};
 
-/// The bytes of one entry of a log.
-const ENTRY: u64 = 10;
+/// The least length of a piece of text, so that short logs have several.
+const PIECE: usize = 30;
 
-/// What a log in memory is made of.
+/// What a log is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
-    Header { cwd: String },
-    Prompt { at: i64 },
+    Header {
+        cwd: String,
+    },
+    /// Ends the turn before it.
+    Prompt {
+        at: i64,
+    },
     Update,
-    Said { words: &'static str },
-    Reopen { cwd: String },
-    AgentSessionId { id: &'static str },
+    Said {
+        words: &'static str,
+    },
+    Reopen {
+        cwd: String,
+    },
+    AgentSessionId {
+        id: &'static str,
+    },
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Folder {
     logs: BTreeMap<SessionId, Vec<Entry>>,
     damaged: BTreeSet<SessionId>,
-    trash: Vec<(SessionId, Vec<AgentSessionId>)>,
     changed: i64,
-    missing: bool,
     forbidden: bool,
 }
 
-/// The logs of a store, in memory.
-#[derive(Default)]
-struct MemoryLogs {
+/// A disk with the logs in memory, and everything else on the real one.
+struct LogsDisk {
+    sim: SimDisk,
+    real: Arc<dyn Disk>,
+    sessions: PathBuf,
+    trash: PathBuf,
     folder: Mutex<Folder>,
-    /// Entries that were read.
+    /// Whether the rest is simulated too, so that SQLite cannot use it.
+    simulated: AtomicBool,
+    /// How many logs were opened.
     read: AtomicUsize,
     /// How often the names were read.
     listed: AtomicUsize,
     /// How often a length was read.
     looked: AtomicUsize,
     /// What another process does while a log is read, once.
-    meanwhile: Mutex<Option<Meanwhile>>,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-impl Logs for MemoryLogs {
-    fn ids(&self) -> io::Result<Vec<SessionId>> {
-        self.listed.fetch_add(1, Ordering::Relaxed);
-        let folder = self.accessible()?;
-        Ok(folder.logs.keys().rev().cloned().collect())
-    }
+/// An open log. Something may happen between the reading of it and what the reader does then.
+struct LogFile {
+    file: Box<dyn DiskFile>,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+}
 
-    fn folder_changed(&self) -> io::Result<Timestamp> {
-        Ok(Timestamp::from_millis(self.accessible()?.changed))
-    }
+/// The path of the session's log.
+fn log_of(sessions: &Path, id: &SessionId) -> PathBuf {
+    sessions.join(format!("{id}.jsonl"))
+}
 
-    fn len(&self, id: &SessionId) -> io::Result<Option<u64>> {
-        self.looked.fetch_add(1, Ordering::Relaxed);
-        let folder = self.accessible()?;
-        Ok(folder.logs.get(id).map(|log| log.len() as u64 * ENTRY))
-    }
-
-    fn summarize(&self, id: &SessionId, from: Option<&Summary>) -> Result<Summary, String> {
-        let folder = self.accessible().map_err(|error| error.to_string())?;
-        if folder.damaged.contains(id) {
-            self.read.fetch_add(1, Ordering::Relaxed);
-            return Err("it is damaged".into());
+impl LogsDisk {
+    fn new(store: &Path) -> Self {
+        let (sim, real) = (SimDisk::new(), Sys::real().disk);
+        let (sessions, trash) = (store.join("sessions"), store.join("trash"));
+        sim.create_dir_all(&sessions).unwrap();
+        sim.create_dir_all(&trash).unwrap();
+        Self {
+            sim,
+            real,
+            sessions,
+            trash,
+            folder: Mutex::default(),
+            simulated: AtomicBool::new(false),
+            read: AtomicUsize::new(0),
+            listed: AtomicUsize::new(0),
+            looked: AtomicUsize::new(0),
+            meanwhile: Arc::default(),
         }
-        let log = folder.logs.get(id).ok_or("there is no such log")?;
-        let mut summary = from.cloned().unwrap_or_default();
-        let new = &log[usize::try_from(summary.scanned / ENTRY).unwrap()..];
-        self.read.fetch_add(new.len(), Ordering::Relaxed);
-        for entry in new {
-            fold(&mut summary, entry);
+    }
+
+    fn folder(&self) -> MutexGuard<'_, Folder> {
+        self.folder.lock().unwrap()
+    }
+
+    /// The disk that a path is on.
+    fn disk(&self, path: &Path) -> &dyn Disk {
+        if path.starts_with(&self.sessions) || path.starts_with(&self.trash) {
+            &self.sim
+        } else {
+            &*self.real
         }
-        drop(folder);
+    }
+
+    /// How many logs, names and lengths were read since the last call.
+    fn touched(&self) -> (usize, usize, usize) {
+        let take = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
+        (take(&self.read), take(&self.listed), take(&self.looked))
+    }
+
+    /// Makes a log of these entries, instead of any other.
+    fn write(&self, id: &SessionId, log: Vec<Entry>, now: i64) {
+        let mut folder = self.folder();
+        let mut bytes = Vec::new();
+        for at in 0..log.len() {
+            encode(&mut bytes, id, &log[..=at]);
+        }
+        self.sim.put(&log_of(&self.sessions, id), &bytes);
+        folder.logs.insert(id.clone(), log);
+        folder.changed = now;
+    }
+
+    fn append(&self, id: &SessionId, entry: Entry) {
+        let mut folder = self.folder();
+        let log = folder.logs.get_mut(id).unwrap();
+        log.push(entry);
+        let mut bytes = Vec::new();
+        encode(&mut bytes, id, log);
+        let path = log_of(&self.sessions, id);
+        let mut file = self.sim.open_append(&path).unwrap();
+        file.append(&bytes).unwrap();
+    }
+
+    fn remove(&self, id: &SessionId, now: i64) {
+        let mut folder = self.folder();
+        folder.logs.remove(id);
+        folder.changed = now;
+        self.sim.remove_file(&log_of(&self.sessions, id)).unwrap();
+    }
+}
+
+/// Encodes the last entry of a log.
+fn encode(out: &mut Vec<u8>, id: &SessionId, log: &[Entry]) {
+    let (entry, before) = log.split_last().unwrap();
+    let last = before.iter().rev().find_map(|entry| match entry {
+        Entry::Prompt { at } => Some(*at),
+        _ => None,
+    });
+    // Two for each entry, since a prompt may need a second record.
+    let seq = 2 * u64::try_from(before.len()).unwrap();
+    let at = Timestamp::from_millis(last.unwrap_or_default());
+    let mut record = |seq, at, kind, id, payload: Value| {
+        line::encode(out, seq, at, kind, id, &payload.to_string());
+    };
+    let workspace = |cwd: &str| {
+        let more = [format!("{cwd}/\"more\""), String::new()];
+        json!({"cwd": cwd, "additionalDirectories": more})
+    };
+    let said = |words: &str| {
+        // Each is a message of its own.
+        let content = json!({"type": "text", "text": words});
+        json!({"sessionUpdate": "agent_message_chunk", "messageId": seq, "content": content})
+    };
+    match entry {
+        Entry::Header { cwd } => {
+            let mut header = workspace(cwd);
+            header["format"] = json!(FORMAT);
+            header["sessionId"] = json!(id.as_str());
+            header["engine"] = json!({"name": "weaver"});
+            header["protocolVersion"] = json!(1);
+            record(seq, at, Kind::Session, None, header);
+        }
+        Entry::Prompt { at: prompted } => {
+            if last.is_some() {
+                record(seq - 1, at, Kind::End, None, json!({}));
+            }
+            let text = format!("asked {prompted}");
+            let prompt = json!({"prompt": [{"type": "text", "text": text}]});
+            let at = Timestamp::from_millis(*prompted);
+            record(seq, at, Kind::Prompt, Some("msg"), prompt);
+        }
+        Entry::Update => record(
+            seq,
+            at,
+            Kind::Update,
+            None,
+            json!({"sessionUpdate": "plan"}),
+        ),
+        Entry::Said { words } => record(seq, at, Kind::Update, None, said(words)),
+        Entry::Reopen { cwd } => record(seq, at, Kind::Reopen, None, workspace(cwd)),
+        Entry::AgentSessionId { id } => {
+            let payload = json!({"id": id, "agent": {"name": "agent"}});
+            record(seq, at, Kind::AgentSessionId, None, payload);
+        }
+    }
+}
+
+impl Disk for LogsDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk(path).create_dir_all(path)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.disk(path).create_new(path)
+    }
+
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.disk(path).open_append(path)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        if path.parent() != Some(&self.sessions) {
+            return self.disk(path).open_read(path);
+        }
+        self.read.fetch_add(1, Ordering::Relaxed);
+        let name = path.file_stem().unwrap().to_str();
+        let id = SessionId::parse(name.unwrap()).unwrap();
+        if self.folder().damaged.contains(&id) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let file = self.sim.open_read(path)?;
+        let meanwhile = self.meanwhile.clone();
+        Ok(Box::new(LogFile { file, meanwhile }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk(from).rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.disk(path).remove_file(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk(path).sync_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        if path == self.sessions {
+            self.listed.fetch_add(1, Ordering::Relaxed);
+            if self.folder().forbidden {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        self.disk(path).list(path)
+    }
+
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        let mut info = self.disk(path).info(path);
+        if path == self.sessions {
+            let folder = self.folder();
+            if folder.forbidden {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            if let Ok(info) = &mut info {
+                info.modified = Timestamp::from_millis(folder.changed);
+            }
+        } else if path.starts_with(&self.sessions) {
+            self.looked.fetch_add(1, Ordering::Relaxed);
+        }
+        info
+    }
+
+    fn native_path(&self, path: &Path) -> Option<PathBuf> {
+        let simulated = self.simulated.load(Ordering::Relaxed);
+        self.disk(path).native_path(path).filter(|_| !simulated)
+    }
+}
+
+impl DiskFile for LogFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.append(bytes)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        self.file.is_at(path)
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
         let meanwhile = self.meanwhile.lock().unwrap().take();
         if let Some(meanwhile) = meanwhile {
             meanwhile();
         }
-        Ok(summary)
-    }
-
-    fn trashed(&self) -> io::Result<Vec<(SessionId, Vec<AgentSessionId>)>> {
-        Ok(self.accessible()?.trash.clone())
-    }
-
-    /// Everything before the last prompt is complete; no more than two entries are read at once.
-    fn texts(&self, id: &SessionId, from: u64, _: usize) -> Result<Texts, String> {
-        let folder = self.accessible().map_err(|error| error.to_string())?;
-        if folder.damaged.contains(id) {
-            return Err("it is damaged".into());
-        }
-        let log = folder.logs.get(id).ok_or("there is no such log")?;
-        let from = usize::try_from(from / ENTRY).unwrap();
-        let last = log.iter().rposition(|e| matches!(e, Entry::Prompt { .. }));
-        let end = last.unwrap_or(0).max(from).min(from + 2);
-        let text = |entries: &[Entry]| {
-            let said = entries.iter().filter_map(|entry| match entry {
-                Entry::Said { words } => Some(*words),
-                _ => None,
-            });
-            said.collect::<Vec<_>>().join(" ")
-        };
-        let whole = end >= last.unwrap_or(0);
-        Ok(Texts {
-            done: vec![Piece {
-                text: text(&log[from..end]),
-                end: end as u64 * ENTRY,
-            }],
-            open: whole.then(|| text(&log[end..])),
-            from: end as u64 * ENTRY,
-        })
     }
 }
 
-fn fold(summary: &mut Summary, entry: &Entry) {
-    summary.scanned += ENTRY;
-    match entry {
-        Entry::Header { cwd } | Entry::Reopen { cwd } => {
-            summary.cwd.clone_from(cwd);
-            summary.additional_directories = vec![format!("{cwd}/\"more\""), String::new()];
-        }
-        Entry::Prompt { at } => {
-            let at = Timestamp::from_millis(*at).to_string();
-            summary.title.get_or_insert_with(|| format!("at {at}"));
-            summary.updated_at = summary.updated_at.take().max(Some(at));
-            summary.prompts += 1;
-        }
-        Entry::AgentSessionId { id } => summary.inners.push(inner(id)),
-        Entry::Update | Entry::Said { .. } => {}
+impl std::fmt::Debug for LogsDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogsDisk").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.file.fmt(f)
     }
 }
 
@@ -158,38 +353,6 @@ fn inner(id: &str) -> AgentSessionId {
     AgentSessionId {
         agent: "agent".to_owned(),
         id: id.to_owned(),
-    }
-}
-
-impl MemoryLogs {
-    fn folder(&self) -> MutexGuard<'_, Folder> {
-        self.folder.lock().unwrap()
-    }
-
-    fn accessible(&self) -> io::Result<MutexGuard<'_, Folder>> {
-        let folder = self.folder();
-        if folder.missing {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        if folder.forbidden {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        Ok(folder)
-    }
-
-    /// The expected summary of a log.
-    fn summary(&self, id: &SessionId) -> Summary {
-        let mut summary = Summary::default();
-        for entry in &self.folder().logs[id] {
-            fold(&mut summary, entry);
-        }
-        summary
-    }
-
-    /// How many entries, names and lengths were read since the last call.
-    fn touched(&self) -> (usize, usize, usize) {
-        let take = |count: &AtomicUsize| count.swap(0, Ordering::Relaxed);
-        (take(&self.read), take(&self.listed), take(&self.looked))
     }
 }
 
@@ -206,21 +369,27 @@ impl Clock for TestClock {
 struct World {
     dir: TempDir,
     clock: Arc<TestClock>,
-    logs: Arc<MemoryLogs>,
+    logs: Arc<LogsDisk>,
+    store: Store,
     sys: Sys,
 }
 
 impl World {
     fn new() -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000)));
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("store");
+        let logs = Arc::new(LogsDisk::new(&root));
         let sys = Sys {
             clock: clock.clone(),
+            disk: logs.clone(),
             ..Sys::real()
         };
         Self {
-            dir: tempfile::tempdir().unwrap(),
+            dir,
             clock,
-            logs: Arc::default(),
+            logs,
+            store: Store::at(&root, sys.clone(), Durability::Os),
             sys,
         }
     }
@@ -245,7 +414,9 @@ impl World {
 
     /// The catalog as one process opens it.
     fn catalog(&self) -> Catalog {
-        Catalog::open(Some(&self.path()), self.logs.clone(), &self.sys)
+        let mut catalog = Catalog::open(self.store.clone());
+        catalog.logs.piece = PIECE;
+        catalog
     }
 
     fn pass(&self, millis: i64) {
@@ -264,28 +435,34 @@ impl World {
     }
 
     fn restore(&self, id: &SessionId, log: Vec<Entry>) {
-        let mut folder = self.logs.folder();
-        folder.logs.insert(id.clone(), log);
-        folder.changed = self.now();
+        self.logs.write(id, log, self.now());
+    }
+
+    /// Adds a log with this entry to the trash.
+    fn copy_to_trash(&self, id: &SessionId, entry: Entry) {
+        self.restore(id, vec![Entry::Header { cwd: "/w".into() }, entry]);
+        let log = log_of(&self.logs.sessions, id);
+        let trashed = self.logs.trash.join(format!("{id}.1.jsonl"));
+        self.logs
+            .sim
+            .put(&trashed, &self.logs.sim.bytes(&log).unwrap());
+        self.take_out(id);
     }
 
     /// Removes a log from the folder without a report to the catalog.
     fn take_out(&self, id: &SessionId) {
-        let mut folder = self.logs.folder();
-        folder.logs.remove(id);
-        folder.changed = self.now();
+        self.logs.remove(id, self.now());
     }
 
     fn append(&self, id: &SessionId, entry: Entry) {
-        let mut folder = self.logs.folder();
-        folder.logs.get_mut(id).unwrap().push(entry);
+        self.logs.append(id, entry);
     }
 
     /// Creates a session as this program does.
     fn create(&self, catalog: &Catalog, cwd: &str) -> SessionId {
         let before = catalog.before_change();
         let id = self.copy_in(cwd);
-        catalog.created(&id, &self.logs.summary(&id), before);
+        catalog.created(&id, &self.summary(&id), before);
         id
     }
 
@@ -293,13 +470,20 @@ impl World {
     fn prompt(&self, catalog: &Catalog, id: &SessionId) {
         catalog.opened(id);
         self.append(id, Entry::Prompt { at: self.now() });
-        catalog.put(id, &self.logs.summary(id));
+        catalog.put(id, &self.summary(id));
     }
 
     fn delete(&self, catalog: &Catalog, id: &SessionId) {
         let before = catalog.before_change();
         self.take_out(id);
         catalog.removed(id, before);
+    }
+
+    /// The summary of a log, read from its beginning.
+    fn summary(&self, id: &SessionId) -> Summary {
+        // Past the disk that counts.
+        let store = Store::at(self.store.root(), self.logs.sim.sys(), Durability::Os);
+        Logs::new(store).summarize(id, None).unwrap()
     }
 
     /// The expected list.
@@ -313,7 +497,7 @@ impl World {
             readable.cloned().collect()
         };
         let sessions = ids.into_iter().map(|id| Listed {
-            summary: self.logs.summary(&id),
+            summary: self.summary(&id),
             id,
             snippet: None,
         });

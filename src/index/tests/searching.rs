@@ -174,7 +174,7 @@ proptest! {
                     processes[process].opened(&id);
                     world.append(&id, Entry::Prompt { at: world.now() });
                     world.append(&id, Entry::Said { words: SAID[said] });
-                    processes[process].put(&id, &world.logs.summary(&id));
+                    processes[process].put(&id, &world.summary(&id));
                 },
                 Event::Say { pick, said } => if let Some(id) = living(&ids, pick) {
                     processes[0].opened(&id);

@@ -1,13 +1,8 @@
-//! Tests of what the catalog reads from logs: the same in one go and piece by piece.
-
-use std::path::Path;
-
-use serde_json::json;
+//! Tests of the summary of a log: the same in one go and piece by piece.
 
 use super::*;
-use crate::record::{FORMAT, Header};
-use crate::store::{Durability, Log, Sync};
-use crate::sys::sim::SimDisk;
+use crate::record::Header;
+use crate::store::{Log, Sync};
 
 fn header(id: &SessionId) -> Header {
     let header = json!({
@@ -28,7 +23,7 @@ fn titles_are_the_same_in_one_go_and_piece_by_piece() {
     let store = Store::open(Path::new("/data"), disk.sys(), Durability::Turn).unwrap();
     let id = SessionId::parse("sess_01902f3c-7b1e-7c3a-8f00-000000000001").unwrap();
     let mut log = store.create(&id, &header(&id)).unwrap();
-    let logs = StoreLogs(store);
+    let logs = Logs::new(store);
     let prompt = |text: &str| json!({"prompt": [{"type": "text", "text": text}]}).to_string();
     let name = |title: serde_json::Value| {
         json!({"sessionUpdate": "session_info_update", "title": title}).to_string()

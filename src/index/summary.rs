@@ -1,0 +1,155 @@
+//! What the catalog shows of a session, and how a log's records change it.
+
+use std::fmt::Display;
+
+use crate::record::header::{Implementation, Workspace};
+use crate::record::metadata::{archived, restored};
+use crate::record::title::{named, title};
+use crate::record::{AgentSessionId, Kind, Record};
+use crate::store::{Reader, Scan, StoreError};
+
+/// What the list shows of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// The working directory, as last recorded.
+    pub cwd: String,
+    /// The id by which clients know it, if it is not its own: that of the agent that created it.
+    pub known_as: Option<String>,
+    /// The agents' ids of it, as far as the last read found them. The catalog keeps earlier ones.
+    pub inners: Vec<AgentSessionId>,
+    /// Further directories of the workspace, as last recorded.
+    pub additional_directories: Vec<String>,
+    /// What answers its prompts: the name of the engine in the log's header.
+    pub source: String,
+    /// One line that distinguishes the session from others.
+    pub title: Option<String>,
+    /// When the session was created, in the format of [`Timestamp`]'s `Display`.
+    pub created_at: String,
+    /// The latest time of its prompts, in the same format; none if it was never prompted. It must
+    /// not go back when the clock does, since lists are ordered by it.
+    pub updated_at: Option<String>,
+    /// When it was last restored from the trash, in the same format.
+    pub restored_at: Option<String>,
+    /// Whether lists leave it out by default.
+    pub archived: bool,
+    /// How many prompts it has.
+    pub prompts: u64,
+    /// How many bytes of the log this summary covers, up to the end of a record.
+    pub scanned: u64,
+}
+
+impl Summary {
+    /// The summary of a log that was read as a whole.
+    pub fn of(scan: &Scan) -> Self {
+        Self {
+            cwd: scan.place.cwd.clone(),
+            additional_directories: scan.place.additional_directories.clone(),
+            source: Implementation::shown(&scan.header.engine.name).to_owned(),
+            known_as: scan.header.known_as.clone(),
+            inners: agent_session_ids(scan),
+            title: scan.titles.title().map(str::to_owned),
+            archived: scan.archived,
+            restored_at: scan.restored_at.clone(),
+            created_at: scan.created_at.clone(),
+            updated_at: scan.updated_at.clone(),
+            prompts: scan.prompts.len() as u64,
+            scanned: scan.end,
+        }
+    }
+
+    /// Applies the next record of the log.
+    pub(super) fn apply_record(&mut self, record: &Record<'_>) {
+        self.apply(record.kind, &record.at, record.payload);
+        // What precedes the first prompt is not a conversation.
+        if record.kind.is_activity() && self.prompts > 0 {
+            self.set_active(record.at);
+        }
+    }
+
+    /// Applies a record that was just written; returns whether the summary may have changed.
+    /// Updates are left out: the session reports once, at the end, when they were.
+    pub fn apply(&mut self, kind: Kind, at: &dyn Display, payload: &str) -> bool {
+        match kind {
+            Kind::Prompt => {
+                if self.title.is_none() {
+                    self.title = title(payload);
+                }
+                self.prompts += 1;
+                self.set_active(&at.to_string());
+                true
+            }
+            Kind::End if self.prompts > 0 => {
+                self.set_active(&at.to_string());
+                true
+            }
+            Kind::Reopen => match serde_json::from_str::<Workspace>(payload) {
+                Ok(place) => {
+                    self.set_workspace(&place);
+                    true
+                }
+                Err(_) => false,
+            },
+            Kind::Info => self.apply_info(at, payload),
+            Kind::AgentSessionId => match AgentSessionId::read(payload) {
+                Some(inner) if !self.inners.contains(&inner) => {
+                    self.inners.push(inner);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn apply_info(&mut self, at: &dyn Display, payload: &str) -> bool {
+        match (named(payload), archived(payload)) {
+            // A title that is removed leaves none; the caller finds that of a prompt.
+            (Some(named), _) if named != self.title => self.title = named,
+            (None, Some(archived)) if archived != self.archived => self.archived = archived,
+            (None, None) if restored(payload) => self.restored_at = Some(at.to_string()),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Records the time of a record of the conversation. It does not go back when the clock does.
+    pub fn set_active(&mut self, at: &str) {
+        match &mut self.updated_at {
+            Some(last) if last.as_str() < at => at.clone_into(last),
+            Some(_) => {}
+            None => self.updated_at = Some(at.to_owned()),
+        }
+    }
+
+    /// Records the current workspace.
+    pub fn set_workspace(&mut self, place: &Workspace) {
+        self.cwd.clone_from(&place.cwd);
+        self.additional_directories
+            .clone_from(&place.additional_directories);
+    }
+}
+
+/// The title that a session has without a name: from the first prompt that gives one.
+pub fn first_title(log: &mut Reader) -> Result<Option<String>, StoreError> {
+    log.seek(0);
+    while let Some(entry) = log.next()? {
+        if entry.record.kind == Kind::Prompt
+            && let Some(title) = title(entry.record.payload)
+        {
+            return Ok(Some(title));
+        }
+    }
+    Ok(None)
+}
+
+/// The agents' ids of a session. If an agent created it, the agent's id is one of them, whatever
+/// the records say.
+fn agent_session_ids(scan: &Scan) -> Vec<AgentSessionId> {
+    let first = scan.header.known_as.as_ref().map(|id| AgentSessionId {
+        agent: scan.header.engine.name.clone(),
+        id: id.clone(),
+    });
+    let mut ids = scan.inners.clone();
+    ids.extend(first.filter(|first| !scan.inners.contains(first)));
+    ids
+}
