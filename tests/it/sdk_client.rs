@@ -6,7 +6,6 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -17,7 +16,7 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{Agent, Client, Error, Lines};
 use tokio::sync::{mpsc, watch};
 
-use crate::support::agent::Agent as Running;
+use crate::support::agent::{Agent as Running, GUARD};
 use crate::support::process;
 
 /// Where a client sends its lines.
@@ -109,7 +108,7 @@ async fn with_agent<T: Send>(
                 work(connection, &updates, running).await
             },
         );
-    let result = tokio::time::timeout(Duration::from_mins(1), connected).await;
+    let result = tokio::time::timeout(GUARD, connected).await;
     result.expect("it does not hang").expect("all went well")
 }
 

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v2::ConnectionTo;
@@ -16,7 +15,7 @@ use agent_client_protocol::{Agent, Client, Error, Lines};
 use tokio::sync::watch;
 
 use crate::sdk_client::{Outgoing, incoming};
-use crate::support::agent::Agent as Running;
+use crate::support::agent::{Agent as Running, GUARD};
 use crate::support::process;
 
 /// The updates a client was sent.
@@ -57,7 +56,7 @@ async fn with_agent<T: Send>(
                 work(connection, &updates, running).await
             },
         );
-    let result = tokio::time::timeout(Duration::from_mins(1), connected).await;
+    let result = tokio::time::timeout(GUARD, connected).await;
     result.expect("it does not hang").expect("all went well")
 }
 

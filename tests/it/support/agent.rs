@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// How long anything may take before a test that hangs is ended. Nothing depends on its length.
-pub(crate) const GUARD: Duration = Duration::from_mins(1);
+pub(crate) const GUARD: Duration = Duration::from_mins(5);
 
 /// A running agent.
 pub(crate) trait Agent: Send {

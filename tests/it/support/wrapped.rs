@@ -9,7 +9,7 @@ use super::json::Json;
 use super::pattern::Names;
 
 /// How long something may take to come true. Nothing depends on its length.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// How long to wait before looking again.
 const AGAIN: Duration = Duration::from_millis(2);
 

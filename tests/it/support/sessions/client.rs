@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::seen::{Asked, Seen};
 
 /// Whoever says nothing for so long is stuck.
-const STUCK: Duration = Duration::from_mins(1);
+const STUCK: Duration = Duration::from_mins(5);
 
 /// What a request was answered with: the result, or the error.
 pub(crate) type Answer = Result<Value, Value>;
