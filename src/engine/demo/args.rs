@@ -1,9 +1,16 @@
-//! Parses the numbers that follow a command's name.
+//! Parses what follows a command's name.
 
 use std::time::Duration;
 
 /// The longest time that a command may be given, in seconds.
 pub(super) const LONGEST_SECONDS: f64 = 3600.0;
+
+/// The text without one line break or other white space character at its start.
+pub(super) fn skip_space(text: &str) -> &str {
+    let rest = text.strip_prefix("\r\n");
+    rest.or_else(|| text.strip_prefix(char::is_whitespace))
+        .unwrap_or(text)
+}
 
 /// Parses a whole number. `1_000`, `1,000`, `+3` and `#3` are valid; a number that is too large
 /// becomes the largest possible one.

@@ -4,11 +4,13 @@ use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, UnstructuredCommandInput,
 };
 
+use super::args::skip_space;
+use super::describe::quote;
 use super::turn::json_line;
 
-/// What a command does.
+/// The commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum Command {
     Help,
     History,
     Recall,
@@ -29,9 +31,9 @@ pub(super) enum Action {
     Fail,
 }
 
-/// One command as clients and users see it.
-struct Command {
-    action: Action,
+/// A command as clients and users see it.
+struct Spec {
+    command: Command,
     /// Its names without the slash; only the first one is announced.
     names: &'static [&'static str],
     /// The arguments, for clients to show while the command is typed.
@@ -41,114 +43,114 @@ struct Command {
 
 /// All commands, in the order in which they are listed. The announcement, `/help` and the parser
 /// all use this table.
-const COMMANDS: &[Command] = &[
-    Command {
-        action: Action::Help,
+const COMMANDS: &[Spec] = &[
+    Spec {
+        command: Command::Help,
         names: &["help"],
         hint: None,
         description: "List the commands of this engine",
     },
-    Command {
-        action: Action::History,
+    Spec {
+        command: Command::History,
         names: &["history"],
         hint: None,
         description: "Count the earlier prompts and list the last ones",
     },
-    Command {
-        action: Action::Recall,
+    Spec {
+        command: Command::Recall,
         names: &["recall"],
         hint: Some("[N]"),
-        description: "Quote an earlier prompt in full, the last one if no number is given",
+        description: "Quote an earlier prompt in full: the last one, or the N-th before this one",
     },
-    Command {
-        action: Action::Echo,
+    Spec {
+        command: Command::Echo,
         names: &["echo"],
         hint: Some("TEXT"),
-        description: "Answer with exactly this text and the attachments, byte for byte",
+        description: "Send the text and the attachments back, byte for byte",
     },
-    Command {
-        action: Action::Read,
+    Spec {
+        command: Command::Read,
         names: &["read"],
         hint: Some("PATH [FROM [COUNT]]"),
         description: "Show a text file",
     },
-    Command {
-        action: Action::Write,
+    Spec {
+        command: Command::Write,
         names: &["write"],
         hint: Some("PATH TEXT"),
         description: "Write a text file",
     },
-    Command {
-        action: Action::Run,
+    Spec {
+        command: Command::Run,
         names: &["run"],
         hint: Some("COMMAND"),
-        description: "Run a command and show what it says",
+        description: "Run a shell command and show its output",
     },
-    Command {
-        action: Action::Think,
+    Spec {
+        command: Command::Think,
         names: &["think"],
         hint: Some("[TEXT]"),
         description: "Show thoughts, then an answer",
     },
-    Command {
-        action: Action::Plan,
+    Spec {
+        command: Command::Plan,
         names: &["plan"],
         hint: Some("[SECONDS]"),
-        description: "Show a plan and work it off step by step, with a pause between the steps if one is given",
+        description: "Show a plan and complete its steps one by one, SECONDS apart",
     },
-    Command {
-        action: Action::Tool,
+    Spec {
+        command: Command::Tool,
         names: &["tool"],
         hint: Some("[KIND] [fail] [slow [SECONDS]]"),
-        description: "Show a tool call of a kind (edit, read, execute, …); no file is touched and nothing is run",
+        description: "Simulate a tool call (edit, read, execute, …); it touches no file and runs nothing",
     },
-    Command {
-        action: Action::Image,
+    Spec {
+        command: Command::Image,
         names: &["image"],
         hint: None,
-        description: "Answer with a picture",
+        description: "Answer with an image",
     },
-    Command {
-        action: Action::Resource,
+    Spec {
+        command: Command::Resource,
         names: &["resource"],
         hint: None,
         description: "Answer with an embedded text and a link",
     },
-    Command {
-        action: Action::Tools,
+    Spec {
+        command: Command::Tools,
         names: &["tools"],
         hint: None,
         description: "List the session's MCP servers and their tools",
     },
-    Command {
-        action: Action::Call,
+    Spec {
+        command: Command::Call,
         names: &["call"],
         hint: Some("SERVER TOOL [JSON]"),
         description: "Call a tool of an MCP server",
     },
-    Command {
-        action: Action::Demo,
+    Spec {
+        command: Command::Demo,
         names: &["demo", "mixed"],
         hint: Some("[SECONDS]"),
-        description: "Show one of each in a single turn: thought, plan, tool call, picture, text; with a pause between the steps if one is given",
+        description: "Show one of each in a single turn: thought, text, plan, tool call, image; SECONDS apart",
     },
-    Command {
-        action: Action::Slow,
+    Spec {
+        command: Command::Slow,
         names: &["slow"],
         hint: Some("[SECONDS]"),
-        description: "Answer for some seconds (5 by default), a bit every 100 ms",
+        description: "Answer for SECONDS (5 by default), one chunk every 100 ms",
     },
-    Command {
-        action: Action::Flood,
+    Spec {
+        command: Command::Flood,
         names: &["flood"],
         hint: Some("[CHUNKS] [BYTES]"),
-        description: "Answer with many numbered chunks (1000 of 64 bytes by default) as fast as they are taken",
+        description: "Answer with many numbered chunks (1000 of 64 bytes by default), as fast as the client reads",
     },
-    Command {
-        action: Action::Fail,
+    Spec {
+        command: Command::Fail,
         names: &["fail"],
         hint: Some("[WAY]"),
-        description: "End the turn otherwise: error (by default), refusal, max_tokens or max_turn_requests",
+        description: "Fail the turn: error (by default), refusal, max_tokens or max_turn_requests",
     },
 ];
 
@@ -158,7 +160,7 @@ pub(super) enum Parsed<'a> {
     /// Plain text.
     Plain,
     /// A command with the text that follows its name.
-    Command { action: Action, rest: &'a str },
+    Command { command: Command, rest: &'a str },
     /// A word with a slash that looks like a command but is not one of ours; `alone` if the text
     /// has nothing else, so that it is hardly a sentence that begins with a path.
     Unknown { word: &'a str, alone: bool },
@@ -169,16 +171,14 @@ pub(super) fn parse(text: &str) -> Parsed<'_> {
     let Some((word, rest)) = split(text) else {
         return Parsed::Plain;
     };
-    let named = COMMANDS.iter().find(|command| {
-        let name = &word[1..];
-        command
-            .names
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(name))
+    let name = &word[1..];
+    let named = COMMANDS.iter().find(|spec| {
+        let mut names = spec.names.iter();
+        names.any(|known| known.eq_ignore_ascii_case(name))
     });
     match named {
-        Some(command) => Parsed::Command {
-            action: command.action,
+        Some(spec) => Parsed::Command {
+            command: spec.command,
             rest,
         },
         None => Parsed::Unknown {
@@ -202,19 +202,14 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
         return None;
     }
     let (word, rest) = text.split_at('/'.len_utf8() + end);
-    let rest = rest.strip_prefix("\r\n").unwrap_or_else(|| {
-        let mut chars = rest.chars();
-        chars.next();
-        chars.as_str()
-    });
-    Some((word, rest))
+    Some((word, skip_space(rest)))
 }
 
 /// The commands as a JSON array of the protocol's `AvailableCommand`.
 pub(super) fn announcement() -> String {
-    let commands = COMMANDS.iter().map(|command| {
-        let hint = command.hint.map(UnstructuredCommandInput::new);
-        AvailableCommand::new(command.names[0], command.description)
+    let commands = COMMANDS.iter().map(|spec| {
+        let hint = spec.hint.map(UnstructuredCommandInput::new);
+        AvailableCommand::new(spec.names[0], spec.description)
             .input(hint.map(AvailableCommandInput::Unstructured))
     });
     json_line(&commands.collect::<Vec<_>>())
@@ -222,19 +217,36 @@ pub(super) fn announcement() -> String {
 
 /// The commands as a list in Markdown.
 pub(super) fn help() -> String {
-    let lines = COMMANDS.iter().map(|command| {
-        let name = command.names[0];
-        let description = command.description;
-        match command.hint {
-            Some(hint) => format!("- `/{name}` `{hint}`: {description}\n"),
-            None => format!("- `/{name}`: {description}\n"),
-        }
-    });
-    let lines = lines.collect::<Vec<_>>().concat();
+    let lines = COMMANDS
+        .iter()
+        .map(|spec| format!("- {}: {}\n", spec.usage(), spec.description));
+    let lines = lines.collect::<String>();
     format!(
-        "I am the engine built into rejoin: no model, no network. I know these commands; anything \
-         else I answer from the conversation itself.\n\n{lines}"
+        "I am rejoin's built-in engine: no model, no network. These are my commands; anything else \
+         I answer from the conversation itself.\n\n{lines}"
     )
+}
+
+/// The answer to a command with invalid arguments.
+pub(super) fn usage(command: Command, explanation: &str, arguments: &str) -> String {
+    let invalid = if arguments.trim().is_empty() {
+        String::new()
+    } else {
+        format!("Invalid arguments {}. ", quote(arguments))
+    };
+    let spec = COMMANDS.iter().find(|spec| spec.command == command);
+    let usage = spec.map(Spec::usage).unwrap_or_default();
+    format!("{invalid}Usage: {usage}. {explanation}")
+}
+
+impl Spec {
+    /// Its name and its arguments, as code in Markdown.
+    fn usage(&self) -> String {
+        match self.hint {
+            Some(hint) => format!("`/{} {hint}`", self.names[0]),
+            None => format!("`/{}`", self.names[0]),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -242,8 +254,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_paths_and_sentences() {
-        let command = |action, rest| Parsed::Command { action, rest };
+    fn commands_are_distinguished_from_paths_and_sentences() {
+        let command = |command, rest| Parsed::Command { command, rest };
         let unknown = |word, alone| Parsed::Unknown { word, alone };
         for (text, expected) in [
             ("", Parsed::Plain),
@@ -254,19 +266,19 @@ mod tests {
             ("//help", Parsed::Plain),
             ("/ help", Parsed::Plain),
             ("/2 of them", Parsed::Plain),
-            ("/help", command(Action::Help, "")),
-            ("  /HELP  ", command(Action::Help, " ")),
+            ("/help", command(Command::Help, "")),
+            ("  /HELP  ", command(Command::Help, " ")),
             ("/helper", unknown("/helper", true)),
             ("/nope", unknown("/nope", true)),
             ("/no-pe \n", unknown("/no-pe", true)),
             ("/tmp is full", unknown("/tmp", false)),
             ("/hälp", Parsed::Plain),
-            ("/recall 3", command(Action::Recall, "3")),
-            ("/mixed", command(Action::Demo, "")),
-            ("/echo  a\r\nb ", command(Action::Echo, " a\r\nb ")),
-            ("/echo\na", command(Action::Echo, "a")),
-            ("/echo\r\n\r\na", command(Action::Echo, "\r\na")),
-            ("/echo\u{2003}a", command(Action::Echo, "a")),
+            ("/recall 3", command(Command::Recall, "3")),
+            ("/mixed", command(Command::Demo, "")),
+            ("/echo  a\r\nb ", command(Command::Echo, " a\r\nb ")),
+            ("/echo\na", command(Command::Echo, "a")),
+            ("/echo\r\n\r\na", command(Command::Echo, "\r\na")),
+            ("/echo\u{2003}a", command(Command::Echo, "a")),
         ] {
             assert_eq!(parse(text), expected, "{text:?}");
         }
@@ -275,15 +287,15 @@ mod tests {
     #[test]
     fn every_name_is_used_once_and_found() {
         let mut seen = Vec::new();
-        for command in COMMANDS {
-            for name in command.names {
+        for spec in COMMANDS {
+            for name in spec.names {
                 assert!(!seen.contains(name), "{name}");
                 seen.push(name);
                 let text = format!("/{name}");
-                let action = command.action;
-                assert_eq!(parse(&text), Parsed::Command { action, rest: "" });
+                let command = spec.command;
+                assert_eq!(parse(&text), Parsed::Command { command, rest: "" });
             }
-            assert!(help().contains(&format!("- `/{}", command.names[0])));
+            assert!(help().contains(&format!("- `/{}", spec.names[0])));
         }
     }
 }

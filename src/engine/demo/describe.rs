@@ -53,7 +53,7 @@ pub(super) fn in_detail(prompt: &Prompt) -> String {
         Some(text) => format!("{} ({})", quote(text), characters(text)),
         None => attachment(block),
     });
-    list(named.collect(), blocks.len()).unwrap_or_else(|| "nothing at all".to_owned())
+    list(named.collect(), blocks.len()).unwrap_or_else(|| "nothing".to_owned())
 }
 
 /// An earlier prompt: its text, shortened, and its attachments.
@@ -72,7 +72,7 @@ pub(super) fn in_brief(prompt: &Prompt) -> String {
         (false, None) => quote(&text),
         (false, Some(attachments)) => format!("{} with {attachments}", quote(&text)),
         (true, Some(attachments)) => attachments,
-        (true, None) => "nothing but white space".to_owned(),
+        (true, None) => "only white space".to_owned(),
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn attachment(block: &Value) -> String {
     };
     match ContentBlock::deserialize(block) {
         Ok(ContentBlock::Image(image)) => file("an image", &image.mime_type, &image.data),
-        Ok(ContentBlock::Audio(audio)) => file("a sound", &audio.mime_type, &audio.data),
+        Ok(ContentBlock::Audio(audio)) => file("audio", &audio.mime_type, &audio.data),
         Ok(ContentBlock::ResourceLink(link)) => {
             format!("a link to {}", shorten(&link.uri, QUOTED))
         }
@@ -186,11 +186,11 @@ mod tests {
         let note = json!({"type": "resource", "resource": {"uri": "file:///b", "text": "é"}});
         let blob = json!({"type": "resource", "resource": {"uri": "file:///c", "blob": "AA=="}});
         for (blocks, detail, brief) in [
-            (json!([]), "nothing at all", "nothing but white space"),
+            (json!([]), "nothing", "only white space"),
             (
                 json!([{"type": "text", "text": " "}]),
                 "a blank text (1 character)",
-                "nothing but white space",
+                "only white space",
             ),
             (
                 json!([text]),
@@ -205,8 +205,8 @@ mod tests {
             ),
             (
                 json!([audio, link]),
-                "a sound (audio/wav, 2 bytes) and a link to file:///a",
-                "a sound (audio/wav, 2 bytes) and a link to file:///a",
+                "audio (audio/wav, 2 bytes) and a link to file:///a",
+                "audio (audio/wav, 2 bytes) and a link to file:///a",
             ),
             (
                 json!([note, blob]),

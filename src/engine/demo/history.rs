@@ -6,8 +6,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::args::whole;
-use super::command;
-use super::describe::{attachment, in_brief, is_content, quote, shorten, text_of};
+use super::command::{self, Command, usage};
+use super::describe::{attachment, in_brief, is_content, shorten, text_of};
 use super::turn::{Done, Message, Sent, Turn};
 use crate::engine::{Prompt, StopReason};
 use crate::json;
@@ -46,11 +46,10 @@ pub(super) async fn recall(turn: &Turn<'_>, rest: &str) -> Done {
         Some(word) => whole(word).filter(|&back| back > 0),
     };
     let Some(back) = back else {
-        let text = format!(
-            "`/recall` takes how many prompts to go back, 1 or more; {} is not that.",
-            quote(rest)
-        );
-        return turn.say_all(&text).await;
+        let explanation = "N is how many prompts to go back, at least 1.";
+        return turn
+            .say_all(&usage(Command::Recall, explanation, rest))
+            .await;
     };
     let Some(index) = earlier.checked_sub(back) else {
         let text = match earlier {
@@ -66,7 +65,7 @@ pub(super) async fn recall(turn: &Turn<'_>, rest: &str) -> Done {
     turn.say(&message, &title).await?;
     let blocks = blocks(&recalled);
     if blocks.is_empty() {
-        turn.say(&message, "(nothing at all)").await?;
+        turn.say(&message, "(empty)").await?;
     }
     for block in blocks {
         block.send(turn, &message).await?;
@@ -99,8 +98,8 @@ pub(super) async fn echo(turn: &Turn<'_>) -> Done {
     if sent {
         return Ok(StopReason::EndTurn);
     }
-    turn.say_all("`/echo` answers with the text that follows it; nothing does.")
-        .await
+    let explanation = "Attachments may take the place of TEXT.";
+    turn.say_all(&usage(Command::Echo, explanation, "")).await
 }
 
 /// A block of a prompt, verbatim.

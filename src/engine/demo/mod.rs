@@ -35,7 +35,7 @@ use crate::sys::lock;
 use agent_client_protocol::v1::schema::ContentBlock;
 use tokio::task::JoinSet;
 
-use command::{Action, Parsed};
+use command::{Command, Parsed};
 use mcp::Servers;
 use session::{SessionState, attached_elsewhere};
 use settings::NAME;
@@ -195,7 +195,7 @@ async fn answer(turn: &Turn<'_>) -> Done {
     if !matches!(
         &parsed,
         Parsed::Command {
-            action: Action::Tools,
+            command: Command::Tools,
             ..
         }
     ) {
@@ -205,7 +205,7 @@ async fn answer(turn: &Turn<'_>) -> Done {
         Parsed::Plain => reply::plain(turn).await,
         Parsed::Unknown { word, alone: false } => reply::plain_with_hint(turn, word).await,
         Parsed::Unknown { word, alone: true } => reply::unknown(turn, word).await,
-        Parsed::Command { action, rest } => run(turn, action, rest).await,
+        Parsed::Command { command, rest } => run(turn, command, rest).await,
     }?;
     // Reports the servers that failed meanwhile.
     report_failures(turn).await?;
@@ -213,25 +213,25 @@ async fn answer(turn: &Turn<'_>) -> Done {
 }
 
 /// Runs one command; `rest` is the text after its name.
-async fn run(turn: &Turn<'_>, action: Action, rest: &str) -> Done {
-    match action {
-        Action::Help => turn.say_all(&command::help()).await,
-        Action::History => history::list(turn).await,
-        Action::Recall => history::recall(turn, rest).await,
-        Action::Echo => history::echo(turn).await,
-        Action::Read => tools::read(turn, rest).await,
-        Action::Write => tools::write(turn, rest).await,
-        Action::Run => tools::run(turn, rest).await,
-        Action::Think => showcase::think(turn, rest).await,
-        Action::Plan => showcase::plan(turn, rest).await,
-        Action::Tool => simulated_tool::run(turn, rest).await,
-        Action::Image => showcase::image(turn).await,
-        Action::Resource => showcase::resource(turn).await,
-        Action::Tools => mcp::list_tools(turn).await,
-        Action::Call => mcp::call_tool(turn, rest).await,
-        Action::Demo => showcase::demo(turn, rest).await,
-        Action::Slow => stress::slow(turn, rest).await,
-        Action::Flood => stress::flood(turn, rest).await,
-        Action::Fail => stress::fail(turn, rest).await,
+async fn run(turn: &Turn<'_>, command: Command, rest: &str) -> Done {
+    match command {
+        Command::Help => turn.say_all(&command::help()).await,
+        Command::History => history::list(turn).await,
+        Command::Recall => history::recall(turn, rest).await,
+        Command::Echo => history::echo(turn).await,
+        Command::Read => tools::read(turn, rest).await,
+        Command::Write => tools::write(turn, rest).await,
+        Command::Run => tools::run(turn, rest).await,
+        Command::Think => showcase::think(turn, rest).await,
+        Command::Plan => showcase::plan(turn, rest).await,
+        Command::Tool => simulated_tool::run(turn, rest).await,
+        Command::Image => showcase::image(turn).await,
+        Command::Resource => showcase::resource(turn).await,
+        Command::Tools => mcp::list_tools(turn).await,
+        Command::Call => mcp::call_tool(turn, rest).await,
+        Command::Demo => showcase::demo(turn, rest).await,
+        Command::Slow => stress::slow(turn, rest).await,
+        Command::Flood => stress::flood(turn, rest).await,
+        Command::Fail => stress::fail(turn, rest).await,
     }
 }

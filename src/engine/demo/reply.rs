@@ -7,25 +7,26 @@ use super::turn::{Done, Turn};
 /// How many of the last prompts are quoted; the first one of the session is always quoted.
 const QUOTED: u64 = 3;
 
-/// Reports the number of this prompt, its content and the earlier prompts.
+/// Answers with the number of this prompt, its content and the earlier prompts.
 pub(super) async fn plain(turn: &Turn<'_>) -> Done {
     turn.say_all(&conversation(turn).await).await
 }
 
-/// The same, for a text that begins with what may be a mistyped command.
+/// The same for a text that may begin with a mistyped command.
 pub(super) async fn plain_with_hint(turn: &Turn<'_>, word: &str) -> Done {
     let answer = conversation(turn).await;
-    turn.say_all(&format!("{answer}\n{}", not_mine(word))).await
+    turn.say_all(&format!("{answer}\n{}", no_such_command(word)))
+        .await
 }
 
-/// Reports that a command is unknown.
+/// Answers that a command is unknown.
 pub(super) async fn unknown(turn: &Turn<'_>, word: &str) -> Done {
-    turn.say_all(&not_mine(word)).await
+    turn.say_all(&no_such_command(word)).await
 }
 
-fn not_mine(word: &str) -> String {
+fn no_such_command(word: &str) -> String {
     let word = shorten(word, 40);
-    format!("`{word}` is none of my commands; `/help` lists them.\n")
+    format!("There is no command `{word}`; `/help` lists the commands.\n")
 }
 
 async fn conversation(turn: &Turn<'_>) -> String {
@@ -37,9 +38,9 @@ async fn conversation(turn: &Turn<'_>) -> String {
     }
     if earlier == 0 {
         return format!(
-            "This is the first prompt of this session. You sent {sent}.\n\nI am the engine built \
-             into rejoin: no model, no network. I answer with what I can see; `/help` lists what \
-             else I do.\n"
+            "This is the first prompt of this session. You sent {sent}.\n\nI am rejoin's built-in \
+             engine: no model, no network. I answer from the conversation itself; `/help` lists my \
+             commands.\n"
         );
     }
     let recent = earlier.saturating_sub(QUOTED);

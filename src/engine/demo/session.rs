@@ -64,9 +64,9 @@ impl SessionState {
     pub(super) fn attached(&self, history: &dyn History) -> Attached {
         let settings = self.settings(history);
         let logged = history.stands();
-        let (mut gone, snapshots) = settings.since(&logged);
+        let (mut outdated, snapshots) = settings.since(&logged);
         // Our own commands are announced separately.
-        gone.push(UpdateKind::AvailableCommands.name());
+        outdated.push(UpdateKind::AvailableCommands.name());
         Attached {
             answer: Some(settings.answer()),
             // If that agent gets the session back, it must learn that it has missed a part of it.
@@ -75,7 +75,7 @@ impl SessionState {
                 .filter(|agent| agent != NAME)
                 .map(|_| continued_here()),
             snapshots,
-            gone,
+            gone: outdated,
             ..Attached::default()
         }
     }
@@ -94,7 +94,7 @@ impl SessionState {
     pub(super) async fn start_servers(&self, config: &SessionConfig) {
         self.servers.configure(config);
         self.servers_started.store(true, Ordering::Release);
-        self.servers.settle().await;
+        self.servers.wait_until_started().await;
     }
 
     /// Whether the servers were started.

@@ -130,7 +130,7 @@ impl Settings {
     /// The names of the updates in a log that are outdated, and the updates that replace them. If
     /// the log has no such update, nothing is outdated.
     pub(super) fn since(self, logged: &CurrentSettings) -> (Vec<&'static str>, Vec<String>) {
-        let (mut gone, mut news) = (Vec::new(), Vec::new());
+        let (mut outdated, mut current) = (Vec::new(), Vec::new());
         for (name, last, now) in [
             (
                 UpdateKind::CurrentMode.name(),
@@ -144,11 +144,11 @@ impl Settings {
             ),
         ] {
             if last.as_ref().is_some_and(|last| *last != now) {
-                gone.push(name);
-                news.push(now);
+                outdated.push(name);
+                current.push(now);
             }
         }
-        (gone, news)
+        (outdated, current)
     }
 
     /// Serves `session/set_mode` or `session/set_config_option`.
@@ -259,7 +259,7 @@ fn member<'a>(params: &'a Value, name: &str) -> Result<&'a str, EngineError> {
 
 /// As in all errors, the client's value is not quoted.
 fn unknown(name: &str, known: &str) -> EngineError {
-    invalid(&format!("`{name}` is none of {known}"))
+    invalid(&format!("`{name}` must be one of {known}"))
 }
 
 fn invalid(problem: &str) -> EngineError {
@@ -271,7 +271,7 @@ fn invalid(problem: &str) -> EngineError {
 mod tests {
     use super::*;
 
-    fn stands(mode: &str, options: &str) -> CurrentSettings {
+    fn logged(mode: &str, options: &str) -> CurrentSettings {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         CurrentSettings {
             mode: some(mode),
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_is_restored() {
+    fn settings_are_restored() {
         for (mode, ..) in MODES {
             for (replies, ..) in REPLIES {
                 let settings = Settings { mode, replies };
-                let stands = stands(&settings.mode_update(), &settings.options_update());
-                assert_eq!(Settings::restored(&stands), settings);
-                assert_eq!(settings.since(&stands), (Vec::new(), Vec::new()));
+                let logged = logged(&settings.mode_update(), &settings.options_update());
+                assert_eq!(Settings::restored(&logged), settings);
+                assert_eq!(settings.since(&logged), (Vec::new(), Vec::new()));
             }
         }
     }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_counts_for_nothing() {
+    fn settings_of_another_agent_are_ignored() {
         let auto = Settings {
             mode: Mode::Auto,
             replies: Replies::Brief,
@@ -332,7 +332,7 @@ mod tests {
             ("7", Settings::default()),
             (&ours.replace("local", "other"), Settings::default()),
             (
-                &ours.replace("\"currentValue\":\"auto\"", "\"currentValue\":\"gone\""),
+                &ours.replace("\"currentValue\":\"auto\"", "\"currentValue\":\"unknown\""),
                 Settings {
                     mode: Mode::Ask,
                     replies: Replies::Brief,
@@ -340,41 +340,41 @@ mod tests {
             ),
             (&ours.replace("configOptions", "x"), Settings::default()),
         ] {
-            let stands = stands("", options);
-            assert_eq!(Settings::restored(&stands), expected, "{options}");
+            let logged = logged("", options);
+            assert_eq!(Settings::restored(&logged), expected, "{options}");
         }
-        let (gone, news) = Settings::default().since(&stands("{}", &ours));
+        let (outdated, current) = Settings::default().since(&logged("{}", &ours));
         assert_eq!(
-            gone,
+            outdated,
             [
                 UpdateKind::CurrentMode.name(),
                 UpdateKind::ConfigOptions.name()
             ]
         );
         let now = Settings::default();
-        assert_eq!(news, [now.mode_update(), now.options_update()]);
+        assert_eq!(current, [now.mode_update(), now.options_update()]);
     }
 
     #[test]
-    fn both_ways_of_setting_the_mode_tell_both() {
+    fn both_ways_of_setting_the_mode_send_both_updates() {
         let set = |method, params: Value| {
             let mut settings = Settings::default();
             let called = settings.serve(method, &params.to_string());
             (settings, called)
         };
-        let told = |called: &Called| called.updates.iter().count();
+        let updates = |called: &Called| called.updates.len();
         let (settings, called) = set("session/set_mode", json!({ "modeId": "auto" }));
         let called = called.unwrap();
         assert_eq!(settings.mode, Mode::Auto);
-        assert_eq!((told(&called), &called.info), (2, &None));
+        assert_eq!((updates(&called), &called.info), (2, &None));
         let params = json!({ "configId": "mode", "value": "auto" });
         let (settings, called) = set("session/set_config_option", params);
         let called = called.unwrap();
         assert_eq!(settings.mode, Mode::Auto);
-        assert_eq!((told(&called), called.info.is_some()), (1, true));
+        assert_eq!((updates(&called), called.info.is_some()), (1, true));
         // A request that changes nothing sends no updates.
         let (_, called) = set("session/set_mode", json!({ "modeId": "ask" }));
-        assert_eq!(told(&called.unwrap()), 0);
+        assert_eq!(updates(&called.unwrap()), 0);
         let params = json!({ "configId": "replies", "value": "full" });
         assert_eq!(
             set("session/set_config_option", params).1.unwrap().info,
@@ -388,7 +388,7 @@ mod tests {
             (
                 "session/set_mode",
                 json!({ "modeId": "secret" }),
-                "`modeId` is none of ask, auto, read-only",
+                "`modeId` must be one of ask, auto, read-only",
             ),
             ("session/set_mode", json!({}), "`modeId` is missing"),
             (
@@ -399,12 +399,12 @@ mod tests {
             (
                 "session/set_config_option",
                 json!({ "configId": "secret", "value": "ask" }),
-                "`configId` is none of mode, replies",
+                "`configId` must be one of mode, replies",
             ),
             (
                 "session/set_config_option",
                 json!({ "configId": "replies", "value": "ask" }),
-                "`value` is none of full, brief",
+                "`value` must be one of full, brief",
             ),
             (
                 "session/set_config_option",

@@ -11,7 +11,7 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::args::{LONGEST_SECONDS, seconds};
-use super::describe::quote;
+use super::command::{Command, usage};
 use super::simulated_tool;
 use super::turn::{Done, Sent, Turn};
 use crate::engine::StopReason;
@@ -39,8 +39,8 @@ const NOTE: &str = "# A note\n\nThis text was embedded by the agent; there is no
 /// Thinks the given text, or a default one, then answers.
 pub(super) async fn think(turn: &Turn<'_>, rest: &str) -> Done {
     let thought = if rest.trim().is_empty() {
-        "I am asked to think. A thought is a message of its own kind: clients may fold it away, \
-         and a replay brings it back as a thought. That is enough thinking."
+        "This is a thought. It is a message of its own kind: clients may fold it, and a replay \
+         sends it as a thought again."
     } else {
         rest
     };
@@ -52,7 +52,7 @@ pub(super) async fn think(turn: &Turn<'_>, rest: &str) -> Done {
 /// Shows the plan, each step as it begins and ends, then an answer.
 pub(super) async fn plan(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(pause) = pause_between_steps(rest) else {
-        return turn.say_all(&not_a_pause("/plan", rest)).await;
+        return turn.say_all(&not_a_pause(Command::Plan, rest)).await;
     };
     show_plan(turn, 0, false).await?;
     for done in 0..STEPS.len() {
@@ -85,7 +85,7 @@ pub(super) async fn image(turn: &Turn<'_>) -> Done {
 
 async fn show_image(turn: &Turn<'_>) -> Sent {
     let message = turn.begin(Role::Agent);
-    turn.say(&message, "Here is a picture:\n\n").await?;
+    turn.say(&message, "Here is an image:\n\n").await?;
     let image = ImageContent::new(RING, "image/png");
     turn.chunk(&message, &ContentBlock::Image(image)).await?;
     let caption = "\n\nA ring of 48 by 48 pixels, teal on the left and orange on the right.\n";
@@ -97,11 +97,8 @@ pub(super) async fn resource(turn: &Turn<'_>) -> Done {
     let path = Path::new(turn.cwd()).join("note.md");
     let uri = file_uri(&path.to_string_lossy());
     let message = turn.begin(Role::Agent);
-    turn.say(
-        &message,
-        "Here is a text, and a link to where it might be:\n\n",
-    )
-    .await?;
+    turn.say(&message, "Here are an embedded text, and a link to it:\n\n")
+        .await?;
     let note = TextResourceContents::new(NOTE, &uri).mime_type("text/markdown");
     let note = EmbeddedResource::new(EmbeddedResourceResource::TextResourceContents(note));
     turn.chunk(&message, &ContentBlock::Resource(note)).await?;
@@ -138,9 +135,9 @@ fn file_uri(path: &str) -> String {
 /// A thought, text, a plan, tool calls, an image and text, with updates of the plan in between.
 pub(super) async fn demo(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(pause) = pause_between_steps(rest) else {
-        return turn.say_all(&not_a_pause("/demo", rest)).await;
+        return turn.say_all(&not_a_pause(Command::Demo, rest)).await;
     };
-    let thought = "One of each: a thought, some text, a plan, tool calls, a picture.";
+    let thought = "One of each: a thought, some text, a plan, tool calls, an image.";
     turn.say_alone(Role::Thought, thought).await?;
     turn.pause(pause).await?;
     let text = "This turn shows one of each. No file is touched and nothing is run.";
@@ -173,12 +170,10 @@ fn pause_between_steps(rest: &str) -> Option<Duration> {
 }
 
 /// The answer to an invalid pause.
-fn not_a_pause(name: &str, rest: &str) -> String {
-    format!(
-        "`{name}` takes the seconds to wait between its steps, 0 to {LONGEST_SECONDS}; {} is not \
-         that.",
-        quote(rest)
-    )
+fn not_a_pause(command: Command, rest: &str) -> String {
+    let explanation =
+        format!("SECONDS is the pause between the steps, from 0 to {LONGEST_SECONDS}.");
+    usage(command, &explanation, rest)
 }
 
 #[cfg(test)]
@@ -213,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_a_whole_png_file() {
+    fn the_image_is_a_complete_png_file() {
         let file = decode(RING);
         let mut left = file.strip_prefix(b"\x89PNG\r\n\x1a\n").unwrap();
         let mut kinds = Vec::new();

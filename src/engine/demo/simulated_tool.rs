@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use super::args::{LONGEST_SECONDS, seconds};
-use super::describe::quote;
+use super::command::{Command, usage};
 use super::tool_call::{ToolCall, ToolResult, text};
 use super::turn::{Done, Sent, Turn};
 use crate::protocol::Role;
@@ -40,19 +40,18 @@ struct Options {
 /// Announces the call, shows it and reports its outcome: two messages with a call in between.
 pub(super) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(options) = options(rest) else {
-        let text = format!(
-            "`/tool` takes a kind ({}), `fail`, and `slow` with 0 to {LONGEST_SECONDS} seconds; {} \
-             is not that.",
-            KINDS.map(|(name, _)| name).join(", "),
-            quote(rest)
-        );
-        return turn.say_all(&text).await;
+        let kinds = KINDS.map(|(name, _)| name).join(", ");
+        let explanation =
+            format!("KIND is one of {kinds}; SECONDS is from 0 to {LONGEST_SECONDS}.");
+        return turn
+            .say_all(&usage(Command::Tool, &explanation, rest))
+            .await;
     };
     let intro = "I only show a tool call; no file is touched and nothing is run.";
     turn.say_alone(Role::Agent, intro).await?;
     show(turn, options.kind, options.takes, options.fails).await?;
     turn.say_all(if options.fails {
-        "The tool call has failed, as it was told to."
+        "The tool call has failed, as requested."
     } else {
         "The tool call is complete."
     })
@@ -73,8 +72,8 @@ pub(super) async fn show(turn: &Turn<'_>, kind: ToolKind, takes: Duration, fails
         call.progress(turn, None).await?;
         turn.pause(takes).await?;
         let (content, raw_output) = if fails {
-            let content = vec![text("It did not work, as it was told.")];
-            (content, json!({ "error": "told to fail" }))
+            let content = vec![text("It failed, as requested.")];
+            (content, json!({ "error": "failed as requested" }))
         } else {
             (sample.content, sample.raw_output)
         };
@@ -158,7 +157,7 @@ impl Sample {
                 "Delete greeting.txt",
                 vec![greeting()],
                 json!({ "path": file }),
-                vec![text("greeting.txt is gone.")],
+                vec![text("Deleted greeting.txt.")],
                 json!({ "deleted": true }),
             ),
             ToolKind::Move => {
@@ -215,7 +214,7 @@ impl Sample {
                 "Switch to writing",
                 vec![],
                 json!({ "mode": "write" }),
-                vec![text("The mode is as it was; this only shows the call.")],
+                vec![text("The mode has not changed: this call is simulated.")],
                 json!(true),
             ),
             _ => (

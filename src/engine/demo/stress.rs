@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::ContentBlock;
 use tokio::time::Instant;
 
 use super::args::{LONGEST_SECONDS, seconds, whole};
-use super::describe::quote;
+use super::command::{Command, usage};
 use super::turn::{Done, Stop, Turn};
 use crate::engine::{EngineError, StopReason};
 use crate::protocol::Role;
@@ -45,12 +45,11 @@ pub(super) async fn slow(turn: &Turn<'_>, rest: &str) -> Done {
         Some(word) => seconds(word),
     };
     let Some(time) = time else {
-        let text = format!(
-            "`/slow` takes how many seconds to answer for, 0 to {LONGEST_SECONDS}; {} is not \
-             that.",
-            quote(rest)
-        );
-        return turn.say_all(&text).await;
+        let explanation =
+            format!("SECONDS is how long the answer takes, from 0 to {LONGEST_SECONDS}.");
+        return turn
+            .say_all(&usage(Command::Slow, &explanation, rest))
+            .await;
     };
     let message = turn.begin(Role::Agent);
     let start = Instant::now();
@@ -73,12 +72,13 @@ pub(super) async fn slow(turn: &Turn<'_>, rest: &str) -> Done {
 /// Sends the chunks in one message, and nothing else.
 pub(super) async fn flood(turn: &Turn<'_>, rest: &str) -> Done {
     let Some((chunks, bytes)) = numbers(rest) else {
-        let text = format!(
-            "`/flood` takes how many chunks, 1 to {MOST_CHUNKS}, and how many bytes each, 1 to \
-             {MOST_BYTES}, at most {MOST_IN_ALL} in all; {} is not that.",
-            quote(rest)
+        let explanation = format!(
+            "CHUNKS is from 1 to {MOST_CHUNKS}, BYTES, the size of each, from 1 to {MOST_BYTES}; all \
+             together they have at most {MOST_IN_ALL} bytes."
         );
-        return turn.say_all(&text).await;
+        return turn
+            .say_all(&usage(Command::Flood, &explanation, rest))
+            .await;
     };
     let message = turn.begin(Role::Agent);
     for number in 1..=chunks {
@@ -115,27 +115,25 @@ fn numbered_line(number: u64, chunks: u64, bytes: u64) -> String {
 
 /// Announces how the turn will end, then ends it that way.
 pub(super) async fn fail(turn: &Turn<'_>, rest: &str) -> Done {
-    let config = rest.split_whitespace().next().unwrap_or("error");
-    let config = config.replace('-', "_");
+    let way = rest.split_whitespace().next().unwrap_or("error");
+    let way = way.replace('-', "_");
     let found = WAYS
         .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(&config));
+        .find(|(name, _)| name.eq_ignore_ascii_case(&way));
     let Some(&(name, reason)) = found else {
-        let names: Vec<_> = WAYS.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let text = format!(
-            "`/fail` takes one of {}; {} is none.",
-            names.join(", "),
-            quote(rest)
-        );
-        return turn.say_all(&text).await;
+        let ways = WAYS.map(|(name, _)| name).join(", ");
+        let explanation = format!("WAY is one of {ways}.");
+        return turn
+            .say_all(&usage(Command::Fail, &explanation, rest))
+            .await;
     };
     let text = match reason {
-        None => "This turn was told to fail: it ends with an error.".to_owned(),
-        Some(_) => format!("This turn was told to fail: it ends with the reason `{name}`."),
+        None => "This turn fails as requested: it ends with an error.".to_owned(),
+        Some(_) => format!("This turn fails as requested: its stop reason is `{name}`."),
     };
     turn.say_alone(Role::Agent, &text).await?;
     reason.ok_or_else(|| {
-        let message = "the turn failed because `/fail` told it to";
+        let message = "the turn failed, as `/fail` requested";
         Stop::Failed(EngineError::internal(message))
     })
 }
@@ -145,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_asked_size() {
+    fn lines_have_the_requested_size() {
         assert_eq!(numbered_line(7, 10, 12), "7/10 ......\n");
         assert_eq!(numbered_line(7, 10, 12).len(), 12);
         assert_eq!(numbered_line(7, 10, 7), "7/10 .\n");

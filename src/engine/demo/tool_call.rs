@@ -54,7 +54,7 @@ impl ToolResult {
             failed: true,
             content: Some(vec![text(reason)]),
             raw_output: Some(json!({ "error": reason })),
-            comment: "That is not done; the tool call says why.".to_owned(),
+            comment: "That failed; the tool call says why.".to_owned(),
             ..Self::default()
         }
     }

@@ -92,7 +92,7 @@ impl Turn<'_> {
         reading.await.unwrap_or_else(|_| {
             Err(HistoryError {
                 what: format!("prompt {index}"),
-                reason: "reading it was broken off".to_owned(),
+                reason: "the task that read it panicked".to_owned(),
             })
         })
     }
@@ -200,7 +200,7 @@ impl Turn<'_> {
 pub(super) async fn uninterrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Stop> {
-    let panicked = |_| Stop::Failed(EngineError::internal("the work was broken off"));
+    let panicked = |_| Stop::Failed(EngineError::internal("a task of the engine panicked"));
     tokio::task::spawn_blocking(work).await.map_err(panicked)
 }
 

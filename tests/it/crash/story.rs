@@ -7,7 +7,7 @@ use crate::support::sessions::logged::is_storage;
 use crate::support::sessions::seen::Asked;
 
 /// What `/fail` says.
-const FAIL: &str = "the turn failed because `/fail` told it to";
+const FAIL: &str = "the turn failed, as `/fail` requested";
 
 /// What a story's teller knows at its end.
 #[derive(Debug, Default)]

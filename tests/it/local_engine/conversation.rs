@@ -90,11 +90,11 @@ fn recall_quotes_in_full() {
         ),
         (
             "/recall 0",
-            "`/recall` takes how many prompts to go back, 1 or more; “0” is not that.",
+            "Invalid arguments “0”. Usage: `/recall [N]`. N is how many prompts to go back, at least 1.",
         ),
         (
             "/recall all",
-            "`/recall` takes how many prompts to go back, 1 or more; “all” is not that.",
+            "Invalid arguments “all”. Usage: `/recall [N]`. N is how many prompts to go back, at least 1.",
         ),
     ] {
         let answer = asks(&before, asked);
@@ -188,11 +188,11 @@ fn blocks_that_no_answer_can_hold_are_described() {
     let answer = run(converse(open(Vec::new()), &pretty, |_, _| false));
     check(&answer);
     assert_eq!(answer.text(), "a\nb");
-    assert!(ask("/echo").text().contains("nothing does"));
+    assert!(ask("/echo").text().starts_with("Usage: `/echo TEXT`."));
     assert!(
         ask_after(vec![Some(json!([]))], &text("/recall"))
             .text()
-            .ends_with("(nothing at all)")
+            .ends_with("(empty)")
     );
 }
 
@@ -215,7 +215,7 @@ fn attachments_alone_are_answered() {
     assert!(
         ask_after(Vec::new(), &json!([]))
             .text()
-            .contains("You sent nothing at all.")
+            .contains("You sent nothing.")
     );
 }
 
@@ -223,14 +223,14 @@ fn attachments_alone_are_answered() {
 fn unknown_commands_are_named_and_paths_are_text() {
     assert_eq!(
         ask("/nope").text(),
-        "`/nope` is none of my commands; `/help` lists them.\n"
+        "There is no command `/nope`; `/help` lists the commands.\n"
     );
     let said = ask("/tmp is full").text();
     assert_in_order(
         &said,
-        &["You sent “/tmp is full”", "`/tmp` is none of my commands"],
+        &["You sent “/tmp is full”", "There is no command `/tmp`"],
     );
     let said = ask("/etc/hosts is broken").text();
     assert!(said.contains("You sent “/etc/hosts is broken”"), "{said}");
-    assert!(!said.contains("none of my"), "{said}");
+    assert!(!said.contains("There is no command"), "{said}");
 }

@@ -12,6 +12,7 @@ use super::error::RequestError;
 use super::server::Server;
 use super::servers::{Servers, strip_name};
 use super::tools::Tool;
+use crate::engine::demo::command::{Command, usage};
 use crate::engine::demo::describe::{is_content, quote, shorten};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::tools::permission::{Action, Verdict, may};
@@ -56,30 +57,26 @@ impl Target {
 async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
     let list = servers.list();
     let named = list.iter().map(|server| format!("`{}`", server.name()));
-    let named = named.collect::<Vec<_>>().join(", ");
+    let known = match named.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "This session has no MCP servers.".to_owned(),
+        named => format!("The MCP servers of this session are: {named}."),
+    };
     if rest.trim().is_empty() {
-        return Err(format!(
-            "`/call` takes a server, a tool and a JSON object of arguments, as `/tools` lists \
-             them. {}",
-            servers_there(&named)
-        ));
+        let explanation = format!("JSON is an object with the arguments. {known}");
+        return Err(usage(Command::Call, &explanation, rest));
     }
     let Some((server, rest)) = servers.named(rest) else {
         let word = rest.split_whitespace().next().unwrap_or_default();
-        return Err(format!(
-            "{} is no MCP server of this session. {}",
-            quote(word),
-            servers_there(&named)
-        ));
+        return Err(format!("There is no MCP server {}. {known}", quote(word)));
     };
     let name = server.name();
     let cannot = |why| format!("The server `{name}` cannot be used: {why}");
     let (connection, tools) = server.tools().await.map_err(cannot)?;
-    let there = tools.list.iter();
-    let there = there.map(|tool| format!("`{}`", shorten(&tool.name, NAMED)));
-    let mut there = there.collect::<Vec<_>>().join(", ");
+    let names = tools.list.iter();
+    let names = names.map(|tool| format!("`{}`", shorten(&tool.name, NAMED)));
+    let mut names = names.collect::<Vec<_>>().join(", ");
     if tools.more {
-        there.push_str(" and more, which are not used");
+        names.push_str(" and more, which are not used");
     }
     let fitting = tools
         .list
@@ -87,14 +84,14 @@ async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
         .filter_map(|tool| Some((strip_name(rest, &tool.name)?.len(), tool)))
         .min_by_key(|(left, _)| *left);
     let Some((left, tool)) = fitting else {
-        let word = rest.split_whitespace().next();
-        let wrong = word.map_or("Which tool?".to_owned(), |word| {
-            format!("{} is no tool of `{name}`.", quote(word))
-        });
-        return Err(if there.is_empty() {
-            format!("{wrong} It has none.")
+        let wrong = match rest.split_whitespace().next() {
+            Some(word) => format!("The server `{name}` has no tool {}.", quote(word)),
+            None => "The name of a tool is missing.".to_owned(),
+        };
+        return Err(if names.is_empty() {
+            format!("{wrong} `{name}` has no tools.")
         } else {
-            format!("{wrong} It has {there}.")
+            format!("{wrong} The tools of `{name}` are: {names}.")
         });
     };
     let typed = rest.get(rest.len() - left..).unwrap_or_default().trim();
@@ -112,14 +109,6 @@ async fn find(servers: &Servers, rest: &str) -> Result<Target, String> {
         typed,
         arguments,
     })
-}
-
-fn servers_there(named: &str) -> String {
-    if named.is_empty() {
-        "It has none.".to_owned()
-    } else {
-        format!("It has {named}.")
-    }
 }
 
 /// Calls the tool, with the user's permission, and shows its progress.
@@ -143,7 +132,7 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<ToolR
         Ok(result) => {
             let failed = result["isError"] == true;
             let how = if failed {
-                "says that it has failed"
+                "has reported an error"
             } else {
                 "has answered"
             };
@@ -157,7 +146,7 @@ async fn work(turn: &Turn<'_>, call: &ToolCall, target: &Target) -> Result<ToolR
         }
         Err(error) => {
             let why = target.server.in_words(&target.connection, error).await;
-            let comment = format!("`{tool}` of `{server}` has not answered: {why}");
+            let comment = format!("`{tool}` of `{server}` has failed: {why}");
             failed(&why, comment)
         }
     }

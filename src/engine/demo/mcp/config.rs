@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_said() {
+    fn secrets_of_a_configuration_are_hidden() {
         let params = r#"{"mcpServers":[
             {"name":"a","command":"/bin/a","args":["--key=ARG_SECRET"],"env":[{"name":"K","value":"ENV_SECRET"}]},
             {"name":"b","type":"http","url":"https://me:URL_SECRET@h.example/mcp?key=ASKED_SECRET#FRAG_SECRET","headers":[{"name":"Authorization","value":"Bearer HEAD_SECRET"}]}]}"#;

@@ -48,7 +48,7 @@ pub(super) struct Connection {
     peer: Peer<RoleClient>,
     progress: ProgressHandler,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
-    over: watch::Receiver<bool>,
+    ended: watch::Receiver<bool>,
     child: Option<Child>,
 }
 
@@ -59,29 +59,29 @@ impl Connection {
         service: RunningService<RoleClient, ProgressHandler>,
         child: Option<Child>,
     ) -> Self {
-        let (ended, over) = watch::channel(false);
+        let (sender, ended) = watch::channel(false);
         let peer = service.peer().clone();
         let progress = service.service().clone();
         let stop = Mutex::new(Some(service.cancellation_token()));
         tokio::spawn(async move {
             service.waiting().await.ok();
-            ended.send_replace(true);
+            sender.send_replace(true);
         });
         Self {
             peer,
             progress,
             stop,
-            over,
+            ended,
             child,
         }
     }
 
     /// The server's own name and version.
-    pub(super) fn who(&self) -> String {
+    pub(super) fn server_info(&self) -> String {
         let info = self.peer.peer_info();
         let server = info.as_ref().and_then(|info| info.server_info.as_ref());
         server.map_or_else(
-            || "without a name".to_owned(),
+            || "unnamed".to_owned(),
             |server| format!("{} {}", server.name, server.version),
         )
     }
@@ -92,14 +92,14 @@ impl Connection {
     }
 
     /// Whether the connection has ended.
-    pub(super) fn is_over(&self) -> bool {
-        *self.over.borrow() || self.child.as_ref().is_some_and(Child::has_ended)
+    pub(super) fn has_ended(&self) -> bool {
+        *self.ended.borrow() || self.child.as_ref().is_some_and(Child::has_ended)
     }
 
     /// Waits until the connection has ended.
-    pub(super) async fn over(&self) {
+    pub(super) async fn ended(&self) {
         // An error means that the sender was dropped, so the connection has ended, too.
-        self.over.clone().wait_for(|over| *over).await.ok();
+        self.ended.clone().wait_for(|ended| *ended).await.ok();
     }
 
     /// How the server ended, as far as that is known, and the end of its stderr. Waits a moment for
@@ -167,7 +167,7 @@ impl Connection {
             stop.cancel();
         }
         // This closes the input of a subprocess, or the session of an HTTP server.
-        timeout(LEAVES, self.over()).await.ok();
+        timeout(LEAVES, self.ended()).await.ok();
         if let Some(child) = &self.child {
             child.end(patience).await;
         }
@@ -232,7 +232,7 @@ fn result<E>(answer: Result<Result<ServerResult, ServiceError>, E>) -> Result<Va
         Ok(Ok(result @ (ServerResult::CallToolResult(_) | ServerResult::CustomResult(_)))) => {
             serde_json::to_value(result).or_else(|error| failed(error.to_string()))
         }
-        Ok(Ok(_)) => failed("its answer is no result of a tool".to_owned()),
+        Ok(Ok(_)) => failed("its response is not the result of a tool".to_owned()),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(RequestError::Closed),
     }

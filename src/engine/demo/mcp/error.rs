@@ -28,10 +28,10 @@ pub(super) fn not_connected(error: &ClientInitializeError) -> String {
         }
         ClientInitializeError::TransportError { error, .. } => transport(error.error.as_ref()),
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-            "it speaks no version of MCP that is spoken here".to_owned()
+            "it supports no version of MCP that rejoin supports".to_owned()
         }
-        ClientInitializeError::Cancelled => "it is being ended".to_owned(),
-        _ => "its answer to `initialize` is no valid one".to_owned(),
+        ClientInitializeError::Cancelled => "it was shut down".to_owned(),
+        _ => "its response to `initialize` is invalid".to_owned(),
     }
 }
 
@@ -65,10 +65,10 @@ impl From<ServiceError> for RequestError {
             }
             ServiceError::McpError(error) => refused(&error.message),
             ServiceError::TransportSend(error) => transport(error.error.as_ref()),
-            ServiceError::UnexpectedResponse => "its answer is no valid one".to_owned(),
-            ServiceError::Cancelled { .. } => "it has cancelled the request".to_owned(),
-            ServiceError::Timeout { .. } => "it does not answer".to_owned(),
-            _ => "it wants what cannot be had here".to_owned(),
+            ServiceError::UnexpectedResponse => "its response is invalid".to_owned(),
+            ServiceError::Cancelled { .. } => "it cancelled the request".to_owned(),
+            ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),
+            _ => "it requires an unsupported feature".to_owned(),
         })
     }
 }

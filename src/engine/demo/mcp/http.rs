@@ -29,7 +29,7 @@ pub(super) fn transport(
 ) -> Result<Bounded<StreamableHttpClientTransport<reqwest::Client>>, String> {
     let mut named = HashMap::new();
     for (name, value) in headers {
-        let wrong = |what| format!("the {what} of the header `{}` is no valid one", name.trim());
+        let wrong = |what| format!("the {what} of the header `{}` is invalid", name.trim());
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("name"))?;
         let mut value = HeaderValue::from_str(value).map_err(|_| wrong("value"))?;
         value.set_sensitive(true);
@@ -85,16 +85,16 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<String> {
         return Some(error.to_string());
     }
     if error.is::<AuthRequiredError>() || error.is::<InsufficientScopeError>() {
-        return Some("it wants a login that it was not given".to_owned());
+        return Some("it requires authentication".to_owned());
     }
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
         StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
-            Some("it wants a login that it was not given".to_owned())
+            Some("it requires authentication".to_owned())
         }
         StreamableHttpError::Client(error) => Some(of_client(error)),
         StreamableHttpError::ResponseBodyTooLarge { .. } => Some(TOO_LONG.to_owned()),
         StreamableHttpError::UnexpectedContentType(_) => {
-            Some("what is there is no MCP server".to_owned())
+            Some("its content type is not that of an MCP server".to_owned())
         }
         _ => None,
     }
@@ -105,7 +105,7 @@ fn of_client(error: &reqwest::Error) -> String {
         return format!("it answered with the HTTP status {status}");
     }
     if error.is_timeout() {
-        return "it does not answer in time".to_owned();
+        return "it did not answer in time".to_owned();
     }
     if error.is_connect() {
         let mut cause: &dyn Error = error;
@@ -119,10 +119,10 @@ fn of_client(error: &reqwest::Error) -> String {
             }
             _ => cause.to_string(),
         };
-        return format!("there is no connection with it: {why}");
+        return format!("cannot connect to it: {why}");
     }
     if error.is_builder() {
-        return "its address is no valid one".to_owned();
+        return "its URL is invalid".to_owned();
     }
-    "the connection with it broke".to_owned()
+    "the connection was lost".to_owned()
 }

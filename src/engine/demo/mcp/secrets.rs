@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_hidden_wherever_they_stand() {
+    fn secrets_are_hidden_anywhere_in_a_text() {
         let secrets = ["pass", "password", "-y", "Zoë!"].map(str::to_owned);
         let secrets = Secrets::new(secrets);
         for (text, expected) in [

@@ -9,7 +9,6 @@ use std::time::Duration;
 use rmcp::ServiceExt;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
-use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::engine::relay::Patience;
@@ -44,7 +43,7 @@ pub(super) struct Server {
     reported: AtomicBool,
     state: watch::Sender<State>,
     /// The task that connects and watches the connection.
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
     /// Held while the server is being ended.
     ending: tokio::sync::Mutex<()>,
 }
@@ -59,7 +58,7 @@ pub(super) enum State {
     /// It cannot be used, for this reason.
     Failed(Arc<str>),
     /// It was ended for good.
-    Gone,
+    Closed,
 }
 
 impl Server {
@@ -91,7 +90,7 @@ impl Server {
             usable,
             reported: AtomicBool::new(false),
             state: watch::Sender::new(state),
-            keeper: Mutex::default(),
+            task: Mutex::default(),
             ending: tokio::sync::Mutex::default(),
         })
     }
@@ -102,7 +101,7 @@ impl Server {
     }
 
     /// Whether it can be used for this configuration in a session that works in `cwd`.
-    pub(super) fn is(&self, config: &ServerConfig, cwd: &str) -> bool {
+    pub(super) fn is_for(&self, config: &ServerConfig, cwd: &str) -> bool {
         self.usable && self.config == *config && self.cwd == cwd
     }
 
@@ -120,12 +119,12 @@ impl Server {
     }
 
     /// Restarts it if it has ended or could not be started.
-    pub(super) fn revive(self: &Arc<Self>) {
+    pub(super) fn restart_if_ended(self: &Arc<Self>) {
         let again = self.state.send_if_modified(|state| {
             let again = match state {
-                State::Ready(connection) => connection.is_over(),
+                State::Ready(connection) => connection.has_ended(),
                 State::Failed(_) => self.usable,
-                State::Starting | State::Gone => false,
+                State::Starting | State::Closed => false,
             };
             if again {
                 *state = State::Starting;
@@ -138,7 +137,7 @@ impl Server {
     }
 
     /// Waits, no longer than `until`, for the start to succeed or fail, and returns the state.
-    pub(super) async fn settled(&self, until: Instant) -> State {
+    pub(super) async fn wait_until_started(&self, until: Instant) -> State {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| !matches!(state, State::Starting));
         // After a timeout the state is still `Starting`.
@@ -148,12 +147,12 @@ impl Server {
 
     /// The connection, re-established if necessary, or the reason for the failure.
     async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        self.revive();
-        match self.settled(Instant::now() + STARTS).await {
+        self.restart_if_ended();
+        match self.wait_until_started(Instant::now() + STARTS).await {
             State::Ready(connection) => Ok(connection),
             State::Failed(why) => Err(why.to_string()),
-            State::Starting => Err("it does not start".to_owned()),
-            State::Gone => Err("it was shut down".to_owned()),
+            State::Starting => Err("it is still starting".to_owned()),
+            State::Closed => Err("it was shut down".to_owned()),
         }
     }
 
@@ -165,7 +164,7 @@ impl Server {
         if let Err(why) = &tools
             && (*why == RequestError::Closed || !connection.is_process())
         {
-            self.lose(&connection).await;
+            self.discard(&connection).await;
             connection = self.connection().await?;
             tools = connection.tools().await;
         }
@@ -185,9 +184,9 @@ impl Server {
     }
 
     /// Drops a connection that no longer works.
-    async fn lose(&self, connection: &Arc<Connection>) {
+    async fn discard(&self, connection: &Arc<Connection>) {
         self.state.send_if_modified(|state| {
-            let current = is(state, connection);
+            let current = is_current(state, connection);
             if current {
                 *state = State::Failed("the connection was lost".into());
             }
@@ -199,53 +198,60 @@ impl Server {
     /// Ends it for good. Concurrent callers also wait until it has ended.
     pub(super) async fn end(&self, patience: Patience) {
         let _ending = self.ending.lock().await;
-        if let State::Ready(connection) = self.state.send_replace(State::Gone) {
+        if let State::Ready(connection) = self.state.send_replace(State::Closed) {
             connection.end(patience).await;
         }
-        let keeper = lock(&self.keeper).take();
-        if let Some(keeper) = keeper {
-            timeout(ENDS, keeper).await.ok();
+        let task = lock(&self.task).take();
+        if let Some(task) = task {
+            timeout(ENDS, task).await.ok();
         }
     }
 
     fn connect(self: &Arc<Self>) {
         let server = self.clone();
-        let keeper = tokio::spawn(async move {
-            let mut gone = server.state.subscribe();
-            let gone = gone.wait_for(|state| matches!(state, State::Gone));
+        let task = tokio::spawn(async move {
+            let mut state = server.state.subscribe();
+            let closed = state.wait_for(|state| matches!(state, State::Closed));
             let connected = tokio::select! {
                 // This drops a start in progress, which kills the subprocess.
-                _ = gone => return,
+                _ = closed => return,
                 connected = server.connected_in_turn() => connected,
             };
-            let late = || format!("it did not start within {} seconds", STARTS.as_secs());
-            match connected.unwrap_or_else(|_| Err(late())) {
+            match connected {
                 Ok(connection) => server.ready(Arc::new(connection)).await,
                 Err(why) => server.failed(&why),
             }
         });
-        *lock(&self.keeper) = Some(keeper);
+        *lock(&self.task) = Some(task);
     }
 
     /// Connects when fewer servers than the limit are starting.
-    async fn connected_in_turn(&self) -> Result<Result<Connection, String>, Elapsed> {
+    async fn connected_in_turn(&self) -> Result<Connection, String> {
         let turn = STARTING.acquire().await;
-        let mut connected = pin!(timeout(STARTS, self.connected()));
-        if let Ok(connected) = timeout(SLOW, connected.as_mut()).await {
-            return connected;
-        }
-        drop(turn);
-        connected.await
+        let mut connecting = pin!(timeout(STARTS, self.connected()));
+        let connected = if let Ok(connected) = timeout(SLOW, connecting.as_mut()).await {
+            connected
+        } else {
+            drop(turn);
+            connecting.await
+        };
+        let late = |_| {
+            Err(format!(
+                "it did not start within {} seconds",
+                STARTS.as_secs()
+            ))
+        };
+        connected.unwrap_or_else(late)
     }
 
     async fn ready(&self, connection: Arc<Connection>) {
         self.reported.store(true, Ordering::Relaxed);
-        if !self.settle(State::Ready(connection.clone())) {
+        if !self.set_state(State::Ready(connection.clone())) {
             connection.end(Patience::Hurry).await;
             return;
         }
-        connection.over().await;
-        if is(&self.state(), &connection) {
+        connection.ended().await;
+        if is_current(&self.state(), &connection) {
             let why = connection.exit_reason().await;
             let why = self.config.secrets().hide(&why);
             tracing::warn!(server = self.name(), why, "an MCP server has ended");
@@ -255,15 +261,15 @@ impl Server {
     fn failed(&self, why: &str) {
         let why = self.config.secrets().hide(why);
         tracing::warn!(server = self.name(), why, "an MCP server cannot be used");
-        self.settle(State::Failed(why.into()));
+        self.set_state(State::Failed(why.into()));
     }
 
     /// Sets the state, unless the server was ended. Returns whether it was set.
-    fn settle(&self, settled: State) -> bool {
+    fn set_state(&self, new: State) -> bool {
         self.state.send_if_modified(|state| {
-            let is_open = !matches!(state, State::Gone);
+            let is_open = !matches!(state, State::Closed);
             if is_open {
-                *state = settled;
+                *state = new;
             }
             is_open
         })
@@ -311,7 +317,7 @@ impl Server {
 }
 
 /// Whether this is the connection in use.
-fn is(state: &State, connection: &Arc<Connection>) -> bool {
+fn is_current(state: &State, connection: &Arc<Connection>) -> bool {
     matches!(state, State::Ready(current) if Arc::ptr_eq(current, connection))
 }
 
@@ -320,7 +326,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_starts_when_others_have() {
+    async fn a_server_waits_for_others_to_start() {
         let config = ServerConfig {
             name: "s".to_owned(),
             endpoint: Endpoint::Process {
@@ -337,7 +343,7 @@ mod tests {
             assert!(matches!(server.state(), State::Starting));
         }
         drop(others);
-        let settled = server.settled(Instant::now() + STARTS).await;
+        let settled = server.wait_until_started(Instant::now() + STARTS).await;
         assert!(matches!(settled, State::Failed(_)));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Servers {
 struct List {
     servers: Vec<Arc<Server>>,
     /// Servers that are being ended.
-    leaving: Vec<Weak<Server>>,
+    ending: Vec<Weak<Server>>,
     /// Whether the session is closed, so that no server may be started.
     over: bool,
 }
@@ -77,8 +77,8 @@ impl Servers {
             let server = self.server(config, cwd, &list.servers, &mut before);
             list.servers.push(server);
         }
-        list.leaving.retain(|server| server.strong_count() > 0);
-        list.leaving.extend(before.iter().map(Arc::downgrade));
+        list.ending.retain(|server| server.strong_count() > 0);
+        list.ending.extend(before.iter().map(Arc::downgrade));
         drop(list);
         for server in before {
             tokio::spawn(async move { server.end(Patience::EndOfInput).await });
@@ -100,10 +100,10 @@ impl Servers {
         if others.iter().any(|other| other.name() == config.name) {
             return Server::unusable(config, cwd, "another server has the same name");
         }
-        match before.iter().position(|server| server.is(&config, cwd)) {
+        match before.iter().position(|server| server.is_for(&config, cwd)) {
             Some(at) => {
                 let server = before.remove(at);
-                server.revive();
+                server.restart_if_ended();
                 server
             }
             None => Server::start(config, cwd, self.guard.clone()),
@@ -111,10 +111,10 @@ impl Servers {
     }
 
     /// Waits a short time for all servers to start or fail.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn wait_until_started(&self) {
         let until = Instant::now() + OPENS;
         for server in self.list() {
-            server.settled(until).await;
+            server.wait_until_started(until).await;
         }
     }
 
@@ -155,16 +155,16 @@ impl Servers {
         let servers = {
             let mut list = lock(&self.list);
             list.over = true;
-            let leaving: Vec<_> = list.leaving.iter().filter_map(Weak::upgrade).collect();
+            let ending: Vec<_> = list.ending.iter().filter_map(Weak::upgrade).collect();
             let mut all = list.servers.clone();
-            all.extend(leaving);
+            all.extend(ending);
             all
         };
-        let mut ending: JoinSet<()> = servers
+        let mut tasks: JoinSet<()> = servers
             .into_iter()
             .map(|server| async move { server.end(patience).await })
             .collect();
-        while ending.join_next().await.is_some() {}
+        while tasks.join_next().await.is_some() {}
     }
 
     /// The current servers.
@@ -198,8 +198,8 @@ pub(super) fn strip_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 fn entry(server: &Server) -> Value {
     let (status, error) = match server.state() {
-        State::Starting | State::Gone => ("starting", None),
-        State::Ready(connection) if connection.is_over() => {
+        State::Starting | State::Closed => ("starting", None),
+        State::Ready(connection) if connection.has_ended() => {
             ("failed", Some("it has ended".to_owned()))
         }
         State::Ready(_) => ("connected", None),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_reported_with_the_reason() {
+    async fn unusable_servers_are_reported_with_the_reason() {
         let servers = Servers::default();
         assert_eq!(servers.report(), None);
         let old =
@@ -243,7 +243,7 @@ mod tests {
         servers.configure(&session(&json!([old, process("a"), process("a")])));
         for server in servers.list() {
             server
-                .settled(Instant::now() + Duration::from_mins(1))
+                .wait_until_started(Instant::now() + Duration::from_mins(1))
                 .await;
         }
         let report: Value = serde_json::from_str(&servers.report().unwrap()).unwrap();
@@ -274,20 +274,20 @@ mod tests {
         // Failed servers are reported to the user once.
         for server in servers.list() {
             server
-                .settled(Instant::now() + Duration::from_mins(1))
+                .wait_until_started(Instant::now() + Duration::from_mins(1))
                 .await;
         }
-        let told = servers.failures().unwrap();
-        assert_eq!(told.lines().count(), FAILURES + 1);
-        assert!(told.starts_with("[rejoin] The MCP server `0` cannot be used: there is no folder"));
+        let text = servers.failures().unwrap();
+        assert_eq!(text.lines().count(), FAILURES + 1);
+        assert!(text.starts_with("[rejoin] The MCP server `0` cannot be used: there is no folder"));
         assert!(
-            told.contains("[rejoin] 56 more MCP servers cannot be used"),
-            "{told}"
+            text.contains("[rejoin] 56 more MCP servers cannot be used"),
+            "{text}"
         );
         assert_eq!(servers.failures(), None);
         // Requesting an unusable server does not start it.
         let last = servers.list().pop().unwrap();
-        last.revive();
+        last.restart_if_ended();
         assert!(matches!(last.state(), State::Failed(_)));
         // A server that was moved into the limit is started.
         servers.configure(&session(&json!([process("65")])));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_name_that_fits_is_meant() {
+    async fn the_longest_matching_name_is_used() {
         let servers = Servers::default();
         let named = ["my", "my server", "my server 2", "é"].map(process);
         servers.configure(&session(&json!(named)));

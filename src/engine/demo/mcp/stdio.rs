@@ -52,13 +52,13 @@ fn spawn(what: Start<'_>) -> io::Result<(Child, StdioTransport)> {
         .current_dir(what.cwd);
     let name = what.name.to_owned();
     let secrets = what.secrets.clone();
-    let heard = move |line: &str| {
+    let log_line = move |line: &str| {
         let line = secrets.hide(line);
         tracing::debug!(target: "rejoin::mcp", server = name, "{}", line.escape_debug());
         line
     };
     let (child, (input, output)) =
-        blocking(|| Child::start(command, what.guard, LEAVES, Box::new(heard)))?;
+        blocking(|| Child::start(command, what.guard, LEAVES, Box::new(log_line)))?;
     let transport = transport(ChildStdout::from_std(output)?, ChildStdin::from_std(input)?);
     Ok((child, transport))
 }

@@ -111,12 +111,12 @@ fn kind(schema: &Value) -> String {
 pub(crate) async fn list_tools(turn: &Turn<'_>) -> Done {
     let list = turn.session.servers.list();
     if list.is_empty() {
-        let text = "This session has no MCP servers. A client names them when it makes or opens a \
-                    session.";
+        let text = "This session has no MCP servers. A client configures them when it creates or \
+                    opens a session.";
         return turn.say_all(text).await;
     }
     for server in &list {
-        server.revive();
+        server.restart_if_ended();
     }
     let until = Instant::now() + WAITS;
     let mut text = String::new();
@@ -131,8 +131,8 @@ pub(crate) async fn list_tools(turn: &Turn<'_>) -> Done {
 /// A server with its tools, as list items.
 async fn describe(server: &Arc<Server>, until: Instant) -> String {
     let name = server.name();
-    match server.settled(until).await {
-        State::Starting | State::Gone => format!("- **{name}** is still starting\n"),
+    match server.wait_until_started(until).await {
+        State::Starting | State::Closed => format!("- **{name}** is still starting\n"),
         State::Failed(why) => {
             // The failure is reported here, so it is not reported again.
             server.unreported_failure();
@@ -140,7 +140,7 @@ async fn describe(server: &Arc<Server>, until: Instant) -> String {
         }
         State::Ready(_) => match server.tools().await {
             Ok((connection, tools)) => {
-                let who = shorten(&connection.who(), DESCRIBED);
+                let who = shorten(&connection.server_info(), DESCRIBED);
                 if tools.list.is_empty() && !tools.more {
                     return format!("- **{name}** ({who}) has no tools\n");
                 }

@@ -68,7 +68,7 @@ pub(super) fn problem(error: &str) -> String {
     match shorten(&message, MOST_SHOWN) {
         // This error is our own statement about the client.
         message if name.as_deref() == Some(CLIENT_TIMEOUT) => message,
-        message if message.is_empty() => "the client does not say why".to_owned(),
+        message if message.is_empty() => "the client gave no reason".to_owned(),
         message => format!("the client says: {message}"),
     }
 }

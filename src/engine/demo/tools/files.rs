@@ -10,8 +10,8 @@ use super::confined::ConfinedFile;
 /// How many bytes of a file are shown.
 pub(super) const SHOWN: usize = 256 * 1024;
 
-/// The longest file whose earlier content is shown when it is written, in bytes.
-const COMPARED: u64 = 1024 * 1024;
+/// The longest text that is shown in a diff, in bytes; a longer one is written all the same.
+pub(super) const COMPARED: usize = 1024 * 1024;
 
 /// A part of a text file.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) fn read(file: &ConfinedFile, from: u64, count: Option<u64>) -> Result
             bytes.truncate(whole);
             String::from_utf8_lossy(&bytes).into_owned()
         }
-        Err(_) => return Err("it is no text in UTF-8".to_owned()),
+        Err(_) => return Err("it is not text in UTF-8".to_owned()),
     };
     Ok(Excerpt { text, lines, cut })
 }
@@ -73,16 +73,16 @@ pub(super) fn before(file: &ConfinedFile) -> Before {
     let file = match file.open() {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Before::Nothing,
-        Err(_) => return Before::Unshown("what was there could not be read"),
+        Err(_) => return Before::Unshown("the old content could not be read"),
     };
     let mut bytes = Vec::new();
-    match file.take(COMPARED + 1).read_to_end(&mut bytes) {
-        Ok(_) if bytes.len() as u64 > COMPARED => Before::Unshown("what was there is too long"),
+    match file.take(COMPARED as u64 + 1).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() > COMPARED => Before::Unshown("the old content is too long"),
         Ok(_) => match String::from_utf8(bytes) {
             Ok(text) => Before::Text(text),
-            Err(_) => Before::Unshown("what was there is no text"),
+            Err(_) => Before::Unshown("the old content is not text"),
         },
-        Err(_) => Before::Unshown("what was there could not be read"),
+        Err(_) => Before::Unshown("the old content could not be read"),
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn write(file: &ConfinedFile, text: &str, unique: &str) -> Result<(),
 
 fn in_words(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+        io::ErrorKind::NotFound => "no such file or folder".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     }
@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_file_is_not_read() {
+    fn only_regular_text_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let missing = read(&at(&path), 1, None).unwrap_err();
-        assert_eq!(missing, "there is no such file or folder");
+        assert_eq!(missing, "no such file or folder");
         assert_eq!(before(&at(&path)), Before::Nothing);
         fs::write(&path, b"a\xFFb").unwrap();
         assert_eq!(
             read(&at(&path), 1, None).unwrap_err(),
-            "it is no text in UTF-8"
+            "it is not text in UTF-8"
         );
         assert_eq!(
             before(&at(&path)),
-            Before::Unshown("what was there is no text")
+            Before::Unshown("the old content is not text")
         );
         let folder = at(folder.path());
         for error in [
@@ -184,7 +184,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn writing_keeps_permissions_and_leaves_nothing_behind() {
+    fn writing_keeps_permissions_and_leaves_no_temporary_file() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");

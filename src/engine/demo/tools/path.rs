@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::engine::demo::args::skip_space;
 use crate::engine::demo::describe::shorten;
 use crate::record::header::Workspace;
 use crate::sys::path::normalize;
@@ -38,16 +39,9 @@ pub(super) fn named(rest: &str, cwd: &str) -> Option<Named> {
     if path.is_empty() || path.contains('\0') {
         return None;
     }
-    let rest = rest.strip_prefix("\r\n").unwrap_or_else(|| {
-        let mut chars = rest.chars();
-        match chars.next() {
-            Some(space) if space.is_whitespace() => chars.as_str(),
-            _ => rest,
-        }
-    });
     Some(Named {
         path: normalize(&Path::new(cwd).join(path).to_string_lossy()),
-        rest: rest.to_owned(),
+        rest: skip_space(rest).to_owned(),
     })
 }
 
@@ -94,10 +88,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
-                    format!(
-                        "`{}` is a link to something that is not there",
-                        known.display()
-                    ),
+                    format!("`{}` is a dangling link", known.display()),
                 ));
             }
             Err(error) => return Err(error),
@@ -173,17 +164,14 @@ mod tests {
         symlink(at("else/new"), at("root/dangling")).unwrap();
         for path in ["root/dangling", "root/dangling/a"] {
             let error = inside(&place("root"), &at(path)).unwrap_err().to_string();
-            assert!(
-                error.ends_with("is a link to something that is not there"),
-                "{error}"
-            );
+            assert!(error.ends_with("is a dangling link"), "{error}");
         }
         let gone = place("gone");
         assert!(inside(&gone, &at("gone/a")).unwrap().is_some());
-        let told = outside(&gone, "/x");
+        let error = outside(&gone, "/x");
         assert!(
-            told.contains("`/x`") && told.contains(&at("more")),
-            "{told}"
+            error.contains("`/x`") && error.contains(&at("more")),
+            "{error}"
         );
     }
 }

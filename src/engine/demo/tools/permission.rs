@@ -61,7 +61,7 @@ pub(crate) async fn may(
         Ok(answer) => answer,
         Err(error) => {
             let problem = problem(&error);
-            let reason = format!("not done: permission could not be asked for; {problem}");
+            let reason = format!("not done: asking for permission failed; {problem}");
             return Ok(Verdict::Refused(reason));
         }
     };
@@ -89,7 +89,7 @@ pub(crate) async fn may(
             turn.session.decide(action.about, false);
             refused("not done: it was rejected")
         }
-        _ => refused("not done: the client chose nothing that was offered"),
+        _ => refused("not done: the client selected an unknown option"),
     }
 }
 

@@ -4,7 +4,8 @@ use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use crate::engine::demo::args::whole;
-use crate::engine::demo::describe::{counted, quote};
+use crate::engine::demo::command::{Command, usage};
+use crate::engine::demo::describe::counted;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{Done, Stop, Turn};
 use crate::json;
@@ -27,12 +28,9 @@ struct Lines {
 pub(crate) async fn read(turn: &Turn<'_>, rest: &str) -> Done {
     let wanted = named(rest, turn.cwd()).and_then(|file| Some((lines(&file.rest)?, file)));
     let Some((lines, file)) = wanted else {
-        let text = format!(
-            "`/read` takes a path, in double quotes if it has spaces, and perhaps the number of the \
-             first line, from 1 on, and how many lines; {} is not that.",
-            quote(rest)
-        );
-        return turn.say_all(&text).await;
+        let explanation = "A PATH with spaces is put in double quotes. FROM is the first line, counted \
+                           from 1, and COUNT how many lines are shown.";
+        return turn.say_all(&usage(Command::Read, explanation, rest)).await;
     };
     let mut raw_input = json!({ "path": file.path });
     let mut location = ToolCallLocation::new(&file.path);
@@ -106,7 +104,7 @@ fn shown(excerpt: &Excerpt) -> ToolResult {
     if excerpt.cut {
         let note = format!("[only the first {bytes} bytes are shown]");
         content.push(text(&note));
-        comment.push_str(" The file goes on; `/read PATH FROM` reads from a later line.");
+        comment.push_str(" There is more; `/read PATH FROM` reads from a later line.");
     }
     ToolResult {
         content: Some(content),

@@ -7,6 +7,7 @@ use agent_client_protocol::v1::schema::ToolKind;
 use serde_json::{Value, json};
 
 use crate::engine::captured::{self, Exit};
+use crate::engine::demo::command::{Command, usage};
 use crate::engine::demo::describe::shorten;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{Done, Stop, Turn};
@@ -29,7 +30,8 @@ const LAST: Duration = Duration::from_secs(2);
 pub(crate) async fn run(turn: &Turn<'_>, rest: &str) -> Done {
     let command = rest.trim();
     if command.is_empty() || command.contains('\0') {
-        return turn.say_all("`/run` takes a command for the shell.").await;
+        let explanation = "The shell runs COMMAND.";
+        return turn.say_all(&usage(Command::Run, explanation, rest)).await;
     }
     let title = shorten(command, 120);
     let raw_input = json!({ "command": command, "cwd": turn.cwd() });
@@ -78,8 +80,8 @@ async fn in_subprocess(
                 let total = shell.total();
                 let sent = match paused {
                     Ok(()) if total > shown => {
-                        let (said, cut) = shell.said(SHOWN);
-                        call.progress(turn, Some(&[text(&captured::so_far(&said, cut))])).await
+                        let (output, cut) = shell.said(SHOWN);
+                        call.progress(turn, Some(&[text(&captured::so_far(&output, cut))])).await
                     }
                     paused => paused,
                 };
@@ -88,7 +90,7 @@ async fn in_subprocess(
                     let Stop::Cancelled = stop else {
                         return Err(stop);
                     };
-                    return Ok(ToolResult::cancelled(Some(output(&shell, &exit))));
+                    return Ok(ToolResult::cancelled(Some(content(&shell, &exit))));
                 }
                 if total > shown {
                     shown = total;
@@ -98,15 +100,15 @@ async fn in_subprocess(
         }
     };
     Ok(ToolResult {
-        content: Some(output(&shell, &exit)),
+        content: Some(content(&shell, &exit)),
         ..ended(&exit)
     })
 }
 
 /// The content of the tool call for a command that has ended.
-fn output(shell: &Shell, exit: &Exit) -> Vec<Value> {
-    let (said, cut) = shell.said(KEPT);
-    vec![text(&captured::text(&said, cut, Some(exit)))]
+fn content(shell: &Shell, exit: &Exit) -> Vec<Value> {
+    let (output, cut) = shell.said(KEPT);
+    vec![text(&captured::text(&output, cut, Some(exit)))]
 }
 
 /// The result of a command that has ended: only exit code 0 is a success.

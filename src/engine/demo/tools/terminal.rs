@@ -99,7 +99,9 @@ async fn watch(turn: &Turn<'_>, call: &ToolCall, id: &str) -> Result<ToolResult,
             let exit = exit_of(&exit);
             ended(&exit.or(reported).unwrap_or_default())
         }
-        Err(error) => ToolResult::failed(&format!("cannot wait for its end: {}", problem(&error))),
+        Err(error) => {
+            ToolResult::failed(&format!("cannot wait for the command: {}", problem(&error)))
+        }
     })
 }
 
@@ -133,5 +135,5 @@ fn exit_of(status: &str) -> Option<Exit> {
 }
 
 fn no_terminal(reason: &str) -> String {
-    format!("cannot run it: there is no terminal; {reason}")
+    format!("cannot create a terminal: {reason}")
 }

@@ -3,7 +3,8 @@
 use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
-use crate::engine::demo::describe::{counted, quote};
+use crate::engine::demo::command::{Command, usage};
+use crate::engine::demo::describe::counted;
 use crate::engine::demo::settings::Mode;
 use crate::engine::demo::tool_call::{ToolCall, ToolResult, text};
 use crate::engine::demo::turn::{Done, Stop, Turn, uninterrupted};
@@ -12,22 +13,17 @@ use crate::protocol::method::{READ_TEXT_FILE, WRITE_TEXT_FILE};
 
 use super::client::{ask, problem};
 use super::confined::ConfinedFile;
-use super::files::{self, Before};
+use super::files::{self, Before, COMPARED};
 use super::path::{Named, inside, named, outside};
 use super::permission::{Action, Verdict, may};
-
-/// A longer text is written, but not shown as a diff, in bytes.
-const COMPARED: usize = 1024 * 1024;
 
 /// Writes a file through the client, or directly.
 pub(crate) async fn write(turn: &Turn<'_>, rest: &str) -> Done {
     let Some(file) = named(rest, turn.cwd()) else {
-        let text = format!(
-            "`/write` takes a path, in double quotes if it has spaces, and the text behind it; {} \
-             is not that.",
-            quote(rest)
-        );
-        return turn.say_all(&text).await;
+        let explanation = "A PATH with spaces is put in double quotes.";
+        return turn
+            .say_all(&usage(Command::Write, explanation, rest))
+            .await;
     };
     let title = format!("Write {}", file.short(turn.cwd()));
     let locations = vec![ToolCallLocation::new(&file.path)];
@@ -113,7 +109,7 @@ async fn look(
             && let Some(content) = json::string_member(&answer, "content")
         {
             return Ok(if content.len() > COMPARED {
-                Before::Unshown("what was there is too long")
+                Before::Unshown("the old content is too long")
             } else {
                 Before::Text(content)
             });
@@ -123,7 +119,7 @@ async fn look(
         Some(confined) => turn.on_disk(move || files::before(&confined)).await,
         // A client that can read files has just reported that it cannot read this one.
         None if client.reads => Ok(Before::Nothing),
-        None => Ok(Before::Unshown("what was there could not be read")),
+        None => Ok(Before::Unshown("the old content could not be read")),
     }
 }
 
