@@ -75,7 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let misplaced = cli.command.is_some() && cli.serve.are_given();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
         Some(_) if misplaced => Err(Failure::usage(
-            "an option of `serve` stands before another command",
+            "an option of `serve` comes before another command",
         )
         .hint("put it behind `rejoin serve`")),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),

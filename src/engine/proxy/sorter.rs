@@ -172,7 +172,7 @@ impl Demultiplexer {
         let wrapped = params.and_then(|params| heading::unwrap(line, params));
         let Some(id) = &heading.id else {
             let Some(wrapped) = wrapped else {
-                return tracing::debug!("a notification of the successor that is none");
+                return tracing::debug!("malformed notification from the successor");
             };
             let params = wrapped.params.map_or(&b"{}"[..], |at| &line[at]);
             let method = &line[wrapped.method];

@@ -16,7 +16,7 @@ fn one_sees_what_the_other_does() {
     let id = world.create(&theirs, "/work");
     world.prompt(&theirs, &id);
     world.check(&ours);
-    // The other process deletes a session that we have open, and we report it once more.
+    // The other process deletes a session that we have open, and we report it again.
     world.prompt(&ours, &ids[4]);
     let late = world.summary(&ids[4]);
     world.delete(&theirs, &ids[4]);

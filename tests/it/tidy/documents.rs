@@ -5,14 +5,8 @@ use std::path::Path;
 
 use super::tree::SourceFile;
 
-/// Where a name in a document may begin, beside the project's folder and the document's own.
-const ROOTS: [&str; 2] = ["src/", "tests/it/"];
-/// The folder of the conversations, whose names stand in documents as `*topic/name*`.
-const TRANSCRIPTS: &str = "fixtures/transcripts/";
-/// Where those with a wrapped agent are.
-const WRAPPED: &str = "fixtures/wrap/";
-/// Where those with MCP servers are.
-const MCP: &str = "fixtures/mcp/";
+/// The folders of the conversations, which documents name as `*topic/name*`.
+const FIXTURES: [&str; 3] = ["fixtures/transcripts/", "fixtures/wrap/", "fixtures/mcp/"];
 
 /// Files, links and conversations that a document names and that are not there.
 pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
@@ -69,7 +63,7 @@ enum Name<'a> {
 }
 
 /// The lines outside of blocks of code, with their numbers.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     let lines = text.lines().enumerate().filter(move |(_, line)| {
         let fence = line.trim_start().starts_with("```");
@@ -118,15 +112,13 @@ fn is_there(name: &Name<'_>, folder: &str, paths: &BTreeSet<&str>) -> bool {
             }
             exists(&path.join("/"))
         }
-        Name::Transcript(name) => [TRANSCRIPTS, WRAPPED, MCP]
+        Name::Transcript(name) => FIXTURES
             .iter()
             .any(|folder| exists(&format!("{folder}{name}.acp"))),
         Name::Source(path) => {
             let end = format!("/{path}");
-            exists(path)
-                || ROOTS.iter().any(|root| exists(&format!("{root}{path}")))
-                // In the text of a section, a file's own name will do.
-                || (!path.contains('/') && paths.iter().any(|other| other.ends_with(&end)))
+            // The end of a path will do, and in the text of a section a file's own name.
+            exists(path) || paths.iter().any(|other| other.ends_with(&end))
         }
     }
 }

@@ -1,8 +1,16 @@
-//! Which file imports which, read from the paths in the source.
+//! Which file imports which, and what its messages say, read from the syntax of the source.
+//!
+//! What is only compiled for tests is left out: tests may import what they like.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tokens::{Token, tokens, without_tests};
+use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{
+    Attribute, Expr, ImplItem, Item, ItemMod, ItemUse, Lit, LitStr, Macro, Meta, Path, UseTree,
+    VisRestricted, Visibility,
+};
+
 use super::tree::SourceFile;
 
 /// A module's place in the crate: `["store", "lock"]`; the crate itself is empty.
@@ -23,51 +31,74 @@ pub(crate) struct Module {
     pub(crate) test_children: BTreeSet<ModulePath>,
     /// Absolute paths that it names, those of re-exports only if it uses the name itself too.
     pub(crate) uses: BTreeSet<ModulePath>,
-    /// Names it passes on, with the absolute path of each.
+    /// Its string literals.
+    pub(crate) texts: Vec<String>,
+    /// Names that it re-exports, with the absolute path of each.
     reexports: BTreeMap<String, ModulePath>,
 }
 
 /// The modules of the library below `root` (such as `src`), whose crate file is `root/lib.rs`.
 pub(crate) fn modules(root: &str, files: &[SourceFile]) -> Vec<Module> {
-    let mut modules = Vec::new();
-    let mut test_roots = Vec::new();
-    for file in files {
-        let Some(at) = module_path(root, &file.path) else {
-            continue;
-        };
-        let all = tokens(&file.text);
-        let (kept, test_modules) = without_tests(&all);
-        let mut test_children = BTreeSet::new();
-        for module in test_modules {
-            let beside = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let named = module.file.map(|name| format!("{beside}/{name}"));
-            let named = named.and_then(|path| module_path(root, &path));
-            let path = named.unwrap_or_else(|| {
-                let mut path = at.clone();
-                path.push(module.name);
-                path
-            });
-            test_roots.push(path.clone());
-            test_children.insert(path);
-        }
-        let mut found = Paths {
-            module: Module {
-                file: file.path.clone(),
-                at,
-                test_only: false,
-                children: declared(&kept),
-                test_children,
-                uses: BTreeSet::new(),
-                reexports: BTreeMap::new(),
-            },
-        };
-        found.read(&kept);
-        modules.push(found.module);
-    }
+    let mut modules: Vec<Module> = files
+        .iter()
+        .filter_map(|file| Some(read(root, file, module_path(root, &file.path)?)))
+        .collect();
+    let test_roots: Vec<ModulePath> = modules
+        .iter()
+        .flat_map(|module| module.test_children.iter().cloned())
+        .collect();
     for module in &mut modules {
         module.test_only = test_roots.iter().any(|root| module.at.starts_with(root));
     }
     modules
+}
+
+fn read(root: &str, file: &SourceFile, at: ModulePath) -> Module {
+    let syntax = syn::parse_file(&file.text);
+    let syntax = syntax.unwrap_or_else(|error| panic!("{}: {error}", file.path));
+    let mut reader = Reader {
+        at: at.clone(),
+        children: BTreeSet::new(),
+        scope: Vec::new(),
+        uses: BTreeSet::new(),
+        reexports: Vec::new(),
+        words: BTreeSet::new(),
+        texts: Vec::new(),
+    };
+    let mut test_children = BTreeSet::new();
+    for item in &syntax.items {
+        let Item::Mod(module) = item else { continue };
+        if module.content.is_some() {
+            continue;
+        }
+        let name = module.ident.to_string();
+        if is_for_tests(&module.attrs) {
+            let beside = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let named = path_attribute(&module.attrs);
+            let named = named.and_then(|name| module_path(root, &format!("{beside}/{name}")));
+            test_children.insert(named.unwrap_or_else(|| [&at[..], &[name]].concat()));
+        } else {
+            reader.children.insert(name);
+        }
+    }
+    reader.visit_file(&syntax);
+    let mut reexports = BTreeMap::new();
+    for (name, path) in reader.reexports {
+        if reader.words.contains(&name) {
+            reader.uses.insert(path.clone());
+        }
+        reexports.insert(name, path);
+    }
+    Module {
+        file: file.path.clone(),
+        at,
+        test_only: false,
+        children: reader.children,
+        test_children,
+        uses: reader.uses,
+        texts: reader.texts,
+        reexports,
+    }
 }
 
 /// The file that each module's imports lead to, without files that only tests have.
@@ -186,165 +217,210 @@ fn resolve<'a>(by_path: &BTreeMap<&[String], &'a Module>, path: &[String]) -> Op
     None
 }
 
-fn declared(tokens: &[Token]) -> BTreeSet<String> {
-    let modules = tokens.windows(3).filter_map(|window| match window {
-        [keyword, Token::Word(name), Token::Mark(';')] if keyword.is_word("mod") => Some(name),
-        _ => None,
-    });
-    modules.cloned().collect()
+/// Collects the paths and texts of one file.
+struct Reader {
+    at: ModulePath,
+    children: BTreeSet<String>,
+    /// The inline modules around the item that is read.
+    scope: ModulePath,
+    uses: BTreeSet<ModulePath>,
+    reexports: Vec<(String, ModulePath)>,
+    /// Names in the code, other than in imports.
+    words: BTreeSet<String>,
+    texts: Vec<String>,
 }
 
-/// Collects the paths of one file.
-struct Paths {
-    module: Module,
-}
+impl Visit<'_> for Reader {
+    fn visit_item(&mut self, item: &Item) {
+        if !is_for_tests(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
 
-impl Paths {
-    fn read(&mut self, tokens: &[Token]) {
-        let mut inner: Vec<(String, usize)> = Vec::new();
-        let mut depth = 0;
-        let mut at = 0;
-        while at < tokens.len() {
-            match &tokens[at..] {
-                [keyword, Token::Word(name), Token::Mark('{'), ..] if keyword.is_word("mod") => {
-                    inner.push((name.clone(), depth));
-                    at += 2;
-                }
-                [Token::Mark('{'), ..] => {
-                    depth += 1;
-                    at += 1;
-                }
-                [Token::Mark('}'), ..] => {
-                    depth -= 1;
-                    if inner.last().is_some_and(|(_, opened)| *opened == depth) {
-                        inner.pop();
-                    }
-                    at += 1;
-                }
-                [Token::Word(word), Token::Sep, ..] if !follows_path(tokens, at) => {
-                    let scope: Vec<&str> = inner.iter().map(|(name, _)| name.as_str()).collect();
-                    let Some(base) = self.base(word, &scope) else {
-                        at += 1;
-                        continue;
-                    };
-                    let public = is_public_use(&tokens[..at]);
-                    let mut leaves = Vec::new();
-                    at += 2 + branch(&tokens[at + 2..], base, &mut leaves);
-                    for (name, path) in leaves {
-                        self.found(tokens, name, path, public && inner.is_empty());
-                    }
-                }
-                _ => at += 1,
+    fn visit_impl_item(&mut self, item: &ImplItem) {
+        let for_tests = match item {
+            ImplItem::Fn(item) => is_for_tests(&item.attrs),
+            ImplItem::Const(item) => is_for_tests(&item.attrs),
+            _ => false,
+        };
+        if !for_tests {
+            visit::visit_impl_item(self, item);
+        }
+    }
+
+    fn visit_item_mod(&mut self, module: &ItemMod) {
+        self.scope.push(module.ident.to_string());
+        visit::visit_item_mod(self, module);
+        self.scope.pop();
+    }
+
+    fn visit_item_use(&mut self, item: &ItemUse) {
+        let public = !matches!(item.vis, Visibility::Inherited) && self.scope.is_empty();
+        let mut leaves = Vec::new();
+        flatten(&item.tree, &mut Vec::new(), &mut leaves);
+        for (name, path) in leaves {
+            match self.absolute(&path) {
+                Some(path) if public => self.reexports.push((name, path)),
+                Some(path) => _ = self.uses.insert(path),
+                None => {}
             }
         }
     }
 
-    fn found(&mut self, tokens: &[Token], name: String, path: ModulePath, public: bool) {
-        let path = drop_supers(path);
-        let used = tokens.iter().filter(|token| token.is_word(&name)).count() > 1;
-        if !public || used {
-            self.module.uses.insert(path.clone());
+    fn visit_path(&mut self, path: &Path) {
+        let names = path.segments.iter().map(|part| part.ident.to_string());
+        self.path(&names.collect::<Vec<_>>());
+        visit::visit_path(self, path);
+    }
+
+    /// The paths in `pub(in …)` and `pub(super)` import nothing.
+    fn visit_vis_restricted(&mut self, _: &VisRestricted) {}
+
+    fn visit_lit_str(&mut self, text: &LitStr) {
+        self.texts.push(text.value());
+    }
+
+    fn visit_macro(&mut self, call: &Macro) {
+        self.visit_path(&call.path);
+        self.tokens(call.tokens.clone());
+    }
+
+    /// Documentation is no code; messages of errors are.
+    fn visit_attribute(&mut self, attribute: &Attribute) {
+        if let Meta::List(list) = &attribute.meta {
+            self.tokens(list.tokens.clone());
         }
-        if public {
-            self.module.reexports.insert(name, path);
+    }
+}
+
+impl Reader {
+    /// Reads what a macro is given, which may be of any form.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let mut path = Vec::new();
+        let mut colons = 0;
+        for token in tokens {
+            if let TokenTree::Punct(mark) = &token
+                && mark.as_char() == ':'
+            {
+                colons += 1;
+                continue;
+            }
+            if colons != 2 {
+                self.path(&std::mem::take(&mut path));
+            }
+            colons = 0;
+            match token {
+                TokenTree::Ident(name) => path.push(name.to_string()),
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Literal(literal) => {
+                    if let Lit::Str(text) = Lit::new(literal) {
+                        self.texts.push(text.value());
+                    }
+                }
+                TokenTree::Punct(_) => {}
+            }
+        }
+        self.path(&path);
+    }
+
+    fn path(&mut self, path: &[String]) {
+        self.words.extend(path.first().cloned());
+        if path.len() > 1
+            && let Some(path) = self.absolute(path)
+        {
+            self.uses.insert(path);
         }
     }
 
-    /// What the first word of a path stands for; none if it leaves the crate or is a type.
-    fn base(&self, word: &str, scope: &[&str]) -> Option<ModulePath> {
-        let mut here = self.module.at.clone();
-        here.extend(scope.iter().map(ToString::to_string));
-        match word {
-            "crate" => Some(Vec::new()),
-            "self" => Some(here),
+    /// Where a path leads in the crate; none if it leaves the crate or begins with a type.
+    fn absolute(&self, path: &[String]) -> Option<ModulePath> {
+        let (first, rest) = path.split_first()?;
+        let here = || [&self.at[..], &self.scope].concat();
+        let mut absolute = match first.as_str() {
+            "crate" => Vec::new(),
+            "self" => here(),
             "super" => {
+                let mut here = here();
                 here.pop();
-                Some(here)
+                here
             }
-            child if scope.is_empty() && self.module.children.contains(child) => {
-                here.push(child.to_owned());
-                Some(here)
+            child if self.scope.is_empty() && self.children.contains(child) => {
+                [&self.at[..], &path[..1]].concat()
             }
-            _ => None,
+            _ => return None,
+        };
+        for part in rest {
+            match part.as_str() {
+                "super" => _ = absolute.pop(),
+                "self" => {}
+                _ => absolute.push(part.clone()),
+            }
         }
+        Some(absolute)
     }
 }
 
-fn follows_path(tokens: &[Token], at: usize) -> bool {
-    at > 0 && tokens[at - 1] == Token::Sep
-}
-
-/// Whether the tokens end in `pub use` or `pub(…) use`.
-fn is_public_use(before: &[Token]) -> bool {
-    let [rest @ .., keyword] = before else {
-        return false;
+/// The ends of an import: the name that each gets here, and its path.
+fn flatten(tree: &UseTree, path: &mut ModulePath, leaves: &mut Vec<(String, ModulePath)>) {
+    let mut leaf = |name: String, end: Option<String>| {
+        leaves.push((name, path.iter().cloned().chain(end).collect()));
     };
-    let public = |token: Option<&Token>| token.is_some_and(|token| token.is_word("pub"));
-    keyword.is_word("use")
-        && match rest {
-            [.., Token::Mark(')')] => {
-                let open = rest.iter().rposition(|token| *token == Token::Mark('('));
-                open.is_some_and(|open| open > 0 && public(rest.get(open - 1)))
-            }
-            _ => public(rest.last()),
+    match tree {
+        UseTree::Path(tree) => {
+            path.push(tree.ident.to_string());
+            flatten(&tree.tree, path, leaves);
+            path.pop();
         }
-}
-
-/// Reads what follows `base::`: a name, a longer path or a list. Adds each end of it with the name
-/// it gets here; returns how many tokens it took.
-fn branch(tokens: &[Token], base: ModulePath, leaves: &mut Vec<(String, ModulePath)>) -> usize {
-    match tokens {
-        [Token::Mark('{'), rest @ ..] => {
-            let mut at = 0;
-            while at < rest.len() && rest[at] != Token::Mark('}') {
-                let taken = branch(&rest[at..], base.clone(), leaves);
-                at += taken.max(1);
+        UseTree::Name(name) => leaf(name.ident.to_string(), Some(name.ident.to_string())),
+        UseTree::Rename(name) => leaf(name.rename.to_string(), Some(name.ident.to_string())),
+        UseTree::Glob(_) => leaf("*".to_owned(), None),
+        UseTree::Group(group) => {
+            for tree in &group.items {
+                flatten(tree, path, leaves);
             }
-            at + 2
-        }
-        [Token::Word(word), rest @ ..] => {
-            let mut path = base;
-            if word != "self" {
-                path.push(word.clone());
-            }
-            match rest {
-                [Token::Sep, rest @ ..] => 2 + branch(rest, path, leaves),
-                [keyword, Token::Word(alias), ..] if keyword.is_word("as") => {
-                    leaves.push((alias.clone(), path));
-                    3
-                }
-                _ => {
-                    let name = path.last().cloned().unwrap_or_default();
-                    leaves.push((name, path));
-                    1
-                }
-            }
-        }
-        [Token::Mark('*'), ..] => {
-            leaves.push(("*".to_owned(), base));
-            1
-        }
-        // `,` in a list, or generics: the path ended before.
-        _ => {
-            if !matches!(tokens.first(), Some(Token::Mark(','))) {
-                leaves.push((String::new(), base));
-            }
-            0
         }
     }
 }
 
-/// `["store", "super", "record"]` is `["record"]`.
-fn drop_supers(path: ModulePath) -> ModulePath {
-    let mut out = ModulePath::new();
-    for part in path {
-        if part == "super" {
-            out.pop();
-        } else {
-            out.push(part);
-        }
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
     }
-    out
+}
+
+/// Whether there is a `#[cfg(test)]` or `#[cfg(all(test, …))]`.
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    let conditions = attributes.iter().filter(|attr| attr.path().is_ident("cfg"));
+    let conditions = conditions.filter_map(|attr| attr.meta.require_list().ok());
+    let mut conditions = conditions.map(|list| list.tokens.to_string());
+    conditions.any(|text| {
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        text == "test" || words.next() == Some("all") && words.any(|word| word == "test")
+    })
+}
+
+/// The file that a `#[path = "…"]` names.
+fn path_attribute(attributes: &[Attribute]) -> Option<String> {
+    let path = attributes
+        .iter()
+        .find(|attr| attr.path().is_ident("path"))?;
+    match &path.meta.require_name_value().ok()?.value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(file) => Some(file.value()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,16 @@
 mod documents;
 mod imports;
 mod rules;
-mod tokens;
 mod tree;
 mod words;
 
+use std::sync::LazyLock;
+
+use imports::Module;
 use tree::{rust_files, tracked_files};
+
+static MODULES: LazyLock<Vec<Module>> =
+    LazyLock::new(|| imports::modules("src", &rust_files("src")));
 
 #[track_caller]
 fn check(wrong: &[String]) {
@@ -28,30 +33,26 @@ fn no_file_is_too_long() {
 
 #[test]
 fn imports_go_downwards() {
-    let modules = imports::modules("src", &rust_files("src"));
-    assert!(modules.len() > 10, "the source was not found: {modules:?}");
-    check(&rules::order(&modules));
+    assert!(MODULES.len() > 10, "the source was not found: {MODULES:?}");
+    check(&rules::order(&MODULES));
 }
 
 #[test]
 fn folders_do_not_import_each_other_in_a_circle() {
-    check(&rules::acyclic(&imports::modules(
-        "src",
-        &rust_files("src"),
-    )));
+    check(&rules::acyclic(&MODULES));
 }
 
 #[test]
 fn every_file_is_compiled() {
-    check(&rules::declared(&imports::modules(
-        "src",
-        &rust_files("src"),
-    )));
+    check(&rules::declared(&MODULES));
 }
 
 #[test]
-fn comments_use_the_fields_terms() {
-    check(&words::words(&rust_files("src")));
+fn prose_uses_the_fields_terms() {
+    let comments = words::in_comments(&rust_files("src"));
+    let messages = words::in_messages(&MODULES);
+    let documents = words::in_documents(&tracked_files());
+    check(&[comments, messages, documents].concat());
 }
 
 #[test]

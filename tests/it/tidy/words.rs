@@ -1,21 +1,37 @@
-//! Rules about words: comments use terms that a reader can search for.
+//! Rules about words: comments, messages and documents use terms that a reader can search for.
 
+use super::documents::prose;
+use super::imports::Module;
 use super::tree::SourceFile;
 
 /// Words of a private vocabulary, with the term to use.
-const WORDS: [(&str, &str); 9] = [
-    ("mend", "recover, retry or repair"),
-    ("mends", "recovers, retries or repairs"),
-    ("mended", "recovered, retried or repaired"),
-    ("whoever", "the one who, the caller, the client ..."),
-    ("is none", "is not one, does not exist"),
+const WORDS: [(&str, &str); 23] = [
     ("any more", "no longer"),
-    ("take back", "withdraw, undo"),
-    ("takes back", "withdraws, undoes"),
+    ("as good as", "the exact relation"),
+    ("has a say", "may decide"),
+    ("is none", "is not one, does not exist"),
+    ("lies", "is"),
+    ("mend", "recover, retry or repair"),
+    ("mended", "recovered, retried or repaired"),
+    ("mends", "recovers, retries or repairs"),
+    ("of old", "old, earlier"),
+    ("once more", "again"),
+    ("sees to it", "ensures"),
+    ("stands", "is"),
     ("stands for", "is, means"),
+    ("take back", "withdraw, undo"),
+    ("taken back", "withdrawn, undone"),
+    ("takes back", "withdraws, undoes"),
+    ("telling", "notifying, reporting, sending"),
+    ("tells", "notifies, reports, sends"),
+    ("told", "notified, reported, sent"),
+    ("untold", "not reported, not documented"),
+    ("way back", "response, restore"),
+    ("whoever", "the one who, the caller, the client ..."),
+    ("without end", "unbounded, endless"),
 ];
 
-/// Where the comments are in plain English already. A folder that is cleaned up comes here.
+/// Where the prose is in plain English already. A folder that is cleaned up is added here.
 const FOLDERS: [&str; 11] = [
     "src/cli/",
     "src/history/",
@@ -30,26 +46,56 @@ const FOLDERS: [&str; 11] = [
     "src/engine/process/",
 ];
 
+/// Documents for readers of the project.
+const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "README.md", "docs/"];
+
+fn is_clean(path: &str) -> bool {
+    FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
 /// Comments with a word that is not the field's.
-pub(crate) fn words(files: &[SourceFile]) -> Vec<String> {
-    let cleaned = |file: &&SourceFile| FOLDERS.iter().any(|folder| file.path.starts_with(folder));
-    let mut wrong = Vec::new();
-    for file in files.iter().filter(cleaned) {
-        for (number, line) in file.text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else {
-                continue;
-            };
-            for (word, term) in WORDS {
-                if has_word(&comment.to_lowercase(), word) {
-                    let (path, number) = (&file.path, number + 1);
-                    wrong.push(format!(
-                        "{path}:{number}: `{word}` in a comment: say {term}"
-                    ));
-                }
-            }
-        }
-    }
-    wrong
+pub(crate) fn in_comments(files: &[SourceFile]) -> Vec<String> {
+    let files = files.iter().filter(|file| is_clean(&file.path));
+    let lines = files.flat_map(|file| {
+        let lines = (1..).zip(file.text.lines());
+        lines.filter_map(move |(number, line)| {
+            let (_, comment) = line.split_once("//")?;
+            Some((format!("{}:{number}", file.path), comment))
+        })
+    });
+    lines
+        .flat_map(|(place, text)| wrong(&place, text))
+        .collect()
+}
+
+/// The same for messages: texts of more than one word.
+pub(crate) fn in_messages(modules: &[Module]) -> Vec<String> {
+    let modules = modules
+        .iter()
+        .filter(|module| is_clean(&module.file) && !module.test_only);
+    let texts = modules.flat_map(|module| module.texts.iter().map(|text| (&module.file, text)));
+    let texts = texts.filter(|(_, text)| text.contains(' '));
+    texts.flat_map(|(file, text)| wrong(file, text)).collect()
+}
+
+/// The same for documents, outside of blocks of code.
+pub(crate) fn in_documents(files: &[SourceFile]) -> Vec<String> {
+    let documents = files.iter().filter(|file| {
+        file.path.ends_with(".md") && DOCUMENTS.iter().any(|path| file.path.starts_with(path))
+    });
+    let lines = documents.flat_map(|file| {
+        prose(&file.text).map(|(line, text)| (format!("{}:{line}", file.path), text))
+    });
+    lines
+        .flat_map(|(place, text)| wrong(&place, text))
+        .collect()
+}
+
+fn wrong(place: &str, text: &str) -> Vec<String> {
+    let lower = text.to_lowercase();
+    let found = WORDS.iter().filter(|(word, _)| has_word(&lower, word));
+    let found = found.map(|(word, term)| format!("{place}: `{word}` in {text:?}: say {term}"));
+    found.collect()
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -61,18 +107,34 @@ fn has_word(text: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::imports::modules;
     use super::*;
 
     #[test]
-    fn a_private_word_is_found_in_comments_only() {
-        for (line, count) in [
-            ("/// Mends the log.", 1),
-            ("let x = 1; // whoever reads it", 1),
-            ("/// Recommends and amends.", 0),
-            ("fn mend() {}", 0),
+    fn private_words_are_found_in_prose_only() {
+        for (line, comments, messages) in [
+            ("/// Mends the log.\nfn f() {}", 1, 0),
+            ("static X: u8 = 1; // whoever reads it", 1, 0),
+            ("/// Recommends and amends.\nfn f() {}", 0, 0),
+            ("fn mend() {}", 0, 0),
+            ("static X: &str = \"mend\";", 0, 0),
+            ("fn f() { warn!(log = %mend, \"mend {mend}\") }", 0, 1),
+            ("#[error(\"the client is told\")] struct E;", 0, 1),
+            (
+                "#[cfg(test)] mod tests { static X: &str = \"told so\"; }",
+                0,
+                0,
+            ),
         ] {
-            let file = SourceFile::new("src/sys/a.rs", line);
-            assert_eq!(words(&[file]).len(), count, "{line}");
+            let file = [SourceFile::new("src/sys/a.rs", line)];
+            assert_eq!(in_comments(&file).len(), comments, "{line}");
+            assert_eq!(
+                in_messages(&modules("src", &file)).len(),
+                messages,
+                "{line}"
+            );
         }
+        let document = SourceFile::new("docs/a.md", "It mends.\n```text\nmend\n```\n");
+        assert_eq!(in_documents(&[document]).len(), 1);
     }
 }
