@@ -13,8 +13,6 @@ mod mcp;
 #[cfg(test)]
 mod sdk_client;
 #[cfg(test)]
-mod sdk_client_v2;
-#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod local_engine;

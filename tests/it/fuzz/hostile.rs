@@ -8,11 +8,13 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rejoin::engine::demo::LocalEngine;
-use rejoin::server::{self, Options};
+use rejoin::server::Options;
 use rejoin::sys::sim::SimDisk;
 
 use super::cases;
+use crate::support::agent::GUARD;
 use crate::support::json::Json;
+use crate::support::server;
 
 const ID: &str = "sess_01902f3c-7b1e-7c3a-8f00-000000000001";
 const AT: &str = "2026-11-21T08:30:00.123Z";
@@ -119,22 +121,14 @@ fn served(records: &[Forged], how: How) -> Vec<String> {
     let path = Path::new("/store/sessions").join(format!("{ID}.jsonl"));
     disk.put(&path, &lines.collect::<Vec<_>>().concat());
 
-    let (input, mut to_server) = std::io::pipe().unwrap();
-    let (from_server, output) = std::io::pipe().unwrap();
-    let server = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_time().build().unwrap();
-        let mut options = Options {
-            store: Some("/store".into()),
-            unstable: true,
-            ..Options::default()
-        };
-        options.replay.exact = how.exact;
-        let engine = Arc::new(LocalEngine::new());
-        let stop = std::future::pending();
-        let serving = server::serve(options, disk.sys(), engine, input, output, stop);
-        runtime.block_on(serving).unwrap();
-    });
+    let mut options = Options {
+        store: Some("/store".into()),
+        unstable: true,
+        ..Options::default()
+    };
+    options.replay.exact = how.exact;
+    let engine = Arc::new(LocalEngine::new());
+    let (server, mut to_server, from_server) = server::start(options, disk.sys(), engine, 0);
     let version = how.version;
     let params = match how.method {
         "session/list" => r#"{"search":"a"}"#.to_owned(),
@@ -158,7 +152,7 @@ fn served(records: &[Forged], how: How) -> Vec<String> {
     let lines = BufReader::new(from_server).split(b'\n');
     let lines = lines.map(|line| String::from_utf8(line.unwrap()).expect("it is UTF-8"));
     let lines = lines.collect();
-    server.join().unwrap();
+    server.wait(GUARD).unwrap().unwrap();
     lines
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use rejoin::engine::demo::LocalEngine;
-use rejoin::server::{self, Options};
+use rejoin::server::Options;
 use rejoin::sys::sim::SimDisk;
 use rejoin::transport::line::Line;
 use rejoin::transport::message::{Message, read};
@@ -15,27 +15,21 @@ use serde_json::Value;
 
 use super::cases;
 use super::input::damaged_messages;
+use crate::support::agent::GUARD;
+use crate::support::server;
 
 const HELLO: &str =
     r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":1}}"#;
 
-/// Sends these bytes behind a greeting, and ends the input. Answers with the lines that came.
+/// Sends these bytes after a greeting, and ends the input. Returns the lines that came.
 fn serve(bytes: Vec<u8>) -> Vec<Value> {
-    let (input, mut to_server) = std::io::pipe().unwrap();
-    let (from_server, output) = std::io::pipe().unwrap();
-    let server = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_time().build().unwrap();
-        let options = Options {
-            store: Some("/store".into()),
-            ..Options::default()
-        };
-        let engine = Arc::new(LocalEngine::new());
-        let stop = std::future::pending();
-        let sys = SimDisk::new().sys();
-        let serving = server::serve(options, sys, engine, input, output, stop);
-        runtime.block_on(serving).unwrap();
-    });
+    let options = Options {
+        store: Some("/store".into()),
+        ..Options::default()
+    };
+    let engine = Arc::new(LocalEngine::new());
+    let (server, mut to_server, from_server) =
+        server::start(options, SimDisk::new().sys(), engine, 0);
     let writer = std::thread::spawn(move || {
         to_server.write_all(HELLO.as_bytes()).unwrap();
         to_server.write_all(b"\n").unwrap();
@@ -45,7 +39,7 @@ fn serve(bytes: Vec<u8>) -> Vec<Value> {
     let lines = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap());
     let lines = lines.collect();
     writer.join().unwrap();
-    server.join().unwrap();
+    server.wait(GUARD).unwrap().unwrap();
     lines
 }
 

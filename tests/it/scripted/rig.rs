@@ -1,12 +1,12 @@
 //! A client and an engine, both in the hands of a test, with the program between them.
 
-use std::io::{self, PipeWriter, Write};
+use std::io::{PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 
 use rejoin::engine::{Attach, Attached, CloseReason, EngineError, Outlet};
-use rejoin::server::{Options, serve};
+use rejoin::server::Options;
 use rejoin::store::{Durability, Store};
 use rejoin::sys::SessionId;
 use rejoin::sys::sim::SimDisk;
@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 
 use super::engine::{Event, Scripted, Told};
 use crate::support::agent::{GUARD, Inbox};
+use crate::support::server::{self, Server};
 
 pub(super) struct Rig {
     pub(super) disk: SimDisk,
     input: Option<PipeWriter>,
     inbox: Inbox,
     events: Receiver<Event>,
-    ended: Receiver<()>,
+    server: Server,
     last: u64,
 }
 
@@ -38,31 +39,20 @@ impl Rig {
     fn start_with(relays: bool, version: u16) -> Self {
         let disk = SimDisk::new();
         let sys = disk.sys();
-        let (input, sent) = io::pipe().expect("pipes can be made");
-        let (received, output) = io::pipe().expect("pipes can be made");
         let (tell, events) = mpsc::channel();
-        let (end, ended) = mpsc::channel();
-        std::thread::spawn(move || {
-            let options = Options {
-                store: Some(root()),
-                ..Options::default()
-            };
-            let tell = Arc::new(Mutex::new(tell));
-            let engine = Arc::new(Scripted { tell, relays });
-            let mut runtime = tokio::runtime::Builder::new_multi_thread();
-            let runtime = runtime.worker_threads(2).enable_all().build();
-            let runtime = runtime.expect("runtimes can be made");
-            let never = std::future::pending();
-            let serving = serve(options, sys, engine, input, output, never);
-            runtime.block_on(serving).expect("serving began");
-            end.send(()).ok();
-        });
+        let tell = Arc::new(Mutex::new(tell));
+        let engine = Arc::new(Scripted { tell, relays });
+        let options = Options {
+            store: Some(root()),
+            ..Options::default()
+        };
+        let (server, input, output) = server::start(options, sys, engine, 2);
         let mut rig = Self {
             disk,
-            input: Some(sent),
-            inbox: Inbox::new(Box::new(received)),
+            input: Some(input),
+            inbox: Inbox::new(Box::new(output)),
             events,
-            ended,
+            server,
             last: 0,
         };
         let info = json!({ "name": "rig", "version": "1" });
@@ -181,7 +171,8 @@ impl Rig {
     pub(super) fn end(mut self) {
         self.input = None;
         assert_eq!(self.inbox.next(GUARD), Ok(None));
-        self.ended.recv_timeout(GUARD).expect("it ends");
+        let served = self.server.wait(GUARD).expect("it ends");
+        served.expect("serving began");
     }
 }
 

@@ -1,20 +1,18 @@
-//! The agent in this process: `serve` over two pipes, on a runtime of its own.
+//! The agent of a fixture in this process, with the options of `rejoin serve`.
 
 use std::io::{self, PipeWriter, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Duration;
 
 use rejoin::engine::demo::LocalEngine;
-use rejoin::server::{Options, serve};
+use rejoin::server::Options;
 use rejoin::sys::clock::SystemClock;
 use rejoin::sys::{Clock, Sys, Timestamp};
-use tokio::sync::oneshot;
 
 use super::agent::{Agent, GUARD};
+use super::server::{self, Server};
 
 /// The real time, but never the same twice in this process: so that a fixture that is being
 /// written gives each record's time a name of its own.
@@ -35,56 +33,19 @@ impl Clock for Ticking {
 
 struct Memory {
     input: Option<PipeWriter>,
-    stop: Option<oneshot::Sender<()>>,
-    kill: Option<oneshot::Sender<()>>,
-    ended: Receiver<Result<(), String>>,
+    server: Server,
 }
 
 /// Starts an agent on a store.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
-    let options = options(store, args);
-    let (input, sent) = io::pipe().expect("pipes can be made");
-    let (output, received) = io::pipe()
-        .map(|(read, write)| (write, read))
-        .expect("as before");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (kill, killed) = oneshot::channel::<()>();
-    let (tell, ended) = mpsc::channel();
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("runtimes can be made");
-        let stopped = async {
-            if stopped.await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        let engine = Arc::new(LocalEngine::new());
-        let sys = Sys {
-            clock: Arc::new(Ticking),
-            ..Sys::real()
-        };
-        let serving = serve(options, sys, engine, input, output, stopped);
-        let result = runtime.block_on(async {
-            tokio::select! {
-                biased;
-                Ok(()) = killed => Ok(()),
-                result = serving => result.map_err(|error| error.to_string()),
-            }
-        });
-        // A process would take its locks along. Here they are gone when all tasks are.
-        runtime.shutdown_timeout(GUARD);
-        tell.send(result).ok();
-    });
-    let memory = Memory {
-        input: Some(sent),
-        stop: Some(stop),
-        kill: Some(kill),
-        ended,
+    let sys = Sys {
+        clock: Arc::new(Ticking),
+        ..Sys::real()
     };
-    (Box::new(memory), Box::new(received))
+    let engine = Arc::new(LocalEngine::new());
+    let (server, input, output) = server::start(options(store, args), sys, engine, 2);
+    let input = Some(input);
+    (Box::new(Memory { input, server }), Box::new(output))
 }
 
 /// What `rejoin serve` makes of these arguments.
@@ -135,25 +96,20 @@ impl Agent for Memory {
     }
 
     fn stop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            stop.send(()).ok();
-        }
+        self.server.stop();
     }
 
     fn kill(&mut self) {
-        if let Some(kill) = self.kill.take() {
-            kill.send(()).ok();
-        }
+        self.server.kill();
         self.input = None;
-        let ended = self.ended.recv_timeout(2 * GUARD);
-        ended
+        let served = self.server.wait(2 * GUARD);
+        served
             .expect("nothing outlives its runtime")
             .expect("serving began");
     }
 
     fn wait(&mut self) -> Result<(), String> {
-        let ended = self.ended.recv_timeout(GUARD);
-        ended.map_err(|_| format!("it did not end within {GUARD:?}"))?
+        self.server.wait(GUARD)?
     }
 
     fn process(&self) -> u32 {

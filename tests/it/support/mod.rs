@@ -19,6 +19,7 @@ pub(crate) mod rewrite;
 pub(crate) mod runner;
 pub(crate) mod env;
 pub(crate) mod schema;
+pub(crate) mod server;
 pub(crate) mod sessions;
 pub(crate) mod verbs;
 pub(crate) mod wrapped;

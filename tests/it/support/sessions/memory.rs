@@ -1,19 +1,18 @@
 //! A server and its client in one process, with pipes in memory between them.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use rejoin::engine::Engine;
 use rejoin::engine::demo::LocalEngine;
-use rejoin::server::{self, Options};
+use rejoin::server::Options;
 use rejoin::session::ReplayPolicy;
 use rejoin::store::Durability;
 use rejoin::sys::Sys;
-use tokio::runtime::Builder;
 
 use super::client::{Client, lines};
+use crate::support::agent::GUARD;
+use crate::support::server::{self, Server};
 
 /// How a server in memory is set up.
 #[derive(Clone, Debug)]
@@ -40,14 +39,12 @@ impl Default for Setup {
 /// open.
 pub(crate) struct Memory {
     pub(crate) client: Client,
-    server: JoinHandle<Result<(), String>>,
+    server: Server,
 }
 
 impl Memory {
     /// Starts a server on a store at `root` and says hello.
     pub(crate) fn start(root: &Path, sys: &Sys, setup: &Setup) -> Self {
-        let (input, to_server) = io::pipe().expect("there are pipes");
-        let (from_server, output) = io::pipe().expect("there are pipes");
         let options = Options {
             store: Some(root.to_owned()),
             durability: setup.durability,
@@ -58,18 +55,8 @@ impl Memory {
             unstable: true,
             ..Options::default()
         };
-        let (sys, setup) = (sys.clone(), setup.clone());
-        let server = std::thread::spawn(move || {
-            let mut builder = match setup.threads {
-                0 => Builder::new_current_thread(),
-                _ => Builder::new_multi_thread(),
-            };
-            let builder = builder.worker_threads(setup.threads.max(1)).enable_time();
-            let runtime = builder.build().expect("there are threads");
-            let stop = std::future::pending();
-            let serving = server::serve(options, sys, setup.engine, input, output, stop);
-            runtime.block_on(serving).map_err(|error| error.to_string())
-        });
+        let (server, to_server, from_server) =
+            server::start(options, sys.clone(), setup.engine.clone(), setup.threads);
         let mut client = Client::new(to_server, lines(from_server, 64 * 1024, |_| ()));
         if let Some(answer) = client.initialize() {
             answer.expect("a greeting is answered");
@@ -80,7 +67,7 @@ impl Memory {
     /// Ends the connection, and waits for the server to end. Everything asked must be answered.
     pub(crate) fn end(mut self) -> Client {
         self.client.leave();
-        let served = self.server.join().expect("the server does not panic");
+        let served = self.server.wait(GUARD).expect("the server ends");
         served.expect("the server could serve");
         self.client
     }
@@ -88,7 +75,7 @@ impl Memory {
     /// Ends the connection, whatever is under way or could not be begun.
     pub(crate) fn abandon(mut self) -> (Client, Result<(), String>) {
         self.client.drain();
-        let served = self.server.join().expect("the server does not panic");
+        let served = self.server.wait(GUARD).expect("the server ends");
         (self.client, served)
     }
 }

@@ -1,115 +1,33 @@
-//! The protocol's own Rust client of version 2 against the binary: every update decodes into its
-//! types, and a conversation survives the death of the process.
+//! Version 2.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-use agent_client_protocol::schema::ProtocolVersion;
-use agent_client_protocol::v2::ConnectionTo;
 use agent_client_protocol::v2::schema::{
     ContentBlock, ContentChunk, Implementation, InitializeRequest, MessageId, NewSessionRequest,
     PromptRequest, ReplayFrom, ReplayFromStart, ResumeSessionRequest, SessionId, SessionUpdate,
     StateUpdate, StopReason, TextContent, ToolCallStatus, UpdateSessionNotification,
 };
-use agent_client_protocol::{Agent, Client, Error, Lines};
-use tokio::sync::watch;
 
-use crate::sdk_client::{Outgoing, incoming};
-use crate::support::agent::{Agent as Running, GUARD};
-use crate::support::process;
+client!(v2, UpdateSessionNotification);
 
-/// The updates a client was sent.
-type Updates = watch::Sender<Vec<SessionUpdate>>;
-
-/// Starts the agent, initializes it and has a client do something with it. The process is gone
-/// afterwards.
-async fn with_agent<T: Send>(
-    store: &Path,
-    work: impl AsyncFnOnce(
-        ConnectionTo<Agent>,
-        &Updates,
-        Arc<Mutex<Box<dyn Running>>>,
-    ) -> Result<T, Error>,
-) -> T {
-    let (agent, output) = process::start(store, &[]);
-    let agent = Arc::new(Mutex::new(agent));
-    let updates = Updates::default();
-    let seen = updates.clone();
-    let running = agent.clone();
-    let connected = Client
-        .v2()
-        .on_receive_notification(
-            async move |notification: UpdateSessionNotification, _| {
-                seen.send_modify(|updates| updates.push(notification.update));
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .connect_with(
-            Lines::new(Outgoing(agent.clone()), incoming(output)),
-            async |connection: ConnectionTo<Agent>| {
-                let info = Implementation::new("sdk", "1");
-                let request = InitializeRequest::new(ProtocolVersion::V2, info);
-                let response = connection.send_request(request).block_task().await?;
-                assert_eq!(response.protocol_version, ProtocolVersion::V2);
-                assert!(response.capabilities.session.is_some());
-                work(connection, &updates, running).await
-            },
-        );
-    let result = tokio::time::timeout(GUARD, connected).await;
-    result.expect("it does not hang").expect("all went well")
+async fn initialize(connection: &ConnectionTo<Agent>) -> Result<(), Error> {
+    let info = Implementation::new("sdk", "1");
+    let request = InitializeRequest::new(ProtocolVersion::V2, info);
+    let response = connection.send_request(request).block_task().await?;
+    assert_eq!(response.protocol_version, ProtocolVersion::V2);
+    assert!(response.capabilities.session.is_some());
+    Ok(())
 }
 
-fn prompt(session: &SessionId, text: &str) -> PromptRequest {
-    let text = ContentBlock::Text(TextContent::new(text));
-    PromptRequest::new(session.clone(), vec![text])
-}
-
-/// What the agent has shown: adjacent texts of one message as one, everything else as it is.
+/// What the agent has shown.
 fn shown(updates: &[SessionUpdate]) -> Vec<SessionUpdate> {
-    let mut shown: Vec<SessionUpdate> = Vec::new();
-    for update in updates {
-        let joined = match (shown.last_mut(), update) {
-            (
-                Some(SessionUpdate::AgentMessageChunk(last)),
-                SessionUpdate::AgentMessageChunk(next),
-            )
-            | (
-                Some(SessionUpdate::AgentThoughtChunk(last)),
-                SessionUpdate::AgentThoughtChunk(next),
-            ) => join(last, next),
-            _ => false,
-        };
-        let of_agent = !matches!(
+    joined(updates, |update| {
+        !matches!(
             update,
             SessionUpdate::UserMessage(_)
                 | SessionUpdate::UserMessageChunk(_)
                 | SessionUpdate::StateUpdate(_)
                 | SessionUpdate::SessionInfoUpdate(_)
-        );
-        if !joined && of_agent {
-            shown.push(update.clone());
-        }
-    }
-    shown
-}
-
-/// Snapshots of the session's title: live when its first turn ends, in a replay behind the history.
-fn titles(updates: &[SessionUpdate]) -> Vec<&SessionUpdate> {
-    let is_title = |update: &&SessionUpdate| matches!(update, SessionUpdate::SessionInfoUpdate(_));
-    updates.iter().filter(is_title).collect()
-}
-
-fn join(last: &mut ContentChunk, next: &ContentChunk) -> bool {
-    match (&mut last.content, &next.content) {
-        (ContentBlock::Text(last_text), ContentBlock::Text(next_text))
-            if last.message_id == next.message_id =>
-        {
-            last_text.text.push_str(&next_text.text);
-            true
-        }
-        _ => false,
-    }
+        )
+    })
 }
 
 /// The messages of the user, with their ids.
