@@ -66,8 +66,12 @@ pub(crate) fn outlive_client() {
     // More than a pipe holds.
     let line = [&[b'x'; 4095][..], b"\n"].concat();
     for _ in 0..1024 {
-        std::io::stdout().write_all(&line).expect("somebody reads");
-        std::io::stderr().write_all(&line).expect("somebody reads");
+        std::io::stdout()
+            .write_all(&line)
+            .expect("the client reads");
+        std::io::stderr()
+            .write_all(&line)
+            .expect("the client reads");
     }
 }
 

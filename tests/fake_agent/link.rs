@@ -1,4 +1,4 @@
-//! The way to the client: lines out, and answers back to whoever waits for them.
+//! The connection to the client: lines out, and answers to the threads that wait for them.
 
 use std::collections::HashMap;
 use std::io::{Stdout, Write};
@@ -29,7 +29,7 @@ pub(crate) struct Begun {
 impl Begun {
     /// The result's JSON text, or the error's as the member of an object.
     pub(crate) fn wait(self) -> String {
-        // Nobody answers any more when the input has ended, and then the process ends.
+        // No answer comes when the input has ended, and then the process ends.
         self.answer.recv().unwrap_or_default()
     }
 }
@@ -117,7 +117,7 @@ impl Link {
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<String, Sender<String>>> {
-        self.waiting.lock().expect("nobody panics with it")
+        self.waiting.lock().expect("no thread panics with it")
     }
 }
 

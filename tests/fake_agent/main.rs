@@ -1,11 +1,11 @@
 //! An agent for tests: it speaks the Agent Client Protocol over stdio, and does in each turn what
-//! the prompt tells it to. Flags say what it declares and how it misbehaves.
+//! the prompt asks for. Flags say what it declares and how it misbehaves.
 //!
 //! Its flags and the language of its prompts are described in `fixtures/wrap/README.md`.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "a program of its own that owns its stdio and ends when and how it is told to"
+    reason = "a program of its own that owns its stdio and ends when and how it is asked to"
 )]
 
 mod describe;

@@ -16,7 +16,7 @@ pub(crate) enum SecondPrompt {
     Refuse,
 }
 
-/// An agent for tests that does what its prompts tell it to.
+/// An agent for tests that does what its prompts ask for.
 #[derive(Clone, Debug, Parser)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -84,7 +84,7 @@ pub(crate) struct Options {
     /// Declares this way to sign in.
     #[arg(long, value_name = "ID")]
     pub(crate) auth: Vec<String>,
-    /// Answers -32000 until somebody has signed in.
+    /// Answers -32000 until the user has signed in.
     #[arg(long)]
     pub(crate) needs_auth: bool,
     /// Answers every fork with an error.

@@ -24,7 +24,7 @@ impl Record {
         if let Some(file) = &self.0 {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             let line = [line, b"\n"].concat();
-            let mut file = file.lock().expect("nobody panics with it");
+            let mut file = file.lock().expect("no thread panics with it");
             file.write_all(&line).expect("the record can be written");
         }
     }

@@ -56,7 +56,7 @@ pub(crate) struct Step {
     pub(crate) rest: String,
 }
 
-/// The steps of a prompt, given as its array of blocks. Only its last text is read: what is told
+/// The steps of a prompt, given as its array of blocks. Only its last text is read: what is sent
 /// before it, such as what was said in an earlier life, is no script. A text that does not begin
 /// with a verb is answered with itself.
 pub(crate) fn steps(prompt: &str) -> Vec<Step> {

@@ -31,8 +31,8 @@ struct Live {
     signed_in: bool,
     /// The sessions that were opened in this life.
     open: HashSet<String>,
-    /// The prompts under way: the JSON texts of their requests' ids, their sessions, and how they are
-    /// cancelled. In the order in which they came.
+    /// The prompts under way: the JSON texts of their requests' ids, their sessions, and how they
+    /// are cancelled. In the order in which they came.
     prompts: Vec<(String, String, Arc<Cancel>)>,
     /// Requests that are answered only if they are cancelled.
     held: Vec<String>,
@@ -64,18 +64,18 @@ impl Live {
 impl Cancel {
     /// How it was asked for, if it was.
     pub(crate) fn asked(&self) -> Option<By> {
-        *self.asked.lock().expect("nobody panics with it")
+        *self.asked.lock().expect("no thread panics with it")
     }
 
-    /// Waits for somebody to ask.
+    /// Waits until it is asked.
     pub(crate) fn wait(&self) {
-        let asked = self.asked.lock().expect("nobody panics with it");
+        let asked = self.asked.lock().expect("no thread panics with it");
         let asked = self.changed.wait_while(asked, |asked| asked.is_none());
-        drop(asked.expect("nobody panics with it"));
+        drop(asked.expect("no thread panics with it"));
     }
 
     fn set(&self, by: By) {
-        *self.asked.lock().expect("nobody panics with it") = Some(by);
+        *self.asked.lock().expect("no thread panics with it") = Some(by);
         self.changed.notify_all();
     }
 }
@@ -115,11 +115,11 @@ impl Agent {
     }
 
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().expect("nobody panics with it")
+        self.memory.lock().expect("no thread panics with it")
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().expect("nobody panics with it")
+        self.live.lock().expect("no thread panics with it")
     }
 
     /// Takes one line of input.
@@ -264,7 +264,7 @@ impl Agent {
             "_fail" => {
                 return Err(Refusal {
                     data: Some(text.to_owned()),
-                    ..Refusal::new(-32042, "it was told to fail")
+                    ..Refusal::new(-32042, "it was asked to fail")
                 });
             }
             "_exit" => std::process::exit(5),
@@ -467,7 +467,7 @@ impl Agent {
             first.is_some_and(|(first, ..)| first != id)
         };
         let live = self.ended.wait_while(live, first);
-        drop(live.expect("nobody panics with it"));
+        drop(live.expect("no thread panics with it"));
     }
 
     fn open(&self, session: &str) {

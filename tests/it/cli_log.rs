@@ -1,4 +1,4 @@
-//! The program's own log, as somebody reads it who wants to know what became of a session.
+//! The program's own log, for a reader who wants to know what became of a session.
 #![expect(
     clippy::disallowed_methods,
     reason = "reads what the real binary has written"

@@ -292,7 +292,7 @@ fn a_program_that_is_not_there_is_reported_at_once() {
     let store = root.path();
     let wrap = ["wrap", "--", "nonexistent-agent"];
     fails(store, &wrap, 1, "there is no program `nonexistent-agent`");
-    // Whoever asks for something can read what is kept, and is told in the answer.
+    // A client can read what is kept, and the response says so.
     let mut child = command(store, &wrap)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -26,7 +26,7 @@ const THREADS: usize = 48;
 struct Client {
     state: Mutex<State>,
     changed: Condvar,
-    /// Told when its input has ended.
+    /// Notified when its input has ended.
     ended: Notify,
 }
 
@@ -42,7 +42,7 @@ struct State {
 
 impl Client {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("no thread panics with it")
     }
 
     /// Waits until it has sent so many lines.
@@ -50,7 +50,7 @@ impl Client {
         let waited = self
             .changed
             .wait_timeout_while(self.lock(), GUARD, |state| state.sent < count);
-        let waited = waited.expect("nobody panics with it").1;
+        let waited = waited.expect("no thread panics with it").1;
         assert!(!waited.timed_out(), "input is not read");
     }
 
@@ -97,7 +97,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let state = self.0.lock();
         let waited = self.0.changed.wait_while(state, |state| !state.reads);
-        let mut state = waited.expect("nobody panics with it");
+        let mut state = waited.expect("no thread panics with it");
         let lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let answers = lines.filter(|line| memchr::memmem::find(line, b"\"method\"").is_none());
         state.answers += answers.count();

@@ -11,7 +11,7 @@ use crate::serve::Server;
 pub(crate) fn serve(mut server: Server, file: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = listener.local_addr().expect("it is bound");
-    std::fs::write(file, format!("http://{address}/mcp")).expect("the address can be told");
+    std::fs::write(file, format!("http://{address}/mcp")).expect("the address can be written");
     for stream in listener.incoming() {
         let Ok(stream) = stream else { continue };
         // A client that goes away has its reasons.

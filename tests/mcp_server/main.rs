@@ -3,11 +3,12 @@
 //! `--record FILE` notes what happens to it, `--name NAME` is what it calls itself, `--mute` never
 //! answers, `--fail` ends at once, `--deaf` does not end with its input, `--http FILE` serves HTTP
 //! on a free port of this machine and writes its address to the file, `--hostile` has tools
-//! that send more than can be taken, in a list without an end, `--more N` has N tools more. Every other argument is a secret of the test.
+//! that send more than can be taken, in a list without an end, `--more N` has N tools more. Every
+//! other argument is a secret of the test.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "a program of its own that owns its stdio and ends when and how it is told to"
+    reason = "a program of its own that owns its stdio and ends when and how it is asked to"
 )]
 
 mod http;
@@ -61,7 +62,7 @@ fn main() {
         }
         let mut out = std::io::stdout().lock();
         for answer in server.take(&line) {
-            // Whoever has closed the pipe is about to close the other one.
+            // A client that closed this pipe is about to close the other one.
             writeln!(out, "{answer}").ok();
         }
         out.flush().ok();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// All tools, as a client is told.
+/// All tools, as they are listed.
 pub(crate) fn list(learned: &[String], hostile: bool) -> Vec<Value> {
     let text = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
     let name = json!({ "type": "object", "properties": { "name": { "type": "string" } } });

@@ -1,5 +1,5 @@
-//! One operation fails, then the disk works again: the client is told, and the session goes on as
-//! if the failure had been agreed upon.
+//! One operation fails, then the disk works again: the client gets an error, and the session goes
+//! on as if the failure had been agreed upon.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -88,12 +88,12 @@ fn while_nothing_can_be_written_nothing_is_claimed_and_then_the_session_goes_on(
     }
 }
 
-/// Tells the story while one operation fails. Answers with how many errors there were.
+/// Plays the story while one operation fails. Returns the number of errors.
 fn one(setup: &Setup, whole: &Whole, at: u64, fault: Fault) -> usize {
     several(setup, whole, at..at + 1, fault)
 }
 
-/// Tells the story while some operations in a row fail.
+/// Plays the story while some operations in a row fail.
 fn several(setup: &Setup, whole: &Whole, failing: Range<u64>, fault: Fault) -> usize {
     let disk = SimDisk::new();
     let several = failing.end - failing.start > 1;
@@ -136,13 +136,16 @@ fn several(setup: &Setup, whole: &Whole, failing: Range<u64>, fault: Fault) -> u
         match client.seen.get(left.as_str()) {
             Some(seen) => assert!(!seen.is_deleted(), "deleted, and still there: {left}"),
             // The disk would not even let it be removed again.
-            None => assert!(several && logged.scan.records == 1, "nobody knows {left}"),
+            None => assert!(
+                several && logged.scan.records == 1,
+                "{left} is not of this session"
+            ),
         }
     }
     told.errors.len()
 }
 
-/// Works on in a session when nothing fails any more.
+/// Continues a session when nothing fails anymore.
 fn go_on(client: &mut Client, told: &mut Told) -> String {
     let id = match told.kept.take() {
         Some(id) => id,

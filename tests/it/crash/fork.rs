@@ -1,5 +1,5 @@
-//! The disk stops for good while a session is forked: a fork that was told of has all that was said
-//! before, and one that was not is whole or not there.
+//! The disk stops for good while a session is forked: a fork that was reported has all that was
+//! said before, and one that was not is whole or not there.
 
 use rejoin::record::Kind;
 use rejoin::store::{Durability, Store};
@@ -10,7 +10,7 @@ use crate::support::sessions::seen::Asked;
 
 use super::root;
 
-/// What the client was told: the source if it has all of its turns, and the fork.
+/// What the client received: the source if it has all of its turns, and the fork.
 type Told = (Option<String>, Option<String>);
 
 /// A session with two turns is made and forked, and the fork is prompted.
@@ -85,7 +85,7 @@ fn check(disk: &SimDisk, setup: &Setup, told: &Told, what: &str) {
     let store = Store::open(root(), disk.sys(), Durability::Os).unwrap();
     let expected = history(&store, source).expect(what);
     for id in store.ids().unwrap() {
-        // A fork of which nobody was told may be there, whole.
+        // A fork that was not reported may be there, whole.
         assert_eq!(
             history(&store, id.as_str()),
             Some(expected.clone()),

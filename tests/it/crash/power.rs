@@ -1,4 +1,4 @@
-//! The disk stops for good at one operation: what the client was told until then is there when
+//! The disk stops for good at one operation: what the client received until then is there when
 //! the process, or the whole machine, is started again.
 
 use rejoin::store::{Durability, Store};
@@ -29,7 +29,7 @@ fn whenever_the_disk_stops_what_the_client_was_told_is_there() {
     }
 }
 
-/// Tells the story on a disk that works up to one operation, and starts again.
+/// Plays the story on a disk that works up to one operation, and starts again.
 fn stop(setup: &Setup, at: u64, all: u64) {
     let disk = SimDisk::new();
     for n in at..at + FOR_EVER {

@@ -20,7 +20,7 @@ pub(super) struct Told {
     pub(super) errors: Vec<String>,
 }
 
-/// Tells the story. Nothing if the connection ended.
+/// Plays the story. `None` if the connection ended.
 pub(super) fn tell(client: &mut Client) -> Option<Told> {
     let mut told = Told::default();
     told.kept = told.new_session(client);

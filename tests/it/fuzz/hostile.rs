@@ -21,7 +21,7 @@ const AT: &str = "2026-11-21T08:30:00.123Z";
 const CHUNK: &str =
     r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}"#;
 
-/// What a log of somebody else may hold.
+/// What a foreign log may hold.
 #[derive(Clone, Debug)]
 struct Forged {
     at: &'static str,
@@ -156,7 +156,7 @@ fn served(records: &[Forged], how: How) -> Vec<String> {
     lines
 }
 
-/// The members of an object, none of which may stand there twice.
+/// The members of an object, each of which may occur once.
 fn members<'a>(json: &'a Json, known: &[&str]) -> Result<Vec<(&'a str, &'a Json)>, String> {
     let Json::Object(members) = json else {
         return Err(format!("{json} is no object"));
@@ -167,7 +167,7 @@ fn members<'a>(json: &'a Json, known: &[&str]) -> Result<Vec<(&'a str, &'a Json)
         .collect();
     for name in known {
         if members.iter().filter(|(other, _)| other == name).count() > 1 {
-            return Err(format!("`{name}` stands there twice"));
+            return Err(format!("`{name}` occurs twice"));
         }
     }
     Ok(members)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::cases;
 use super::mutate::{Mutation, mutated, mutations};
 
-/// Stands in messages where secrets do. No error may hold eight characters of it.
+/// A secret in messages. No error may hold eight characters of it.
 const SECRET: &str = "Tk9UIEEgU0VDUkVU";
 
 /// Messages as clients send them.

@@ -34,7 +34,7 @@ fn path() -> PathBuf {
 fn records() -> impl Strategy<Value = Vec<Written>> {
     let text = prop_oneof![
         any::<String>(),
-        // What stands in a payload when somebody talks of logs.
+        // What a payload has when the conversation is about logs.
         Just(r#"{"crc":"1c291ca3","seq":7,"at":"2026-11-21T08:30:00.123Z","kind":"update","payload":{}}"#.to_owned()),
         (0usize..30_000).prop_map(|len| "long ".repeat(len / 5)),
     ];
@@ -99,7 +99,11 @@ fn check(bytes: &[u8], written: &[Written]) -> Result<(), TestCaseError> {
             );
             prop_assert!(refused, "{}", error);
             prop_assert!(store.open_log(&id()).is_err());
-            prop_assert_eq!(disk.bytes(&path()).unwrap(), bytes, "nobody writes to it");
+            prop_assert_eq!(
+                disk.bytes(&path()).unwrap(),
+                bytes,
+                "a reader does not write"
+            );
             return Ok(());
         }
     };
@@ -116,7 +120,7 @@ fn check(bytes: &[u8], written: &[Written]) -> Result<(), TestCaseError> {
         let record = entry.record;
         prop_assert!(
             known(record.kind, record.seq, record.id, record.payload),
-            "nobody wrote {:?}",
+            "made up: {:?}",
             record
         );
     }

@@ -46,7 +46,7 @@ fn case(seed: u64) {
     for _ in 0..KILLS {
         let modes = Modes::any(&mut random);
         let kill = Kill::any(&mut random);
-        // The first bytes are those of looking at what is there.
+        // The first bytes are those of looking at the existing sessions.
         let mut process = Process::start(folder.path(), modes);
         after::look(&mut process, folder.path(), &mut sessions, &mut random);
         process.kill_after(&kill);

@@ -1,4 +1,4 @@
-//! The program as a child process, with a kill that comes by itself.
+//! The program as a child process, killed at a given byte or step.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,11 +117,11 @@ impl Process {
     pub(crate) fn ask(&mut self, session: &str, asked: Asked) -> Value {
         match self.client.ask(session, asked) {
             Some(answer) => answer.unwrap(),
-            None => panic!("it ended by itself: {}", self.end()),
+            None => panic!("it ended without a kill: {}", self.end()),
         }
     }
 
-    /// Waits for its end, and tells how that came.
+    /// Waits for its end, and returns how it ended.
     fn end(&mut self) -> String {
         let status = self.child.lock().unwrap().wait().unwrap();
         let said = std::fs::read(self.said.path()).unwrap();
@@ -130,7 +130,7 @@ impl Process {
         format!("{status}, and it said {said:?}")
     }
 
-    /// Sees to it that the kill comes when so many bytes more are received.
+    /// Sets the kill to so many further bytes.
     pub(crate) fn kill_after(&self, kill: &Kill) {
         if let Kill::Bytes(bytes) = kill {
             let limit = self.received.load(Ordering::Relaxed) + bytes;
@@ -147,7 +147,7 @@ impl Process {
         self.client.seen
     }
 
-    /// Lets it end by itself.
+    /// Waits for it to end on its own.
     pub(crate) fn leave(mut self) {
         self.client.leave();
         let end = self.end();

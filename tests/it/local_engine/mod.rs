@@ -218,7 +218,7 @@ fn reason(ended: Ended) -> StopReason {
     }
 }
 
-/// Prompts in a runtime whose clock stands still but for timers; checks all that holds for any
+/// Prompts in a runtime whose clock moves for timers only; checks all that holds for any
 /// answer.
 fn ask_after(before: Vec<Option<Value>>, blocks: &Value) -> Answer {
     run(async {

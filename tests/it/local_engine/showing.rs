@@ -225,7 +225,7 @@ fn commands_are_announced_listed_and_in_the_manual() {
     }
 }
 
-/// The hint of a command as it stands behind its name.
+/// The hint of a command as it follows its name.
 fn announced_hint(announced: &Value, name: &str) -> String {
     let mut commands = announced.as_array().unwrap().iter();
     let command = commands.find(|command| command["name"] == name).unwrap();

@@ -1,5 +1,5 @@
 //! Random conversations with a whole server on a simulated disk: what was seen live is what a
-//! load replays, whoever asks for what in which order, and whenever the process dies.
+//! load replays, whatever is requested in which order, and whenever the process dies.
 
 use std::collections::BTreeMap;
 use std::path::Path;

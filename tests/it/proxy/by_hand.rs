@@ -153,7 +153,7 @@ fn requests_are_taken_back_on_the_side_they_came_from() {
     assert_eq!(cancelled["method"], "$/cancel_request");
     assert_eq!(cancelled["params"]["requestId"], to_client["id"]);
 
-    let error = r#"{"code":-32800,"message":"taken back"}"#;
+    let error = r#"{"code":-32800,"message":"withdrawn"}"#;
     hand.send(&format!(
         r#"{{"jsonrpc":"2.0","id":{to_successor},"error":{error}}}"#
     ));

@@ -147,7 +147,7 @@ fn a_flood_comes_through_whole_and_in_order() {
     let place = json!({ "cwd": "/w", "mcpServers": [] });
     let session = client.call("session/new", &place)["sessionId"].clone();
     let session = session.as_str().expect("a session").to_owned();
-    // Nobody reads, until everything between the agent and the client is full.
+    // The client does not read until everything between the agent and the client is full.
     client.inbox.pause();
     let id = client.prompt(&session, "/flood 5000 400");
     let place = json!({ "sessionId": "none", "cwd": "/w", "mcpServers": [] });

@@ -112,7 +112,7 @@ impl Hand {
         self.lines = lines;
     }
 
-    /// Ends its input, reads the rest and sees to it that it ends well.
+    /// Ends its input, reads the rest and checks that it ends well.
     pub(super) fn end(mut self) -> Vec<String> {
         self.input = None;
         let mut rest = Vec::new();

@@ -158,7 +158,7 @@ async fn with_proxy<T: Send>(
                     }
                     other => panic!("not expected: {other:?}"),
                 };
-                hearing.lock().expect("nobody panics with it").push(said);
+                hearing.lock().expect("no thread panics with it").push(said);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
@@ -199,7 +199,7 @@ async fn a_proxy_of_the_sdks_conductor_keeps_what_the_successor_said() {
             StopReason::EndTurn
         );
         assert_eq!(
-            *heard.lock().expect("nobody panics with it"),
+            *heard.lock().expect("no thread panics with it"),
             ["yes to one"]
         );
         Ok(session)
@@ -210,14 +210,14 @@ async fn a_proxy_of_the_sdks_conductor_keeps_what_the_successor_said() {
         let request = LoadSessionRequest::new(session.clone(), "/w");
         proxy.send_request(request).block_task().await?;
         // The call was shown with the request for permission only.
-        let replayed = heard.lock().expect("nobody panics with it").clone();
+        let replayed = heard.lock().expect("no thread panics with it").clone();
         assert_eq!(replayed, ["one", "a call", "yes to one"]);
         let response = proxy.send_request(prompt(&session, "two"));
         assert_eq!(
             response.block_task().await?.stop_reason,
             StopReason::EndTurn
         );
-        let heard = heard.lock().expect("nobody panics with it").clone();
+        let heard = heard.lock().expect("no thread panics with it").clone();
         assert_eq!(heard.last().map(String::as_str), Some("yes to two"));
         Ok(())
     })

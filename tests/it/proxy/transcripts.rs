@@ -1,5 +1,5 @@
-//! Plays the fixtures of `rejoin wrap` again, with a conductor between `rejoin proxy` and the agent:
-//! what an agent is to its client does not depend on which program started it.
+//! Plays the fixtures of `rejoin wrap` again, with a conductor between `rejoin proxy` and the
+//! agent: what an agent is to its client does not depend on which program started it.
 //!
 //! Not played: fixtures in which the agent ends and is started again, since a chain ends with its
 //! agent.

@@ -1,4 +1,4 @@
-//! An engine that does what a test tells it to, and tells the test what it is asked for.
+//! An engine that does what a test asks for, and reports to the test what it is asked for.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ struct Session {
 
 impl Session {
     fn tell(&self, event: Event) {
-        let tell = self.tell.lock().expect("nobody panics with it");
+        let tell = self.tell.lock().expect("no thread panics with it");
         tell.send(event).expect("the test listens");
     }
 
@@ -49,7 +49,7 @@ impl Session {
     ) -> BoxFuture<'static, Result<T, EngineError>> {
         let (told, telling) = oneshot::channel();
         self.tell(event(told));
-        Box::pin(async { telling.await.expect("the test tells") })
+        Box::pin(async { telling.await.expect("the test decides") })
     }
 }
 

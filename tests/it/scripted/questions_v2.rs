@@ -138,7 +138,7 @@ fn what_the_version_has_no_word_for_is_not_asked() {
     let (outcome, _canceller) = turn.ask("fs/read_text_file", r#""path":"/x""#);
     let refused = outcome.blocking_recv().expect("it is answered");
     assert!(refused.is_err_and(|error| error.contains("-32601")));
-    // The turn waited for nobody but us.
+    // The turn waited only for us.
     turn.is_told("requires_action");
     turn.is_told("running");
     let end = turn.end;

@@ -167,7 +167,7 @@ impl Rig {
         records
     }
 
-    /// Ends the input; nothing may come any more.
+    /// Ends the input; nothing more may come.
     pub(super) fn end(mut self) {
         self.input = None;
         assert_eq!(self.inbox.next(GUARD), Ok(None));

@@ -1,22 +1,14 @@
-//! The protocol's own Rust client against the binary, in both versions: every update decodes into its
-//! types, and a conversation survives the death of the process.
+//! The protocol's own Rust client against the binary, in both versions: every update decodes into
+//! its types, and a conversation survives the death of the process.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use agent_client_protocol::schema::ProtocolVersion;
-use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, InitializeRequest, LoadSessionRequest, NewSessionRequest,
-    PromptRequest, SessionNotification, SessionUpdate, StopReason, TextContent, ToolCallStatus,
-};
-use agent_client_protocol::{Agent, Client, Error, Lines};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
-use crate::support::agent::{Agent as Running, GUARD};
-use crate::support::process;
+use crate::support::agent::Agent as Running;
 
 /// Where a client sends its lines.
 pub(crate) struct Outgoing(pub(crate) Arc<Mutex<Box<dyn Running>>>);
@@ -75,7 +67,6 @@ macro_rules! client {
     ($version:ident, $notification:ident) => {
         use std::path::Path;
         use std::sync::{Arc, Mutex};
-        use std::time::Duration;
 
         use agent_client_protocol::schema::ProtocolVersion;
         use agent_client_protocol::$version::ConnectionTo;
@@ -83,7 +74,7 @@ macro_rules! client {
         use tokio::sync::watch;
 
         use super::{Outgoing, incoming};
-        use crate::support::agent::Agent as Running;
+        use crate::support::agent::{Agent as Running, GUARD};
         use crate::support::process;
 
         /// The updates a client was sent.
@@ -120,7 +111,7 @@ macro_rules! client {
                         work(connection, &updates, running).await
                     },
                 );
-            let result = tokio::time::timeout(Duration::from_mins(1), connected).await;
+            let result = tokio::time::timeout(GUARD, connected).await;
             result.expect("it does not hang").expect("all went well")
         }
 

@@ -71,7 +71,7 @@ async fn a_killed_agent_is_loaded_and_prompted_again() {
         let mut changes = updates.subscribe();
         let running = changes.wait_for(|updates| updates[so_far..].iter().any(is_in_progress));
         drop(running.await.expect("the sender is here"));
-        agent.lock().expect("nobody panics with it").kill();
+        agent.lock().expect("no thread panics with it").kill();
         assert!(
             unfinished.block_task().await.is_err(),
             "no process is left to answer"

@@ -82,7 +82,7 @@ async fn a_killed_agent_is_resumed_and_prompted_again() {
         let held = connection.send_request(prompt(&session, "/echo held"));
         let running = changes.wait_for(|updates| updates[so_far..].iter().any(is_in_progress));
         drop(running.await.expect("the sender is here"));
-        agent.lock().expect("nobody panics with it").kill();
+        agent.lock().expect("no thread panics with it").kill();
         assert!(held.block_task().await.is_err(), "it was not in the log");
         let live = updates.borrow().clone();
         let ids: Vec<_> = asked(&live).into_iter().map(|(id, _)| id).collect();

@@ -215,7 +215,7 @@ fn a_process_that_dies_while_it_makes_a_session_leaves_a_whole_one_or_none() {
     let mut whole = 0;
     for n in 0..disk.operations() {
         let disk = SimDisk::new();
-        // Nothing works any more from there on.
+        // Nothing works from there on.
         for m in n..n + 100 {
             disk.fail_at(m, Fault::Error(ErrorKind::Other));
         }

@@ -208,7 +208,7 @@ async fn sessions_that_were_never_prompted_do_not_pile_up() {
     assert_eq!(world.trashed(), std::slice::from_ref(&unprompted));
     world.days_pass(8);
     world.short_life(None).await;
-    // The one that is open stays, as do those that somebody used.
+    // The one that is open stays, as do those that were used.
     assert_eq!(world.trashed(), [unprompted]);
     assert!(world.store.exists(&prompted).unwrap());
     let id = open.id().clone();

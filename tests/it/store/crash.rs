@@ -36,7 +36,7 @@ impl Promises {
 }
 
 /// What is written before the process dies, and after it was started again. Each payload is
-/// there once, so that one can tell records apart.
+/// there once, so that records can be distinguished.
 fn story() -> [Vec<(Kind, String)>; 2] {
     let number = |payload: &str, n: usize| payload.replacen('{', &format!("{{\"n\":{n},"), 1);
     let kinds = [

@@ -82,7 +82,7 @@ fn only_what_is_known_to_be_absent_is_not_found() {
                 }
                 None => &nowhere,
             };
-            let error = ask(store).expect("nobody knows whether it is there");
+            let error = ask(store).expect("its existence is not known");
             assert!(error.disk_error().is_some(), "{error}");
         }
     }
@@ -206,7 +206,7 @@ fn a_log_whose_file_was_replaced_by_hand_leaves_the_new_one_alone() {
     assert_eq!(disk.bytes(&log_path()), Some(b"by hand".to_vec()));
 }
 
-/// A disk on which somebody else deletes the session just after it was opened for writing.
+/// A disk on which another process deletes the session just after it was opened for writing.
 #[derive(Debug)]
 struct Racing(SimDisk);
 

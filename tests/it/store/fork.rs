@@ -151,7 +151,7 @@ fn a_turn_that_somebody_is_at_work_on_is_left_out_and_one_of_a_crash_is_closed()
     let mut reader = store.read(&id()).unwrap();
     let forked = fork(&store, &mut reader, None).unwrap();
     assert_eq!(payloads(&of(&store, &fork_id())), copied());
-    assert_eq!(forked.inner, None, "the agent was told more than that");
+    assert_eq!(forked.inner, None, "the agent knows more than that");
     assert!(!forked.scan.turn_open());
     drop(forked);
     assert!(store.trash(&fork_id()).unwrap());
@@ -268,7 +268,7 @@ fn whichever_operation_fails_a_fork_is_whole_or_not_there() {
     }
 }
 
-/// A fork that was told of is there, one that failed is not, and what is there is whole.
+/// A fork that was reported is there, one that failed is not, and every fork is whole.
 fn check(disk: &SimDisk, must: bool, must_not: bool, what: &str) {
     let store = store(disk);
     let source = of(&store, &id());
@@ -305,7 +305,7 @@ fn turns_that_overlap_are_copied_up_to_the_oldest_that_runs() {
     for (kind, id, payload) in overlapping {
         at_work.append(kind, id, payload, Sync::Buffered).unwrap();
     }
-    // What stands behind the prompt that is being answered may be its answer.
+    // What follows the prompt that is being answered may be its answer.
     let forked = fork(&store, &mut store.read(&id()).unwrap(), None).unwrap();
     assert_eq!(payloads(&of(&store, &fork_id())), copied());
     drop(forked);

@@ -19,7 +19,7 @@ pub(crate) trait Agent: Send {
     fn stop(&mut self);
     /// Ends it at once, whatever it is doing; it has ended when this returns.
     fn kill(&mut self);
-    /// Waits for it to end by itself, which it has been told to.
+    /// Waits for it to end, which it was asked to.
     fn wait(&mut self) -> Result<(), String>;
     /// The id of the process it is in.
     fn process(&self) -> u32;
@@ -58,12 +58,12 @@ struct Gated {
 
 impl Read for Gated {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let state = self.gate.state.lock().expect("nobody panics with it");
+        let state = self.gate.state.lock().expect("no thread panics with it");
         let state = self
             .gate
             .changed
             .wait_while(state, |now| *now == Reading::Paused);
-        let state = *state.expect("nobody panics with it");
+        let state = *state.expect("no thread panics with it");
         if state == Reading::Over {
             Ok(0)
         } else {
@@ -116,7 +116,7 @@ impl Inbox {
     }
 
     fn set(&self, reading: Reading) {
-        *self.gate.state.lock().expect("nobody panics with it") = reading;
+        *self.gate.state.lock().expect("no thread panics with it") = reading;
         self.gate.changed.notify_all();
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn runs(store: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The command fails with this code and says why on stderr, where `why` stands; stdout is `out`.
+/// The command fails with this code and says why on stderr, which contains `why`. Returns stdout.
 #[track_caller]
 pub(crate) fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
     let output = run(store, arguments);

@@ -63,23 +63,26 @@ impl Ids {
     fn put(&self, theirs: String, ours: &str) {
         self.0
             .lock()
-            .expect("nobody panics with it")
+            .expect("no thread panics with it")
             .insert(theirs, ours.to_owned());
     }
 
     fn take(&self, theirs: &str) -> Option<String> {
-        self.0.lock().expect("nobody panics with it").remove(theirs)
+        self.0
+            .lock()
+            .expect("no thread panics with it")
+            .remove(theirs)
     }
 
     /// The id under which a request was sent on.
     fn of(&self, ours: &str) -> Option<String> {
-        let ids = self.0.lock().expect("nobody panics with it");
+        let ids = self.0.lock().expect("no thread panics with it");
         let found = ids.iter().find(|(_, known)| *known == ours);
         found.map(|(theirs, _)| theirs.clone())
     }
 }
 
-/// `rejoin proxy` on a store, alone; whoever calls is the conductor.
+/// `rejoin proxy` on a store, alone; the caller is the conductor.
 pub(crate) fn proxy(store: &Path, args: &[String], log: &tempfile::NamedTempFile) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
     command.arg("proxy").arg("--store").arg(store).args(args);
@@ -102,7 +105,7 @@ fn spawn(command: &mut Command) -> Child {
 /// or `rejoin serve` if there is none.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
     let Some(at) = args.iter().position(|argument| argument == "--") else {
-        // Nobody is behind us.
+        // There is no successor.
         return process::start(store, args);
     };
     let (options, command) = args.split_at(at);
@@ -173,7 +176,7 @@ impl Lines {
             }
         }
         // Without the proxy there is no chain.
-        self.agent.lock().expect("nobody panics with it").take();
+        self.agent.lock().expect("no thread panics with it").take();
     }
 
     fn of_agent(self, output: ChildStdout) {
@@ -239,7 +242,7 @@ fn answer(id: &str, message: &Message<'_>) -> String {
 
 /// Writes a line. Who is gone needs none.
 fn put(input: &Mutex<Option<ChildStdin>>, line: &str) {
-    if let Some(input) = &mut *input.lock().expect("nobody panics with it") {
+    if let Some(input) = &mut *input.lock().expect("no thread panics with it") {
         writeln!(input, "{line}").unwrap_or_default();
     }
 }
@@ -252,7 +255,7 @@ impl Component {
     }
 
     fn close(&self) {
-        self.input.lock().expect("nobody panics with it").take();
+        self.input.lock().expect("no thread panics with it").take();
     }
 
     fn kill(&mut self) {
@@ -264,7 +267,7 @@ impl Component {
 
 impl Agent for Conductor {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut input = self.proxy.input.lock().expect("nobody panics with it");
+        let mut input = self.proxy.input.lock().expect("no thread panics with it");
         let Some(input) = &mut *input else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -302,7 +305,7 @@ impl Agent for Conductor {
             scope.spawn(|| tell.send(self.proxy.child.wait()).ok());
             let status = ended.recv_timeout(GUARD);
             if status.is_err() {
-                // Whoever waits for it waits no longer.
+                // No thread waits for it any longer.
                 let kill = format!("kill -KILL {id}");
                 Command::new("sh").args(["-c", &kill]).status().ok();
             }

@@ -21,7 +21,7 @@ pub(super) struct Connection {
     pub(super) ahead: Option<Came>,
     /// Whether the transcript is about titles; otherwise they are passed over.
     titles: bool,
-    /// Whether it was told to end.
+    /// Whether it was asked to end.
     pub(super) ending: bool,
 }
 
@@ -90,7 +90,7 @@ impl Connection {
         self.ending = true;
     }
 
-    /// Ends the input, if that was not done; nothing may come any more, and nothing be left to
+    /// Ends the input, if that was not done; nothing more may come, and nothing be left to
     /// answer.
     pub(super) fn end(mut self) -> Result<(), String> {
         if !self.ending {

@@ -91,7 +91,7 @@ impl<'a> Files<'a> {
     }
 
     /// Removes the index with all that belongs to it.
-    #[expect(clippy::disallowed_methods, reason = "this is somebody else's hand")]
+    #[expect(clippy::disallowed_methods, reason = "another program would do so")]
     pub(crate) fn unindex(&self) -> Result<(), String> {
         let entries = fs::read_dir(self.store).map_err(|error| error.to_string())?;
         let mut removed = 0;

@@ -58,7 +58,7 @@ fn without_repeated(pattern: &Json, message: Json) -> Json {
     Json::Object(members)
 }
 
-/// What to tell whoever reads the failure.
+/// What the reader of a failure needs.
 pub(super) fn differs(pattern: &Pattern, line: &[u8], wrong: &str) -> String {
     let expected = match pattern {
         Pattern::Json(json) => json.to_string(),

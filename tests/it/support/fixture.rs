@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use super::json::Json;
 use super::verbs::action;
 
-/// A conversation to be acted out.
+/// A conversation to be played.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) path: PathBuf,
     pub(crate) steps: Vec<Step>,
 }
 
-/// One step, and where it stands.
+/// One step, and its line.
 #[derive(Debug)]
 pub(crate) struct Step {
     /// Counted from 1.
@@ -36,9 +36,9 @@ pub(crate) enum Action {
     Args(Vec<String>),
     /// What is started from now on wraps an agent with these flags.
     Agent(Vec<String>),
-    /// From now on, names stand for an MCP server and for what it notes.
+    /// From now on, names mean an MCP server and the file in which it notes what happens to it.
     Servers,
-    /// An MCP server that is none of ours is started, and a name stands for its address.
+    /// An MCP server that the program does not start is started, and a name means its address.
     HttpServer,
     /// Something happens to the connection.
     Happens(Event),
@@ -124,7 +124,7 @@ pub(crate) enum Check {
     Absent(String),
     /// A folder of the store has so many files.
     Files { folder: String, count: usize },
-    /// Nobody else may read what is in the store.
+    /// No other user may read the store.
     Private,
     /// No file of the store has this text in it.
     Nowhere(String),
@@ -155,7 +155,7 @@ impl Script {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            // The records of a log stand on lines of their own.
+            // The records of a log are on lines of their own.
             if line.starts_with('{') {
                 let last = steps.last_mut().map(|step| &mut step.action);
                 match (last, Json::parse(line)) {
@@ -173,7 +173,7 @@ impl Script {
                     },
                     (_, Err(error)) => wrong(error.to_string()),
                     _ => wrong(
-                        "records stand under `== store`, `== log`, `== agent saw` or `!log`"
+                        "records belong under `== store`, `== log`, `== agent saw` or `!log`"
                             .to_owned(),
                     ),
                 }

@@ -10,7 +10,7 @@ use super::wrapped::{mcp_server, until};
 pub(crate) struct HttpServer(Child);
 
 impl HttpServer {
-    /// Starts it and tells its address.
+    /// Starts it and returns its address.
     pub(crate) fn start(folder: &Path) -> Result<(Self, String), String> {
         let file = folder.join("address");
         let child = Command::new(mcp_server())
@@ -26,7 +26,7 @@ impl HttpServer {
             if url.ends_with("/mcp") {
                 Ok(())
             } else {
-                Err("it does not tell its address".to_owned())
+                Err("it does not write its address".to_owned())
             }
         })?;
         Ok((server, url))
@@ -35,7 +35,7 @@ impl HttpServer {
 
 impl Drop for HttpServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         self.0.kill().ok();
         self.0.wait().ok();
     }

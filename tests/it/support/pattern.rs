@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::json::Json;
 
-/// What the names of a fixture stand for, such as `session:0`.
+/// The values of a fixture's names, such as `session:0`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 
@@ -47,7 +47,7 @@ enum Part<'a> {
 }
 
 impl Names {
-    /// Says what a name stands for.
+    /// Gives a name its value.
     pub(crate) fn set(&mut self, name: &str, value: String) {
         self.0.insert(name.to_owned(), value);
     }
@@ -65,7 +65,7 @@ impl Names {
                 Part::Pad(count) => filled.extend(std::iter::repeat_n('x', count)),
                 Part::Name(name) => match self.get(name) {
                     Some(value) => filled.push_str(value),
-                    None => return Err(format!("<{name}> does not stand for anything yet")),
+                    None => return Err(format!("<{name}> has no value yet")),
                 },
                 Part::Anything => return Err("<...> cannot be sent".to_owned()),
             }
@@ -297,7 +297,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// What stands between angle brackets, unless it is just text.
+/// The name between angle brackets, unless it is just text.
 fn part(inside: &str) -> Option<Part<'_>> {
     if inside == "..." {
         return Some(Part::Anything);

@@ -1,4 +1,4 @@
-//! Acts out a transcript with an agent, and tells where it goes another way.
+//! Plays a fixture with an agent, and reports where it differs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -236,7 +236,7 @@ impl Stage<'_> {
             let next = self.take(step.connection)?;
             let asks = next.1.get("id").is_some() && next.1.get("method").is_some();
             came.push(next);
-            // Only whoever writes the fixture can say what is answered.
+            // Only the author of the fixture can say what is answered.
             if asks {
                 break;
             }

@@ -47,7 +47,7 @@ fn expect(order: Order, json: &str) -> Result<Action, String> {
     Ok(Action::Expect { order, pattern })
 }
 
-/// A message with a number in the place of each name that stands for one: `"id":<ask:0>`.
+/// A message with a number in place of each name of a number: `"id":<ask:0>`.
 fn with_numbers(json: &str) -> String {
     let mut parts = json.split(":<");
     let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -195,7 +195,7 @@ fn quoted(text: &str) -> Result<(Vec<u8>, &str), String> {
     Ok((unescaped(&text)?, &inside[end + 1..]))
 }
 
-/// A text in which `\x` and two digits stand for one byte. JSON has no such escape.
+/// A text in which `\x` and two digits are one byte. JSON has no such escape.
 fn unescaped(text: &str) -> Result<Vec<u8>, String> {
     let mut parts = text.split("\\x");
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

@@ -158,7 +158,7 @@ impl Drop for Wrapped {
     }
 }
 
-/// The agent, which stands beside this test.
+/// The agent, which is built beside this test.
 pub(crate) fn program() -> PathBuf {
     built("fake-agent")
 }
@@ -213,7 +213,7 @@ fn is_running(id: u32) -> bool {
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// Whether a process is one that a fake agent is or has started, as far as one can tell.
+/// Whether a process is, as far as can be seen, a fake agent or was started by one.
 fn is_ours(id: u32) -> bool {
     let command = std::fs::read_to_string(format!("/proc/{id}/cmdline"));
     command.is_ok_and(|command| {

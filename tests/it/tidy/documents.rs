@@ -8,15 +8,17 @@ use super::tree::SourceFile;
 /// The folders of the conversations, which documents name as `*topic/name*`.
 const FIXTURES: [&str; 3] = ["fixtures/transcripts/", "fixtures/wrap/", "fixtures/mcp/"];
 
+/// Whether a file is a document.
+pub(super) fn is_document(file: &SourceFile) -> bool {
+    Path::new(&file.path)
+        .extension()
+        .is_some_and(|extension| extension == "md")
+}
+
 /// Files, links and conversations that a document names and that are not there.
 pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    let is_document = |file: &&SourceFile| {
-        Path::new(&file.path)
-            .extension()
-            .is_some_and(|ext| ext == "md")
-    };
-    let documents = files.iter().filter(is_document);
+    let documents = files.iter().filter(|file| is_document(file));
     let mut wrong = Vec::new();
     for document in documents {
         let folder = document
@@ -36,7 +38,7 @@ pub(crate) fn missing(files: &[SourceFile]) -> Vec<String> {
 
 /// Names of errors that clients can get and the table of errors does not have.
 pub(crate) fn undocumented_errors(errors: &SourceFile, readme: &SourceFile) -> Vec<String> {
-    // Every second part stands between quotes. A name has an underscore and no capital.
+    // Every second part is between quotes. A name has an underscore and no capital.
     let literals = errors.text.split('"').skip(1).step_by(2);
     let is_name = |text: &&str| {
         text.contains('_') && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
@@ -51,7 +53,7 @@ pub(crate) fn undocumented_errors(errors: &SourceFile, readme: &SourceFile) -> V
     told.collect()
 }
 
-/// What a name in a document stands for.
+/// What a name in a document means.
 #[derive(Debug, PartialEq, Eq)]
 enum Name<'a> {
     /// The target of a link, from the document's folder.

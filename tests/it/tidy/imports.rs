@@ -137,7 +137,7 @@ pub(crate) fn folders<'a>(
 }
 
 /// The folders in which two files lie, below the last folder that has both; nothing if one of them
-/// lies directly in that.
+/// is directly in that.
 fn neighbours<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
     let shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let start = a[..shared].rfind('/').map_or(0, |at| at + 1);
@@ -152,7 +152,7 @@ pub(crate) fn cycles(graph: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Vec<String>>
     for start in graph.keys() {
         let mut way = Vec::new();
         if let Some(round) = follow(graph, start, &mut way, &mut done) {
-            // What else goes through these files is told once this way is gone.
+            // Other ways through these files are reported once this one is gone.
             done.extend(way);
             found.push(round);
         }
@@ -201,7 +201,7 @@ fn module_path(root: &str, file: &str) -> Option<ModulePath> {
 
 fn resolve<'a>(by_path: &BTreeMap<&[String], &'a Module>, path: &[String]) -> Option<&'a str> {
     let mut path = path.to_vec();
-    // Re-exports of re-exports: more steps than this nobody writes, and a ring of them ends here.
+    // Re-exports of re-exports: the bound ends a ring of them.
     for _ in 0..8 {
         let len = (0..=path.len())
             .rev()
@@ -351,7 +351,7 @@ impl Reader {
         };
         for part in rest {
             match part.as_str() {
-                "super" => _ = absolute.pop(),
+                "super" => drop(absolute.pop()),
                 "self" => {}
                 _ => absolute.push(part.clone()),
             }

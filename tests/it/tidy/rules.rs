@@ -129,11 +129,11 @@ pub(crate) fn declared(modules: &[Module]) -> Vec<String> {
         .collect()
 }
 
-/// Nothing tells of the machine it was written on.
+/// Nothing names the machine it was written on.
 pub(crate) fn machine(files: &[SourceFile]) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in files {
-        // A lock file names its registry by design; the other one is told not to.
+        // A lock file names its registry by design.
         if file.path == "Cargo.lock" {
             continue;
         }
@@ -168,7 +168,7 @@ fn place(line: &str) -> Option<&'static str> {
     ];
     let path = PATHS.into_iter().find(|path| {
         line.match_indices(path).any(|(at, _)| {
-            // `a/tmp/b` is a folder of somebody's; only one at the root is the machine's.
+            // `a/tmp/b` is any folder; only one at the root is the machine's.
             let before = line[..at].chars().next_back();
             !before.is_some_and(|c| c.is_alphanumeric() || "._-}*)$>".contains(c))
         })

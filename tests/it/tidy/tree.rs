@@ -7,7 +7,7 @@ use std::process::Command;
 /// A text file of the project.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
-    /// Where it lies below the project's folder, with `/` between the parts.
+    /// Its place below the project's folder, with `/` between the parts.
     pub(crate) path: String,
     /// All of it.
     pub(crate) text: String,

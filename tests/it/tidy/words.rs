@@ -1,6 +1,6 @@
 //! Rules about words: comments, messages and documents use terms that a reader can search for.
 
-use super::documents::prose;
+use super::documents::{is_document, prose};
 use super::imports::Module;
 use super::tree::SourceFile;
 
@@ -81,7 +81,7 @@ pub(crate) fn in_messages(modules: &[Module]) -> Vec<String> {
 /// The same for documents, outside of blocks of code.
 pub(crate) fn in_documents(files: &[SourceFile]) -> Vec<String> {
     let documents = files.iter().filter(|file| {
-        file.path.ends_with(".md") && DOCUMENTS.iter().any(|path| file.path.starts_with(path))
+        is_document(file) && DOCUMENTS.iter().any(|path| file.path.starts_with(path))
     });
     let lines = documents.flat_map(|file| {
         prose(&file.text).map(|(line, text)| (format!("{}:{line}", file.path), text))

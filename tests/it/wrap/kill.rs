@@ -134,7 +134,7 @@ fn step(client: &mut Client, random: &mut Random) -> Option<()> {
     }
     let session = &sessions[random.below(sessions.len())];
     match random.below(20) {
-        // Turns that overlap cannot be told apart in what was seen.
+        // Overlapping turns cannot be distinguished in what was seen.
         0..=7 if client.seen[session].is_prompted() => Some(()),
         0..=7 => client.begin(session, Asked::text(&turn(random))).map(drop),
         8..=11 => {
@@ -171,7 +171,7 @@ fn turn(random: &mut Random) -> String {
     let mut steps = vec!["say so"];
     for _ in 0..random.below(10) {
         let step = random.one_of(&STEPS_OF_A_TURN);
-        // What is said twice could not be told apart behind a replay in the middle of it.
+        // Repeated text could not be distinguished after a replay in the middle of it.
         if !steps.contains(&step) {
             steps.push(step);
         }

@@ -138,7 +138,7 @@ fn sessions_that_share_a_store_with_their_agents_are_listed_once() {
             assert_eq!(listed, made, "{args:?}");
         }
 
-        // Those of the agents are there all the same, and listed when nothing stands for them.
+        // The agents' sessions are still there, and listed when no session of ours represents them.
         for session in &made {
             let delete = ["sessions", "delete", session];
             let deleted = command(store.path(), &delete).output().unwrap();

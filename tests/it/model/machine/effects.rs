@@ -34,9 +34,9 @@ impl World {
             };
         }
         if self.machine.is_over() {
-            // The actor goes; somebody else's may come.
+            // The actor goes; another one may come.
             assert!(!self.seat, "left behind");
-            assert!(self.serving.is_empty(), "nobody is there to answer");
+            assert!(self.serving.is_empty(), "no engine is there to answer");
             self.machine = Machine::new(self.version, self.overlaps);
             // Nor is anybody there to take what the client answers.
             self.questions.clear();
@@ -129,7 +129,7 @@ impl World {
             }
             Effect::AbortAttach => {
                 let (_, aborted) = self.attach.as_mut().expect("something to stop");
-                assert!(!*aborted, "told twice");
+                assert!(!*aborted, "stopped twice");
                 *aborted = true;
             }
             Effect::KeepInner(inner) => {

@@ -17,8 +17,8 @@ use super::world::{Ask, Say, World};
 
 impl World {
     /// A session that is being made or, if none is, one of a former process, which is there and
-    /// not open. Its client is told of turns in this way; its engine takes one prompt at a time,
-    /// or overlapping ones.
+    /// not open. Its client is notified of turns in this way; its engine takes one prompt at a
+    /// time, or overlapping ones.
     pub(super) fn new(version: ProtocolVersion, overlaps: bool, made: Option<Ask>) -> Self {
         let mut world = Self {
             version,
@@ -181,7 +181,7 @@ impl World {
             return;
         };
         let result = match (well, aborted) {
-            // It may have been ready before it was told to stop.
+            // It may have been ready before it was asked to stop.
             (true, _) => {
                 self.readied += 1;
                 let number = self.readied.to_string();

@@ -30,7 +30,7 @@ enum Happens {
     ThinksBetter,
     TakesBack,
     Responds(bool),
-    /// Well or not, and whether the log is told.
+    /// Well or not, and whether the log notes it.
     Serves(bool, bool),
     /// One of the next effects fails.
     Fails(usize),

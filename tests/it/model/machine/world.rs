@@ -65,16 +65,16 @@ pub(super) struct World {
     pub(super) broken: bool,
     /// How far the client knows the log.
     pub(super) shown: usize,
-    /// The prompts being answered, and whether the engine was told to stop.
+    /// The prompts being answered, and whether the engine was asked to stop.
     pub(super) turns: Vec<(usize, bool)>,
     pub(super) replay: Option<Replaying>,
     /// How many records the client got from the replay under way.
     pub(super) replayed: usize,
     pub(super) said: usize,
     pub(super) calls: usize,
-    /// The engine that makes ready, and whether it was told to stop.
+    /// The engine that attaches, and whether it was asked to stop.
     pub(super) attach: Option<(Attach, bool)>,
-    /// How often one was ready. What it came back with is told by this number.
+    /// How often one was ready. This number marks what it came back with.
     pub(super) readied: usize,
     /// Of these, the last whose snapshots the client got.
     pub(super) snapshots: usize,
@@ -122,7 +122,11 @@ impl World {
             | Done::Resumed(answer),
         ) = result
         {
-            assert_eq!(*answer, Some(self.readied.to_string()), "somebody else's");
+            assert_eq!(
+                *answer,
+                Some(self.readied.to_string()),
+                "the answer of another attach"
+            );
             assert!(self.seat && self.exists());
             // Those of a new session follow, since the client does not know its id before.
             let got = self.readied - usize::from(matches!(ask, Ask::New | Ask::Fork));
@@ -195,10 +199,13 @@ impl World {
         count(Kind::Prompt) - count(Kind::End)
     }
 
-    /// The client is told what the session is doing.
+    /// The client is notified of what the session is doing.
     pub(super) fn told(&mut self, phase: Phase) {
         assert_eq!(self.version, ProtocolVersion::V2);
-        assert!(self.seat && self.replay.is_none(), "told in a replay");
+        assert!(
+            self.seat && self.replay.is_none(),
+            "notified during a replay"
+        );
         match &phase {
             Phase::Running | Phase::RequiresAction => assert!(self.is_in_turn()),
             Phase::Idle(end) => {
@@ -209,7 +216,7 @@ impl World {
                     && !end.contains("no space")
                     && !end.contains("broken")
                 {
-                    assert_eq!(end, last, "told and not logged");
+                    assert_eq!(end, last, "notified and not logged");
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! The client's end of a connection: sends requests, and tells each session's [`Seen`] what came
-//! back, in the order in which it came.
+//! The client's end of a connection: sends requests, and passes to each session's [`Seen`] what
+//! came back, in the order in which it came.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::seen::{Asked, Seen};
 
-/// Whoever says nothing for so long is stuck.
+/// A server that sends nothing for so long is stuck.
 const STUCK: Duration = Duration::from_mins(5);
 
 /// What a request was answered with: the result, or the error.
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Sends a request about a session and does not wait. False if nobody reads any more.
+    /// Sends a request about a session and does not wait. False if the server no longer reads.
     pub(crate) fn begin(&mut self, session: &str, asked: Asked) -> Option<u64> {
         let id = self.next_id;
         let mut params = asked.params();
@@ -147,7 +147,7 @@ impl Client {
             if let Some(answer) = self.answers.remove(&id) {
                 return Some(answer);
             }
-            assert!(self.asked.contains_key(&id), "nobody asked {id}");
+            assert!(self.asked.contains_key(&id), "no request has the id {id}");
             self.take()?;
         }
     }
@@ -191,7 +191,7 @@ impl Client {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => panic!(
-                "nothing comes any more, with these unanswered: {:?}",
+                "nothing more comes, with these unanswered: {:?}",
                 self.asked
             ),
         };
@@ -249,8 +249,8 @@ pub(crate) fn place() -> Value {
     json!({ "cwd": cwd, "mcpServers": [] })
 }
 
-/// Reads lines on a thread. `read` is told how many bytes came in all, after each read and before
-/// the next. A last line without a line break is none.
+/// Reads lines on a thread. `read` gets the number of bytes that came in all, after each read and
+/// before the next. A last line without a line break does not count.
 pub(crate) fn lines(
     mut output: impl Read + Send + 'static,
     block: usize,
@@ -271,7 +271,7 @@ pub(crate) fn lines(
                 bytes.extend_from_slice(part);
                 if bytes.pop_if(|last| *last == b'\n').is_some() {
                     let line = String::from_utf8(std::mem::take(&mut bytes));
-                    // Whoever listened may have gone.
+                    // The receiver may be gone.
                     sender.send(line.expect("a line is UTF-8")).ok();
                 }
             }

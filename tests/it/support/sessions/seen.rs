@@ -67,7 +67,7 @@ pub(crate) struct Seen {
     pub(crate) replays: Vec<Replay>,
     pub(crate) fate: Fate,
     /// The disk fails now and then. Updates may come with no prompt running, to close what a
-    /// failure left open, and what the log has of a failed turn nobody knows.
+    /// failure left open, and what the log has of a failed turn is not known.
     pub(crate) mends: bool,
     asked: BTreeMap<u64, Asked>,
     /// Prompts that have not begun.
@@ -150,7 +150,7 @@ impl Seen {
             .is_some();
         if let Some(line) = replayed {
             let loading = self.is_asked(&Asked::Load);
-            assert!(loading, "replayed, and nobody loads: {line}");
+            assert!(loading, "replayed without a load: {line}");
             self.replay.lines.push(line.clone());
             self.replay.shown.update(update);
             self.replayed_live = true;
@@ -171,7 +171,7 @@ impl Seen {
             (Asked::Load, _) => self.loaded(answer.is_ok()),
             (Asked::Resume, Ok(_)) => {
                 if self.mends && self.fate == Fate::Closed {
-                    // What was closed is mended out of sight.
+                    // What was closed is repaired unseen.
                     self.events.push(Event::Replayed);
                 }
                 self.fate = Fate::Open;
