@@ -56,12 +56,8 @@ fn filter(wanted: &str) -> String {
     for part in wanted.split(',') {
         match part.trim().parse::<LevelFilter>() {
             Ok(level) => {
-                // The SDK warns of each error that we answer, which is the client's concern.
-                let sdk = level.min(LevelFilter::ERROR);
                 let others = level.min(LevelFilter::WARN);
-                filter.push(format!(
-                    "{others},rejoin={level},agent_client_protocol={sdk}"
-                ));
+                filter.push(format!("{others},rejoin={level}"));
             }
             Err(_) => filter.push(part.to_owned()),
         }
@@ -78,13 +74,10 @@ mod tests {
     #[test]
     fn a_level_is_about_our_own_lines() {
         for (wanted, expected) in [
-            ("debug", "warn,rejoin=debug,agent_client_protocol=error"),
-            ("warn", "warn,rejoin=warn,agent_client_protocol=error"),
-            ("off", "off,rejoin=off,agent_client_protocol=off"),
-            (
-                "info,agent_client_protocol=trace",
-                "warn,rejoin=info,agent_client_protocol=error,agent_client_protocol=trace",
-            ),
+            ("debug", "warn,rejoin=debug"),
+            ("warn", "warn,rejoin=warn"),
+            ("off", "off,rejoin=off"),
+            ("info,rusqlite=trace", "warn,rejoin=info,rusqlite=trace"),
             ("rejoin::session=debug", "rejoin::session=debug"),
         ] {
             let filter = filter(wanted);

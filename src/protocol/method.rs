@@ -43,6 +43,10 @@ pub const SESSION_ARCHIVE: &str = "session/archive";
 pub const SESSION_UNARCHIVE: &str = "session/unarchive";
 /// Says whether a session is busy; unstable.
 pub const SESSION_STATUS: &str = "session/status";
+/// Cancels one tool call; version 2.
+pub const TOOL_CALL_CANCEL: &str = "tool_call/cancel";
+/// Cancels the command of one terminal; version 2.
+pub const TERMINAL_CANCEL: &str = "terminal/cancel";
 
 /// The notification with a session's update.
 pub const SESSION_UPDATE: &str = "session/update";

@@ -6,7 +6,7 @@ use crate::history::MAX_RESULTS;
 use crate::protocol::meta::FROM_MESSAGE;
 
 /// Name and version of the agent.
-pub fn agent_info() -> Value {
+pub(super) fn agent_info() -> Value {
     json!({
         "name": env!("CARGO_PKG_NAME"),
         "title": env!("CARGO_PKG_NAME"),
@@ -16,7 +16,7 @@ pub fn agent_info() -> Value {
 
 /// The capabilities for protocol version 1. Without a store nothing outlives the connection, so
 /// nothing that needs one is offered.
-pub fn v1(persistent: bool, unstable: bool) -> Value {
+pub(super) fn v1(persistent: bool, unstable: bool) -> Value {
     let mut session = if persistent {
         json!({
             "list": {}, "resume": {}, "close": {}, "delete": {}, "additionalDirectories": {},
@@ -48,13 +48,13 @@ fn add_unstable(session: &mut Value) {
 }
 
 /// What forking can do, also at a message that is named in `_meta`.
-pub fn fork() -> Value {
+pub(super) fn fork() -> Value {
     json!({ "_meta": { "rejoin": { "atMessageId": true } } })
 }
 
 /// The capabilities for protocol version 2, whose baseline is new, list, resume, close, prompt and
 /// cancel.
-pub fn v2(persistent: bool, unstable: bool) -> Value {
+pub(super) fn v2(persistent: bool, unstable: bool) -> Value {
     let mut session = json!({
         "prompt": { "image": {}, "audio": {}, "embeddedContext": {} },
         "mcp": { "stdio": {} },

@@ -1,12 +1,10 @@
 //! One client connection: serves its requests from the sessions.
 
-pub mod capabilities;
-pub mod error;
+mod capabilities;
+mod error;
 mod maintenance;
-pub mod responds;
+mod methods;
 pub mod serve;
-pub mod methods;
-pub mod v2;
-mod wind_down;
+mod shutdown;
 
 pub use serve::{CLIENT_TIMEOUT, Options, ServeError, serve};

@@ -5,22 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_client_protocol::{Agent, Client, ConnectTo, Lines, UntypedMessage};
-
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
 use crate::index::Catalog;
-use crate::session::{Deps, Registry, ReplayPolicy};
+use crate::protocol::method::INITIALIZE;
+use crate::session::{Deps, ProtocolVersion, Registry, ReplayPolicy};
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
-use crate::transport::{Form, LINE_LIMIT, Writer, connect};
+use crate::transport::{Form, Incoming, LINE_LIMIT, Received, Request, Writer, connect};
 
+use super::error::{self, Error};
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
-use super::responds::Responds;
-use super::wind_down::{
-    self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, UnderWay, wind_down,
+use super::methods::{self, Context, check_repeated, choose_version};
+use super::shutdown::{
+    self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, UnderWay, shutdown,
 };
-use super::{methods, v2};
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone: it may
 /// be a pager, or be held by a debugger. One that has closed its end of the pipe is gone at once.
@@ -113,10 +112,10 @@ pub async fn serve(
     let catalog = store.clone().map(|store| Arc::new(Catalog::open(store)));
     // An agent behind us speaks version 1, and what goes through us is not rewritten.
     let (latest, form) = match engine.relay() {
-        Some(_) => (1, Form::JsonRpc),
-        None => (2, Form::Acp),
+        Some(_) => (ProtocolVersion::V1, Form::JsonRpc),
+        None => (ProtocolVersion::V2, Form::Acp),
     };
-    let (wire, outgoing, incoming) = connect(input, output, options.line_limit, latest, form)?;
+    let (wire, incoming) = connect(input, output, options.line_limit, form)?;
     let registry = Registry::new(Arc::new(Deps {
         sys,
         store,
@@ -136,15 +135,10 @@ pub async fn serve(
     if let Some(relay) = registry.deps().engine.relay() {
         relay.connect(wire.clone());
     }
-    let lines = Lines::new(outgoing, incoming);
     let connection = async {
-        let first = version_1(&registry);
-        if latest == 1 {
-            return first.connect_to(lines).await;
-        }
-        let second = version_2(&registry);
-        let both = Agent.protocol_router().with_v1(first).with_v2(second);
-        both.connect_to(lines).await
+        serve_messages(&registry, incoming, latest).await;
+        close(&registry).await;
+        wire.writer.written().await.ok();
     };
     let stopped = async {
         stop.await;
@@ -155,12 +149,7 @@ pub async fn serve(
     };
     let mut unsaid = false;
     let patience = tokio::select! {
-        result = connection => {
-            if let Err(error) = result {
-                tracing::debug!(code = ?error.code, "the connection ended");
-            }
-            Patience::EndOfInput
-        }
+        () = connection => Patience::EndOfInput,
         () = stopped => {
             tracing::info!("stopped by a signal");
             Patience::Hurry
@@ -178,6 +167,7 @@ pub async fn serve(
         }
         () = run_maintenance(&registry) => Patience::EndOfInput,
     };
+    wire.requests.close();
     tokio::time::timeout(RELEASING, registry.release())
         .await
         .ok();
@@ -196,60 +186,88 @@ pub async fn serve(
     }
 }
 
-/// The agent of version 1.
-fn version_1(registry: &Registry) -> impl ConnectTo<Client> + use<> {
-    let context = methods::Context::new(registry.clone(), methods::encode);
-    let notified = context.clone();
-    let closing = registry.clone();
-    Agent
-        .v1()
-        .name("rejoin")
-        .on_receive_request(
-            async move |message: UntypedMessage, responder, _| {
-                methods::request(&context, &message, Responds::V1(responder));
-                Ok(())
-            },
-            agent_client_protocol::on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |message: UntypedMessage, _| {
-                methods::notification(&notified, &message);
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .on_close(async move |_| {
-            close(&closing).await;
-            Ok(())
-        })
+/// Serves messages until the end of input.
+async fn serve_messages(registry: &Registry, mut incoming: Incoming, latest: ProtocolVersion) {
+    let mut connection = Connection {
+        registry,
+        latest,
+        context: None,
+        has_requests: false,
+    };
+    while let Some(message) = incoming.next().await {
+        match message {
+            Received::Request(request) => connection.request(request).await,
+            // Before `initialize`, there is nothing that a notification could be about.
+            Received::Notification { method, params } => {
+                if let Some(context) = &connection.context {
+                    methods::notification(context, &method, &params);
+                }
+            }
+        }
+    }
 }
 
-/// The agent of version 2.
-fn version_2(registry: &Registry) -> impl ConnectTo<Client> + use<> {
-    let context = methods::Context::new(registry.clone(), v2::encode);
-    let notified = context.clone();
-    let closing = registry.clone();
-    Agent
-        .v2()
-        .name("rejoin")
-        .on_receive_request(
-            async move |message: UntypedMessage, responder, _| {
-                v2::request(&context, &message, Responds::V2(responder));
-                Ok(())
-            },
-            agent_client_protocol::on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |message: UntypedMessage, _| {
-                v2::notification(&notified, &message);
-                Ok(())
-            },
-            agent_client_protocol::on_receive_notification!(),
-        )
-        .on_close(async move |_| {
-            close(&closing).await;
-            Ok(())
-        })
+/// A connection and how far its handshake is.
+struct Connection<'a> {
+    registry: &'a Registry,
+    /// The latest version that is spoken.
+    latest: ProtocolVersion,
+    /// `None` before `initialize` has been answered with a result.
+    context: Option<Context>,
+    /// Whether requests other than `initialize` have been served.
+    has_requests: bool,
+}
+
+impl Connection<'_> {
+    async fn request(&mut self, request: Request) {
+        let is_initialize = request.method == INITIALIZE;
+        let context = match self.check(&request, is_initialize) {
+            Ok(context) => context,
+            Err(error) => {
+                let version = self.context.as_ref().map(Context::version);
+                let error = error.json(version.unwrap_or_default());
+                return request.responder.answer(&Err(error));
+            }
+        };
+        if !is_initialize {
+            self.has_requests = true;
+            return methods::request(&context, request);
+        }
+        // What follows waits for the response, so that a file of requests can be piped in.
+        if methods::initialize(&context, request.params, request.responder).await {
+            self.has_requests = false;
+            self.context = Some(context);
+        }
+    }
+
+    /// The context in which a request is served, if it is allowed at this time.
+    fn check(&self, request: &Request, is_initialize: bool) -> Result<Context, Error> {
+        let context = match &self.context {
+            None if !is_initialize => {
+                return Err(error::invalid_request(
+                    "the connection is not initialized: send `initialize` first",
+                ));
+            }
+            None => {
+                let version = choose_version(&request.params, self.latest)?;
+                Context::new(self.registry.clone(), version)
+            }
+            Some(context) => {
+                if is_initialize {
+                    choose_version(&request.params, self.latest)?;
+                    check_repeated(&request.params, context.version(), self.has_requests)?;
+                }
+                context.clone()
+            }
+        };
+        if context.version() == ProtocolVersion::V2 && request.responder.id() == "null" {
+            return Err(error::invalid_request(
+                "Invalid request: ACP protocol v2 request ids must be a string or an integer, \
+                 not null",
+            ));
+        }
+        Ok(context)
+    }
 }
 
 /// The client has said all it will say.
@@ -267,16 +285,11 @@ async fn close(registry: &Registry) {
 async fn last_words(registry: &Registry) {
     registry.cancel_all();
     end(registry, IN_A_HURRY).await;
-    let wire = &registry.deps().wire;
-    // What was answered last is still on its way through the SDK.
-    wire.answers.all_passed().await;
-    std::future::poll_fn(|cx| wire.writer.poll_written(cx))
-        .await
-        .ok();
+    registry.deps().wire.writer.written().await.ok();
 }
 
 /// Ends what is under way.
-async fn end(registry: &Registry, patience: wind_down::Patience) {
+async fn end(registry: &Registry, patience: shutdown::Patience) {
     registry.end();
     let (requests, turns) = (registry.requests(), registry.turns());
     let under_way = UnderWay {
@@ -285,7 +298,7 @@ async fn end(registry: &Registry, patience: wind_down::Patience) {
         replays: registry.replays(),
         written: &|| registry.deps().wire.writer.progress(),
     };
-    wind_down(&under_way, || registry.cancel_all(), patience).await;
+    shutdown(&under_way, || registry.cancel_all(), patience).await;
     if let Some(relay) = registry.deps().engine.relay()
         && !(requests.is_idle() && turns.is_idle())
     {

@@ -221,13 +221,12 @@ impl Actor {
             elsewhere,
             read_only,
         });
-        let (delivery, busy) = reply.send(answer.map_err(|refusal| self.named(refusal)));
+        let busy = reply.send(answer.map_err(|refusal| self.named(refusal)));
         if goes_on {
             self.prompted = Some(busy);
         } else {
             self.answered.push(busy);
         }
-        delivery.await;
     }
 
     pub(super) fn append(

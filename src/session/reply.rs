@@ -1,7 +1,6 @@
 //! The way back to whoever made a request.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::store::DamageReport;
@@ -23,12 +22,9 @@ pub struct Answer {
     pub read_only: Option<String>,
 }
 
-/// Resolves when an answer is in front of everything that is sent from then on.
-pub type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Sends the answer to one request. Dropped, it leaves the request unanswered.
 pub struct Reply {
-    send: Box<dyn FnOnce(Result<Answer, Refusal>) -> Delivery + Send>,
+    send: Box<dyn FnOnce(Result<Answer, Refusal>) + Send>,
     cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     busy: BusyGuard,
 }
@@ -39,7 +35,7 @@ impl Reply {
     pub fn new(
         busy: BusyGuard,
         cancelled: impl Fn() -> bool + Send + Sync + 'static,
-        send: impl FnOnce(Result<Answer, Refusal>) -> Delivery + Send + 'static,
+        send: impl FnOnce(Result<Answer, Refusal>) + Send + 'static,
     ) -> Self {
         Self {
             send: Box::new(send),
@@ -53,10 +49,11 @@ impl Reply {
         Arc::clone(&self.cancelled)
     }
 
-    /// Answers the request. It counts as busy until the guard is dropped, so that what belongs
-    /// behind the answer can be sent, too.
-    pub fn send(self, answer: Result<Answer, Refusal>) -> (Delivery, BusyGuard) {
-        ((self.send)(answer), self.busy)
+    /// Answers the request: what is sent to the client from now on follows the answer. The request
+    /// counts as busy until the guard is dropped, so that what belongs to it can still be sent.
+    pub fn send(self, answer: Result<Answer, Refusal>) -> BusyGuard {
+        (self.send)(answer);
+        self.busy
     }
 }
 

@@ -4,17 +4,18 @@
 //! and an invalid request is answered with its id if that can be parsed.
 
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::calls::response_line;
 use super::line::Line;
 use crate::protocol::error::{
-    INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, error_data, name_of,
+    INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, error_json,
 };
 
 /// The longest method name that is accepted, in bytes.
 const METHOD_LIMIT: usize = 256;
+
+/// The response to a request, as JSON text: its result, or its error object.
+pub type Outcome = Result<String, String>;
 
 /// A parsed line of input.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,8 +36,13 @@ pub enum Message {
         /// The parameters' JSON text: an object.
         params: String,
     },
-    /// A response to one of our requests: the whole line.
-    Response(String),
+    /// A response to one of our requests.
+    Response {
+        /// The id's JSON text.
+        id: String,
+        /// Its result or its error.
+        outcome: Outcome,
+    },
     /// Only white space.
     Blank,
     /// Not a valid message, with the error to answer.
@@ -65,9 +71,7 @@ impl Invalid {
 
     /// The line of the error response, with its line break.
     pub fn line(&self) -> String {
-        let data = error_data(name_of(self.code), &self.message);
-        let error = json!({ "code": self.code, "message": self.message, "data": data });
-        response_line(&self.id, &Err(error.to_string()))
+        response_line(&self.id, &Err(error_json(self.code, &self.message)))
     }
 }
 
@@ -136,7 +140,7 @@ fn read_whole(bytes: Vec<u8>, form: Form) -> Message {
     }
     match serde_json::from_str::<Envelope<'_>>(text) {
         Ok(envelope) if text.starts_with('{') => {
-            classify(&envelope, text, form).unwrap_or_else(Message::Invalid)
+            classify(&envelope, form).unwrap_or_else(Message::Invalid)
         }
         Ok(_) => Message::Invalid(not_an_object(text)),
         Err(error) if error.is_data() => Message::Invalid(match duplicate(&error) {
@@ -179,7 +183,7 @@ fn duplicate(error: &serde_json::Error) -> Option<&'static str> {
         .find(|name| text.starts_with(&format!("duplicate field `{name}`")))
 }
 
-fn classify(envelope: &Envelope<'_>, text: &str, form: Form) -> Result<Message, Invalid> {
+fn classify(envelope: &Envelope<'_>, form: Form) -> Result<Message, Invalid> {
     let id = envelope.id.map(|id| check_id(id.get(), form)).transpose()?;
     let echo = || id.clone().unwrap_or_else(|| "null".to_owned());
     let invalid = |message: &str| Err(Invalid::new(echo(), INVALID_REQUEST, message));
@@ -189,10 +193,19 @@ fn classify(envelope: &Envelope<'_>, text: &str, form: Form) -> Result<Message, 
     let Some(method) = envelope.method else {
         // Some peers send both, one of them `null`. Accepting such a response is better than a
         // request that waits forever.
-        return if id.is_some() && (envelope.result.is_some() || envelope.error.is_some()) {
-            Ok(Message::Response(text.to_owned()))
-        } else {
-            invalid("a message needs `method`, or `id` with one of `result` and `error`")
+        let text = |value: &RawValue| value.get().to_owned();
+        let error = envelope.error.filter(|error| error.get() != "null");
+        let outcome = match (error, envelope.result.or(envelope.error)) {
+            (Some(error), _) => Some(Err(text(error))),
+            (None, result) => result.map(|result| Ok(text(result))),
+        };
+        return match (id, outcome) {
+            (Some(id), Some(outcome)) => Ok(Message::Response { id, outcome }),
+            (id, _) => Err(Invalid::new(
+                id.unwrap_or_else(|| "null".to_owned()),
+                INVALID_REQUEST,
+                "a message needs `method`, or `id` with one of `result` and `error`",
+            )),
         };
     };
     if envelope.result.is_some() || envelope.error.is_some() {
@@ -297,6 +310,32 @@ pub fn id_in(start: &[u8]) -> Option<String> {
     }
 }
 
+/// The line of a request, with its line break. `params` is the JSON text of an object.
+pub fn request_line(id: u64, method: &str, params: &str) -> String {
+    let method = serde_json::Value::from(method);
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{method},\"params\":{params}}}\n")
+}
+
+/// The line of a notification, with its line break.
+pub fn notification_line(method: &str, params: &str) -> String {
+    let method = serde_json::Value::from(method);
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":{method},\"params\":{params}}}\n")
+}
+
+/// The line of a response to the request with this id, given as JSON text; with its line break.
+pub fn response_line(id: &str, outcome: &Outcome) -> String {
+    response_parts(id, outcome).concat()
+}
+
+/// The same in parts, for a response that is large.
+pub(super) fn response_parts<'a>(id: &'a str, outcome: &'a Outcome) -> [&'a str; 5] {
+    let (name, value) = match outcome {
+        Ok(result) => (",\"result\":", result),
+        Err(error) => (",\"error\":", error),
+    };
+    ["{\"jsonrpc\":\"2.0\",\"id\":", id, name, value, "}\n"]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,12 +373,22 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_both_members_is_an_answer() {
-        for text in [
-            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#,
-            r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":"m"}}"#,
+    fn a_response_is_read_verbatim_even_with_both_members() {
+        for (members, expected) in [
+            (r#""result":{"a":1,"a":2}"#, Ok(r#"{"a":1,"a":2}"#)),
+            (r#""result":{ },"error":null"#, Ok("{ }")),
+            (r#""error":null"#, Ok("null")),
+            (
+                r#""result":null,"error":{"code":-1, "n":1e400}"#,
+                Err(r#"{"code":-1, "n":1e400}"#),
+            ),
         ] {
-            assert_eq!(read_text(text), Message::Response(text.to_owned()));
+            let text = format!(r#"{{"jsonrpc":"2.0",{members},"id":1}}"#);
+            let response = Message::Response {
+                id: "1".to_owned(),
+                outcome: expected.map(str::to_owned).map_err(str::to_owned),
+            };
+            assert_eq!(read_text(&text), response);
         }
     }
 

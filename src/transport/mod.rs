@@ -1,26 +1,18 @@
-//! The transport below the SDK: owns stdin and stdout, bounds lines, tolerates invalid bytes, and
-//! has one writer with backpressure that both planes share.
+//! The connection to the client: bounded lines in and out, and the requests of both sides.
 
-pub mod answers;
-pub mod calls;
-pub mod connect;
+pub mod connection;
 pub mod flow;
-pub mod shared;
 pub mod line;
 pub mod message;
+pub mod outgoing;
 pub mod pump;
-pub mod raws;
-pub mod sdk;
-pub mod stash;
+pub mod requests;
 pub mod stdio;
 pub mod writer;
 
-pub use answers::Answers;
-pub use calls::{Call, Outcome, OutgoingRequests};
-pub use connect::{LINE_LIMIT, connect};
+pub use connection::{Incoming, LINE_LIMIT, Received, Wire, connect};
 pub use flow::{Flow, Held, Load};
-pub use message::Form;
-pub use raws::VerbatimResults;
-pub use shared::Wire;
-pub use stash::PendingParams;
+pub use message::{Form, Outcome};
+pub use outgoing::{Call, OutgoingRequests};
+pub use requests::{Request, Requests, Responder};
 pub use writer::{Gone, Writer};

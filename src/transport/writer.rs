@@ -10,6 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use super::message::{Outcome, response_parts};
+use super::requests::Pending;
 use crate::sys::lock;
 
 /// A lane accepts new lines while it holds fewer bytes than this. Large enough to keep the writer
@@ -53,6 +55,8 @@ struct Shared {
 struct State {
     control: Vec<u8>,
     bulk: Vec<u8>,
+    /// Requests whose responses are in the control lane beyond its limit.
+    responses: Vec<Pending>,
     /// Total bytes put into the bulk lane, and total bytes taken out of it.
     bulk_put: u64,
     bulk_taken: u64,
@@ -118,17 +122,27 @@ impl Writer {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for room in the control lane.
-    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    /// Puts the response to the request with this id into the control lane, even if it exceeds the
+    /// limit. The request stays pending until there is room.
+    pub(super) fn respond(&self, id: &str, outcome: &Outcome, mut pending: Pending) {
         let mut state = self.shared().lock();
         if state.broken {
-            Poll::Ready(Err(Gone))
-        } else if state.control.len() >= LANE_LIMIT {
-            remember(&mut state.waiting, cx);
-            Poll::Pending
-        } else {
-            Poll::Ready(Ok(()))
+            return;
         }
+        let is_full = state.control.len() >= LANE_LIMIT;
+        let before = state.control.len();
+        for part in response_parts(id, outcome) {
+            state.control.extend_from_slice(part.as_bytes());
+        }
+        let fits = if is_full {
+            pending.count_response(state.control.len() - before);
+            state.responses.push(pending);
+            None
+        } else {
+            Some(pending)
+        };
+        self.shared().tell(state);
+        drop(fits);
     }
 
     /// Puts a line, given without its line break, into the control lane even if it exceeds the
@@ -181,17 +195,20 @@ impl Writer {
         if state.broken { Err(Gone) } else { Ok(()) }
     }
 
-    /// Ready when everything put so far is written to the output.
-    pub fn poll_written(&self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
-        let mut state = self.shared().lock();
-        if state.broken {
-            Poll::Ready(Err(Gone))
-        } else if state.control.is_empty() && state.bulk.is_empty() && !state.writing {
-            Poll::Ready(Ok(()))
-        } else {
-            remember(&mut state.waiting, cx);
-            Poll::Pending
-        }
+    /// Waits until everything put so far is written to the output.
+    pub async fn written(&self) -> Result<(), Gone> {
+        std::future::poll_fn(|cx| {
+            let mut state = self.shared().lock();
+            if state.broken {
+                Poll::Ready(Err(Gone))
+            } else if state.control.is_empty() && state.bulk.is_empty() && !state.writing {
+                Poll::Ready(Ok(()))
+            } else {
+                remember(&mut state.waiting, cx);
+                Poll::Pending
+            }
+        })
+        .await
     }
 
     /// Waits until the other side no longer reads.
@@ -248,6 +265,8 @@ impl Shared {
 
     /// Wakes all that wait for room in a lane.
     fn tell_of_room(&self, mut state: MutexGuard<'_, State>) {
+        let has_room = state.broken || state.control.len() < LANE_LIMIT;
+        let responses = has_room.then(|| std::mem::take(&mut state.responses));
         let waiting = std::mem::take(&mut state.waiting);
         let blocked = std::mem::take(&mut state.blocked);
         drop(state);
@@ -255,6 +274,7 @@ impl Shared {
             self.room.notify_all();
         }
         waiting.into_iter().for_each(Waker::wake);
+        drop(responses);
     }
 
     /// Waits for something in a lane and writes it. Returns false when the output is broken, or

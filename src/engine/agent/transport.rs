@@ -11,7 +11,7 @@ use crate::engine::process::{Child, Pipes};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
 use crate::sys::{blocking, lock};
-use crate::transport::calls::{notification_line, request_line, response_line};
+use crate::transport::message::{notification_line, request_line, response_line};
 use crate::transport::{Outcome, Writer};
 
 /// How an agent is started.

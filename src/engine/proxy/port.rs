@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::sys::lock;
-use crate::transport::calls::{notification_line, response_line};
+use crate::transport::message::{notification_line, response_line};
 use crate::transport::{Outcome, Writer};
 
 use super::lane::{Lane, LaneReader, lane};

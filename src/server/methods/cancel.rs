@@ -6,12 +6,7 @@ use serde_json::value::RawValue;
 use crate::session::{ProtocolVersion, Request};
 
 use super::context::Context;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Session {
-    session_id: String,
-}
+use super::params::Session;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,28 +16,19 @@ struct Cancelled<'a> {
 }
 
 /// Ends the running turns of a session, if there are any.
-pub(in crate::server) fn session(context: &Context, params: &str) {
+pub(super) fn session(context: &Context, params: &str) {
     let session = serde_json::from_str::<Session>(params).ok();
     if let Some(id) = session.and_then(|session| context.named(&session.session_id)) {
-        // In version 1 it answers by itself what it was asked for.
-        let withdraw = context.registry().deps().version() == ProtocolVersion::V2;
+        // In version 1 the client answers what it was asked for.
+        let withdraw = context.version() == ProtocolVersion::V2;
         context.registry().send(&id, Request::Cancel { withdraw });
     }
 }
 
-/// Ends the turn that answers a request, or withdraws the prompt that it holds. Other requests look
-/// at their own mark.
-pub(in crate::server) fn request(context: &Context, params: &str) {
-    let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) else {
-        return;
-    };
-    // Brought into the one form in which ids are kept.
-    let Ok(id) = serde_json::from_str::<serde_json::Value>(cancelled.request_id.get()) else {
-        return;
-    };
-    let prompted = context.prompts().get(&id.to_string()).cloned();
-    if let Some(prompted) = prompted {
-        let request = Request::WithdrawPrompt(prompted.message);
-        context.registry().send(&prompted.session, request);
+/// Cancels a request.
+pub(super) fn request(context: &Context, params: &str) {
+    if let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) {
+        let requests = &context.deps().wire.requests;
+        requests.cancel(cancelled.request_id.get());
     }
 }

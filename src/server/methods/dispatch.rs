@@ -1,78 +1,86 @@
-//! Which method is served by which file.
+//! Which function serves which method.
 
-use agent_client_protocol::UntypedMessage;
-
-use crate::server::error;
-
-use super::context::{Context, Responds};
-use super::{
-    archive, cancel, close, delete, fork, forward, get, initialize, list, load, new, prompt, reply,
-    resume, set_title, settings, status,
+use crate::protocol::method::{
+    CANCEL_REQUEST, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE, SESSION_DELETE, SESSION_FORK,
+    SESSION_GET, SESSION_LIST, SESSION_LOAD, SESSION_NEW, SESSION_PROMPT, SESSION_RESUME,
+    SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
+    SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
+use crate::server::error::{self, Error};
+use crate::session::ProtocolVersion::{V1, V2};
+use crate::transport::Request;
 
-/// Serves a request. Returns at once: whatever takes time goes on elsewhere and answers by
-/// itself.
-pub fn request(context: &Context, message: &UntypedMessage, responder: Responds) {
-    if message.method() == "initialize" {
-        let params = context.registry().deps().wire.stash.take_initialize();
-        return initialize::serve(context, params, responder);
-    }
-    let params = context.params(message);
-    let persistent = context.registry().deps().store.is_some();
-    match message.method() {
-        "session/new" => new::serve(context, &params, responder),
-        "session/prompt" => prompt::serve(context, &params, responder),
-        "session/close" => close::serve(context, &params, responder),
-        "session/load" if persistent => load::serve(context, &params, responder),
-        "session/resume" if persistent => resume::serve(context, &params, responder),
-        "session/list" if persistent => list::serve(context, &params, responder),
-        "session/delete" if persistent => delete::serve(context, &params, responder),
-        "session/get" if persistent => get::serve(context, &params, responder),
-        "session/fork" if context.offers("fork") => fork::serve(context, &params, responder),
-        "session/set_title" if context.offers("title") => {
-            set_title::serve(context, &params, responder);
+use super::action::Action;
+use super::context::Context;
+use super::{cancel, delete, fork, forward, get, list, open, prompt, session, settings};
+
+/// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
+pub(in crate::server) fn request(context: &Context, request: Request) {
+    let action = action(context, &request);
+    Action::perform(action, context, request);
+}
+
+fn action(context: &Context, request: &Request) -> Result<Action, Error> {
+    let (version, params) = (context.version(), request.params.as_str());
+    let is_persistent = context.is_persistent();
+    match (request.method.as_str(), version) {
+        (SESSION_NEW, _) => open::new(context, params),
+        (SESSION_PROMPT, _) => prompt::serve(context, request),
+        (SESSION_CLOSE, _) => session::close(context, params),
+        (SESSION_LOAD, V1) if is_persistent => open::load(context, params),
+        (SESSION_RESUME, V1) if is_persistent => open::resume(context, params),
+        (SESSION_RESUME, V2) => open::resume_from(context, params),
+        (SESSION_LIST, _) if is_persistent || version == V2 => list::serve(context, params),
+        (SESSION_DELETE, _) if is_persistent => delete::serve(context, params),
+        (SESSION_GET, _) if is_persistent => get::serve(context, request),
+        (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),
+        (SESSION_SET_TITLE, _) if context.offers("title") => session::set_title(context, params),
+        (SESSION_ARCHIVE, _) if context.offers("archive") => {
+            session::archive(context, true, params)
         }
-        "session/archive" if context.offers("archive") => {
-            archive::serve(context, true, &params, responder);
+        (SESSION_UNARCHIVE, _) if context.offers("archive") => {
+            session::archive(context, false, params)
         }
-        "session/unarchive" if context.offers("archive") => {
-            archive::serve(context, false, &params, responder);
-        }
-        "session/status" if context.offers("status") => status::serve(context, &params, responder),
-        "session/load" => {
-            reply::answer(
-                responder,
-                Err(error::undeclared("session/load", "loadSession")),
-            );
-        }
-        method @ ("session/resume" | "session/list" | "session/delete" | "session/fork") => {
+        (SESSION_STATUS, _) if context.offers("status") => session::status(context, params),
+        (SESSION_SET_CONFIG_OPTION, V2) => settings::set_config_option(context, params),
+
+        (SESSION_LOAD, V1) => Err(error::undeclared(SESSION_LOAD, "loadSession")),
+        (method @ (SESSION_RESUME | SESSION_LIST | SESSION_DELETE | SESSION_FORK), V1) => {
             let capability = method.replace("session/", "sessionCapabilities.");
-            reply::answer(responder, Err(error::undeclared(method, &capability)));
+            Err(error::undeclared(method, &capability))
         }
-        method @ "session/get" => {
-            reply::answer(responder, Err(error::undeclared(method, "sessionHistory")));
+        (method @ (SESSION_DELETE | SESSION_FORK), V2) => {
+            Err(error::undeclared(method, &method.replace('/', ".")))
         }
-        method @ ("session/set_mode" | "session/set_config_option")
-            if context.relay().is_none() =>
-        {
-            settings::serve(context, method, &params, responder);
-        }
-        method => match context.relay() {
-            Some(relay) => forward::request(context, relay, method, &params, responder),
-            None => reply::answer(responder, Err(error::unknown_method(method))),
+        (SESSION_GET, V1) => Err(error::undeclared(SESSION_GET, "sessionHistory")),
+        (SESSION_GET, V2) => Err(error::undeclared(
+            SESSION_GET,
+            "_meta.rejoin.sessionHistory",
+        )),
+        // Both are known, but nothing can be cancelled by them.
+        (TOOL_CALL_CANCEL, V2) => Err(error::not_cancellable("toolCallId")),
+        (TERMINAL_CANCEL, V2) => Err(error::not_cancellable("terminalId")),
+
+        (method, _) => match context.relay() {
+            Some(relay) => forward::request(context, relay, request),
+            None if version == V1
+                && [SESSION_SET_MODE, SESSION_SET_CONFIG_OPTION].contains(&method) =>
+            {
+                settings::serve(context, method, params)
+            }
+            None => Err(error::unknown_method(method)),
         },
     }
 }
 
-/// Serves a notification. What is unknown or makes no sense is ignored, as JSON-RPC has it.
-pub fn notification(context: &Context, message: &UntypedMessage) {
-    let params = context.params(message);
-    match message.method() {
-        "session/cancel" => cancel::session(context, &params),
-        "$/cancel_request" => cancel::request(context, &params),
+/// Serves a notification. One that is unknown or invalid is ignored, as JSON-RPC has it.
+pub(in crate::server) fn notification(context: &Context, method: &str, params: &str) {
+    match method {
+        SESSION_CANCEL => cancel::session(context, params),
+        CANCEL_REQUEST => cancel::request(context, params),
         method => {
             if let Some(relay) = context.relay() {
-                forward::notification(context, relay, method, &params);
+                forward::notification(context, relay, method, params);
             } else {
                 tracing::debug!(method, "unknown notification");
             }

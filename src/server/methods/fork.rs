@@ -1,19 +1,18 @@
-//! `session/fork`: makes a session with the history of another one, which is open then.
+//! `session/fork`: creates a session with the history of another one, and opens it.
 
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use crate::engine::SessionConfig;
-use crate::server::error;
-use crate::session::reply::Delivery;
-use crate::session::{Answer, Refusal, Registry, Reply, Request};
+use crate::server::error::{self, Error};
+use crate::session::{Answer, ProtocolVersion, Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
 
-use super::context::{Context, Responds};
+use super::action::Action;
+use super::context::Context;
 use super::open::find;
 use super::params::{ID_LIMIT, decode};
-use super::place::{Servers, existing};
-use super::reply::{answer, reply_about};
+use super::workspace::{Servers, existing};
 
 #[derive(Deserialize)]
 struct Params {
@@ -34,71 +33,52 @@ struct Own {
     message_id: Option<String>,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    make(context, params, Servers::Optional, responder);
-}
-
-/// Makes the session, with MCP servers as the version of the protocol describes them.
-pub(in crate::server) fn make(
-    context: &Context,
-    params: &str,
-    servers: Servers,
-    responder: Responds,
-) {
-    let decoded = existing(params, servers).and_then(|config| {
-        let own = decode::<Params>(params)?.meta.and_then(|meta| meta.rejoin);
-        let at = own.and_then(|own| own.message_id);
-        if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {
-            return Err(error::unknown_message(&config.name));
-        }
-        Ok((find(context, &config.name)?, config, at))
-    });
-    let ((source, import), mut config, at) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => return answer(responder, Err(error)),
+pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
+    let servers = match context.version() {
+        ProtocolVersion::V1 => Servers::Optional,
+        ProtocolVersion::V2 => Servers::Typed,
     };
-    let registry = context.registry().clone();
-    let from = config.clone();
-    let id = registry.deps().sys.ids.session();
-    config.name = id.to_string();
-    let requests = registry.requests();
-    let reply = reply_about(
-        context,
-        requests,
-        &config.name,
-        &from.name,
-        responder,
-        || (),
-    );
-    if !import {
-        return registry.fork(&source, &id, reply, config, at);
+    let mut config = existing(params, servers)?;
+    let own = decode::<Params>(params)?.meta.and_then(|meta| meta.rejoin);
+    let at = own.and_then(|own| own.message_id);
+    if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {
+        return Err(error::unknown_message(&config.name));
     }
-    let imported = imported(&registry, &source, from);
-    tokio::spawn(async move {
-        if let Ok(Err(refusal)) = imported.await {
-            return drop(reply.send(Err(refusal)));
+    let (source, import) = find(context, &config.name)?;
+    let id = context.deps().sys.ids.session();
+    let from = config.clone();
+    config.name = id.to_string();
+    let (name, source_name) = (config.name.clone(), from.name.clone());
+    Ok(Action::fork(name, source_name, move |registry, reply| {
+        if !import {
+            return registry.fork(&source, &id, reply, config, at);
         }
-        registry.fork(&source, &id, reply, config, at);
-        // Nobody has asked for it to be open.
-        let unheard = Reply::new(registry.requests().begin(), || false, unheard);
-        registry.send(&source, Request::Close(unheard));
-    });
+        let imported = imported(registry, &source, from);
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            if let Ok(Err(refusal)) = imported.await {
+                return drop(reply.send(Err(refusal)));
+            }
+            registry.fork(&source, &id, reply, config, at);
+            // The client has not opened the source.
+            let unheard = Reply::new(registry.requests().begin(), || false, drop);
+            registry.send(&source, Request::Close(unheard));
+        });
+    }))
 }
 
-/// Takes over a session that is the agent's alone. Resolves when that has been done.
+/// Imports a session that only the wrapped agent has. Resolves when that is done.
 fn imported(
     registry: &Registry,
     source: &SessionId,
     config: SessionConfig,
 ) -> oneshot::Receiver<Result<Answer, Refusal>> {
-    let (tell, told) = oneshot::channel();
-    let busy = registry.requests().begin();
+    let (sender, outcome) = oneshot::channel();
     let reply = Reply::new(
-        busy,
+        registry.requests().begin(),
         || false,
         |answer| {
-            tell.send(answer).ok();
-            Box::pin(async {})
+            sender.send(answer).ok();
         },
     );
     let import = Request::Import {
@@ -107,10 +87,5 @@ fn imported(
         replay: false,
     };
     registry.send(source, import);
-    told
-}
-
-fn unheard(answer: Result<Answer, Refusal>) -> Delivery {
-    drop(answer);
-    Box::pin(async {})
+    outcome
 }

@@ -1,4 +1,4 @@
-//! `session/get`: what was said in a session, a page of turns at a time, without loading it.
+//! `session/get`: the conversation of a session, a page of turns at a time, without loading it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -6,15 +6,16 @@ use serde_json::{Map, Value, json};
 use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsParams, TurnsQuery};
 use crate::history::{Place, Stopped, count, page};
-use crate::server::error;
+use crate::server::error::{self, Error};
 use crate::session::refusal::storage;
 use crate::session::{Deps, Refusal};
 use crate::sys::SessionId;
-use crate::transport::Load;
+use crate::transport::{Load, Request};
 
-use super::context::{Context, Responds};
+use super::action::Action;
+use super::context::Context;
 use super::params::{Integer, decode};
-use super::reply::{answer, damage};
+use super::result::damage;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,31 +29,26 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
-    let decoded = decode::<Params>(params).and_then(|params| {
-        let id = context.find(&params.session_id)?;
-        let turns = TurnsParams {
-            limit: params.limit.map(|Integer(limit)| limit),
-            offset: params.offset.map(|Integer(offset)| offset),
-            cursor: params.cursor,
-        };
-        let query = turns.check(&id).map_err(error::invalid_params)?;
-        Ok((id, params.session_id, query))
-    });
-    let (id, name, query) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => return answer(responder, Err(error)),
+pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
+    let params = decode::<Params>(&request.params)?;
+    let id = context.find(&params.session_id)?;
+    let turns = TurnsParams {
+        limit: params.limit.map(|Integer(limit)| limit),
+        offset: params.offset.map(|Integer(offset)| offset),
+        cursor: params.cursor,
     };
+    let query = turns.check(&id).map_err(error::invalid_params)?;
+    let name = params.session_id;
     let registry = context.registry().clone();
-    let busy = registry.requests().begin();
-    tokio::spawn(async move {
-        // What was asked for before has at least begun.
+    let cancellation = request.responder.cancellation();
+    Ok(Action::Later(Box::pin(async move {
+        // Earlier requests have at least begun.
         registry.barrier().await;
         let deps = registry.deps().clone();
         let wire = deps.wire.clone();
-        let cancellation = responder.cancellation();
-        let place = tokio::select! {
-            place = wire.flow.read(Load::Heavy) => place,
+        // The page is in memory until it is written.
+        let permit = tokio::select! {
+            permit = wire.flow.read(Load::Heavy) => permit,
             () = cancellation.cancelled() => None,
         };
         let read = tokio::task::spawn_blocking(move || {
@@ -62,21 +58,16 @@ pub(in crate::server) fn serve(context: &Context, params: &str, responder: Respo
             } else {
                 read(&deps, &id, &name, &query, &cancelled)
             };
-            result.map_err(|refusal| error::refused(&name, refusal, &deps.wire.raws))
+            result.map_err(|refusal| error::refused(&name, refusal))
         });
         let result = read
             .await
             .unwrap_or_else(|_| Err(error::internal("the session could not be read")));
-        let passed = wire.answers.expect(&responder.id());
-        answer(responder, result.map(|text| wire.raws.put(text)));
-        drop(busy);
-        // The page is in memory until it is written.
-        passed.await.ok();
-        drop(place);
-    });
+        (result, permit)
+    })))
 }
 
-/// The result, as text: content is in it as it is in the log.
+/// The result, as text: it contains content as it is in the log.
 fn read(
     deps: &Deps,
     id: &SessionId,

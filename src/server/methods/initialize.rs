@@ -1,49 +1,143 @@
-//! `initialize`: who is who, and what works.
+//! `initialize`: agrees on a version, and declares what rejoin and a wrapped agent can do.
 
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::engine::ClientAbilities;
+use crate::engine::relay::{Greeted, Patience};
+use crate::engine::{ClientAbilities, EngineError, Relay};
+use crate::json;
 use crate::record::header::Implementation;
 use crate::server::capabilities;
-use crate::session::ProtocolVersion;
+use crate::server::error::{self, Error};
+use crate::session::{Deps, ProtocolVersion};
+use crate::transport::Responder;
 
-use super::context::{Context, Responds};
-use super::{forward, reply};
+use super::context::Context;
+use super::result::Object;
 
-pub(super) fn serve(context: &Context, params: Option<String>, responder: Responds) {
-    let ours = ours(context, params.as_deref());
-    match context.relay() {
-        Some(relay) => {
-            let params = params.unwrap_or_else(|| "{}".to_owned());
-            forward::initialize(context, relay, params, ours, responder);
-        }
-        None => reply::answer(responder, Ok(ours)),
+/// How long a wrapped agent may take to answer after the client has ended its input.
+const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Version 2 as a number.
+const VERSION_2: u16 = 2;
+
+/// The client's identification in version 2.
+#[derive(Deserialize)]
+struct Client<'a> {
+    #[serde(borrow, default)]
+    info: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Info<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    version: Option<&'a RawValue>,
+}
+
+/// Checks the parameters and chooses the version, if version `latest` is the latest that is spoken.
+pub(in crate::server) fn choose_version(
+    params: &str,
+    latest: ProtocolVersion,
+) -> Result<ProtocolVersion, Error> {
+    let requested = requested_version(params)?;
+    if latest == ProtocolVersion::V1 || requested < VERSION_2 {
+        return Ok(ProtocolVersion::V1);
+    }
+    // What a later version requires is unknown.
+    if requested == VERSION_2 {
+        check_info(params).map_err(error::invalid_params)?;
+    }
+    Ok(ProtocolVersion::V2)
+}
+
+/// Checks a repeated `initialize` on a connection that speaks this version already. Version 2 allows
+/// it before the first other request.
+pub(in crate::server) fn check_repeated(
+    params: &str,
+    version: ProtocolVersion,
+    has_requests: bool,
+) -> Result<(), Error> {
+    if version == ProtocolVersion::V1 {
+        return Ok(());
+    }
+    let requested = requested_version(params)?;
+    if requested < VERSION_2 {
+        return Err(error::unsupported_version(requested, VERSION_2));
+    }
+    if has_requests {
+        return Err(error::invalid_request(
+            "Invalid request: ACP initialization cannot be repeated after any other request; \
+             reconnect to initialize again",
+        ));
+    }
+    Ok(())
+}
+
+/// The requested version; the largest number for one that is larger than that.
+fn requested_version(params: &str) -> Result<u16, Error> {
+    let Some(version) = json::text_member(params, "protocolVersion") else {
+        return Err(error::invalid_params("`protocolVersion` is missing"));
+    };
+    if version.is_empty() || !version.bytes().all(|b| b.is_ascii_digit()) {
+        let problem = "`protocolVersion` must be an integer from 0 on";
+        return Err(error::invalid_params(problem));
+    }
+    Ok(version.parse().unwrap_or(u16::MAX))
+}
+
+fn check_info(params: &str) -> Result<(), &'static str> {
+    let Ok(Client { info: Some(info) }) = serde_json::from_str(params) else {
+        return Err("`info` is missing");
+    };
+    let Ok(info) = serde_json::from_str::<Info<'_>>(info.get()) else {
+        return Err("`info` must be an object");
+    };
+    let is_string = |value: &RawValue| value.get().starts_with('"');
+    match (info.name, info.version) {
+        (None, _) => Err("`info.name` is missing"),
+        (Some(name), _) if !is_string(name) => Err("`info.name` must be a string"),
+        (_, None) => Err("`info.version` is missing"),
+        (_, Some(version)) if !is_string(version) => Err("`info.version` must be a string"),
+        _ => Ok(()),
     }
 }
 
-fn ours(context: &Context, params: Option<&str>) -> Value {
-    let params = params.and_then(|params| serde_json::from_str(params).ok());
-    record_client(context, &params.unwrap_or_default(), ProtocolVersion::V1);
-    let deps = context.registry().deps();
-    let capabilities = capabilities::v1(deps.store.is_some(), deps.unstable);
-    json!({
-        "protocolVersion": 1,
-        "agentInfo": capabilities::agent_info(),
-        "agentCapabilities": capabilities,
-        "authMethods": [],
-    })
+/// Answers `initialize`. Returns whether with a result.
+pub(in crate::server) async fn initialize(
+    context: &Context,
+    params: String,
+    responder: Responder,
+) -> bool {
+    let version = context.version();
+    let deps = context.deps();
+    let tree: Value = serde_json::from_str(&params).unwrap_or_default();
+    record_client(deps, &tree, version);
+    let own = own_result(deps, version);
+    // So that the end of the process waits for it.
+    let busy = context.registry().requests().begin();
+    let result = match deps.engine.relay() {
+        None => Ok(own.to_string()),
+        Some(relay) => match ask_agent(deps, relay, params).await {
+            Greeted::Answered(Ok(agents)) => Ok(merge(&agents, &own, context.is_persistent())),
+            Greeted::Answered(Err(refused)) => Err(Error::from(refused)),
+            Greeted::Unavailable(failed) => Ok(without_agent(&failed, own).to_string()),
+        },
+    };
+    let is_result = result.is_ok();
+    responder.answer(&result.map_err(|error| error.json(version)));
+    drop(busy);
+    is_result
 }
 
-/// Remembers who the client is and how it is spoken to. A repeated `initialize` finds both set; the
-/// first one counts.
-pub(in crate::server) fn record_client(
-    context: &Context,
-    params: &Value,
-    version: ProtocolVersion,
-) {
-    let deps = context.registry().deps();
+/// Remembers the client and its version. If `initialize` is repeated, the first one counts.
+fn record_client(deps: &Deps, params: &Value, version: ProtocolVersion) {
     deps.version.set(version).ok();
-    // Version 1 calls it `clientInfo`, later versions call it `info`.
+    // It is `clientInfo` in version 1, and `info` in later ones.
     let info = [&params["clientInfo"], &params["info"]]
         .into_iter()
         .find(|info| info.is_object());
@@ -59,10 +153,99 @@ pub(in crate::server) fn record_client(
             })
             .ok();
     }
-    // Version 2 has no methods for what version 1 calls abilities.
+    // Version 2 has no methods for these.
     let abilities = match version {
         ProtocolVersion::V1 => ClientAbilities::read(params),
         ProtocolVersion::V2 => ClientAbilities::default(),
     };
     deps.abilities.set(abilities).ok();
+}
+
+fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
+    let (persistent, unstable) = (deps.store.is_some(), deps.unstable);
+    match version {
+        ProtocolVersion::V1 => json!({
+            "protocolVersion": 1,
+            "agentInfo": capabilities::agent_info(),
+            "agentCapabilities": capabilities::v1(persistent, unstable),
+            "authMethods": [],
+        }),
+        ProtocolVersion::V2 => json!({
+            "protocolVersion": 2,
+            "info": capabilities::agent_info(),
+            "capabilities": capabilities::v2(persistent, unstable),
+        }),
+    }
+}
+
+/// Forwards `initialize` to the wrapped agent. An agent that does not answer a client that is gone
+/// is ended.
+async fn ask_agent(deps: &Deps, relay: &dyn Relay, params: String) -> Greeted {
+    let mut answer = relay.greet(params);
+    let gone = async {
+        deps.wire.ended().await;
+        tokio::time::sleep(AGENT_TIMEOUT).await;
+    };
+    tokio::select! {
+        answer = &mut answer => return answer,
+        () = gone => {}
+    }
+    relay.leave(Patience::Hurry).await;
+    answer.await
+}
+
+/// Unstable capabilities that rejoin provides whatever the agent can do.
+const UNSTABLE: [&str; 4] = ["archive", "fork", "status", "title"];
+
+/// The agent's result, verbatim, with what rejoin adds.
+fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
+    let member = |name| json::text_member(agents, name).unwrap_or_default();
+    let mut result = Object::of(agents);
+    let mut capabilities = Object::of(member("agentCapabilities"));
+    let session = json::text_member(member("agentCapabilities"), "sessionCapabilities");
+    let mut session = Object::of(session.unwrap_or_default());
+    let mut meta = Object::of(member("_meta"));
+    let own_capabilities = &own["agentCapabilities"];
+    if is_persistent {
+        capabilities.set("loadSession", true);
+        for name in ["list", "resume", "delete"] {
+            session.set_default(name, "{}");
+        }
+        for name in UNSTABLE {
+            let own = &own_capabilities["sessionCapabilities"][name];
+            if !own.is_null() {
+                session.set(name, own);
+            }
+        }
+    } else {
+        // Without a store, the ids of the agent's own sessions are not kept.
+        capabilities.set("loadSession", false);
+        for name in ["list", "resume", "delete", "fork"] {
+            session.remove(name);
+        }
+        capabilities.remove("sessionHistory");
+    }
+    let history = &own_capabilities["sessionHistory"];
+    if !history.is_null() {
+        capabilities.set("sessionHistory", history);
+    }
+    session.set_default("close", "{}");
+    capabilities.set("sessionCapabilities", session.text());
+    result.set("protocolVersion", &own["protocolVersion"]);
+    result.set("agentCapabilities", capabilities.text());
+    meta.set("rejoin", &own["agentInfo"]);
+    result.set("_meta", meta.text());
+    // An absent member means none, but some clients require it.
+    result.set_default("authMethods", "[]");
+    result.text()
+}
+
+/// Our result while the wrapped agent is not available: its sessions can still be read.
+fn without_agent(failed: &EngineError, mut own: Value) -> Value {
+    let mut note = own["agentInfo"].clone();
+    note["error"] = failed.message.as_str().into();
+    own["_meta"] = json!({ "rejoin": note });
+    // The agent would connect to them.
+    own["agentCapabilities"]["mcpCapabilities"]["http"] = false.into();
+    own
 }

@@ -1,5 +1,5 @@
 //! `session/list`: a page of the catalog, newest first, by cursors or by the history's `limit` and
-//! `offset`. What an agent behind the engine lists is merged into it elsewhere.
+//! `offset`. With a wrapped agent, its own sessions are merged into it.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use agent_client_protocol::Error;
-
+use crate::history::entry;
 use crate::history::query::{ListParams, ListQuery};
-use crate::index::{Archived, Filter};
-use crate::server::error;
-use crate::session::Deps;
+use crate::index::{Archived, Filter, ListError, Listed};
+use crate::json;
+use crate::server::error::{self, Error};
+use crate::session::{Deps, ProtocolVersion};
+use crate::sys::with_causes;
 use crate::transport::Load;
 
-use super::context::{Context, Responds};
-use super::foreign;
-use super::listed::{refused, session};
+use super::action::Action;
+use super::agent_list;
+use super::context::{Context, id_of_agents_session};
 use super::params::{Integer, decode};
-use super::place::absolute;
-use super::reply::answer;
+use super::workspace::absolute;
 
 #[derive(Deserialize)]
 struct Params {
@@ -38,95 +38,83 @@ struct Params {
     search: Option<String>,
 }
 
-pub(super) fn serve(context: &Context, params: &str, responder: Responds) {
-    list(context, params, responder, |page| page);
-}
-
-/// Lists sessions; `shape` gives the result its form.
-pub(in crate::server) fn list(
-    context: &Context,
-    params: &str,
-    responder: Responds,
-    shape: fn(Value) -> Value,
-) {
+pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     let archives = context.offers("archive");
-    let decoded = decode::<Params>(params).and_then(|p| {
-        let cwd = p.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
-        let history = ListParams {
-            limit: p.limit.map(|Integer(limit)| limit),
-            offset: p.offset.map(|Integer(offset)| offset),
-            search: p.search,
-        };
-        let query = history.check(p.cursor.is_some());
-        let query = query.map_err(error::invalid_params)?;
-        // Whoever was not told of it may mean anything by it.
-        let archived = p.archived.filter(|_| archives);
-        Ok((cwd, archive_filter(archived.as_deref())?, p.cursor, query))
-    });
-    let (cwd, archived, cursor, query) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => return answer(responder, Err(error)),
+    let version = context.version();
+    let params = match version {
+        ProtocolVersion::V1 => decode::<Params>(params)?,
+        ProtocolVersion::V2 => decode::<Params>(&from_v2(params))?,
     };
+    let cwd = params.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
+    let cursor = params.cursor;
+    let history = ListParams {
+        limit: params.limit.map(|Integer(limit)| limit),
+        offset: params.offset.map(|Integer(offset)| offset),
+        search: params.search,
+    };
+    let query = history
+        .check(cursor.is_some())
+        .map_err(error::invalid_params)?;
+    // Without the capability, the member has no meaning.
+    let archived = params.archived.filter(|_| archives);
+    let archived = archive_filter(archived.as_deref())?;
     let registry = context.registry().clone();
-    let busy = registry.requests().begin();
-    tokio::spawn(async move {
-        // What was asked for before the list is in it.
+    Ok(Action::Later(Box::pin(async move {
+        // The list contains what earlier requests did.
         let begun = registry.barrier();
         let deps = registry.deps().clone();
         if deps.engine.relay().is_some() {
-            // An agent that hangs holds up what is asked of its sessions, and not this.
-            timeout(foreign::PATIENCE, begun).await.ok();
+            // An agent that hangs delays requests to its sessions, and not the list.
+            timeout(agent_list::TIMEOUT, begun).await.ok();
         } else {
             begun.await;
         }
-        let wire = deps.wire.clone();
-        let place = wire.flow.read(Load::Light).await;
+        // The page is in memory until it is written.
+        let permit = deps.wire.flow.read(Load::Light).await;
         let filter = Filter {
             cwd,
             archived,
             search: query.search.clone(),
             since: deps.expired_before(),
         };
-        // What was said in the agent's sessions is not known, nor how many there are, nor which
-        // of them are archived.
+        // The agent's sessions cannot be searched nor counted, and none of them is archived.
         let only = archived == Archived::Only;
-        let alone = only || query.search.is_some() || query.offset.is_some();
-        let page = match deps.engine.relay().filter(|_| !alone) {
-            Some(relay) => {
-                let request = foreign::ListRequest {
-                    filter,
-                    cursor,
-                    limit: query.limit,
-                    counted: query.counted,
-                    archives,
-                };
-                foreign::list(&deps, relay, request).await
-            }
-            None => ours(&deps, filter, cursor, query, archives).await,
-        };
-        let passed = wire.answers.expect(&responder.id());
-        answer(responder, page.map(shape));
-        drop(busy);
-        // The page is in memory until it is written.
-        passed.await.ok();
-        drop(place);
-    });
+        let own_only = only || query.search.is_some() || query.offset.is_some();
+        let page =
+            match deps.engine.relay().filter(|_| !own_only) {
+                Some(relay) => {
+                    let request = agent_list::ListRequest {
+                        filter,
+                        cursor,
+                        limit: query.limit,
+                        counted: query.counted,
+                        archives,
+                    };
+                    agent_list::list(&deps, relay, request).await
+                }
+                None => own_page(&deps, filter, cursor, query, archives)
+                    .await
+                    .map(|page| match version {
+                        ProtocolVersion::V1 => page.to_string(),
+                        ProtocolVersion::V2 => in_v2(page).to_string(),
+                    }),
+            };
+        (page, permit)
+    })))
 }
 
-/// What a list is to do with archived sessions.
+/// Whether a list contains archived sessions.
 fn archive_filter(request: Option<&str>) -> Result<Archived, Error> {
     match request {
         None | Some("exclude") => Ok(Archived::Exclude),
         Some("include") => Ok(Archived::Include),
         Some("only") => Ok(Archived::Only),
-        Some(_) => Err(error::invalid_params(
-            "`archived` is no filter that is known here",
-        )),
+        Some(_) => Err(error::invalid_params("`archived` is not a known filter")),
     }
 }
 
 /// A page of our own sessions.
-async fn ours(
+async fn own_page(
     deps: &Arc<Deps>,
     filter: Filter,
     cursor: Option<String>,
@@ -137,7 +125,7 @@ async fn ours(
         return Ok(json!({ "sessions": [] }));
     };
     let relay = deps.engine.relay();
-    let agent = relay.map(|relay| foreign::names(deps, relay));
+    let agent = relay.map(|relay| agent_list::names(deps, relay));
     let page = tokio::task::spawn_blocking(move || {
         let page = match query.offset {
             Some(offset) => catalog.list_at(&filter, offset, query.limit),
@@ -151,9 +139,9 @@ async fn ours(
     let page = page
         .await
         .map_err(|_| error::internal("the list failed"))?
-        .map_err(refused)?;
+        .map_err(list_error)?;
     let mut result = Map::new();
-    // A page of nothing has no end where another one could begin.
+    // An empty page has no last entry after which another page could begin.
     let next_cursor = page.next_cursor.filter(|_| query.limit > 0);
     let sessions = page.sessions.into_iter().take(query.limit);
     let sessions =
@@ -170,4 +158,150 @@ async fn ours(
         result.insert("_meta".to_owned(), meta);
     }
     Ok(Value::Object(result))
+}
+
+/// An entry of the list. `agent` has the names of the wrapped agent: clients know the sessions that it
+/// created by its ids. `archives` says whether the client is shown which sessions are archived.
+pub(super) fn session(listed: Listed, agent: &[String], archives: bool) -> Value {
+    let Listed {
+        id,
+        summary,
+        snippet,
+    } = listed;
+    let name = summary.known_as.as_deref();
+    let name = name.filter(|name| {
+        let mut ids = agent
+            .iter()
+            .filter_map(|agent| id_of_agents_session(agent, name));
+        ids.any(|agents| agents == id)
+    });
+    let name = name.unwrap_or(id.as_str());
+    let mut session = Map::new();
+    session.insert("sessionId".to_owned(), name.into());
+    session.insert("cwd".to_owned(), summary.cwd.clone().into());
+    if !summary.additional_directories.is_empty() {
+        let directories = summary.additional_directories.clone().into();
+        session.insert("additionalDirectories".to_owned(), directories);
+    }
+    if let Some(title) = &summary.title {
+        session.insert("title".to_owned(), title.clone().into());
+    }
+    if let Some(updated_at) = &summary.updated_at {
+        session.insert("updatedAt".to_owned(), updated_at.clone().into());
+    }
+    if archives {
+        session.insert("archived".to_owned(), summary.archived.into());
+    }
+    entry::entry(&summary, &mut session);
+    if let Some(snippet) = snippet {
+        let meta = json!({ "rejoin": { "snippet": snippet } });
+        session.insert("_meta".to_owned(), meta);
+    }
+    Value::Object(session)
+}
+
+/// Why there is no list.
+pub(super) fn list_error(error: ListError) -> Error {
+    match error {
+        ListError::Cursor => invalid_cursor(),
+        _ => error::storage_failed(with_causes(&error)),
+    }
+}
+
+/// The cursor is not one of this list.
+pub(super) fn invalid_cursor() -> Error {
+    error::invalid_params("`cursor` is not one that this list has given out")
+}
+
+/// The members of a session that version 2 defines.
+const V2_MEMBERS: [&str; 7] = [
+    "sessionId",
+    "cwd",
+    "additionalDirectories",
+    "title",
+    "updatedAt",
+    "archived",
+    "_meta",
+];
+
+/// The parameters of version 2 in the form of version 1: those of the history may be in
+/// `_meta.rejoin`.
+fn from_v2(params: &str) -> String {
+    let ours =
+        json::text_member(params, "_meta").and_then(|meta| json::text_member(meta, "rejoin"));
+    let ours = ours.map(json::text_members).unwrap_or_default();
+    let ours = ours
+        .into_iter()
+        .filter(|(name, _)| matches!(name.as_str(), "limit" | "offset" | "search"));
+    let all = json::text_members(params)
+        .into_iter()
+        .filter(|(name, _)| name != "_meta");
+    json::object(all.chain(ours))
+}
+
+/// A page in version 2: members that it does not define are in `_meta.rejoin`.
+fn in_v2(mut page: Value) -> Value {
+    if let Some(page) = page.as_object_mut() {
+        move_to_meta(page, &["sessions", "nextCursor", "_meta"]);
+    }
+    for session in page["sessions"].as_array_mut().into_iter().flatten() {
+        if let Some(session) = session.as_object_mut() {
+            move_to_meta(session, &V2_MEMBERS);
+        }
+    }
+    page
+}
+
+/// Moves members to `_meta.rejoin`, except these.
+fn move_to_meta(object: &mut Map<String, Value>, own: &[&str]) {
+    let (ours, others): (Map<_, _>, Map<_, _>) = std::mem::take(object)
+        .into_iter()
+        .partition(|(name, _)| own.contains(&name.as_str()));
+    *object = ours;
+    if others.is_empty() {
+        return;
+    }
+    let meta = object.entry("_meta").or_insert_with(|| json!({}));
+    let mut notes = meta["rejoin"].take();
+    match notes.as_object_mut() {
+        Some(notes) => notes.extend(others),
+        None => notes = others.into(),
+    }
+    meta["rejoin"] = notes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_the_history_may_be_beside_or_under_meta() {
+        for (params, plain) in [
+            (r#"{"cwd":"/w","limit":7}"#, r#"{"cwd":"/w","limit":7}"#),
+            (
+                r#"{"cursor":"c","_meta":{"rejoin":{"search":"a\"b","cwd":"/x"},"limit":1}}"#,
+                r#"{"cursor":"c","search":"a\"b"}"#,
+            ),
+            (r#"{"_meta":{"rejoin":7}}"#, "{}"),
+            ("{}", "{}"),
+        ] {
+            assert_eq!(from_v2(params), plain, "{params}");
+        }
+    }
+
+    #[test]
+    fn members_that_version_2_does_not_define_are_under_meta() {
+        let v1 = json!({
+            "sessions": [{ "sessionId": "s", "cwd": "/w", "messageCount": 2 }],
+            "total": 1,
+            "_meta": { "rejoin": { "searchIncomplete": true } },
+        });
+        let v2 = json!({
+            "sessions": [
+                { "sessionId": "s", "cwd": "/w", "_meta": { "rejoin": { "messageCount": 2 } } },
+            ],
+            "_meta": { "rejoin": { "searchIncomplete": true, "total": 1 } },
+        });
+        assert_eq!(in_v2(v1), v2);
+    }
 }

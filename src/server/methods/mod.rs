@@ -1,32 +1,26 @@
-//! Protocol version 1: one file for each method, which decodes, calls, encodes.
+//! The methods of both versions of the protocol: each decodes its parameters and says what serves
+//! it.
 
-pub(super) mod archive;
-pub(super) mod cancel;
-pub(super) mod close;
+mod action;
+mod agent_list;
+mod cancel;
 mod content;
-pub(super) mod context;
-pub(super) mod delete;
+mod context;
+mod delete;
 mod dispatch;
-mod foreign;
-pub(super) mod fork;
+mod fork;
 mod forward;
-mod greeting;
-pub(super) mod get;
-pub(super) mod initialize;
-pub(super) mod list;
-mod listed;
-mod load;
-pub(super) mod new;
+mod get;
+mod initialize;
+mod list;
 mod open;
-pub(super) mod params;
-pub(super) mod place;
-pub(super) mod prompt;
-pub(super) mod reply;
-mod resume;
-pub(super) mod set_title;
+mod params;
+mod prompt;
+mod result;
+mod session;
 mod settings;
-pub(super) mod status;
+mod workspace;
 
-pub use context::Context;
-pub use dispatch::{notification, request};
-pub use reply::encode;
+pub(super) use context::Context;
+pub(super) use dispatch::{notification, request};
+pub(super) use initialize::{check_repeated, choose_version, initialize};

@@ -1,72 +1,153 @@
-//! Opens a session that exists: here, or with the agent behind the engine.
+//! `session/new`, `session/load` and `session/resume`: create a session, or open one that exists,
+//! here or only in the wrapped agent.
 
-use agent_client_protocol::Error;
+use serde::Deserialize;
 
 use crate::engine::SessionConfig;
-use crate::server::error;
-use crate::session::Request;
+use crate::json;
+use crate::protocol::meta::FROM_MESSAGE;
+use crate::server::error::{self, Error};
+use crate::session::{ProtocolVersion, Request};
 use crate::sys::SessionId;
 
-use super::context::{Context, Responds};
-use super::reply::{answer, reply};
+use super::action::Action;
+use super::context::Context;
+use super::params::decode;
+use super::workspace::{Servers, existing, fresh};
 
-/// What a session is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// To be shown, and to go on.
-    Load,
-    /// To go on.
-    Resume,
-}
-
-pub(super) fn open(context: &Context, config: SessionConfig, how: How, responder: Responds) {
+/// Creates a session.
+pub(super) fn new(context: &Context, params: &str) -> Result<Action, Error> {
+    let servers = match context.version() {
+        ProtocolVersion::V1 => Servers::Required,
+        ProtocolVersion::V2 => Servers::Typed,
+    };
+    let mut config = fresh(params, servers)?;
+    let id = context.deps().sys.ids.session();
+    config.name = id.to_string();
     let name = config.name.clone();
-    let (id, import) = match find(context, &name) {
-        Ok(found) => found,
-        Err(error) => {
-            Context::note_error(&name, &error);
-            return answer(responder, Err(error));
-        }
-    };
-    context.name(&name, &id);
-    let requests = context.registry().requests();
-    let reply = reply(context, requests, &name, responder, || ());
-    let request = match (import, how) {
-        (true, _) => Request::Import {
-            reply,
-            config,
-            replay: how == How::Load,
-        },
-        (false, How::Load) => Request::Load(reply, config),
-        (false, How::Resume) => Request::Resume(reply, config),
-    };
-    context.registry().send(&id, request);
+    Ok(Action::session(id, name, |reply| {
+        Request::New(reply, config)
+    }))
 }
 
-/// The session that a client means, and whether it is the agent's alone and must be imported.
+/// Replays a session, and goes on with it.
+pub(super) fn load(context: &Context, params: &str) -> Result<Action, Error> {
+    open(context, existing(params, Servers::Required)?, true)
+}
+
+/// Goes on with a session, without a replay.
+pub(super) fn resume(context: &Context, params: &str) -> Result<Action, Error> {
+    if json::text_member(params, "replayFrom").is_some_and(|from| from != "null") {
+        // The client would wait for a replay that never comes.
+        return Err(error::invalid_params(
+            "`replayFrom` is a parameter of version 2 of the protocol: session/load replays",
+        ));
+    }
+    open(context, existing(params, Servers::Optional)?, false)
+}
+
+fn open(context: &Context, config: SessionConfig, replay: bool) -> Result<Action, Error> {
+    let name = config.name.clone();
+    let (id, import) =
+        find(context, &name).inspect_err(|error| Context::log_not_found(&name, error))?;
+    context.name(&name, &id);
+    Ok(Action::session(id, name, move |reply| {
+        match (import, replay) {
+            (true, replay) => Request::Import {
+                reply,
+                config,
+                replay,
+            },
+            (false, true) => Request::Load(reply, config),
+            (false, false) => Request::Resume(reply, config),
+        }
+    }))
+}
+
+/// The session that a client means, and whether only the wrapped agent has it, so that it must be
+/// imported.
 pub(super) fn find(context: &Context, name: &str) -> Result<(SessionId, bool), Error> {
     if context.relay().is_some() && context.is_deleted(name) {
         // Some agents accept any id, and the session would come back as an empty one.
         return Err(error::not_found(name));
     }
-    match (context.find(name), may_know(context, name)) {
-        // It may be that it is being imported just now, and that this comes to nothing.
-        (Ok(id), Some(foreign)) if is_foreign(context, &id, &foreign) => Ok((foreign, true)),
+    match (context.find(name), agents_session(context, name)) {
+        // It may be that it is being imported, and that this fails.
+        (Ok(id), Some(own)) if is_only_the_agents(context, &id, &own) => Ok((own, true)),
         (Ok(id), _) => Ok((id, false)),
-        // It may be here already, under this name.
-        (Err(error), _) if !error::is_not_found(&error) => Err(error),
-        (Err(_), Some(foreign)) => Ok((foreign, true)),
+        // It may exist here under this name.
+        (Err(error), _) if !error.is_not_found() => Err(error),
+        (Err(_), Some(own)) => Ok((own, true)),
         (Err(error), None) => Err(error),
     }
 }
 
-/// Whether a session that goes by this id, or would by that one, is the agent's alone.
-fn is_foreign(context: &Context, id: &SessionId, foreign: &SessionId) -> bool {
-    !context.is_kept(id) && (id == foreign || !context.registry().has(id))
+/// Whether only the agent has the session with the id `id`, or, if it is imported, `imported`.
+fn is_only_the_agents(context: &Context, id: &SessionId, imported: &SessionId) -> bool {
+    !context.is_stored(id) && (id == imported || !context.registry().has(id))
 }
 
-/// The id here of a session that the agent may have.
-fn may_know(context: &Context, name: &str) -> Option<SessionId> {
+/// The id here of a session that the wrapped agent may have.
+fn agents_session(context: &Context, name: &str) -> Option<SessionId> {
     let relay = context.relay()?;
-    relay.may_know().then(|| context.foreign_id(name)).flatten()
+    relay
+        .may_know()
+        .then(|| context.id_of_agents_session(name))
+        .flatten()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    #[serde(default)]
+    replay_from: Option<ReplayFrom>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplayFrom {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    message_id: Option<String>,
+}
+
+/// Which part of a session is replayed.
+enum Replay {
+    Nothing,
+    All,
+    From(String),
+}
+
+/// Goes on with a session in version 2, and replays as much of it as the client asks for.
+pub(super) fn resume_from(context: &Context, params: &str) -> Result<Action, Error> {
+    let config = existing(params, Servers::Typed)?;
+    let replay = replay(params, context.is_persistent())?;
+    let name = config.name.clone();
+    let id = context
+        .find(&name)
+        .inspect_err(|error| Context::log_not_found(&name, error))?;
+    Ok(Action::session(id, name, |reply| match replay {
+        Replay::Nothing => Request::Resume(reply, config),
+        Replay::All => Request::Load(reply, config),
+        Replay::From(message) => Request::LoadFrom {
+            reply,
+            config,
+            message,
+        },
+    }))
+}
+
+fn replay(params: &str, is_persistent: bool) -> Result<Replay, Error> {
+    let Some(from) = decode::<Params>(params)?.replay_from else {
+        return Ok(Replay::Nothing);
+    };
+    let problem = match (from.kind.as_str(), from.message_id) {
+        ("start", _) if is_persistent => return Ok(Replay::All),
+        ("start", _) => "`replayFrom` asks for a history, and with `--no-persist` none is kept",
+        (FROM_MESSAGE, Some(message)) if is_persistent => return Ok(Replay::From(message)),
+        (FROM_MESSAGE, None) if is_persistent => "`replayFrom.messageId` is missing",
+        _ => "`replayFrom.type` is not a known cursor",
+    };
+    Err(error::invalid_params(problem))
 }

@@ -1,23 +1,29 @@
-//! Decodes parameters, and says what is wrong with them without quoting them.
+//! Decodes parameters, and describes errors in them without quoting them.
 
 use std::fmt;
 
-use agent_client_protocol::Error;
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::server::error;
+use crate::server::error::{self, Error};
 use crate::sys::SessionId;
 
-/// The longest id that is looked at, in bytes; it is echoed in errors.
+/// The longest id that is accepted, in bytes; it is echoed in errors.
 pub(super) const ID_LIMIT: usize = 256;
 
+/// The parameter that all requests about a session have.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Session {
+    pub(super) session_id: String,
+}
+
 /// Decodes an object of parameters.
-pub(in crate::server) fn decode<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Error> {
+pub(super) fn decode<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, Error> {
     decode_at(params, "").map_err(error::invalid_params)
 }
 
-/// Decodes a value that stands at `place` in the parameters.
+/// Decodes the value at `place` in the parameters.
 pub(super) fn decode_at<'a, T: Deserialize<'a>>(json: &'a str, place: &str) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -35,7 +41,7 @@ fn join(place: &str, path: &str) -> String {
     }
 }
 
-/// Says what the decoder's message says, less any value it quotes.
+/// The decoder's message without any value that it quotes.
 fn describe(path: &str, message: &str) -> String {
     let quoted = |from: &str| {
         message
@@ -53,14 +59,14 @@ fn describe(path: &str, message: &str) -> String {
     let expected = expected.map(|rest| rest.split(" at line ").next().unwrap_or(rest));
     match expected {
         Some(expected) if expected.len() < 80 && !expected.contains('`') => {
-            format!("`{path}` must be {}", in_words_of_json(expected))
+            format!("`{path}` must be {}", json_type(expected))
         }
         _ => format!("`{path}` is not valid"),
     }
 }
 
-/// The decoder names types of its own language, clients know those of JSON.
-fn in_words_of_json(expected: &str) -> &str {
+/// The name in JSON of a type that the decoder names as in Rust.
+fn json_type(expected: &str) -> &str {
     match expected {
         "a sequence" => "an array",
         "a map" => "an object",
@@ -71,8 +77,8 @@ fn in_words_of_json(expected: &str) -> &str {
     }
 }
 
-/// A member that must be there but may be `null`, which means its default.
-pub(in crate::server) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// A member that is required but may be `null`, which means its default.
+pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -80,8 +86,8 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// An integer, however it is spelled: `20`, `20.0` or `2e1`. One that is beyond all bounds is the
-/// largest or the smallest that there is.
+/// An integer in any spelling: `20`, `20.0` or `2e1`. One that is out of range becomes the largest
+/// or the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Integer(pub(super) i64);
 
@@ -101,7 +107,7 @@ impl<'de> Deserialize<'de> for Integer {
             }
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "it is whole, and what is beyond the bounds becomes the bound"
+                reason = "it is whole, and one that is out of range becomes the bound"
             )]
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Integer, E> {
                 if number.fract() == 0.0 {
@@ -115,7 +121,7 @@ impl<'de> Deserialize<'de> for Integer {
     }
 }
 
-/// Reads a session's id. One that was never given out is an id all the same: of no session.
+/// Parses a session's id. Text that cannot be an id is the id of no session.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     match SessionId::parse(text) {
         Some(id) => Ok(id),
@@ -196,11 +202,11 @@ mod tests {
         ] {
             let error = decode::<Sample>(json).unwrap_err();
             assert_eq!(
-                error.message,
+                error.message(),
                 format!("Invalid params: {problem}"),
                 "{json}"
             );
-            assert!(!error.message.contains("secret"));
+            assert!(!error.message().contains("secret"));
         }
         assert!(decode::<Sample>(r#"{"cwd":"x","mustBe":null,"unknown":{}}"#).is_ok());
     }

@@ -3,57 +3,37 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use agent_client_protocol::Error;
 use serde_json::value::RawValue;
 
-use crate::server::error;
-use crate::session::Request;
+use crate::server::error::{self, Error};
+use crate::session::Request as SessionRequest;
+use crate::transport::Request;
 
+use super::action::Action;
 use super::content;
-use super::context::{Context, Prompted, Responds};
+use super::context::Context;
 use super::params::decode;
-use super::reply::{answer, reply};
 
 /// The members of the parameters, as text.
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-pub(in crate::server) fn serve(context: &Context, params: &str, responder: Responds) {
-    let lenient = context.relay().is_some();
-    let decoded = decode_prompt(params, lenient)
-        .and_then(|(name, prompt)| Ok((context.find(&name)?, name, prompt)));
-    let (id, name, params) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => return answer(responder, Err(error)),
-    };
-    let request = responder.id();
-    let message_id = context.registry().deps().sys.ids.message();
-    let prompted = Prompted {
-        session: id.clone(),
-        message: message_id.clone(),
-    };
-    context.prompts().insert(request.clone(), prompted);
-    let answered = context.clone();
-    let reply = reply(
-        context,
-        context.registry().turns(),
-        &name,
-        responder,
-        move || {
-            answered.prompts().remove(&request);
-        },
-    );
-    context.registry().send(
-        &id,
-        Request::Prompt {
-            reply,
-            message_id,
-            params,
-        },
-    );
+pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
+    let (name, params) = decode_prompt(&request.params, context.relay().is_some())?;
+    let id = context.find(&name)?;
+    let message_id = context.deps().sys.ids.message();
+    let (registry, session, message) = (context.registry().clone(), id.clone(), message_id.clone());
+    request.responder.on_cancel(move || {
+        registry.send(&session, SessionRequest::WithdrawPrompt(message));
+    });
+    Ok(Action::session(id, name, |reply| SessionRequest::Prompt {
+        reply,
+        message_id,
+        params,
+    }))
 }
 
-/// The session's id, and the parameters without it, in the client's own words. Whoever is
-/// `lenient` leaves it to somebody else to understand the blocks, and passes on all members.
+/// The session's id, and the parameters without it, verbatim. If `lenient`, the wrapped agent checks
+/// the blocks, and gets all other members.
 fn decode_prompt(params: &str, lenient: bool) -> Result<(String, String), Error> {
     let members = decode::<Members<'_>>(params)?;
     let member = |name: &str| {
@@ -90,7 +70,7 @@ fn decode_prompt(params: &str, lenient: bool) -> Result<(String, String), Error>
         rest.push_str(meta.get());
     }
     rest.push('}');
-    // A line break cannot be part of a JSON string, so it can only stand between two tokens.
+    // A line break cannot be part of a JSON string, so it can only be between two tokens.
     if rest.contains('\r') {
         rest = rest.replace('\r', " ");
     }

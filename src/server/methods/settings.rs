@@ -1,21 +1,82 @@
-//! `session/set_mode` and `session/set_config_option` of an engine that is no agent of its own.
+//! `session/set_mode` and `session/set_config_option` of the built-in engine.
+
+use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::context::{Context, Responds};
+use crate::protocol::method::SESSION_SET_CONFIG_OPTION;
+use crate::server::error::{self, Error};
+
+use super::action::Action;
+use super::context::Context;
 use super::forward::to_session;
-use super::params::decode;
-use super::reply::answer;
+use super::params::{Session, decode};
+
+/// Hands a change to the engine, as version 1 has it.
+pub(super) fn serve(context: &Context, method: &str, params: &str) -> Result<Action, Error> {
+    let name = decode::<Session>(params)?.session_id;
+    to_session(context, name, method, params)
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params {
+struct Params<'a> {
     session_id: String,
+    #[serde(borrow)]
+    config_id: Cow<'a, str>,
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    value: &'a RawValue,
 }
 
-pub(super) fn serve(context: &Context, method: &str, params: &str, responder: Responds) {
-    match decode::<Params>(params) {
-        Ok(Params { session_id }) => to_session(context, &session_id, method, params, responder),
-        Err(error) => answer(responder, Err(error)),
+/// Hands a change of version 2 to the engine in the form of version 1.
+pub(super) fn set_config_option(context: &Context, params: &str) -> Result<Action, Error> {
+    let params = decode::<Params<'_>>(params)?;
+    let change = in_v1(&params).map_err(error::invalid_params)?;
+    to_session(
+        context,
+        params.session_id,
+        SESSION_SET_CONFIG_OPTION,
+        &change,
+    )
+}
+
+fn in_v1(params: &Params<'_>) -> Result<String, &'static str> {
+    let mut change = json!({ "sessionId": params.session_id, "configId": params.config_id });
+    let value: Value = serde_json::from_str(params.value.get()).unwrap_or_default();
+    match (&*params.kind, &value) {
+        // Version 1 does not give the type of an id.
+        ("id", Value::String(_)) => {}
+        ("boolean", Value::Bool(_)) => change["type"] = "boolean".into(),
+        ("id" | "boolean", _) => return Err("`value` is not of the given `type`"),
+        _ => return Err("`type` is not a known type of values"),
+    }
+    change["value"] = value;
+    Ok(change.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_gets_the_form_of_version_1() {
+        for (kind, value, change) in [
+            ("id", r#""x""#, Ok(r#""value":"x"}"#)),
+            ("boolean", "true", Ok(r#""type":"boolean","value":true}"#)),
+            ("id", "true", Err("`value` is not of the given `type`")),
+            ("boolean", "7", Err("`value` is not of the given `type`")),
+            ("_odd", "7", Err("`type` is not a known type of values")),
+        ] {
+            let params =
+                format!(r#"{{"sessionId":"s","configId":"c","type":"{kind}","value":{value}}}"#);
+            let params = decode(&params).unwrap();
+            let head = r#"{"sessionId":"s","configId":"c","#;
+            let config = change.map(|change| format!("{head}{change}"));
+            assert_eq!(in_v1(&params), config);
+        }
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use rejoin::transport::line::{Line, LineReader};
 use rejoin::transport::message::{Message, read};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::cases;
 use super::mutate::{Mutation, mutated, mutations};
@@ -62,8 +63,12 @@ fn check(bytes: &[u8], limit: usize, block: usize) -> Result<(), TestCaseError> 
             Message::Notification { method, params } => {
                 prop_assert!(method.len() <= 256 && is_object(&params));
             }
-            Message::Response(text) => {
-                prop_assert!(is_object(&text) && !text.contains('\n'));
+            Message::Response { id, outcome } => {
+                let (Ok(value) | Err(value)) = outcome;
+                for text in [id, value] {
+                    prop_assert!(serde_json::from_str::<&RawValue>(&text).is_ok());
+                    prop_assert!(!text.contains('\n'));
+                }
             }
             Message::Blank => {}
             Message::Invalid(invalid) => {

@@ -1,8 +1,7 @@
-//! `session/list` with an agent behind the engine: a page of ours and a page of its own sessions,
-//! merged.
+//! `session/list` with a wrapped agent: a page of our sessions and a page of its own, merged.
 //!
-//! A cursor says how far the client is with either side. Each page is sorted, newest first; over
-//! the pages only our own sessions are, since nobody knows how the agent sorts its pages.
+//! A cursor contains the client's position on both sides. Each page is sorted, newest first; across
+//! pages only our own sessions are, since the order of the agent's pages is unknown.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,45 +9,44 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_client_protocol::Error;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::engine::relay::{Asked, Foreign};
 use crate::engine::{EngineError, Relay};
 use crate::index::{Catalog, Filter, ListError, Listed, Page, cursor_after, seal, unseal};
-use crate::json::{string_member, text_members};
-use crate::server::error;
+use crate::json::string_member;
+use crate::server::error::{self, Error};
 use crate::session::Deps;
 use crate::sys::{Timestamp, path};
-use crate::transport::VerbatimResults;
 
-use super::context::foreign_id;
-use super::listed::{lost, refused, session};
+use super::context::id_of_agents_session;
+use super::list::{invalid_cursor, list_error, session};
+use super::result::Object;
 
-/// How long the agent may take. Nobody waits longer for a list of what is at hand.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the agent may take.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More pages than this are those of an agent that goes in circles.
+/// An agent with more pages than this repeats them.
 const PAGES: u32 = 10_000;
 
-/// The page that is wanted.
+/// The requested page.
 #[derive(Debug)]
 pub(super) struct ListRequest {
     pub(super) filter: Filter,
     pub(super) cursor: Option<String>,
     pub(super) limit: usize,
-    /// Whether the answer is to say how many sessions there are.
+    /// Whether the result has the number of sessions.
     pub(super) counted: bool,
-    /// Whether it is to say which sessions are archived.
+    /// Whether it shows which sessions are archived.
     pub(super) archives: bool,
 }
 
-/// How far a client is with the list.
+/// The client's position in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
-    /// How many pages there were, so that no cursor comes twice.
+    /// The number of pages so far, so that no cursor is given out twice.
     page: u32,
     ours: Side<String>,
     theirs: Side<Theirs>,
@@ -66,7 +64,7 @@ enum Side<T> {
 struct Theirs {
     /// The agent's cursor of a page.
     cursor: Option<String>,
-    /// The last entry of that page that was given, if some were.
+    /// The last entry of that page that was sent, if any.
     after: Option<Key>,
 }
 
@@ -86,27 +84,27 @@ struct Entry {
     text: String,
 }
 
-/// A page of the agent's, without what is ours or no use.
+/// A page of the agent, without sessions that are ours and entries that are unusable.
 #[derive(Debug, Default)]
 struct AgentPage {
     source: String,
     entries: Vec<Entry>,
-    /// Where the page was.
+    /// The position of the page.
     here: Theirs,
-    /// Where the next one is.
+    /// The position of the next one.
     next: Option<Theirs>,
     /// How many pages were read.
     pages: u32,
-    /// Why there is no more.
+    /// Why the list is incomplete.
     error: Option<String>,
 }
 
-/// The answer to a list.
+/// The result of a list.
 pub(super) async fn list(
     deps: &Arc<Deps>,
     relay: &dyn Relay,
     request: ListRequest,
-) -> Result<Value, Error> {
+) -> Result<String, Error> {
     let place = match &request.cursor {
         None => Some(Place {
             page: 0,
@@ -117,16 +115,16 @@ pub(super) async fn list(
             .and_then(|text| serde_json::from_str(&text).ok())
             .filter(|place: &Place| place.page < PAGES),
     };
-    let place = place.ok_or_else(lost)?;
+    let place = place.ok_or_else(invalid_cursor)?;
     let names = names(deps, relay);
     let theirs = theirs(deps.catalog.as_ref(), &names, relay, &request, &place);
     let ours = ours(deps, &request, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&request, place, ours?, theirs);
-    Ok(merged.result(&names, request.archives, &deps.wire.raws))
+    Ok(merged.result(&names, request.archives))
 }
 
-/// The names by which logs may know the agent behind the engine.
+/// The names that the wrapped agent may have in logs.
 pub(super) fn names(deps: &Deps, relay: &dyn Relay) -> Vec<String> {
     let mut names = relay.other_names();
     names.push(deps.engine.identity().name);
@@ -151,9 +149,9 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
         tokio::task::spawn_blocking(move || catalog.list(&filter, cursor.as_deref(), limit)).await;
     let page = page
         .map_err(|_| error::internal("the list failed"))?
-        .map_err(refused)?;
+        .map_err(list_error)?;
     Ok(if done {
-        // They are counted on each page.
+        // Each page has the total.
         Page {
             total: page.total,
             ..Page::default()
@@ -163,7 +161,7 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
     })
 }
 
-/// The agent's page, and those behind it as long as there is nothing in them for the client.
+/// The agent's next page that has entries for the client.
 async fn theirs(
     catalog: Option<&Arc<Catalog>>,
     names: &[String],
@@ -177,7 +175,7 @@ async fn theirs(
         Side::At(theirs) => theirs.clone(),
         Side::Done => return list,
     };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let asked = Asked {
             cwd: request.filter.cwd.clone(),
@@ -187,7 +185,7 @@ async fn theirs(
             Ok(Ok(page)) => page,
             Ok(Err(error)) => return list.without(&error),
             Err(_) => {
-                let seconds = PATIENCE.as_secs();
+                let seconds = TIMEOUT.as_secs();
                 let message =
                     format!("the agent did not list its sessions within {seconds} seconds");
                 return list.without(&EngineError::internal(message));
@@ -198,8 +196,8 @@ async fn theirs(
         list.source.clone_from(&page.source);
         list.entries = entries(&page, &request.filter, here.after.as_ref());
         list.hide(catalog.cloned(), names).await;
-        let circular = next == here.cursor || list.pages + place.page >= PAGES;
-        list.next = next.filter(|_| !circular).map(|cursor| Theirs {
+        let repeats = next == here.cursor || list.pages + place.page >= PAGES;
+        list.next = next.filter(|_| !repeats).map(|cursor| Theirs {
             cursor: Some(cursor),
             after: None,
         });
@@ -212,7 +210,7 @@ async fn theirs(
 }
 
 impl AgentPage {
-    /// Leaves out what is ours, under whatever name of the agent.
+    /// Leaves out sessions that are ours, under any name of the agent.
     async fn hide(&mut self, catalog: Option<Arc<Catalog>>, names: &[String]) {
         let Some(catalog) = catalog.filter(|_| !self.entries.is_empty()) else {
             return;
@@ -233,12 +231,16 @@ impl AgentPage {
         let ours = ours.await;
         match ours {
             Ok(Ok(ours)) => self.entries.retain(|entry| !ours.contains(&entry.key.1)),
-            Ok(Err(error)) => tracing::warn!(%error, "cannot tell which sessions are ours"),
-            Err(error) => tracing::warn!(%error, "cannot tell which sessions are ours"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot find the agent's sessions in the catalog");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot find the agent's sessions in the catalog");
+            }
         }
     }
 
-    /// There is no more of the agent's list.
+    /// Ends the agent's list with an error.
     fn without(mut self, error: &EngineError) -> Self {
         tracing::info!(%error, "the agent's sessions are not listed");
         self.next = None;
@@ -247,7 +249,7 @@ impl AgentPage {
     }
 }
 
-/// The entries of a page that the client can make use of and was not given yet, the newest first.
+/// The entries of a page that are usable and were not sent yet, the newest first.
 fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
     let mut seen = BTreeSet::new();
     let mut entries: Vec<_> = page
@@ -263,7 +265,7 @@ fn entries(page: &Foreign, filter: &Filter, after: Option<&Key>) -> Vec<Entry> {
 
 fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
     let string = |name: &str| string_member(text, name);
-    let id = string("sessionId").filter(|id| foreign_id(agent, id).is_some())?;
+    let id = string("sessionId").filter(|id| id_of_agents_session(agent, id).is_some())?;
     let cwd = string("cwd").filter(|cwd| Path::new(cwd).is_absolute())?;
     let elsewhere = |request: &String| path::normalize(&cwd) != *request;
     if filter.cwd.as_ref().is_some_and(elsewhere) {
@@ -277,7 +279,7 @@ fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
     })
 }
 
-/// A page of both.
+/// A page of both sides.
 #[derive(Debug)]
 struct Merged {
     sessions: Vec<One>,
@@ -293,7 +295,7 @@ enum One {
     Theirs(String),
 }
 
-/// Takes the newest of either side until the page is full.
+/// Takes the newest of both sides until the page is full.
 fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> Merged {
     let mut next = Place {
         page: place.page + theirs.pages.max(1),
@@ -330,14 +332,14 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
         next.theirs = Side::At(page);
     }
     let ends = next.ours == Side::Done && next.theirs == Side::Done;
-    // Only a cursor of the agent makes ours too long to be read again: it is left out, then.
+    // Only a cursor of the agent can make ours too long. Then it is left out.
     let sealed = |place: &Place| {
         let text = serde_json::to_string(place).ok()?;
         seal(&text, &request.filter)
     };
     let mut error = theirs.error;
     let mut cursor = None;
-    // A page of nothing has no end where another one could begin.
+    // An empty page has no last entry after which another page could begin.
     if !ends && request.limit > 0 {
         cursor = sealed(&next);
         if cursor.is_none() {
@@ -356,37 +358,36 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
 }
 
 impl Merged {
-    fn result(self, names: &[String], archives: bool, raws: &VerbatimResults) -> Value {
-        let source = self.source;
+    fn result(self, names: &[String], archives: bool) -> String {
+        let source = Value::from(self.source);
         let sessions = self.sessions.into_iter().map(|one| match one {
-            One::Ours(listed) => session(*listed, names, archives),
+            One::Ours(listed) => session(*listed, names, archives).to_string(),
             One::Theirs(text) => {
-                let members = text_members(&text).into_iter();
-                let members = members.map(|(name, value)| (name, raws.put(value.to_owned())));
-                let mut entry: Map<_, _> = members.collect();
-                entry.insert("source".to_owned(), source.as_str().into());
+                let mut entry = Object::of(&text);
+                entry.set("source", &source);
                 if archives {
-                    entry.entry("archived").or_insert(Value::Bool(false));
+                    entry.set_default("archived", false);
                 }
-                entry.into()
+                entry.text()
             }
         });
-        let mut result = Map::new();
-        result.insert("sessions".to_owned(), sessions.collect());
+        let sessions: Vec<_> = sessions.collect();
+        let mut result = Object::default();
+        result.set("sessions", format!("[{}]", sessions.join(",")));
         if let Some(cursor) = self.next {
-            result.insert("nextCursor".to_owned(), cursor.into());
+            result.set("nextCursor", Value::from(cursor));
         }
         if let Some(total) = self.total {
-            result.insert("total".to_owned(), total.into());
+            result.set("total", total);
         }
         if let Some(error) = self.error {
             let meta = json!({ "rejoin": { "agent": { "error": error } } });
-            result.insert("_meta".to_owned(), meta);
+            result.set("_meta", meta);
         }
-        result.into()
+        result.text()
     }
 }
 
 #[cfg(test)]
-#[path = "foreign_tests.rs"]
+#[path = "agent_list_tests.rs"]
 mod tests;

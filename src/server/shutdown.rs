@@ -54,7 +54,7 @@ pub(super) struct UnderWay<'a> {
 /// Waits until every request is answered, as far as patience goes. The time of turns begins when
 /// the other requests are done: a prompt may have waited behind a long load. Time in which only the
 /// client's reading is waited for does not count.
-pub(super) async fn wind_down(
+pub(super) async fn shutdown(
     under_way: &UnderWay<'_>,
     cancel_turns: impl FnOnce(),
     patience: Patience,
@@ -155,7 +155,7 @@ mod tests {
                 replays: &self.replays,
                 written: &|| *lock(written),
             };
-            wind_down(&under_way, cancel, patience).await;
+            shutdown(&under_way, cancel, patience).await;
             begun.elapsed()
         }
     }

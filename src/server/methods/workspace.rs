@@ -1,19 +1,18 @@
-//! Decodes where a session works: folder, further folders, MCP servers.
+//! Decodes a session's workspace: its directories and MCP servers.
 
 use std::fmt;
 use std::path::Path;
 
-use agent_client_protocol::Error;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 use zeroize::Zeroize;
 
 use crate::engine::{Secret, SessionConfig};
 use crate::record::header::{McpServer, Workspace};
-use crate::server::error;
+use crate::server::error::{self, Error};
 use crate::sys::path;
 
-use super::params::{decode, nullable};
+use super::params::{Session, decode, nullable};
 
 /// The parameters of `session/new`, `session/load` and `session/resume`.
 #[derive(Debug, Deserialize)]
@@ -22,41 +21,32 @@ struct Params {
     cwd: String,
     #[serde(default, deserialize_with = "nullable")]
     additional_directories: Vec<String>,
-    /// `Some` if the member is there, also where it is `null`.
+    /// `Some` if the member is present, even if it is `null`.
     #[serde(default, deserialize_with = "some")]
     mcp_servers: Option<Vec<Server>>,
 }
 
-/// Which session is meant. A new one has no id yet, so there it is a member like any unknown one.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Session {
-    #[serde(default)]
-    session_id: Option<String>,
-}
-
-/// Whether `mcpServers` must be there.
+/// Whether `mcpServers` is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Servers {
-    /// It must, as the schema has it for new and load; `null` is fine.
+pub(super) enum Servers {
+    /// It is, as for new and load in the schema; `null` is fine.
     Required,
-    /// It may be absent, as the schema has it for resume.
+    /// It may be absent, as for resume in the schema.
     Optional,
-    /// It may be absent, but each server says of which type it is: version 2.
+    /// It may be absent, but each server needs a type: version 2.
     Typed,
 }
 
-/// How a new session is wanted, but for its name.
-pub(in crate::server) fn fresh(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
+/// The configuration of a new session, without its name.
+pub(super) fn fresh(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
     config(String::new(), decode(params)?, params, servers)
 }
 
-/// How an existing session is wanted, by the name that the client has for it.
-pub(in crate::server) fn existing(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
+/// The configuration of an existing session, with the name by which the client knows it.
+pub(super) fn existing(params: &str, servers: Servers) -> Result<SessionConfig, Error> {
     let decoded: Params = decode(params)?;
-    let missing = || error::invalid_params("`sessionId` is missing");
-    let name = decode::<Session>(params)?.session_id.ok_or_else(missing)?;
-    config(name, decoded, params, servers)
+    let Session { session_id } = decode(params)?;
+    config(session_id, decoded, params, servers)
 }
 
 fn config(
@@ -75,7 +65,7 @@ fn config(
         let problem = format!("`mcpServers[{at}].type` is missing");
         return Err(error::invalid_params(problem));
     }
-    let place = place(&decoded.cwd, &decoded.additional_directories, &named)?;
+    let place = workspace(&decoded.cwd, &decoded.additional_directories, &named)?;
     let params = Secret::new(params);
     Ok(SessionConfig {
         name,
@@ -142,10 +132,9 @@ impl<'de> Deserialize<'de> for Unread {
     }
 }
 
-/// Checks a session's place and leaves out of it whatever may be a secret. A server of a type that
-/// is unknown here is no reason to refuse a session: it is reported as failed, or is the affair of
-/// the agent behind the engine.
-fn place(
+/// Checks a workspace and removes everything that may be a secret. A server of an unknown type is no
+/// reason to refuse a session: the engine reports it as failed, or the wrapped agent decides.
+fn workspace(
     cwd: &str,
     additional_directories: &[String],
     servers: &[Server],
@@ -170,7 +159,7 @@ fn place(
     })
 }
 
-/// A folder in its plain form.
+/// A directory in its normal form.
 pub(super) fn absolute(field: &str, folder: &str) -> Result<String, Error> {
     if folder.contains('\0') {
         return Err(error::invalid_params(format!(
@@ -238,8 +227,8 @@ mod tests {
             {"name":"b","type":"http","url":"https://me:SECRET@h.example/mcp?key=SECRET#SECRET","headers":[{"name":"Authorization","value":"SECRET"}]}
         ]"#;
         let servers: Vec<Server> = serde_json::from_str(json).unwrap();
-        let place = place("/w", &[], &servers).unwrap();
-        let kept = serde_json::to_string(&place).unwrap();
+        let workspace = workspace("/w", &[], &servers).unwrap();
+        let kept = serde_json::to_string(&workspace).unwrap();
         assert!(!kept.contains("SECRET"), "{kept}");
         assert!(kept.contains("https://h.example/mcp") && kept.contains("Authorization"));
         assert!(kept.contains("/bin/mcp") && kept.contains("KEY"));
@@ -252,9 +241,9 @@ mod tests {
             ("", "/x", "`cwd`"),
             ("/w", "x", "`additionalDirectories[0]`"),
         ] {
-            let error = place(cwd, &[more.to_owned()], &[]).unwrap_err();
-            assert!(error.message.contains(field), "{}", error.message);
+            let error = workspace(cwd, &[more.to_owned()], &[]).unwrap_err();
+            assert!(error.message().contains(field), "{}", error.message());
         }
-        assert_eq!(place("/w/a/../b/", &[], &[]).unwrap().cwd, "/w/b");
+        assert_eq!(workspace("/w/a/../b/", &[], &[]).unwrap().cwd, "/w/b");
     }
 }

@@ -330,7 +330,7 @@ async fn an_agent_is_not_waited_for_long_nor_followed_for_ever() {
         theirs: Side::Start,
     };
     for (pages, hangs, asked, waited) in [
-        (1, true, 1, PATIENCE),
+        (1, true, 1, TIMEOUT),
         (1, false, 2, Duration::ZERO),
         (7, false, PAGES as usize, Duration::ZERO),
     ] {

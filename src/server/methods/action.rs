@@ -1,0 +1,144 @@
+//! What serves a request: an answer at once, an answer later, or a request to a session.
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::engine::BoxFuture;
+use crate::protocol::method::{
+    SESSION_ARCHIVE, SESSION_PROMPT, SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE,
+};
+use crate::server::error::{self, Error};
+use crate::session::{ProtocolVersion, Registry, Reply, Request as SessionRequest};
+use crate::sys::SessionId;
+use crate::transport::{Request, Responder};
+
+use super::context::Context;
+use super::result;
+
+/// What serves a request.
+pub(super) enum Action {
+    /// The result, as JSON text.
+    Answer(String),
+    /// A session answers.
+    Session(ToSession),
+    /// The answer comes later, together with a permit to keep until it is written.
+    Later(BoxFuture<'static, Later>),
+}
+
+/// An answer that came later.
+pub(super) type Later = (Result<String, Error>, Option<OwnedSemaphorePermit>);
+
+/// A request to a session.
+pub(super) struct ToSession {
+    /// The id by which the client knows the session.
+    name: String,
+    /// The id that refusals name.
+    refused_as: String,
+    send: Send,
+}
+
+/// Sends a request with the reply that answers it.
+type Send = Box<dyn FnOnce(&Registry, Reply)>;
+
+impl Action {
+    /// A request to the session `id`, which the client knows as `name`.
+    pub(super) fn session(
+        id: SessionId,
+        name: String,
+        request: impl FnOnce(Reply) -> SessionRequest<Reply> + 'static,
+    ) -> Self {
+        Self::Session(ToSession {
+            refused_as: name.clone(),
+            name,
+            send: Box::new(move |registry, reply| registry.send(&id, request(reply))),
+        })
+    }
+
+    /// The creation of the session `name` from the session `source`, which refusals name.
+    pub(super) fn fork(
+        name: String,
+        source: String,
+        send: impl FnOnce(&Registry, Reply) + 'static,
+    ) -> Self {
+        Self::Session(ToSession {
+            name,
+            refused_as: source,
+            send: Box::new(send),
+        })
+    }
+
+    /// Serves the request `method` by this action, or answers with the error.
+    pub(super) fn perform(action: Result<Self, Error>, context: &Context, request: Request) {
+        let registry = context.registry();
+        let is_prompt = request.method == SESSION_PROMPT;
+        let mut answer = Answering::new(context, request);
+        match action {
+            Err(error) => answer.send(Err(error)),
+            Ok(Self::Answer(result)) => answer.send(Ok(result)),
+            Ok(Self::Session(call)) => {
+                let under_way = if is_prompt {
+                    registry.turns()
+                } else {
+                    registry.requests()
+                };
+                let cancellation = answer.responder.cancellation();
+                let (name, refused_as, version) = (call.name, call.refused_as, context.version());
+                let reply = Reply::new(
+                    under_way.begin(),
+                    move || cancellation.is_cancelled(),
+                    move |outcome| {
+                        answer.send(match outcome {
+                            Ok(done) => Ok(result::result(version, &name, done)),
+                            Err(refusal) => Err(error::refused(&refused_as, refusal)),
+                        });
+                    },
+                );
+                (call.send)(registry, reply);
+            }
+            Ok(Self::Later(later)) => {
+                let busy = registry.requests().begin();
+                tokio::spawn(async move {
+                    let (result, permit) = later.await;
+                    answer.responder.hold(permit);
+                    answer.send(result);
+                    drop(busy);
+                });
+            }
+        }
+    }
+}
+
+/// Answers one request.
+struct Answering {
+    responder: Responder,
+    version: ProtocolVersion,
+    is_unstable: bool,
+}
+
+impl Answering {
+    fn new(context: &Context, request: Request) -> Self {
+        let is_unstable = [
+            SESSION_ARCHIVE,
+            SESSION_UNARCHIVE,
+            SESSION_SET_TITLE,
+            SESSION_STATUS,
+        ]
+        .contains(&request.method.as_str());
+        Self {
+            responder: request.responder,
+            version: context.version(),
+            is_unstable,
+        }
+    }
+
+    fn send(self, result: Result<String, Error>) {
+        let outcome = result.map_err(|error| {
+            let error = if self.is_unstable {
+                error.unstable()
+            } else {
+                error
+            };
+            error.json(self.version)
+        });
+        self.responder.answer(&outcome);
+    }
+}

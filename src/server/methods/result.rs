@@ -1,0 +1,175 @@
+//! The results of requests to sessions, as text: what an engine contributes stays as it is.
+
+use serde_json::{Value, json};
+
+use crate::json;
+use crate::protocol::v2::config_options;
+use crate::server::error;
+use crate::session::{Answer, Done, ProtocolVersion};
+use crate::store::DamageReport;
+
+/// A JSON object that is put together from members whose values are JSON text.
+#[derive(Debug, Default)]
+pub(super) struct Object(Vec<(String, String)>);
+
+impl Object {
+    /// The members of an object that is given as JSON text.
+    pub(super) fn of(object: &str) -> Self {
+        let mut members = Self::default();
+        for (name, value) in json::text_members(object) {
+            members.set(&name, value);
+        }
+        members
+    }
+
+    /// Sets a member to a value: a [`Value`], or JSON text.
+    pub(super) fn set(&mut self, name: &str, value: impl ToString) {
+        match self.0.iter_mut().find(|(own, _)| own == name) {
+            Some((_, old)) => *old = value.to_string(),
+            None => self.0.push((name.to_owned(), value.to_string())),
+        }
+    }
+
+    /// Sets a member that is absent.
+    pub(super) fn set_default(&mut self, name: &str, value: impl ToString) {
+        if !self.0.iter().any(|(own, _)| own == name) {
+            self.set(name, value);
+        }
+    }
+
+    /// Removes a member.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.retain(|(own, _)| own != name);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object as JSON text.
+    pub(super) fn text(&self) -> String {
+        json::object(self.0.iter().map(|(name, value)| (name.clone(), &**value)))
+    }
+}
+
+/// The result of what was done to the session that the client knows as `name`.
+pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> String {
+    let shown = |own: String| match version {
+        ProtocolVersion::V1 => own,
+        ProtocolVersion::V2 => in_v2(&own),
+    };
+    let mut notes = Object::default();
+    match answer.done {
+        Done::Created(own) => opened(name, own.map(shown), notes),
+        Done::Forked(own) | Done::Loaded(own) | Done::Resumed(own) => {
+            if !answer.damage.is_empty() {
+                notes.set("damage", damage(&answer.damage));
+            }
+            if let Some(elsewhere) = answer.elsewhere {
+                notes.set("holder", error::holder(elsewhere.holder.as_ref()));
+            }
+            if let Some(reason) = answer.read_only {
+                notes.set("readOnly", Value::from(reason));
+            }
+            opened(name, own.map(shown), notes)
+        }
+        Done::Taken(message_id) => json!({ "messageId": message_id }).to_string(),
+        Done::Stopped(ended) => ended.result(),
+        Done::Served(result) => shown(result),
+        Done::Titled(title) => json!({ "title": title }).to_string(),
+        Done::Status { open: true, phase } if version == ProtocolVersion::V2 => {
+            format!(r#"{{"status":"open","state":{}}}"#, phase.state())
+        }
+        Done::Status { open, .. } => {
+            json!({ "status": if open { "open" } else { "saved" } }).to_string()
+        }
+        Done::Noted | Done::Closed | Done::Deleted => "{}".to_owned(),
+    }
+}
+
+/// The session's id, the engine's own members, and our notes.
+fn opened(name: &str, own: Option<String>, mut notes: Object) -> String {
+    let mut result = Object::default();
+    result.set("sessionId", Value::from(name));
+    let mut meta = Object::default();
+    for (name, value) in own.iter().flat_map(|own| json::text_members(own)) {
+        match name.as_str() {
+            "sessionId" => {}
+            "_meta" => {
+                for (name, value) in json::text_members(value) {
+                    if name == "rejoin" {
+                        for (name, value) in json::text_members(value) {
+                            notes.set(&name, value);
+                        }
+                    } else {
+                        meta.set(&name, value);
+                    }
+                }
+            }
+            _ => result.set(&name, value),
+        }
+    }
+    if !notes.is_empty() {
+        meta.set("rejoin", notes.text());
+    }
+    if !meta.is_empty() {
+        result.set("_meta", meta.text());
+    }
+    result.text()
+}
+
+/// The engine's part of a result in version 2, where modes are config options, which have another
+/// form.
+fn in_v2(own: &str) -> String {
+    let member = |name| json::text_member(own, name).filter(|value| *value != "null");
+    let options = config_options(member("configOptions"), member("modes"));
+    let options = options
+        .as_deref()
+        .map(|options| ("configOptions".to_owned(), options));
+    let others = json::text_members(own)
+        .into_iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
+    json::object(others.chain(options))
+}
+
+/// The damage in a log.
+pub(super) fn damage(damage: &[DamageReport]) -> Value {
+    let each = damage.iter().map(|damage| {
+        json!({
+            "line": damage.line,
+            "byte": damage.offset,
+            "length": damage.len,
+            "reason": damage.reason.to_string(),
+        })
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_change_their_form_in_version_2_and_the_rest_stays() {
+        assert_eq!(
+            in_v2(r#"{"_meta":{"n":1e400}}"#),
+            r#"{"_meta":{"n":1e400}}"#
+        );
+        assert_eq!(in_v2(r#"{"modes":null,"configOptions":null}"#), "{}");
+        let modes = r#"{"modes":{"currentModeId":"a","availableModes":[{"id":"a","name":"A"}]}}"#;
+        let shown = in_v2(modes);
+        assert!(shown.starts_with(r#"{"configOptions":["#), "{shown}");
+        assert!(shown.contains(r#""configId":"mode""#), "{shown}");
+    }
+
+    #[test]
+    fn the_engines_members_stay_verbatim_beside_ours() {
+        let own = r#"{"x":1e400,"sessionId":"inner","_meta":{"a": [ ],"rejoin":{"b":2.0}}}"#;
+        let mut notes = Object::default();
+        notes.set("readOnly", Value::from("r"));
+        assert_eq!(
+            opened("s", Some(own.to_owned()), notes),
+            r#"{"sessionId":"s","x":1e400,"_meta":{"a":[ ],"rejoin":{"readOnly":"r","b":2.0}}}"#
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! The connection to the client: a thread that reads, a thread that writes, and what is under way.
+
+use std::io::{self, BufReader, Read, Write};
+use std::sync::Arc;
+use std::thread;
+
+use tokio::sync::{mpsc, watch};
+
+use super::flow::Flow;
+use super::line::LineReader;
+use super::message::{self, Form, Message, Outcome};
+use super::outgoing::{Call, OutgoingRequests};
+use super::requests::{Request, Requests};
+use super::writer::Writer;
+use crate::protocol::method::CANCEL_REQUEST;
+
+/// The longest line of input that is accepted by default: 32 MiB.
+pub const LINE_LIMIT: usize = 32 * 1024 * 1024;
+
+/// How many messages may be read ahead of their handling. Small, because each may be as long as a
+/// line.
+const READ_AHEAD: usize = 2;
+
+/// How much is read from the input at once, in bytes.
+const BLOCK: usize = 64 * 1024;
+
+/// The shared parts of one connection.
+#[derive(Debug)]
+pub struct Wire {
+    /// Receives the lines to the client.
+    pub writer: Writer,
+    /// Requests of the client that are not answered.
+    pub requests: Requests,
+    /// Requests that we sent to the client.
+    pub outgoing: OutgoingRequests,
+    /// The limits of pending work.
+    pub flow: Flow,
+    /// Whether the client's input has ended, even if not all of it is handled.
+    ended: watch::Sender<bool>,
+}
+
+/// Starts reading `input` and writing `output`, each on its own thread. `form` is the form of
+/// messages that are accepted.
+pub fn connect(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    line_limit: usize,
+    form: Form,
+) -> io::Result<(Arc<Wire>, Incoming)> {
+    let writer = Writer::start(output)?;
+    let wire = Arc::new(Wire {
+        requests: Requests::new(writer.clone()),
+        writer,
+        outgoing: OutgoingRequests::default(),
+        flow: Flow::default(),
+        ended: watch::Sender::new(false),
+    });
+    let ended = wire.ended.clone();
+    let (sender, messages) = mpsc::channel(READ_AHEAD);
+    thread::Builder::new()
+        .name("rejoin-reader".to_owned())
+        .spawn(move || {
+            let mut lines = LineReader::new(BufReader::with_capacity(BLOCK, input), line_limit);
+            loop {
+                match lines.next_line() {
+                    Ok(Some(line)) => {
+                        let message = message::read_as(line, line_limit, form);
+                        if sender.blocking_send(message).is_err() {
+                            break;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "reading stdin failed; treating it as end of input");
+                        break;
+                    }
+                }
+            }
+            ended.send_replace(true);
+        })?;
+    let incoming = Incoming {
+        wire: wire.clone(),
+        messages,
+    };
+    Ok((wire, incoming))
+}
+
+/// The messages of the client.
+#[derive(Debug)]
+pub struct Incoming {
+    wire: Arc<Wire>,
+    messages: mpsc::Receiver<Message>,
+}
+
+/// A message of the client.
+#[derive(Debug)]
+pub enum Received {
+    /// A request, to be answered through its responder.
+    Request(Request),
+    /// A notification.
+    Notification {
+        /// The method's name.
+        method: String,
+        /// The parameters' JSON text.
+        params: String,
+    },
+}
+
+impl Incoming {
+    /// The next request or notification; `None` at the end of input, or if the client no longer
+    /// reads. Waits while too much is pending. Answers invalid lines, and delivers responses to
+    /// their waiters.
+    pub async fn next(&mut self) -> Option<Received> {
+        loop {
+            self.wire.flow.room().await;
+            let Some(message) = self.messages.recv().await else {
+                // A client that sends no more input sends no more responses.
+                self.wire.outgoing.close();
+                return None;
+            };
+            match message {
+                Message::Blank => {}
+                Message::Invalid(invalid) => {
+                    self.wire
+                        .writer
+                        .control(invalid.line().as_bytes())
+                        .await
+                        .ok()?;
+                }
+                Message::Response { id, outcome } => {
+                    if !self.wire.outgoing.resolve(&id, outcome) {
+                        tracing::debug!(id, "a response to no pending request");
+                    }
+                }
+                Message::Notification { method, params } => {
+                    return Some(Received::Notification { method, params });
+                }
+                Message::Request { id, method, params } => {
+                    let held = self.wire.flow.request(&method, params.len());
+                    let responder = self.wire.requests.begin(id, held);
+                    return Some(Received::Request(Request {
+                        method,
+                        params,
+                        responder,
+                    }));
+                }
+            }
+        }
+    }
+}
+
+impl Wire {
+    /// Sends the client a request and waits for its response. `None` if the client is gone.
+    /// `params` is the JSON text of an object. When `cancelled` resolves, the request is withdrawn,
+    /// but its response is still awaited.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: &str,
+        cancelled: impl Future<Output = ()> + Send,
+    ) -> Option<Outcome> {
+        let call = self.ask(method, params).await?;
+        self.answer_to(call, cancelled).await
+    }
+
+    /// Sends the client a request. It follows everything that was sent before. `None` if the client
+    /// is gone.
+    pub async fn ask(&self, method: &str, params: &str) -> Option<Call> {
+        let call = self.outgoing.begin();
+        let line = message::request_line(call.id, method, params);
+        self.writer.control(line.as_bytes()).await.ok()?;
+        Some(call)
+    }
+
+    /// Waits for the response to a request, as [`Wire::call`] does.
+    pub async fn answer_to(
+        &self,
+        mut call: Call,
+        cancelled: impl Future<Output = ()> + Send,
+    ) -> Option<Outcome> {
+        tokio::select! {
+            outcome = &mut call => return outcome,
+            () = cancelled => {}
+        }
+        self.take_back(&call).await;
+        call.await
+    }
+
+    /// Withdraws a request. The client still answers it.
+    pub async fn take_back(&self, call: &Call) {
+        let params = format!("{{\"requestId\":{}}}", call.id);
+        self.notify(CANCEL_REQUEST, &params).await;
+    }
+
+    /// Waits until the client's input has ended.
+    pub async fn ended(&self) {
+        // The sender is in `self`, so waiting cannot fail.
+        self.ended.subscribe().wait_for(|ended| *ended).await.ok();
+    }
+
+    /// Sends the client a notification. `params` is the JSON text of an object.
+    pub async fn notify(&self, method: &str, params: &str) {
+        let line = message::notification_line(method, params);
+        // A client that is gone needs no notification.
+        self.writer.control(line.as_bytes()).await.ok();
+    }
+}
