@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::fixture::{Check, Damage};
 use super::json::Json;
 use super::pattern::Names;
+use super::wrapped::until;
 
 /// The files of a store.
 #[derive(Debug)]
@@ -139,6 +140,15 @@ impl<'a> Files<'a> {
                 Ok(_) => Err("there is such a file".to_owned()),
                 Err(_) => Ok(()),
             },
+            Check::Ending(session) => {
+                let hint = self.store.join("open").join(names.fill(session)?);
+                until(|| match fs::read_to_string(&hint) {
+                    Ok(text) if !text.contains("\"ending\":true") => {
+                        Err(format!("it is not ending: {text}"))
+                    }
+                    _ => Ok(()),
+                })
+            }
             Check::Files { folder, count } => {
                 let found = fs::read_dir(self.store.join(folder)).map_or(0, Iterator::count);
                 if found == *count {

@@ -122,6 +122,8 @@ pub(crate) enum Check {
     Noted(String),
     /// There is no such file.
     Absent(String),
+    /// Its lock holder is ending, or has ended.
+    Ending(String),
     /// A folder of the store has so many files.
     Files { folder: String, count: usize },
     /// No other user may read the store.

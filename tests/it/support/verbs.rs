@@ -146,6 +146,7 @@ fn check(rest: &str) -> Result<Check, String> {
         },
         "noted" => Check::Noted(session),
         "absent" => Check::Absent(session),
+        "ending" => Check::Ending(session),
         "files" => {
             let (folder, count) = rest.split_once(' ').ok_or("a folder and a number")?;
             Check::Files {
