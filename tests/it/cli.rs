@@ -73,7 +73,7 @@ fn talk(store: &Path, text: &str) -> String {
 }
 
 #[test]
-fn looking_for_a_store_makes_none() {
+fn reading_commands_make_no_store() {
     let root = TempDir::new().unwrap();
     let store = root.path().join("store");
     for exists in [false, true] {
@@ -99,7 +99,7 @@ fn looking_for_a_store_makes_none() {
 }
 
 #[test]
-fn a_store_that_cannot_be_looked_at_is_not_an_empty_one() {
+fn unreadable_store_is_an_error() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("file");
     fs::write(&file, "mine").unwrap();
@@ -111,7 +111,7 @@ fn a_store_that_cannot_be_looked_at_is_not_an_empty_one() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_and_does_nothing() {
+fn invalid_command_line_does_nothing() {
     let root = TempDir::new().unwrap();
     for (arguments, why) in [
         (vec!["fnord"], "unrecognized subcommand"),
@@ -188,7 +188,7 @@ fn sessions_are_listed_shown_deleted_and_restored() {
 }
 
 #[test]
-fn the_environment_is_for_all_commands() {
+fn environment_applies_to_all_commands() {
     let root = TempDir::new().unwrap();
     for (arguments, out) in [
         (&["sessions", "list"], ""),
@@ -205,7 +205,7 @@ fn the_environment_is_for_all_commands() {
 }
 
 #[test]
-fn hints_lead_to_the_same_store() {
+fn hints_name_the_same_store() {
     let root = TempDir::new().unwrap();
     talk(root.path(), "hello");
     let why = format!("`rejoin --store {} sessions list`", root.path().display());
@@ -218,7 +218,7 @@ fn hints_lead_to_the_same_store() {
 }
 
 #[test]
-fn a_session_of_a_later_format_is_no_damage() {
+fn later_format_is_not_damage() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "hello");
     let log = root.path().join("sessions").join(format!("{id}.jsonl"));
@@ -236,7 +236,7 @@ fn a_session_of_a_later_format_is_no_damage() {
 }
 
 #[test]
-fn an_empty_file_is_no_session_and_no_damage() {
+fn empty_file_is_neither_session_nor_damage() {
     let root = TempDir::new().unwrap();
     talk(root.path(), "hello");
     let log = root.path().join("sessions").join(format!("{NOBODY}.jsonl"));
@@ -261,7 +261,7 @@ fn an_empty_file_is_no_session_and_no_damage() {
 }
 
 #[test]
-fn what_a_session_holds_cannot_move_the_cursor() {
+fn shown_text_has_no_control_characters() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "a\u{1b}]0;owned\u{7}b\u{202e}c\rd");
     for arguments in [vec!["sessions", "list"], vec!["sessions", "show", &id]] {
@@ -273,7 +273,7 @@ fn what_a_session_holds_cannot_move_the_cursor() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn closed_pipe_is_not_a_failure() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "hello");
     for arguments in [
@@ -291,7 +291,7 @@ fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[test]
-fn a_session_in_use_is_shown_and_not_deleted() {
+fn locked_session_is_shown_and_not_deleted() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "hello");
     let log = root.path().join("sessions").join(format!("{id}.jsonl"));
@@ -303,7 +303,7 @@ fn a_session_in_use_is_shown_and_not_deleted() {
 }
 
 #[test]
-fn damage_is_reported_and_left_alone() {
+fn verify_reports_damage_and_changes_nothing() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "hello");
     let log = root.path().join("sessions").join(format!("{id}.jsonl"));
@@ -331,7 +331,7 @@ fn damage_is_reported_and_left_alone() {
 }
 
 #[test]
-fn a_tool_call_whose_beginning_is_damaged_is_loaded_as_one() {
+fn tool_call_with_damaged_beginning() {
     let root = TempDir::new().unwrap();
     let id = talk(root.path(), "/tool");
     let log = root.path().join("sessions").join(format!("{id}.jsonl"));
@@ -354,7 +354,7 @@ fn a_tool_call_whose_beginning_is_damaged_is_loaded_as_one() {
 /// The conversation by hand that the documents show, as a shell runs it.
 #[cfg(unix)]
 #[test]
-fn the_conversation_by_hand_in_the_documents_works() {
+fn documented_conversation_works() {
     let document = include_str!("../../docs/integration.md");
     let start = document.find("## Talk to it by hand").unwrap();
     let blocks = document[start..].split("```sh\n").skip(1);
@@ -389,7 +389,7 @@ fn the_conversation_by_hand_in_the_documents_works() {
 }
 
 #[test]
-fn the_demo_shows_that_all_came_back() {
+fn demo_shows_restored_conversation() {
     let root = TempDir::new().unwrap();
     let kept = root.path().join("kept");
     let arguments = ["demo", "--keep", kept.to_str().unwrap()];

@@ -62,7 +62,7 @@ fn ids(shown: &str) -> Vec<&str> {
 }
 
 #[test]
-fn search_shows_what_list_would() {
+fn search_output_equals_list_output() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let redis = session(store, 2, &["Fix Redis", "thank you"]);
@@ -104,7 +104,7 @@ fn search_shows_what_list_would() {
 }
 
 #[test]
-fn prune_moves_what_is_old_to_the_trash() {
+fn prune_moves_old_sessions_to_the_trash() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let ancient = session(store, 100, &["a"]);
@@ -156,7 +156,7 @@ fn prune_moves_what_is_old_to_the_trash() {
 }
 
 #[test]
-fn prune_wants_to_be_told_what() {
+fn prune_requires_an_argument() {
     let root = TempDir::new().unwrap();
     fails(root.path(), &["sessions", "prune"], 2, "--older-than");
     fails(
@@ -183,7 +183,7 @@ fn prune_wants_to_be_told_what() {
 }
 
 #[test]
-fn a_session_is_found_by_the_id_that_its_agent_gave_it() {
+fn session_is_found_by_agent_session_id() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let id = named_session(store, Some("agent's own"), 1, &["fix it"]);

@@ -76,7 +76,7 @@ fn about(log: &str, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_thing_that_happens_to_a_session_has_a_line() {
+fn each_session_event_has_a_log_line() {
     let folder = TempDir::new().unwrap();
     let store = folder.path().join("store");
     let made = serve(&store, Some("info"), &[("session/new", place(""))]);
@@ -125,7 +125,7 @@ fn each_thing_that_happens_to_a_session_has_a_line() {
 }
 
 #[test]
-fn a_level_is_about_our_own_lines_and_none_is_quiet() {
+fn log_levels() {
     let folder = TempDir::new().unwrap();
     let store = folder.path().join("store");
     let requests = [("session/new", place("")), ("session/load", place(NOBODY))];

@@ -30,7 +30,7 @@ fn says(store: &Path, arguments: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn nothing_to_show_is_said_on_stderr() {
+fn empty_results_are_reported_on_stderr() {
     let root = TempDir::new().unwrap();
     let typo = root.path().join("a_typo");
     let empty = root.path().join("empty");
@@ -67,7 +67,7 @@ fn nothing_to_show_is_said_on_stderr() {
 }
 
 #[test]
-fn a_search_without_a_hit_says_so() {
+fn search_without_hits() {
     let root = TempDir::new().unwrap();
     session(root.path(), "hello");
     let search = |more: &[&str]| says(root.path(), &[&["sessions", "search"], more].concat());
@@ -84,7 +84,7 @@ fn a_search_without_a_hit_says_so() {
 }
 
 #[test]
-fn json_has_nothing_that_a_terminal_would_obey() {
+fn json_output_has_no_control_characters() {
     let root = TempDir::new().unwrap();
     let words = "a\u{9b}31mred\u{7f}\u{202e}b\u{61c}c";
     let id = session(root.path(), words);
@@ -107,7 +107,7 @@ fn json_has_nothing_that_a_terminal_would_obey() {
 }
 
 #[test]
-fn errors_repeat_arguments_without_what_a_terminal_would_obey() {
+fn errors_have_no_control_characters() {
     let root = TempDir::new().unwrap();
     fs::create_dir(root.path().join("sessions")).unwrap();
     let evil = "x\u{9b}2J\u{1b}]0;owned\u{7}\u{202e}\u{61c}";
@@ -136,7 +136,7 @@ fn errors_repeat_arguments_without_what_a_terminal_would_obey() {
 }
 
 #[test]
-fn numbers_and_names_that_are_wrong_are_explained() {
+fn invalid_arguments_are_explained() {
     let root = TempDir::new().unwrap();
     let number = "invalid value 'abc' for '--limit <N>': expected a number";
     fails(root.path(), &["sessions", "list", "-n", "abc"], 2, number);
@@ -152,7 +152,7 @@ fn numbers_and_names_that_are_wrong_are_explained() {
 
 #[cfg(unix)]
 #[test]
-fn a_person_is_told_that_a_client_is_waited_for() {
+fn serve_on_a_terminal_prints_a_hint() {
     use std::ffi::OsStr;
     use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
@@ -187,7 +187,7 @@ fn a_person_is_told_that_a_client_is_waited_for() {
 }
 
 #[test]
-fn empty_variables_are_not_set() {
+fn empty_environment_variables_are_unset() {
     let home = TempDir::new().unwrap();
     let data = home.path().join("data");
     session(&data.join("rejoin"), "hello");
@@ -212,7 +212,7 @@ fn empty_variables_are_not_set() {
 }
 
 #[test]
-fn what_was_deleted_comes_back_all_at_once() {
+fn restore_of_several_sessions() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let ids = ["a", "b", "c"].map(|words| session(store, words));
@@ -269,7 +269,7 @@ fn what_was_deleted_comes_back_all_at_once() {
 
 #[cfg(unix)]
 #[test]
-fn a_log_file_is_made_for_its_owner_only() {
+fn log_file_permissions() {
     use std::os::unix::fs::PermissionsExt;
 
     let root = TempDir::new().unwrap();
@@ -287,7 +287,7 @@ fn a_log_file_is_made_for_its_owner_only() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_reported_at_once() {
+fn missing_agent_program_is_reported() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let wrap = ["wrap", "--", "nonexistent-agent"];
@@ -314,7 +314,7 @@ fn a_program_that_is_not_there_is_reported_at_once() {
 }
 
 #[test]
-fn a_program_that_speaks_no_acp_is_reported_at_once() {
+fn program_without_acp_is_reported() {
     let root = TempDir::new().unwrap();
     for (command, meant) in [
         ("claude", "wrap -- claude-agent-acp`"),

@@ -90,7 +90,7 @@ fn a_session_that_is_deleted_forever_is_in_no_file() {
 }
 
 #[test]
-fn words_of_a_session_that_was_removed_by_hand_go_too() {
+fn search_text_of_a_removed_file_is_deleted() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let (secret, _) = store_with_a_secret(store);
@@ -145,7 +145,7 @@ fn a_session_that_is_open_is_not_removed() {
 }
 
 #[test]
-fn the_trash_is_emptied_for_good() {
+fn emptied_trash_leaves_nothing() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let (secret, other) = store_with_a_secret(store);
@@ -175,7 +175,7 @@ fn the_trash_is_emptied_for_good() {
 }
 
 #[test]
-fn what_another_process_makes_of_a_file_in_the_trash_is_not_taken_from_it() {
+fn trash_file_in_use_is_not_removed() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let (secret, _) = store_with_a_secret(store);

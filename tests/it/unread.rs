@@ -215,7 +215,7 @@ fn store() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn unknown_methods_that_nobody_reads_the_answers_of() {
+fn unread_errors() {
     let count = 20_000;
     let folder = tempfile::tempdir().expect("folders can be made");
     let requests = (1..=count).map(|id| request(id, "no/such", &json!({})));
@@ -224,7 +224,7 @@ fn unknown_methods_that_nobody_reads_the_answers_of() {
 }
 
 #[test]
-fn lists_that_nobody_reads() {
+fn unread_lists() {
     let count = 4_000;
     let (folder, session) = store();
     let requests = (1..=count).map(|id| request(id, "session/list", &json!({})));
@@ -241,7 +241,7 @@ fn lists_that_nobody_reads() {
 }
 
 #[test]
-fn pages_of_a_session_that_nobody_reads() {
+fn unread_history_pages() {
     let count = 4_000;
     let (folder, session) = store();
     let params = json!({ "sessionId": session });
@@ -259,7 +259,7 @@ fn pages_of_a_session_that_nobody_reads() {
 }
 
 #[test]
-fn loads_that_nobody_reads() {
+fn unread_loads() {
     let count = 1_500;
     let (folder, session) = store();
     let params = json!({ "sessionId": session, "cwd": "/", "mcpServers": [] });
@@ -276,7 +276,7 @@ fn waiting() -> impl Iterator<Item = Value> + Send + 'static {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_pauses_after_the_end_of_input_gets_everything() {
+async fn paused_reader_after_end_of_input_gets_everything() {
     let folder = tempfile::tempdir().expect("folders can be made");
     let client = Arc::new(Client::default());
     let reading = async {
@@ -291,7 +291,7 @@ async fn a_reader_that_pauses_after_the_end_of_input_gets_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_never_reads_is_not_told_that_all_went_well() {
+async fn unread_output_is_a_failure() {
     let folder = tempfile::tempdir().expect("folders can be made");
     let client = Arc::new(Client::default());
     let served = serves(folder.path(), &client, waiting()).await;

@@ -28,7 +28,7 @@ const FAULTS: [Fault; 5] = [
 ];
 
 #[test]
-fn whichever_operation_fails_the_session_goes_on_as_the_client_saw_it() {
+fn session_continues_after_any_failed_operation() {
     for durability in Durability::ALL {
         let setup = Setup {
             durability,
@@ -66,7 +66,7 @@ fn whichever_operation_fails_the_session_goes_on_as_the_client_saw_it() {
 }
 
 #[test]
-fn while_nothing_can_be_written_nothing_is_claimed_and_then_the_session_goes_on() {
+fn session_continues_after_failed_writes() {
     for durability in Durability::ALL {
         let setup = Setup {
             durability,

@@ -48,7 +48,7 @@ fn history(store: &Store, id: &str) -> Option<Vec<(Kind, String)>> {
 }
 
 #[test]
-fn whenever_the_disk_stops_a_fork_that_was_told_of_is_there() {
+fn reported_forks_survive_power_cut() {
     let setup = Setup {
         durability: Durability::Turn,
         ..Setup::default()

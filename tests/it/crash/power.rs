@@ -15,7 +15,7 @@ use super::{Whole, root};
 const FOR_EVER: u64 = 5000;
 
 #[test]
-fn whenever_the_disk_stops_what_the_client_was_told_is_there() {
+fn reported_updates_survive_power_cut() {
     for durability in Durability::ALL {
         let setup = Setup {
             durability,

@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
-    fn any_bytes_are_so_many_lines_and_each_is_something(
+    fn any_bytes_are_split_into_lines(
         bytes in prop::collection::vec(prop_oneof![
             4 => any::<u8>(),
             1 => prop::sample::select(b"\n\r{}[]\":,0- ".to_vec()),
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_told_of_and_not_quoted(
+    fn errors_of_damaged_messages_quote_nothing(
         bytes in damaged_messages(),
         limit in prop_oneof![Just(1 << 20), 0usize..400],
         block in 1usize..512,

@@ -47,7 +47,7 @@ proptest! {
     #![proptest_config(cases(40))]
 
     #[test]
-    fn each_line_gets_the_answers_it_asks_for(bytes in damaged_messages()) {
+    fn each_damaged_line_is_answered(bytes in damaged_messages()) {
         let mut expected = BTreeMap::<String, usize>::new();
         for line in bytes.split(|byte| *byte == b'\n') {
             let id = match read(Line::Whole(line.to_vec()), 1 << 20) {

@@ -161,14 +161,14 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn no_record_is_made_up_of_damage(records in records(), mutations in mutations()) {
+    fn damage_makes_up_no_record(records in records(), mutations in mutations()) {
         let (bytes, written) = log(&records);
         check(&bytes, &written)?;
         check(&mutated(&bytes, &mutations), &written)?;
     }
 
     #[test]
-    fn any_bytes_behind_a_header_are_survived(
+    fn any_bytes_after_a_header_are_read(
         bytes in prop::collection::vec(any::<u8>(), 0..3000),
         with_header in any::<bool>(),
     ) {

@@ -18,7 +18,7 @@ fn a_first_prompt_is_answered_in_several_chunks_of_one_message() {
 }
 
 #[test]
-fn what_was_said_before_is_seen_in_the_answer() {
+fn answer_depends_on_earlier_prompts() {
     let answer = asks(&["My name is Ada"], "What is my name?");
     assert_in_order(
         &answer.text(),
@@ -49,7 +49,7 @@ fn what_was_said_before_is_seen_in_the_answer() {
 }
 
 #[test]
-fn an_unreadable_prompt_stops_only_who_needs_it() {
+fn unreadable_prompt_fails_only_commands_that_need_it() {
     let before = || vec![Some(text("one")), None, Some(text("three"))];
     for asked in ["four", "/history"] {
         let answer = ask_after(before(), &text(asked));

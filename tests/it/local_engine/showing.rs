@@ -136,7 +136,7 @@ fn a_demo_has_one_of_each() {
 }
 
 #[test]
-fn slow_takes_the_time_it_was_given() {
+fn slow_command() {
     for (asked, millis, chunks) in [
         ("/slow", 5000, 50),
         ("/slow 2", 2000, 20),
@@ -179,7 +179,7 @@ fn a_flood_is_numbered_and_complete() {
 }
 
 #[test]
-fn a_turn_fails_as_it_is_told() {
+fn fail_command() {
     for (asked, expected) in [
         ("/fail refusal", StopReason::Refusal),
         ("/fail max_tokens", StopReason::MaxTokens),

@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if env::slow() { 1500 } else { 50 }))]
 
     #[test]
-    fn what_was_seen_live_is_what_a_load_replays(
+    fn load_replays_what_was_shown_live(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let mut conversation = Conversation::begin();

@@ -11,7 +11,7 @@ use crate::support::sessions::seen::Asked;
 const ROUNDS: usize = 100;
 
 #[test]
-fn an_answer_is_in_front_of_the_updates_of_the_next_prompt() {
+fn response_precedes_updates_of_next_prompt() {
     for first in [Asked::Resume, Asked::Load, Asked::text("/fail")] {
         let setup = Setup {
             threads: 2,

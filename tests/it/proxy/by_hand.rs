@@ -131,7 +131,7 @@ fn unknown_requests_and_notifications_go_both_ways_to_the_byte() {
 }
 
 #[test]
-fn requests_are_taken_back_on_the_side_they_came_from() {
+fn requests_are_cancelled_in_both_directions() {
     let mut hand = Hand::greeted();
     // Two requests with the same id cannot be under way on one connection, so the ids differ; what
     // they are called on the other side does not.
@@ -167,7 +167,7 @@ fn requests_are_taken_back_on_the_side_they_came_from() {
 }
 
 #[test]
-fn what_comes_too_early_or_is_no_message_is_refused() {
+fn early_and_malformed_messages_are_refused() {
     let mut hand = Hand::new();
     for (line, id, code) in [
         (
@@ -228,7 +228,7 @@ fn what_comes_too_early_or_is_no_message_is_refused() {
 }
 
 #[test]
-fn a_successor_that_refuses_may_be_greeted_again() {
+fn initialize_after_refusal() {
     let mut hand = Hand::new();
     let greet = |hand: &mut Hand, id: u32| {
         let greeting = r#""method":"proxy/initialize","params":{"protocolVersion":1}"#;
@@ -255,7 +255,7 @@ fn a_successor_that_refuses_may_be_greeted_again() {
 }
 
 #[test]
-fn a_conductor_of_old_is_spoken_to_in_its_own_words() {
+fn conductor_with_older_method_names() {
     let mut hand = Hand::new();
     hand.send(
         r#"{"jsonrpc":"2.0","id":0,"method":"_proxy/initialize","params":{"protocolVersion":1}}"#,
@@ -278,7 +278,7 @@ fn a_conductor_of_old_is_spoken_to_in_its_own_words() {
 }
 
 #[test]
-fn a_client_that_does_not_wait_for_the_greeting_does_not_hold_it_up() {
+fn requests_before_initialize_response() {
     let mut hand = Hand::new();
     hand.send(
         r#"{"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1}}"#,
@@ -306,7 +306,7 @@ fn a_client_that_does_not_wait_for_the_greeting_does_not_hold_it_up() {
 }
 
 #[test]
-fn a_session_is_known_by_the_name_that_the_successor_gives_itself() {
+fn agent_is_known_by_its_own_name() {
     let (mut hand, session) = Hand::in_session();
     hand.send(&format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[{{"type":"text","text":"hi"}}]}}}}"#

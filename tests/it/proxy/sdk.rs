@@ -183,7 +183,7 @@ async fn with_proxy<T: Send>(
 }
 
 #[tokio::test]
-async fn a_proxy_of_the_sdks_conductor_keeps_what_the_successor_said() {
+async fn conversation_through_the_sdk_conductor() {
     let store = tempfile::tempdir().expect("folders can be made");
     let prompt = |session: &str, words: &str| {
         let block = ContentBlock::Text(TextContent::new(words));

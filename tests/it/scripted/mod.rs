@@ -24,7 +24,7 @@ fn said(payload: &str) -> EngineEvent {
 }
 
 #[test]
-fn whatever_fails_while_a_session_is_made_what_is_refused_is_not_there() {
+fn failed_creation_leaves_no_session() {
     // More operations than it takes, so that the last ones fail nothing.
     let mut refused = 0;
     for operation in 0..80 {
@@ -74,7 +74,7 @@ fn whatever_fails_while_a_session_is_made_what_is_refused_is_not_there() {
 }
 
 #[test]
-fn a_session_whose_engine_refuses_never_was() {
+fn refusal_of_engine_leaves_no_session() {
     let mut rig = Rig::start();
     let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
     let (_, told) = rig.attach(Attach::New);
@@ -97,7 +97,7 @@ fn a_session_whose_engine_refuses_never_was() {
 }
 
 #[test]
-fn nothing_of_a_replay_follows_the_refusal_of_the_engine_and_the_next_one_is_whole() {
+fn refusal_of_engine_ends_replay() {
     let mut rig = Rig::start();
     let (id, out) = rig.session();
     let count = 3000;
@@ -141,7 +141,7 @@ fn nothing_of_a_replay_follows_the_refusal_of_the_engine_and_the_next_one_is_who
 }
 
 #[test]
-fn what_an_engine_says_between_two_turns_is_logged_and_sent() {
+fn updates_between_turns_are_logged_and_sent() {
     let mut rig = Rig::start();
     let (id, out) = rig.session();
     let update = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"1e400"},"n":1e400}"#;
@@ -183,7 +183,7 @@ fn what_an_engine_says_between_two_turns_is_logged_and_sent() {
 }
 
 #[test]
-fn a_call_that_is_under_way_when_its_session_is_closed_is_answered() {
+fn close_answers_running_calls() {
     let mut rig = Rig::start();
     let (id, _out) = rig.session();
     let call = rig.ask(
@@ -208,7 +208,7 @@ fn a_call_that_is_under_way_when_its_session_is_closed_is_answered() {
 }
 
 #[test]
-fn a_close_does_not_wait_for_an_engine_that_is_not_ready() {
+fn close_during_attach() {
     let mut rig = Rig::start();
     let (id, _out) = rig.session();
     let prompt = rig.ask("session/prompt", json!({ "sessionId": id, "prompt": [] }));

@@ -86,7 +86,7 @@ impl Turn {
 }
 
 #[test]
-fn a_permission_is_asked_for_in_its_words_and_logged_in_ours() {
+fn permission_request_has_form_of_version_2() {
     let mut turn = Turn::begin();
     let (outcome, _canceller, id) = turn.ask_permission();
     let result = json!({ "outcome": { "outcome": "selected", "optionId": "y" } });
@@ -107,7 +107,7 @@ fn a_permission_is_asked_for_in_its_words_and_logged_in_ours() {
 }
 
 #[test]
-fn a_cancel_takes_back_what_was_asked() {
+fn cancel_withdraws_client_requests() {
     let mut turn = Turn::begin();
     let (outcome, _canceller, id) = turn.ask_permission();
     let params = json!({ "sessionId": turn.session });
@@ -133,7 +133,7 @@ fn a_cancel_takes_back_what_was_asked() {
 }
 
 #[test]
-fn what_the_version_has_no_word_for_is_not_asked() {
+fn requests_without_equivalent_are_not_sent() {
     let mut turn = Turn::begin();
     let (outcome, _canceller) = turn.ask("fs/read_text_file", r#""path":"/x""#);
     let refused = outcome.blocking_recv().expect("it is answered");

@@ -39,7 +39,7 @@ fn error(answer: &Value) -> (&str, &str) {
 }
 
 #[test]
-fn a_session_on_a_read_only_disk_is_shown_and_goes_on_when_the_disk_is_writable() {
+fn read_only_disk_loads_and_resumes_when_writable() {
     let mut rig = Rig::start();
     let (session, _out) = rig.session();
     assert!(prompt(&mut rig, &session).get("result").is_some());
@@ -65,7 +65,7 @@ fn a_session_on_a_read_only_disk_is_shown_and_goes_on_when_the_disk_is_writable(
 }
 
 #[test]
-fn a_client_of_version_2_is_told_of_a_read_only_disk() {
+fn read_only_disk_in_version_2() {
     let mut rig = Rig::start_v2();
     let (session, _out) = rig.session();
     close(&mut rig, &session);
@@ -80,7 +80,7 @@ fn a_client_of_version_2_is_told_of_a_read_only_disk() {
 }
 
 #[test]
-fn a_store_that_cannot_be_reached_has_no_say_in_what_is_not_there() {
+fn unreachable_store_reports_no_session_as_absent() {
     for version in [1, 2] {
         let mut rig = match version {
             1 => Rig::start(),

@@ -15,7 +15,7 @@ fn new_log(disk: &SimDisk, durability: Durability) -> (Store, Log) {
 }
 
 #[test]
-fn says_where_each_record_lies() {
+fn append_returns_offsets() {
     let disk = SimDisk::new();
     let (store, mut log) = new_log(&disk, Durability::Turn);
     let mut expected = vec![(0, log.end())];
@@ -40,7 +40,7 @@ fn says_where_each_record_lies() {
 }
 
 #[test]
-fn what_survives_a_power_cut_is_what_was_chosen() {
+fn power_cut_keeps_what_durability_promises() {
     for (durability, buffered, turn) in [
         (Durability::Os, 0, 0),
         (Durability::Turn, 1, 3),
@@ -91,7 +91,7 @@ fn a_short_write_is_continued() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_no_trace() {
+fn full_disk_is_an_error_and_leaves_no_trace() {
     let disk = SimDisk::new();
     let (store, mut log) = new_log(&disk, Durability::Turn);
     let before = bytes(&disk);
@@ -110,7 +110,7 @@ fn a_full_disk_is_told_and_leaves_no_trace() {
 }
 
 #[test]
-fn what_cannot_be_cut_off_now_is_cut_off_before_the_next_record() {
+fn failed_truncation_is_done_before_the_next_record() {
     let disk = SimDisk::new();
     let (store, mut log) = new_log(&disk, Durability::Turn);
     let before = bytes(&disk);
@@ -131,7 +131,7 @@ fn what_cannot_be_cut_off_now_is_cut_off_before_the_next_record() {
 }
 
 #[test]
-fn after_a_failed_sync_nothing_more_is_claimed() {
+fn failed_sync_stops_appends() {
     let disk = SimDisk::new();
     let (store, mut log) = new_log(&disk, Durability::Turn);
     add(&mut log, Kind::Prompt, PROMPT).unwrap();
@@ -154,7 +154,7 @@ fn after_a_failed_sync_nothing_more_is_claimed() {
 }
 
 #[test]
-fn a_record_whose_sync_failed_is_taken_back_behind_a_missing_line_break_too() {
+fn failed_sync_undoes_record_after_missing_line_break() {
     let disk = SimDisk::new();
     let (store, mut log) = new_log(&disk, Durability::Each);
     add(&mut log, Kind::Update, CHUNK).unwrap();
@@ -209,7 +209,7 @@ fn a_failed_creation_leaves_no_file() {
 }
 
 #[test]
-fn a_process_that_dies_while_it_makes_a_session_leaves_a_whole_one_or_none() {
+fn crash_during_creation_is_atomic() {
     let disk = SimDisk::new();
     drop(store(&disk).create(&id(), &header()).unwrap());
     let mut whole = 0;
@@ -234,7 +234,7 @@ fn a_process_that_dies_while_it_makes_a_session_leaves_a_whole_one_or_none() {
 }
 
 #[test]
-fn the_second_writer_is_told_who_the_first_is() {
+fn second_writer_learns_the_lock_holder() {
     let disk = SimDisk::new();
     let (store, log) = new_log(&disk, Durability::Turn);
     let hint = root().join(format!("open/{}", id()));

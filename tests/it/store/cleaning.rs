@@ -111,7 +111,7 @@ async fn pass(time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_runs_for_long_cleans_up_again_and_again() {
+async fn long_running_process_cleans_up_repeatedly() {
     let world = World::new();
     let first = world.prompted();
     world.days_pass(31);
@@ -140,7 +140,7 @@ async fn a_process_that_runs_for_long_cleans_up_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_lives_clean_up_once_a_day() {
+async fn short_processes_clean_up_once_a_day() {
     let world = World::new();
     let first = world.prompted();
     world.days_pass(31);
@@ -172,7 +172,7 @@ async fn short_lives_clean_up_once_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_restored_does_not_expire_again_at_once() {
+async fn restored_session_does_not_expire_at_once() {
     let world = World::new();
     let (prompted, unprompted) = (world.prompted(), world.unprompted());
     world.days_pass(31);
@@ -191,7 +191,7 @@ async fn what_was_restored_does_not_expire_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_that_were_never_prompted_do_not_pile_up() {
+async fn sessions_without_prompts_are_removed() {
     let world = World::new();
     let unprompted = world.unprompted();
     let prompted = world.prompted();
@@ -219,7 +219,7 @@ async fn sessions_that_were_never_prompted_do_not_pile_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_fails_does_not_keep_a_process_from_ending() {
+async fn failing_disk_does_not_delay_the_end() {
     let counting = World::new();
     let one = |world: &World| {
         world.prompted();

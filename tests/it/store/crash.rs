@@ -186,7 +186,7 @@ fn without_failures_there_is_no_error() {
 }
 
 #[test]
-fn whichever_operation_fails_every_promise_holds() {
+fn promises_hold_after_any_failed_operation() {
     for durability in Durability::ALL {
         let counting = SimDisk::new();
         live(&counting, durability, &|_| {});
@@ -216,7 +216,7 @@ fn whichever_operation_fails_every_promise_holds() {
 }
 
 #[test]
-fn two_failures_in_a_row_break_no_promise() {
+fn promises_hold_after_two_failed_operations() {
     let durability = Durability::Turn;
     let counting = SimDisk::new();
     live(&counting, durability, &|_| {});

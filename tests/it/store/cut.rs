@@ -6,7 +6,7 @@ use rejoin::store::StoreError;
 use super::support::*;
 
 #[test]
-fn wherever_the_file_is_cut_what_is_whole_comes_back() {
+fn cut_at_any_byte_keeps_whole_records() {
     let lines = sample();
     let whole = lines.concat();
     let records = sample_records();

@@ -37,7 +37,7 @@ fn inserted(bytes: &[u8]) -> (u64, u64, u64, u64, Reason) {
 }
 
 #[test]
-fn foreign_lines_are_passed_over() {
+fn foreign_lines_are_skipped() {
     assert_eq!(inserted(b"hello\n"), (4, 0, 6, 1, Reason::NotARecord));
     assert_eq!(
         inserted(b"{}\n[]\n\"\"\n"),
@@ -59,7 +59,7 @@ fn foreign_lines_are_passed_over() {
 }
 
 #[test]
-fn a_damaged_payload_says_how() {
+fn damaged_payload_has_a_reason() {
     for (byte, reason) in [
         (b'?', Reason::Checksum),
         (0, Reason::Nul),
@@ -143,7 +143,7 @@ fn missing_and_repeated_records_are_reported() {
 }
 
 #[test]
-fn a_record_inside_a_payload_is_none() {
+fn record_inside_a_payload_is_not_a_record() {
     let nested = line(40, Kind::Update, CHUNK);
     let nested = std::str::from_utf8(&nested).unwrap().trim_end();
     for payload in [
@@ -172,7 +172,7 @@ fn a_record_inside_a_payload_is_none() {
 }
 
 #[test]
-fn a_record_inside_a_payload_that_ends_the_line_is_told_by_its_number() {
+fn record_at_the_end_of_a_payload_is_recognized_by_its_number() {
     let nested = line(1, Kind::Update, CHUNK);
     let mut lines = sample();
     lines[2] = line(
@@ -201,7 +201,7 @@ fn the_list_of_reports_is_bounded() {
 }
 
 #[test]
-fn a_line_made_to_cost_time_does_not() {
+fn crafted_line_costs_linear_time() {
     let mut evil = br#"{"crc":"00000000","seq":9,"#.repeat(100_000);
     evil.push(b'\n');
     let mut lines = sample();
@@ -264,7 +264,7 @@ proptest! {
     /// Whatever happens behind the header: what is read was written, in the order in which it
     /// was, and the file takes new records.
     #[test]
-    fn nothing_is_made_up(blows in prop::collection::vec(blow(), 1..6)) {
+    fn damage_makes_up_nothing(blows in prop::collection::vec(blow(), 1..6)) {
         let head = sample()[0].clone();
         let mut tail = sample()[1..].concat();
         for blow in blows {
@@ -292,7 +292,7 @@ proptest! {
 }
 
 #[test]
-fn a_payload_that_is_not_what_its_kind_has_is_damage_and_its_number_is_taken() {
+fn payload_of_wrong_shape_is_damage() {
     let closes = format!(r#"{CHUNK}}},"id":77,"method":"fs/write_text_file","params":{{"a":1"#);
     for (kind, payload) in [
         (Kind::Update, closes.as_str()),

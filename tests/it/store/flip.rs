@@ -6,7 +6,7 @@ use rejoin::store::{Reason, StoreError};
 use super::support::*;
 
 #[test]
-fn whichever_byte_is_damaged_all_other_records_come_back() {
+fn flip_of_any_byte_keeps_other_records() {
     let lines = sample();
     let whole = lines.concat();
     let records = sample_records();

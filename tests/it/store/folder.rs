@@ -17,7 +17,7 @@ fn other() -> SessionId {
 }
 
 #[test]
-fn strays_are_passed_over() {
+fn stray_files_are_ignored() {
     let disk = SimDisk::new();
     let name = |name: &str| root().join("sessions").join(name);
     for stray in [
@@ -40,7 +40,7 @@ fn strays_are_passed_over() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found_and_not_made() {
+fn absent_session_is_not_found_and_not_made() {
     let disk = SimDisk::new();
     let store = store(&disk);
     for error in [
@@ -60,7 +60,7 @@ fn what_is_not_there_is_not_found_and_not_made() {
 type Ask = fn(&Store) -> Option<StoreError>;
 
 #[test]
-fn only_what_is_known_to_be_absent_is_not_found() {
+fn unreadable_session_is_not_absent() {
     // A folder that cannot be looked into, and one that is gone.
     for fault in [Some(ErrorKind::PermissionDenied), None] {
         let disk = SimDisk::new();
@@ -89,7 +89,7 @@ fn only_what_is_known_to_be_absent_is_not_found() {
 }
 
 #[test]
-fn of_two_who_make_a_session_at_once_the_second_replaces_nothing() {
+fn concurrent_creation_replaces_nothing() {
     let disk = SimDisk::new();
     let one = store(&disk);
     let two = one.clone();
@@ -109,7 +109,7 @@ fn of_two_who_make_a_session_at_once_the_second_replaces_nothing() {
 }
 
 #[test]
-fn a_session_is_made_with_all_its_records_or_not_at_all() {
+fn session_creation_is_atomic() {
     let disk = SimDisk::new();
     let store = store(&disk);
     let inner = r#"{"id":"a","agent":{"name":"n"}}"#;
@@ -146,7 +146,7 @@ fn a_session_is_made_with_all_its_records_or_not_at_all() {
 }
 
 #[test]
-fn a_session_is_made_once() {
+fn repeated_creation_is_refused() {
     let disk = SimDisk::new();
     let store = store(&disk);
     let log = store.create(&id(), &header()).unwrap();
@@ -161,7 +161,7 @@ fn a_session_is_made_once() {
 }
 
 #[test]
-fn the_trash_gives_back_what_was_deleted_last() {
+fn restore_takes_the_last_deleted() {
     let disk = SimDisk::new();
     let store = store(&disk);
     let mut first = store.create(&id(), &header()).unwrap();
@@ -197,7 +197,7 @@ fn the_trash_gives_back_what_was_deleted_last() {
 }
 
 #[test]
-fn a_log_whose_file_was_replaced_by_hand_leaves_the_new_one_alone() {
+fn replaced_file_of_an_open_log_is_untouched() {
     let disk = SimDisk::new();
     let store = store(&disk);
     let log = store.create(&id(), &header()).unwrap();
@@ -247,7 +247,7 @@ impl Disk for Racing {
 }
 
 #[test]
-fn a_session_deleted_while_it_is_opened_is_not_written_to() {
+fn delete_during_open() {
     let disk = SimDisk::new();
     let content = sample().concat();
     disk.put(&log_path(), &content);
@@ -281,7 +281,7 @@ fn the_trash_is_emptied_by_age() {
 }
 
 #[test]
-fn deleting_and_restoring_never_lose_a_session() {
+fn delete_and_restore_lose_no_session() {
     let disk = SimDisk::new();
     let fresh = store(&disk);
     drop(fresh.create(&id(), &header()).unwrap());
@@ -368,7 +368,7 @@ fn works_on_the_real_disk() {
 
 #[cfg(unix)]
 #[test]
-fn only_the_owner_may_look() {
+fn file_permissions() {
     use std::os::unix::fs::PermissionsExt;
 
     let dir = tempfile::tempdir().unwrap();

@@ -100,7 +100,7 @@ fn payloads(records: &[Owned]) -> Vec<(Kind, String)> {
 }
 
 #[test]
-fn what_has_ended_is_copied_with_its_times_and_numbered_anew() {
+fn fork_copies_finished_turns() {
     let (disk, store) = store_of(&source(false));
     let mut reader = store.read(&id()).unwrap();
     let mut forked = fork(&store, &mut reader, None).unwrap();
@@ -137,7 +137,7 @@ fn what_has_ended_is_copied_with_its_times_and_numbered_anew() {
 }
 
 #[test]
-fn a_turn_that_somebody_is_at_work_on_is_left_out_and_one_of_a_crash_is_closed() {
+fn fork_omits_running_turn_and_closes_interrupted_turn() {
     let disk = SimDisk::new();
     let store = store(&disk);
     let mut at_work = store.create(&id(), &header()).unwrap();
@@ -169,7 +169,7 @@ fn a_turn_that_somebody_is_at_work_on_is_left_out_and_one_of_a_crash_is_closed()
 }
 
 #[test]
-fn a_message_that_is_not_there_and_a_client_that_has_gone_leave_nothing() {
+fn failed_fork_leaves_nothing() {
     let (disk, store) = store_of(&source(false));
     let mut reader = store.read(&id()).unwrap();
     let unknown = fork(&store, &mut reader, Some("m")).unwrap_err();
@@ -191,7 +191,7 @@ fn a_message_that_is_not_there_and_a_client_that_has_gone_leave_nothing() {
 }
 
 #[test]
-fn more_than_fits_into_one_write_is_copied_whole() {
+fn fork_of_long_log() {
     let disk = SimDisk::new();
     let store = store(&disk);
     let long = format!(r#"{{"sessionUpdate":"x","t":"{}"}}"#, "x".repeat(50_000));
@@ -218,7 +218,7 @@ fn more_than_fits_into_one_write_is_copied_whole() {
 }
 
 #[test]
-fn whichever_operation_fails_a_fork_is_whole_or_not_there() {
+fn fork_is_atomic_under_any_failure() {
     let make = || {
         let (disk, store) = store_of(&source(true));
         disk.put(&root().join("sessions/.keep"), b"");
@@ -287,7 +287,7 @@ fn check(disk: &SimDisk, must: bool, must_not: bool, what: &str) {
 }
 
 #[test]
-fn turns_that_overlap_are_copied_up_to_the_oldest_that_runs() {
+fn fork_of_overlapping_turns() {
     let overlapping: [(Kind, Option<&str>, &str); 6] = [
         (Kind::Prompt, Some("msg_a"), PROMPT),
         (Kind::Update, None, CALL),

@@ -69,7 +69,7 @@ fn a_header_of_another_session_is_refused() {
 }
 
 #[test]
-fn a_newer_format_is_refused_however_its_lines_look() {
+fn newer_format_is_refused() {
     let mut newer = sample().concat();
     let header = line(0, Kind::Session, r#"{"format":2,"new":true}"#);
     newer.splice(..sample()[0].len(), header);

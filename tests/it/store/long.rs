@@ -120,7 +120,7 @@ fn a_record_that_nul_bytes_follow_is_whole() {
 }
 
 #[test]
-fn what_is_longer_than_any_line_is_not_written() {
+fn overlong_record_is_not_written() {
     let (disk, store) = store_of(&sample().concat());
     let mut opened = store.open_log(&id()).unwrap();
     let before = bytes(&disk);

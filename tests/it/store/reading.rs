@@ -6,7 +6,7 @@ use rejoin::store::{Reason, Torn};
 use super::support::*;
 
 #[test]
-fn goes_on_from_any_record() {
+fn reading_continues_from_any_record() {
     let (_disk, store) = store_of(&sample().concat());
     let records = read(&store);
     let mut reader = store.read(&id()).unwrap();
@@ -23,7 +23,7 @@ fn goes_on_from_any_record() {
 }
 
 #[test]
-fn damage_behind_a_seek_is_reported_by_its_line_in_the_file() {
+fn damage_after_a_seek_has_its_line_number() {
     let mut lines = sample();
     lines[4][30] ^= 1;
     let (_disk, store) = store_of(&lines.concat());
@@ -100,7 +100,7 @@ fn lines_of_any_length_come_back_whole() {
 }
 
 #[test]
-fn a_writers_half_record_is_no_damage() {
+fn partial_record_of_a_writer_is_not_damage() {
     let whole = sample().concat();
     let half = line(9, Kind::Update, CHUNK);
     for len in 1..half.len() - 1 {
@@ -117,7 +117,7 @@ fn a_writers_half_record_is_no_damage() {
 }
 
 #[test]
-fn a_scan_tells_what_a_session_is_about() {
+fn scan_returns_title_and_settings() {
     let lines = sample();
     let mut content = lines.concat();
     let place = r#"{"cwd":"/new","additionalDirectories":["/more"],"mcpServers":[],"later":1}"#;
@@ -146,7 +146,7 @@ fn a_scan_tells_what_a_session_is_about() {
 }
 
 #[test]
-fn a_scan_keeps_no_huge_prompt_and_tells_of_an_unreadable_place() {
+fn scan_of_huge_prompt_and_unreadable_workspace() {
     let mut content = sample()[0].clone();
     let huge = format!(r#"{{"prompt":[],"x":"{}"}}"#, "x".repeat(64 * 1024));
     content.extend(line(1, Kind::Prompt, &huge));

@@ -90,7 +90,7 @@ fn calls_that_began_outside_of_a_turn_are_closed() {
 }
 
 #[test]
-fn an_open_turn_is_closed_and_a_closed_one_is_not() {
+fn recovery_closes_open_turns_only() {
     let prompt = (Kind::Prompt, PROMPT);
     let (chunk, call, done) = (
         (Kind::Update, CHUNK),
@@ -117,7 +117,7 @@ fn an_open_turn_is_closed_and_a_closed_one_is_not() {
 }
 
 #[test]
-fn recovery_that_dies_half_way_is_finished_by_the_next() {
+fn interrupted_recovery_is_finished_by_the_next() {
     let (disk, _) = session(&[(Kind::Prompt, PROMPT), (Kind::Update, CALL)]);
     let start = disk.crash();
     let first = store(&start);
@@ -150,7 +150,7 @@ fn recovery_that_dies_half_way_is_finished_by_the_next() {
 }
 
 #[test]
-fn torn_bytes_are_somewhere_whatever_happens() {
+fn torn_bytes_are_kept() {
     let whole = sample()[0].clone();
     let torn = &line(1, Kind::Prompt, PROMPT)[..90];
     let (start, _) = store_of(&[&whole, torn].concat());

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_held_against_the_version_that_was_agreed_on() {
+    fn lines_are_checked_against_the_negotiated_version() {
         let v1 = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
         let v2 = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle"}}}"#;
         let asks = r#"{"jsonrpc":"2.0","id":"a","method":"session/request_permission","params":{"sessionId":"s","title":"t","options":[{"optionId":"o","name":"n","kind":"allow_once"}]}}"#;

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_for_one_value_each() {
+    fn each_name_has_one_value() {
         let names = &mut Names::default();
         let quoted = |id: &str| format!("\"{id}\"");
         assert!(!fits(names, r#""<session:0>""#, r#""sess_1""#));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_only_if_all_fits() {
+    fn names_are_set_by_whole_matches_only() {
         let names = &mut Names::default();
         let value = format!(r#"{{"a":"{ID}","b":1}}"#);
         assert!(!fits(names, r#"{"a":"<session:0>","b":2}"#, &value));

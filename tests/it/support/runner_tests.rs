@@ -24,7 +24,7 @@ fn failure(script: &str) -> String {
 }
 
 #[test]
-fn what_differs_is_shown_with_its_place() {
+fn differences_are_shown_with_file_and_line() {
     for (script, expected) in [
         (
             "!initialize\n-> {\"id\":1,\"method\":\"session/list\"}\n<- {\"id\":1,\"result\":{\"sessions\":[1]}}\n",

@@ -56,7 +56,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_schema_tells_good_from_bad() {
+    fn schema_accepts_valid_and_refuses_invalid_updates() {
         let schema = Schema::v1_update();
         let text = json!({"type": "text", "text": "hello"});
         schema.assert_valid(&json!({"sessionUpdate": "agent_message_chunk", "content": text}));

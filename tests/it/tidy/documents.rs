@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn missing_files_are_reported() {
         let text = "See [a](format.md#x), [b](../README.md), [c](https://example.org) and `wire/line.rs`,\n\
                     `line.rs`, `src/wire`, *load/twice*, *word*, `acp.json`.\n\
                     ```text\n`gone.rs`\n```\n\
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_not_in_the_table_is_told() {
+    fn undocumented_errors_are_reported() {
         let errors = SourceFile::new(
             "error.rs",
             r#"with(-1, text, "one_of_two"); f("two_of_two", "Other")"#,

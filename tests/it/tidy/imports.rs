@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_passed_on_leads_to_the_file_that_has_it() {
+    fn reexported_name_leads_to_its_file() {
         let found = tree(&[
             ("src/lib.rs", "pub mod sys;"),
             (
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_found_and_told() {
+    fn cycles_are_found() {
         let found = tree(&[
             (
                 "src/store/mod.rs",
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_uses_what_it_passes_on_depends_on_it() {
+    fn parent_that_uses_a_reexport_depends_on_it() {
         let found = tree(&[
             (
                 "src/engine/mod.rs",
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn files_only_tests_have_may_import_anything() {
+    fn test_files_may_import_anything() {
         let found = tree(&[
             (
                 "src/store/mod.rs",

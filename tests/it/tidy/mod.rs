@@ -38,7 +38,7 @@ fn imports_go_downwards() {
 }
 
 #[test]
-fn folders_do_not_import_each_other_in_a_circle() {
+fn folders_have_no_import_cycles() {
     check(&rules::acyclic(&MODULES));
 }
 
@@ -56,14 +56,14 @@ fn prose_uses_the_fields_terms() {
 }
 
 #[test]
-fn no_file_tells_of_the_machine_it_was_written_on() {
+fn no_file_names_the_machine_it_was_written_on() {
     let files = tracked_files();
     assert!(files.len() > 10, "the tree was not found");
     check(&rules::machine(&files));
 }
 
 #[test]
-fn documents_name_only_what_is_there() {
+fn documents_name_existing_files_only() {
     check(&documents::missing(&tracked_files()));
 }
 

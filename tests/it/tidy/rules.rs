@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_sentence_is_told() {
+    fn file_without_a_sentence() {
         for (text, right) in [
             ("//! Reads a file.\n", true),
             ("//! The `rejoin`\n//! command.\n\nuse x;", true),
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_told() {
+    fn long_file() {
         let file = |lines| source(&[("src/a.rs", &"x\n".repeat(lines))]);
         assert!(size(&file(500)).is_empty());
         assert!(size(&file(501))[0].starts_with("src/a.rs: 501 lines"));
     }
 
     #[test]
-    fn an_import_upwards_is_told() {
+    fn import_upwards() {
         for (file, text, right) in [
             ("src/store/a.rs", "use crate::record::Kind;", true),
             ("src/store/a.rs", "use crate::store::b::B;", true),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told() {
+    fn import_cycle() {
         let files = source(&[
             ("src/sys/mod.rs", "mod a; mod b; mod c;"),
             ("src/sys/a/mod.rs", "mod x;"),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_file_is_told() {
+    fn undeclared_file() {
         let files = source(&[
             ("src/lib.rs", "pub mod sys;"),
             ("src/sys/mod.rs", "mod a; #[cfg(test)] mod fakes; mod c {}"),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_a_machine_is_told() {
+    fn path_of_a_machine() {
         for (text, right) in [
             (concat!("see /ro", "ot/.cargo"), false),
             (concat!("\"/tm", "p/x\""), false),

@@ -77,7 +77,7 @@ const KINDS: [&[&str]; 6] = [
 ];
 
 #[test]
-fn nothing_that_an_agent_said_is_lost() {
+fn kill_loses_no_update_of_an_agent() {
     if let Some(seed) = env::number("WRAP_SEED") {
         return case(seed);
     }

@@ -84,7 +84,7 @@ fn prompt(session: &str, text: &str) -> Value {
 }
 
 #[test]
-fn a_session_goes_on_after_its_wrap_was_killed_in_a_turn() {
+fn session_continues_after_kill_of_nested_wrap() {
     let folder = TempDir::new().unwrap();
     let (store, inner) = (folder.path().join("outer"), folder.path().join("inner"));
     let inner = ["--store", inner.to_str().unwrap(), "serve"];
@@ -109,7 +109,7 @@ fn a_session_goes_on_after_its_wrap_was_killed_in_a_turn() {
 }
 
 #[test]
-fn sessions_that_share_a_store_with_their_agents_are_listed_once() {
+fn shared_store_lists_sessions_once() {
     for inner in [&["serve"][..], &["wrap", "--", REJOIN, "serve"]] {
         let store = TempDir::new().unwrap();
         let mut wrap = Wrap::start(store.path(), inner);

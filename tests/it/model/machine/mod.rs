@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if env::slow() { 50_000 } else { 1000 }))]
 
     #[test]
-    fn whatever_happens_everybody_is_answered_and_nothing_is_said_that_is_not_logged(
+    fn every_request_is_answered_and_every_update_logged(
         made in made(),
         version in prop_oneof![2 => Just(ProtocolVersion::V1), 1 => Just(ProtocolVersion::V2)],
         overlaps in any::<bool>(),
