@@ -1,5 +1,7 @@
 //! What rejoin adds to messages: members of `_meta.rejoin`, and names that begin with `_rejoin/`.
 
+use crate::json::{self, Splice};
+
 /// The member of `_meta` that holds everything of ours.
 pub const REJOIN: &str = "rejoin";
 /// In an update of a replay: when it was first sent.
@@ -10,3 +12,22 @@ pub const TURN: &str = "turn";
 pub const INTERRUPTED: &str = "interrupted";
 /// The kind of `replayFrom` that begins a replay at a message.
 pub const FROM_MESSAGE: &str = "_rejoin/message";
+
+/// Adds members to `_meta.rejoin` of the object at `at`. `members` is the text between the braces. A
+/// `_meta` that is not an object is replaced, since it could not hold them.
+pub fn add_note(splice: &mut Splice<'_>, at: usize, members: &[u8]) {
+    let text = splice.text();
+    let Some(meta) = json::member(text, at, "_meta") else {
+        return splice.member(at, &[b"\"_meta\":{\"rejoin\":{", members, b"}}"].concat());
+    };
+    if json::members(text, meta.start).is_none() {
+        return splice.replace(meta, [b"{\"rejoin\":{", members, b"}}"].concat());
+    }
+    match json::member(text, meta.start, REJOIN) {
+        None => splice.member(meta.start, &[b"\"rejoin\":{", members, b"}"].concat()),
+        Some(ours) if json::members(text, ours.start).is_some() => {
+            splice.member(ours.start, members);
+        }
+        Some(other) => splice.replace(other, [b"{", members, b"}"].concat()),
+    }
+}

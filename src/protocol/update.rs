@@ -135,7 +135,9 @@ impl Role {
 pub fn name(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("sessionUpdate", "\"sessionUpdate\""));
     let value = KEY.member(update)?;
-    Some(plain(&update[json::string_body(update, &value)?]))
+    Some(json::unescaped_bytes(
+        &update[json::string_body(update, &value)?],
+    ))
 }
 
 /// The id of the tool call that an update is about, without escapes. An id that is not a string is
@@ -144,18 +146,7 @@ pub fn call_id(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("toolCallId", "\"toolCallId\""));
     let value = KEY.member(update)?;
     let body = json::string_body(update, &value);
-    Some(plain(&update[body.unwrap_or(value)]))
-}
-
-/// Unescapes text.
-pub fn plain(text: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr(b'\\', text).is_none() {
-        return Cow::Borrowed(text);
-    }
-    match std::str::from_utf8(text) {
-        Ok(escaped) => Cow::Owned(json::unescape(escaped).into_bytes()),
-        Err(_) => Cow::Borrowed(text),
-    }
+    Some(json::unescaped_bytes(&update[body.unwrap_or(value)]))
 }
 
 /// A member that is usually near the start of an object.

@@ -17,7 +17,6 @@ pub mod title;
 pub mod metadata;
 pub mod titles;
 pub mod payload;
-pub mod scan;
 
 pub use agent_session_id::AgentSessionId;
 pub use current_settings::CurrentSettings;

@@ -8,26 +8,13 @@
 use std::borrow::Cow;
 
 use super::kind::Kind;
-use super::scan;
-use crate::json;
-
-/// Longer layouts are not remembered, in bytes without the text.
-const LAYOUT_LIMIT: usize = 4096;
+use crate::json::{self, TextLayout};
+use crate::protocol::UpdateKind;
 
 /// Checks the payloads of one log, with a fast path for the layout of the last text chunk.
 #[derive(Debug, Default)]
 pub struct Checker {
-    layout: Layout,
-}
-
-/// What surrounded the text of a valid chunk.
-#[derive(Debug, Default)]
-struct Layout {
-    /// Everything up to and including the quote that opens the text. Empty if there was no chunk
-    /// yet.
-    before: Vec<u8>,
-    /// Everything from the quote that closes it.
-    behind: Vec<u8>,
+    layout: TextLayout,
 }
 
 impl Checker {
@@ -39,60 +26,32 @@ impl Checker {
         if kind != Kind::Update {
             return sound(kind, payload);
         }
-        if !self.layout.fits(payload) {
-            let update = update(payload).filter(|_| is_one_line(payload))?;
-            if let Some(content) = update.chunk {
-                self.layout.learn(payload, content);
+        let bytes = payload.as_bytes();
+        if self.layout.text(bytes).is_none() {
+            let start = json::skip_space(bytes, 0);
+            let update = update_at(payload, start).filter(|update| {
+                json::skip_space(bytes, update.end) == bytes.len() && is_one_line(payload)
+            })?;
+            let text = update
+                .content
+                .and_then(|content| json::member(bytes, content, "text"));
+            if let Some(text) = text.and_then(|text| json::string_body(bytes, &text)) {
+                self.layout.learn(bytes, &text);
             }
         }
         Some(Cow::Borrowed(payload))
     }
 }
 
-impl Layout {
-    /// Whether a payload differs from the last chunk only in its text, and that text is a string.
-    fn fits(&self, payload: &str) -> bool {
-        let text = payload
-            .as_bytes()
-            .strip_prefix(self.before.as_slice())
-            .and_then(|rest| rest.strip_suffix(self.behind.as_slice()));
-        let (Some(text), Some(quote)) = (text, self.before.len().checked_sub(1)) else {
-            return false;
-        };
-        scan::string(payload, quote) == Some(quote + text.len() + 2)
-    }
-
-    /// Remembers what surrounds the text of a valid chunk whose content is at this position.
-    fn learn(&mut self, payload: &str, content: usize) {
-        let bytes = payload.as_bytes();
-        let text = json::member(bytes, content, "text");
-        if let Some(text) = text.and_then(|text| json::string_body(bytes, &text))
-            && payload.len() - text.len() <= LAYOUT_LIMIT
-        {
-            self.before.clear();
-            self.before.extend_from_slice(&bytes[..text.start]);
-            self.behind.clear();
-            self.behind.extend_from_slice(&bytes[text.end..]);
-        }
-    }
-}
-
 /// Whether clients can handle an update: `name`, its `sessionUpdate`, is a string, and a chunk of a
 /// message has an object as its `content`. Both are JSON text.
 pub fn has_shape(name: Option<&str>, content: Option<&str>) -> bool {
-    name.is_some_and(|name| name.starts_with('"'))
-        && (!name.is_some_and(is_chunk) || content.is_some_and(|content| content.starts_with('{')))
-}
-
-/// Whether this kind of an update, given as JSON text, is a chunk of a message.
-fn is_chunk(name: &str) -> bool {
-    let name = name
-        .strip_prefix('"')
-        .and_then(|name| name.strip_suffix('"'));
-    matches!(
-        name.map(scan::unescaped).as_deref(),
-        Some("agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk")
-    )
+    let name = name.and_then(|name| name.strip_prefix('"')?.strip_suffix('"'));
+    let kind = name.map(|name| UpdateKind::of_name(json::unescaped(name).as_bytes()));
+    match kind {
+        Some(UpdateKind::Chunk(_)) => content.is_some_and(|content| content.starts_with('{')),
+        kind => kind.is_some(),
+    }
 }
 
 /// Strings contain no carriage returns, since JSON requires them to be escaped. Between tokens one
@@ -105,76 +64,70 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
     if !is_one_line(payload) {
         return None;
     }
+    let bytes = payload.as_bytes();
     let is_sound = match kind {
-        Kind::Update | Kind::Output | Kind::Transient => update(payload).is_some(),
+        Kind::Update | Kind::Output | Kind::Transient => is_update(payload),
         Kind::UpdateParams => return parameters(payload),
         Kind::Info => match Info::of(payload)? {
             Info::Params => return parameters(payload),
-            Info::Update => update(payload).is_some(),
+            Info::Update => is_update(payload),
             Info::Own => true,
         },
-        Kind::Prompt => alone(payload, |at| prompt_end(payload, at)),
+        Kind::Prompt => json::is_single(bytes, |at| prompt_end(bytes, at)),
         Kind::Session
         | Kind::End
         | Kind::Ask
         | Kind::Answer
         | Kind::Reopen
-        | Kind::AgentSessionId => alone(payload, |at| object_end(payload, at)),
+        | Kind::AgentSessionId => json::is_single(bytes, |at| object_end(bytes, at)),
         // A later version may have any valid JSON there.
-        Kind::Unknown => alone(payload, |at| scan::value(payload, at)),
+        Kind::Unknown => json::is_single(bytes, |at| json::value_end(bytes, at)),
     };
     is_sound.then_some(Cow::Borrowed(payload))
 }
 
-/// Whether a text is a single value. `end` returns where the value ends.
-fn alone(text: &str, end: impl FnOnce(usize) -> Option<usize>) -> bool {
-    end(scan::space(text, 0)).is_some_and(|end| scan::space(text, end) == text.len())
+fn object_end(text: &[u8], at: usize) -> Option<usize> {
+    json::walk(text, at, |_, _, value| json::value_end(text, value))
 }
 
-fn object_end(text: &str, at: usize) -> Option<usize> {
-    scan::object(text, at, |_, _, value| scan::value(text, value))
+/// Whether a text is a single `update` object.
+fn is_update(text: &str) -> bool {
+    json::is_single(text.as_bytes(), |at| Some(update_at(text, at)?.end))
 }
 
 /// An `update` object.
 struct Update {
     /// Its end.
     end: usize,
-    /// Where its content begins, if it is a chunk of a message.
-    chunk: Option<usize>,
-}
-
-/// The `update` object that makes up a whole text.
-fn update(text: &str) -> Option<Update> {
-    let update = update_at(text, scan::space(text, 0))?;
-    (scan::space(text, update.end) == text.len()).then_some(update)
+    /// Where its content begins, if it has any.
+    content: Option<usize>,
 }
 
 /// The `update` object that begins at `at`. If a name is repeated, the last member counts.
 fn update_at(text: &str, at: usize) -> Option<Update> {
-    let (mut kind, mut content) = (None, None);
-    let end = scan::object(text, at, |name, _, value| {
-        let end = scan::value(text, value)?;
-        match name {
-            "sessionUpdate" => kind = text.get(value..end),
-            "content" => content = Some((value, text.get(value..end)?)),
+    let bytes = text.as_bytes();
+    let (mut name, mut content) = (None, None);
+    let end = json::walk(bytes, at, |key, _, value| {
+        let end = json::value_end(bytes, value)?;
+        match key {
+            b"sessionUpdate" => name = text.get(value..end),
+            b"content" => content = Some((value, text.get(value..end)?)),
             _ => {}
         }
         Some(end)
     })?;
-    has_shape(kind, content.map(|(_, content)| content)).then(|| Update {
+    has_shape(name, content.map(|(_, content)| content)).then(|| Update {
         end,
-        chunk: content
-            .filter(|_| kind.is_some_and(is_chunk))
-            .map(|(at, _)| at),
+        content: content.map(|(at, _)| at),
     })
 }
 
 /// The end of the prompt parameters that begin at `at`.
-fn prompt_end(text: &str, at: usize) -> Option<usize> {
+fn prompt_end(text: &[u8], at: usize) -> Option<usize> {
     let mut has_prompt = false;
-    let end = scan::object(text, at, |name, _, value| {
-        let end = scan::value(text, value)?;
-        if name == "prompt" {
+    let end = json::walk(text, at, |key, _, value| {
+        let end = json::value_end(text, value)?;
+        if key == b"prompt" {
             has_prompt = has_blocks(text, value);
         }
         Some(end)
@@ -183,12 +136,11 @@ fn prompt_end(text: &str, at: usize) -> Option<usize> {
 }
 
 /// Whether the value that begins at `at` is an array of objects.
-fn has_blocks(text: &str, at: usize) -> bool {
-    let bytes = text.as_bytes();
-    let Some(mut blocks) = json::elements(bytes, at) else {
+fn has_blocks(text: &[u8], at: usize) -> bool {
+    let Some(mut blocks) = json::elements(text, at) else {
         return false;
     };
-    std::iter::from_fn(|| blocks.element()).all(|block| bytes[block.start] == b'{')
+    std::iter::from_fn(|| blocks.element()).all(|block| text[block.start] == b'{')
 }
 
 /// The forms of an `info` record.
@@ -204,13 +156,14 @@ enum Info {
 impl Info {
     /// `None` if it is not an object, or matches more than one of these forms.
     fn of(payload: &str) -> Option<Self> {
+        let bytes = payload.as_bytes();
         let (mut is_update, mut is_plain, mut is_params) = (false, false, false);
-        let is_object = alone(payload, |at| {
-            scan::object(payload, at, |name, quote, value| {
-                is_update |= name == "sessionUpdate";
-                is_plain |= is_plain_name(payload, quote, "sessionUpdate");
-                is_params |= name == "update" && names_update(payload, value);
-                scan::value(payload, value)
+        let is_object = json::is_single(bytes, |at| {
+            json::walk(bytes, at, |key, quote, value| {
+                is_update |= key == b"sessionUpdate";
+                is_plain |= is_plain_key(bytes, quote, b"sessionUpdate");
+                is_params |= key == b"update" && names_update(bytes, value);
+                json::value_end(bytes, value)
             })
         });
         match (is_update, is_params) {
@@ -224,21 +177,21 @@ impl Info {
 }
 
 /// Whether an object begins at `at` and has a `sessionUpdate` of any type.
-fn names_update(text: &str, at: usize) -> bool {
+fn names_update(text: &[u8], at: usize) -> bool {
     let mut found = false;
-    scan::object(text, at, |name, _, value| {
-        found |= name == "sessionUpdate";
-        scan::value(text, value)
+    json::walk(text, at, |key, _, value| {
+        found |= key == b"sessionUpdate";
+        json::value_end(text, value)
     });
     found
 }
 
-/// Whether the name that begins with the quote at `quote` is this one, without escapes.
-fn is_plain_name(text: &str, quote: usize, name: &str) -> bool {
-    let behind = text
+/// Whether the key that begins with the quote at `quote` is this one, without escapes.
+fn is_plain_key(text: &[u8], quote: usize, key: &[u8]) -> bool {
+    let rest = text
         .get(quote + 1..)
-        .and_then(|text| text.strip_prefix(name));
-    behind.is_some_and(|behind| behind.starts_with('"'))
+        .and_then(|text| text.strip_prefix(key));
+    rest.is_some_and(|rest| rest.starts_with(b"\""))
 }
 
 /// Names of members that matter when the parameters are sent.
@@ -249,23 +202,23 @@ const KNOWN: [&str; 3] = [SESSION, "update", "_meta"];
 /// session must not reach another, and each known member only once and unescaped. They nearly
 /// always satisfy this and are returned unchanged.
 fn parameters(payload: &str) -> Option<Cow<'_, str>> {
+    let bytes = payload.as_bytes();
     let mut count = [0_u8; KNOWN.len()];
     let (mut is_plain, mut is_sound) = (true, false);
-    let is_object = alone(payload, |at| {
-        scan::object(payload, at, |name, quote, value| {
-            if let Some(place) = KNOWN.iter().position(|known| *known == name) {
+    let is_object = json::is_single(bytes, |at| {
+        json::walk(bytes, at, |key, quote, value| {
+            if let Some(place) = KNOWN.iter().position(|known| known.as_bytes() == key) {
                 count[place] = count[place].saturating_add(1);
-                is_plain &= is_plain_name(payload, quote, name);
+                is_plain &= is_plain_key(bytes, quote, key);
             }
-            if name == "update" {
+            if key == b"update" {
                 let update = update_at(payload, value);
                 is_sound = update.is_some();
-                return match update {
-                    Some(update) => Some(update.end),
-                    None => scan::value(payload, value),
-                };
+                if let Some(update) = update {
+                    return Some(update.end);
+                }
             }
-            scan::value(payload, value)
+            json::value_end(bytes, value)
         })
     });
     let [sessions, updates, metas] = count;
@@ -281,10 +234,11 @@ fn parameters(payload: &str) -> Option<Cow<'_, str>> {
 /// The same parameters as most JSON parsers read them: the last of several members with a known
 /// name counts.
 fn normalized(payload: &str) -> Option<String> {
+    let bytes = payload.as_bytes();
     let mut members: Vec<(Option<&str>, &str, &str)> = Vec::new();
-    scan::object(payload, scan::space(payload, 0), |name, quote, value| {
-        let end = scan::value(payload, value)?;
-        let known = KNOWN.into_iter().find(|known| *known == name);
+    json::walk(bytes, 0, |key, quote, value| {
+        let end = json::value_end(bytes, value)?;
+        let known = KNOWN.into_iter().find(|known| known.as_bytes() == key);
         if known.is_some() {
             members.retain(|(other, ..)| *other != known);
         }
@@ -293,19 +247,11 @@ fn normalized(payload: &str) -> Option<String> {
         }
         Some(end)
     })?;
-    let mut text = String::from("{");
-    for (known, name, value) in members {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        match known {
-            Some(known) => text.extend(["\"", known, "\":"]),
-            None => text.push_str(name),
-        }
-        text.push_str(value);
-    }
-    text.push('}');
-    Some(text)
+    let members = members.iter().map(|(known, name, value)| match known {
+        Some(known) => format!("\"{known}\":{value}"),
+        None => [*name, value].concat(),
+    });
+    Some(format!("{{{}}}", members.collect::<Vec<_>>().join(",")))
 }
 
 #[cfg(test)]

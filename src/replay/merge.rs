@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::json;
+use crate::json::{self, TextLayout};
 
 use super::envelope::{Envelope, TAIL};
 use super::split;
@@ -84,12 +84,12 @@ fn plain_text(update: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
 pub(super) struct Pending {
     /// The line up to the end of the text. Empty if no chunk is pending.
     line: Vec<u8>,
-    /// Where the update begins in it.
-    update: usize,
     /// Where the text begins in it.
     text: usize,
     /// The rest of the update, from the quote after the text.
     rest: Vec<u8>,
+    /// What surrounds the text in the update.
+    layout: TextLayout,
     kind: Vec<u8>,
     id: Vec<u8>,
 }
@@ -101,12 +101,9 @@ impl Pending {
         if self.line.is_empty() {
             return false;
         }
-        let text = update
-            .strip_prefix(&self.line[self.update..self.text])
-            .and_then(|behind| behind.strip_suffix(self.rest.as_slice()));
-        match text {
-            Some(text) if json::is_string_body(text) => self.append(text, limits),
-            _ => false,
+        match self.layout.text(update) {
+            Some(text) => self.append(&update[text], limits),
+            None => false,
         }
     }
 
@@ -146,11 +143,11 @@ impl Pending {
             self.line.clear();
             return false;
         }
-        self.update = self.line.len();
-        self.text = self.update + chunk.text.start;
+        self.text = self.line.len() + chunk.text.start;
         self.line.extend_from_slice(&update[..chunk.text.end]);
         self.rest.clear();
         self.rest.extend_from_slice(&update[chunk.text.end..]);
+        self.layout.learn(update, &chunk.text);
         self.kind.clear();
         self.kind.extend_from_slice(chunk.kind);
         self.id.clear();

@@ -5,35 +5,23 @@
 
 use std::ops::Range;
 
-use crate::json;
+use crate::json::{self, TextLayout};
 
 use super::line::Update;
 
 /// The last chunk, if it was forwarded unchanged.
 #[derive(Debug, Default)]
 pub(super) struct ChunkLayoutCache {
-    /// Its line up to its text. Empty without a chunk.
-    head: Vec<u8>,
-    /// The range of the time in `head`.
+    layout: TextLayout,
+    /// The range of the time before the text.
     time: Range<usize>,
-    /// The line from the quote after the text.
-    tail: Vec<u8>,
 }
 
 impl ChunkLayoutCache {
     /// Whether a line continues the same message and is to be forwarded unchanged.
     pub(super) fn fits(&self, line: &[u8]) -> bool {
-        if self.head.is_empty() || line.len() < self.head.len() + self.tail.len() {
-            return false;
-        }
-        let (head, rest) = line.split_at(self.head.len());
-        let (text, tail) = rest.split_at(rest.len() - self.tail.len());
-        let time = &head[self.time.clone()];
-        tail == self.tail
-            && head[..self.time.start] == self.head[..self.time.start]
-            && head[self.time.end..] == self.head[self.time.end..]
-            && memchr::memchr2(b'"', b'\\', time).is_none()
-            && json::is_string_body(text)
+        let text = self.layout.text_beside(line, self.time.clone());
+        text.is_some() && memchr::memchr2(b'"', b'\\', &line[self.time.clone()]).is_none()
     }
 
     /// Remembers a chunk, if it is a text chunk.
@@ -46,15 +34,13 @@ impl ChunkLayoutCache {
             (&line[kind] == b"\"text\"").then(|| json::string_body(line, &text))?
         });
         if let Some(text) = text {
-            self.head.extend_from_slice(&line[..text.start]);
-            self.tail.extend_from_slice(&line[text.end..]);
+            self.layout.learn(line, &text);
             self.time = update.spot.time.clone().unwrap_or_default();
         }
     }
 
     /// Forgets the chunk, since a different line came.
     pub(super) fn forget(&mut self) {
-        self.head.clear();
-        self.tail.clear();
+        self.layout.forget();
     }
 }

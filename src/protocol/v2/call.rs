@@ -1,10 +1,9 @@
 //! Converts tool calls: in version 2 one kind of update both begins and changes them.
 
-use crate::json::{self, Member};
-
-use super::splice::Splice;
 use super::terminal::Terminals;
 use super::{diff, terminal};
+use crate::json::{self, Member, Splice};
+use crate::protocol::meta::add_note;
 
 /// Converts the fields of a tool call that differ in version 2, given as the members of an object:
 /// a call, an update or the call in a request for permission.
@@ -82,7 +81,7 @@ fn locations(text: &[u8], at: usize, splice: &mut Splice<'_>) {
             && &text[line.clone()] == b"0"
         {
             splice.replace(line, b"null");
-            splice.note(place.start, b"\"line\":0");
+            add_note(splice, place.start, b"\"line\":0");
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Converts commands: version 2 gives each command, and its input, a type.
 
-use crate::json;
-
-use super::splice::Splice;
+use crate::json::{self, Splice};
 
 /// Adds the types to the commands of the update at `at`. Version 1 has one type of each only.
 pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {

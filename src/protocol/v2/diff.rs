@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::json;
-use crate::protocol::update::plain;
 
 use super::patch;
 
@@ -88,7 +87,7 @@ fn budgeted(
     let len = old.map_or(0, Range::len) + new.len();
     *budget = budget.checked_sub(len)?;
     let said = |value: &Range<usize>| {
-        let body = plain(&text[json::string_body(text, value)?]).into_owned();
+        let body = json::unescaped_bytes(&text[json::string_body(text, value)?]).into_owned();
         String::from_utf8(body).ok()
     };
     let (path, new) = (said(path)?, said(new)?);

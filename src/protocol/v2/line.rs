@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::json::{self, Member};
-use crate::protocol::update::plain;
 
 /// How our lines begin, up to the members of the parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";
@@ -33,7 +32,7 @@ pub(super) struct UpdatePosition {
 pub(super) struct Update<'a, 'm> {
     pub(super) line: &'a [u8],
     pub(super) spot: UpdatePosition,
-    /// The members of the update. Empty if it is malformed.
+    /// The members of the update.
     pub(super) members: &'m [Member],
 }
 
@@ -50,7 +49,7 @@ impl<'a> Update<'a, '_> {
     /// The name of its kind, without escapes.
     pub(super) fn name(&self) -> Option<Cow<'a, [u8]>> {
         let body = json::string_body(self.line, &self.get("sessionUpdate")?)?;
-        Some(plain(&self.line[body]))
+        Some(json::unescaped_bytes(&self.line[body]))
     }
 
     /// The turn in our note in the parameters, as JSON text.
@@ -77,9 +76,7 @@ pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<UpdatePosit
         });
     }
     let spot = update(line)?;
-    if collect(line, spot.update.start, members) != Some(spot.update.end) {
-        members.clear();
-    }
+    collect(line, spot.update.start, members)?;
     Some(spot)
 }
 
@@ -260,8 +257,6 @@ mod tests {
             assert_eq!(read(&cut.as_bytes()[..len], &mut Vec::new()), None);
         }
         let malformed = format!("{head}\"update\":{{\"a\" 7}}}}}}\n");
-        let mut members = Vec::new();
-        assert!(read(malformed.as_bytes(), &mut members).is_some());
-        assert_eq!(members, []);
+        assert_eq!(read(malformed.as_bytes(), &mut Vec::new()), None);
     }
 }

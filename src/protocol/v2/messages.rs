@@ -8,8 +8,8 @@
 
 use std::io::Write;
 
+use crate::json::unescaped_bytes;
 use crate::protocol::Role;
-use crate::protocol::update::plain;
 use crate::protocol::{Id, Ids};
 
 /// How many ids are tried to replace one. With more messages than any real session has, the set of
@@ -73,7 +73,9 @@ impl Messages {
         let run = &self.run;
         let goes_on = run.role == Some(role)
             && match id {
-                Some(id) if run.is_given => run.given == id || plain(&run.given) == plain(id),
+                Some(id) if run.is_given => {
+                    run.given == id || unescaped_bytes(&run.given) == unescaped_bytes(id)
+                }
                 _ => true,
             };
         if goes_on {
@@ -100,7 +102,7 @@ impl Messages {
 
     /// The replacement for an id that an earlier message had.
     fn again(&mut self, id: &[u8]) -> Option<Vec<u8>> {
-        let base = Id::of(&plain(id));
+        let base = Id::of(&unescaped_bytes(id));
         if self.seen.add(base) {
             return None;
         }
@@ -114,7 +116,7 @@ impl Messages {
             shown.extend_from_slice(id);
             // Writing to memory cannot fail.
             write!(shown, ".{number}").ok();
-            if self.seen.add(Id::of(&plain(&shown))) || number - first == TRIES {
+            if self.seen.add(Id::of(&unescaped_bytes(&shown))) || number - first == TRIES {
                 self.again = Some((base, number));
                 return Some(shown);
             }

@@ -5,7 +5,6 @@
 //! are copied; in the others single places change. `docs/format.md` has the table of conversions.
 
 mod line;
-mod splice;
 mod messages;
 mod alike;
 mod patch;
@@ -21,8 +20,7 @@ mod permission;
 pub use permission::{permission, permission_outcome};
 pub use settings::{config_options, mode_config_id};
 
-use crate::json::{self, Member};
-use crate::protocol::update::plain;
+use crate::json::{self, Member, Splice};
 use crate::protocol::{Id, Ids};
 use crate::protocol::{Role, UpdateKind};
 
@@ -30,7 +28,7 @@ use alike::ChunkLayoutCache;
 use line::Update;
 use messages::Messages;
 use modes::Modes;
-use splice::Splice;
+
 use terminal::Terminals;
 
 /// One session's updates in the form of version 2.
@@ -188,7 +186,7 @@ impl View {
         let shown = self.messages.chunk(role, body, || update.turn());
         if let Some(awaited) = &self.awaited
             && let Some(id) = shown.or(body)
-            && *plain(id) == awaited[..]
+            && *json::unescaped_bytes(id) == awaited[..]
         {
             self.awaited = None;
         }
@@ -221,7 +219,7 @@ impl View {
             self.pause();
             return None;
         };
-        if self.calls.add(Id::of(&plain(&line[id]))) {
+        if self.calls.add(Id::of(&json::unescaped_bytes(&line[id]))) {
             // A call that begins follows the last message. An update of a call that has begun
             // changes an earlier entry.
             self.pause();

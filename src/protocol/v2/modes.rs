@@ -1,9 +1,10 @@
 //! Converts changes of config options and of the mode, which are the same in version 2.
 
 use crate::json;
+use crate::protocol::meta::add_note;
 
 use super::settings;
-use super::splice::Splice;
+use crate::json::Splice;
 
 /// The kind of a change of the mode if the modes are unknown.
 pub(super) const CHANGED: &str = "_rejoin/current_mode_update";
@@ -66,7 +67,7 @@ impl Modes {
         let note = [b"\"currentModeId\":", &text[member.value.clone()]].concat();
         let instead = [b"\"configOptions\":", &shown[..]].concat();
         splice.replace(member.key.start - 1..member.value.end, instead);
-        splice.note(at, &note);
+        add_note(&mut splice, at, &note);
         Some(splice)
     }
 

@@ -1,10 +1,11 @@
 //! Converts a request for permission and its outcome.
 
 use crate::json;
+use crate::protocol::meta::add_note;
 
 use super::call;
-use super::splice::Splice;
 use super::terminal::Terminals;
+use crate::json::Splice;
 
 /// The title of a request whose tool call has no title.
 const TITLE: &str = "\"Allow this?\"";
@@ -51,9 +52,7 @@ fn shown(params: &str) -> Option<String> {
     instead.extend(subject);
     instead.extend(b"}");
     splice.replace(call.key.start..call.value.end, instead);
-    let mut out = Vec::new();
-    splice.write(0..text.len(), &mut out);
-    String::from_utf8(out).ok()
+    String::from_utf8(splice.into_bytes()).ok()
 }
 
 /// The result of such a request in the form of version 1. An outcome that version 1 does not know
@@ -73,10 +72,8 @@ fn read(result: &str) -> Option<String> {
     let mut splice = Splice::new(text);
     let note = [b"\"outcome\":", &text[outcome.clone()]].concat();
     splice.replace(outcome, br#"{"outcome":"cancelled"}"#);
-    splice.note(start, &note);
-    let mut out = Vec::new();
-    splice.write(0..text.len(), &mut out);
-    String::from_utf8(out).ok()
+    add_note(&mut splice, start, &note);
+    String::from_utf8(splice.into_bytes()).ok()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Converts a plan: version 1 has one in a session, version 2 any number, each with an id.
 
-use crate::json;
-
-use super::splice::Splice;
+use crate::json::{self, Splice};
 
 /// The id of the only plan of version 1. Each update replaces it as a whole, in both versions.
 pub(super) const ID: &str = "rejoin_plan";

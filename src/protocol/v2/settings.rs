@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use crate::json;
-
-use super::splice::Splice;
+use crate::json::{self, Splice};
 
 /// The id of the option that represents the modes.
 const MODE: &str = "mode";
@@ -115,9 +113,7 @@ pub(super) fn with_mode(options: &str, mode: &str) -> Option<String> {
         }
         let mut splice = Splice::new(text);
         splice.replace(current, mode.as_bytes());
-        let mut out = Vec::new();
-        splice.write(0..text.len(), &mut out);
-        return String::from_utf8(out).ok();
+        return String::from_utf8(splice.into_bytes()).ok();
     }
     None
 }

@@ -9,7 +9,6 @@
 use std::ops::Range;
 
 use crate::json;
-use crate::protocol::update::plain;
 use crate::protocol::{Id, Ids};
 
 use super::line::Update;
@@ -23,7 +22,7 @@ impl Terminals {
     pub(super) fn shows(&self, text: &[u8], item: usize) -> bool {
         json::member(text, item, "terminalId")
             .and_then(|id| json::string_body(text, &id))
-            .is_some_and(|id| self.0.has(Id::of(&plain(&text[id]))))
+            .is_some_and(|id| self.0.has(Id::of(&json::unescaped_bytes(&text[id]))))
     }
 
     /// The lines with the terminal updates that an update of a tool call has in its `_meta`.
@@ -45,7 +44,7 @@ impl Terminals {
             out.extend_from_slice(&line[spot.update.end..]);
         };
         if let Some((at, id, body)) = told("terminal_info") {
-            self.0.add(Id::of(&plain(body)));
+            self.0.add(Id::of(&json::unescaped_bytes(body)));
             let cwd = string(line, at, "cwd").filter(|cwd| is_absolute(&line[cwd.clone()]));
             let cwd = cwd.map_or(Vec::new(), |cwd| [b",\"cwd\":", &line[cwd]].concat());
             let head = b"{\"sessionUpdate\":\"terminal_update\",\"terminalId\":";
@@ -54,7 +53,7 @@ impl Terminals {
         if let Some((at, id, _)) = told("terminal_output")
             && let Some(data) = string(line, at, "data")
         {
-            let data = plain(&line[data.start + 1..data.end - 1]);
+            let data = json::unescaped_bytes(&line[data.start + 1..data.end - 1]);
             let head = b"{\"sessionUpdate\":\"terminal_output_chunk\",\"terminalId\":";
             write(&[&head[..], id, b",\"data\":\"", &base64(&data), b"\"}"].concat());
         }

@@ -10,11 +10,9 @@ use super::calls::Calls;
 use super::echo::Echo;
 use super::messages::{Change, Messages};
 use super::payload::{Fields, Form, Payload};
-use super::splice::Splice;
-use crate::json;
+use crate::json::{self, Span};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Kind;
-use crate::record::scan::{self, Span};
 use crate::sys::Ids;
 
 /// An update as it is logged and sent.
@@ -63,7 +61,7 @@ impl IdNormalizer {
                 let bytes = payload.as_bytes();
                 let inner = json::member(bytes, 0, "params").map(|inner| &payload[inner]);
                 let params = inner.unwrap_or(payload);
-                if let Some(id) = asked(params).and_then(|(_, span)| scan::said(params, span)) {
+                if let Some(id) = asked(params).and_then(|(_, span)| span.string(params)) {
                     self.calls.recall(&id, false, None);
                 }
             }
@@ -80,13 +78,13 @@ impl IdNormalizer {
         let (text, fields) = (payload.text(), &payload.fields);
         match name(text, fields) {
             Name::Chunk(role) => {
-                if let Some(body) = fields.message.and_then(|span| scan::body(text, span)) {
+                if let Some(body) = fields.message.and_then(|span| span.body(text)) {
                     self.messages.recall(role, body);
                 }
             }
             Name::Call { begins } => {
-                if let Some(id) = fields.call.and_then(|span| scan::said(text, span)) {
-                    let status = fields.status.and_then(|span| scan::said(text, span));
+                if let Some(id) = fields.call.and_then(|span| span.string(text)) {
+                    let status = fields.status.and_then(|span| span.string(text));
                     self.calls.recall(&id, begins, status.as_deref());
                 }
             }
@@ -155,7 +153,7 @@ impl IdNormalizer {
             Form::Params => Kind::UpdateParams,
         };
         let mut is_call = false;
-        let splice = match name(&text, &fields) {
+        let changed = match name(&text, &fields) {
             Name::Chunk(Role::User) if self.is_echo(&text, &fields) => {
                 kind = Kind::Transient;
                 None
@@ -182,8 +180,8 @@ impl IdNormalizer {
         Shaped {
             kind,
             form,
-            payload: match splice {
-                Some(splice) => Cow::Owned(splice.apply(&text)),
+            payload: match changed {
+                Some(changed) => Cow::Owned(changed),
                 None => text,
             },
             is_call,
@@ -199,34 +197,34 @@ impl IdNormalizer {
         echoes.any(|(_, echo)| echo.repeats(content))
     }
 
-    fn chunk(&mut self, role: Role, text: &str, fields: &Fields) -> Option<Splice<'_>> {
+    fn chunk(&mut self, role: Role, text: &str, fields: &Fields) -> Option<String> {
         let id = fields.message;
         let given = id.filter(|id| id.of(text) != "null");
-        let body = given.and_then(|id| scan::body(text, id));
+        let body = given.and_then(|id| id.body(text));
         if fields.content.is_none() || given.is_some() != body.is_some() {
             // This is not a valid chunk, so it is passed on unchanged.
             self.messages.pause();
             return None;
         }
         match (self.messages.chunk(role, body), id) {
-            (Change::Number(number), Some(id)) => Splice::number(id, number),
+            (Change::Number(number), Some(id)) => numbered(text, id, number),
             (Change::Give(body, number), null) => {
-                Some(Splice::message(null, fields.whole, body, number))
+                Some(with_message_id(text, null, fields.whole, body, number))
             }
             _ => None,
         }
     }
 
-    fn call(&mut self, begins: bool, text: &str, fields: &Fields) -> Option<Splice<'_>> {
+    fn call(&mut self, begins: bool, text: &str, fields: &Fields) -> Option<String> {
         let span = fields.call?;
-        let id = scan::said(text, span)?;
-        let status = fields.status.and_then(|status| scan::said(text, status));
+        let id = span.string(text)?;
+        let status = fields.status.and_then(|status| status.string(text));
         let number = if begins {
             self.calls.begin(&id, status.as_deref())
         } else {
             self.calls.update(&id, status.as_deref())
         };
-        Splice::number(span, number)
+        numbered(text, span, number)
     }
 
     /// The parameters of an agent's request with the client's id of the tool call; `None` if
@@ -234,20 +232,20 @@ impl IdNormalizer {
     /// as used from now on.
     pub fn outward(&mut self, params: &str) -> Option<String> {
         let (asks, span) = asked(params)?;
-        let id = scan::said(params, span)?;
+        let id = span.string(params)?;
         let number = if asks {
             self.calls.ask(&id)
         } else {
             self.calls.number(&id)
         };
-        Splice::number(span, number).map(|splice| splice.apply(params))
+        numbered(params, span, number)
     }
 
     /// The parameters of a client's request with the agent's id of the tool call; `None` if nothing
     /// changes.
     pub fn inward(&self, params: &str) -> Option<String> {
         let (_, span) = asked(params)?;
-        let id = scan::said(params, span)?;
+        let id = span.string(params)?;
         let own = self.calls.own(&id)?;
         let own = serde_json::Value::from(own).to_string();
         Some([&params[..span.start], &own, &params[span.end..]].concat())
@@ -264,7 +262,7 @@ enum Name {
 }
 
 fn name(text: &str, fields: &Fields) -> Name {
-    let name = fields.name.and_then(|span| scan::said(text, span));
+    let name = fields.name.and_then(|span| span.string(text));
     match name.as_deref() {
         Some("tool_call") => Name::Call { begins: true },
         Some("tool_call_update") => Name::Call { begins: false },
@@ -275,17 +273,48 @@ fn name(text: &str, fields: &Fields) -> Name {
     }
 }
 
+/// A text with a number appended to the quoted id at `id`. `None` for the number 0, which an id needs
+/// not.
+fn numbered(text: &str, id: Span, number: u32) -> Option<String> {
+    let (before, after) = text.split_at(id.end - 1);
+    (number > 0).then(|| format!("{before}~{number}{after}"))
+}
+
+/// A text with a message's id: in place of a `null`, or as a new member of `update`. The id, `body`,
+/// is still escaped.
+fn with_message_id(
+    text: &str,
+    null: Option<Span>,
+    update: Span,
+    body: &str,
+    number: u32,
+) -> String {
+    let (before, member, after) = match null {
+        Some(null) => (&text[..null.start], "", &text[null.end..]),
+        None => (
+            &text[..update.end - 1],
+            ",\"messageId\":",
+            &text[update.end - 1..],
+        ),
+    };
+    let number = match number {
+        0 => String::new(),
+        number => format!("~{number}"),
+    };
+    format!("{before}{member}\"{body}{number}\"{after}")
+}
+
 /// The position of the tool call's id in a request's parameters, and whether they describe the
 /// call, as those of `session/request_permission` do: in `toolCall`, or else in `toolCallId`.
 fn asked(params: &str) -> Option<(bool, Span)> {
     let (mut described, mut named) = (None, None);
     let bytes = params.as_bytes();
-    scan::object(params, scan::space(params, 0), |name, _, start| {
+    json::walk(params.as_bytes(), 0, |name, _, start| {
         match name {
-            "toolCall" if bytes.get(start) == Some(&b'{') => {
-                return scan::object(params, start, |name, _, start| {
-                    let end = scan::value(params, start)?;
-                    if name == "toolCallId" {
+            b"toolCall" if bytes.get(start) == Some(&b'{') => {
+                return json::walk(params.as_bytes(), start, |name, _, start| {
+                    let end = json::value_end(params.as_bytes(), start)?;
+                    if name == b"toolCallId" {
                         described = Some(Span { start, end });
                     }
                     Some(end)
@@ -293,8 +322,8 @@ fn asked(params: &str) -> Option<(bool, Span)> {
             }
             _ => {}
         }
-        let end = scan::value(params, start)?;
-        if name == "toolCallId" {
+        let end = json::value_end(params.as_bytes(), start)?;
+        if name == b"toolCallId" {
             named = Some(Span { start, end });
         }
         Some(end)

@@ -82,7 +82,7 @@ pub(super) fn act(
                 let ask = format!(r#"{{"toolCall":{{"toolCallId":"{id}"}},"options":[]}}"#);
                 let ask = marks.outward(&ask).unwrap_or(ask);
                 let (_, id) = asked(&ask).unwrap();
-                told.push(scan::said(&ask, id).unwrap().into_owned());
+                told.push(id.string(&ask).unwrap().into_owned());
                 history.push((Kind::Ask, ask));
                 continue;
             }
@@ -98,7 +98,7 @@ pub(super) fn act(
         let payload = Payload::of_record(Kind::Update, &shaped).unwrap();
         let id = payload.fields.message.or(payload.fields.call);
         if let ("u" | "a" | "t" | "+" | "-", Some(id)) = (first, id) {
-            let id = scan::said(&shaped, id).unwrap();
+            let id = id.string(&shaped).unwrap();
             let ours = id.strip_prefix("msg_").map(|id| id.trim_start_matches('0'));
             told.push(ours.map_or(id.to_string(), |number| format!("#{number}")));
         } else {

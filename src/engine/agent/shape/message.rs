@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::payload::{self, Fields, Form, Payload};
 use super::session_id::{Named, without_session};
-use crate::record::scan::{self, Span};
+use crate::json::{self, Span};
 
 /// A message of the agent, borrowed from its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,11 +118,11 @@ pub(super) fn refused(line: &[u8]) -> Message<'_> {
     let Some(text) = text_of(line) else {
         return Message::Junk("it is not UTF-8");
     };
-    let start = scan::space(text, 0);
+    let start = json::skip_space(text.as_bytes(), 0);
     match text.as_bytes().get(start) {
         None => Message::Blank,
         Some(b'{') => Message::Junk("it is not valid JSON"),
-        Some(b'[') if scan::value(text, start).is_some() => {
+        Some(b'[') if json::value_end(text.as_bytes(), start).is_some() => {
             Message::Junk("it is a batch, which the protocol does not have")
         }
         Some(_) => Message::Junk("it is not a JSON object"),
@@ -131,49 +131,49 @@ pub(super) fn refused(line: &[u8]) -> Message<'_> {
 
 /// Parses a message, if the text is a JSON object.
 pub(super) fn envelope(text: &str) -> Option<Envelope> {
-    let start = scan::space(text, 0);
+    let start = json::skip_space(text.as_bytes(), 0);
     let mut found = Envelope::default();
-    let end = scan::object(text, start, |name, _, at| {
-        if name == "params" {
+    let end = json::walk(text.as_bytes(), start, |name, _, at| {
+        if name == b"params" {
             let (params, end) = params(text, at)?;
             found.params = params;
             return Some(end);
         }
-        let end = scan::value(text, at)?;
+        let end = json::value_end(text.as_bytes(), at)?;
         let place = match name {
-            "id" => &mut found.id,
-            "method" => &mut found.method,
-            "result" => &mut found.result,
-            "error" => &mut found.error,
+            b"id" => &mut found.id,
+            b"method" => &mut found.method,
+            b"result" => &mut found.result,
+            b"error" => &mut found.error,
             _ => return Some(end),
         };
         *place = Some(Span { start: at, end });
         Some(end)
     })?;
-    (scan::space(text, end) == text.len()).then_some(found)
+    (json::skip_space(text.as_bytes(), end) == text.len()).then_some(found)
 }
 
 /// Parses parameters of any type, and returns the position of their end, too.
 fn params(text: &str, start: usize) -> Option<(Params, usize)> {
     let mut found = Params::default();
     let end = if text.as_bytes().get(start) == Some(&b'{') {
-        scan::object(text, start, |name, _, at| {
+        json::walk(text.as_bytes(), start, |name, _, at| {
             found.members += 1;
-            if name == "update" && text.as_bytes().get(at) == Some(&b'{') {
+            if name == b"update" && text.as_bytes().get(at) == Some(&b'{') {
                 let fields = payload::fields(text, at)?;
                 found.update = Some(fields);
                 return Some(fields.whole.end);
             }
-            let end = scan::value(text, at)?;
+            let end = json::value_end(text.as_bytes(), at)?;
             match name {
-                "sessionId" => found.session = Some(Span { start: at, end }),
-                "update" => found.update = None,
+                b"sessionId" => found.session = Some(Span { start: at, end }),
+                b"update" => found.update = None,
                 _ => {}
             }
             Some(end)
         })?
     } else {
-        scan::value(text, start)?
+        json::value_end(text.as_bytes(), start)?
     };
     found.whole = Some(Span { start, end });
     Some((found, end))
@@ -184,11 +184,11 @@ pub(super) fn classify<'a>(text: &'a str, envelope: &Envelope) -> Message<'a> {
     let Some(method) = envelope.method else {
         return response(text, envelope);
     };
-    let Some(method) = scan::said(text, method) else {
+    let Some(method) = method.string(text) else {
         return Message::Junk("its method is not a string");
     };
     let params = &envelope.params;
-    let session = params.session.and_then(|span| scan::said(text, span));
+    let session = params.session.and_then(|span| span.string(text));
     if let (None, "session/update", Some(session), Some(update)) =
         (envelope.id, &*method, &session, params.update)
         && let Some(payload) = payload(text, params, update)

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::names::{Hash, Names, hash, numbered, parted};
+use crate::json::unescaped;
 use crate::protocol::Role;
-use crate::record::scan::unescaped;
 use crate::sys::Ids;
 
 /// The change that a chunk's id needs.

@@ -13,7 +13,6 @@ mod names;
 mod payload;
 mod reader;
 mod session_id;
-mod splice;
 mod terminals;
 
 pub use crate::engine::captured::{Exit, OUTPUT_LIMIT};

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::json::{self, Span};
 use crate::record::Kind;
 use crate::record::payload::has_shape;
-use crate::record::scan::{self, Span};
 
 /// How a notification's parameters are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,15 +37,18 @@ impl<'a> Payload<'a> {
     /// Parses a text and notes the positions of its members.
     pub(super) fn read(form: Form, text: Cow<'a, str>) -> Option<Self> {
         let fields = match form {
-            Form::Update => fields(&text, scan::space(&text, 0))?,
+            Form::Update => fields(&text, json::skip_space(text.as_bytes(), 0))?,
             Form::Params => {
                 let mut found = None;
-                scan::object(&text, scan::space(&text, 0), |name, _, at| {
-                    if name != "update" {
-                        return scan::value(&text, at);
+                json::walk(text.as_bytes(), 0, |name, _, at| {
+                    if name != b"update" {
+                        return json::value_end(text.as_bytes(), at);
                     }
                     found = fields(&text, at);
-                    found.map_or_else(|| scan::value(&text, at), |found| Some(found.whole.end))
+                    found.map_or_else(
+                        || json::value_end(text.as_bytes(), at),
+                        |found| Some(found.whole.end),
+                    )
                 })?;
                 found?
             }
@@ -85,7 +88,7 @@ impl<'a> Payload<'a> {
 
     /// The name of the update's kind in the protocol.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        scan::said(&self.text, self.fields.name?)
+        self.fields.name?.string(&self.text)
     }
 }
 
@@ -125,14 +128,14 @@ pub(super) fn fields(text: &str, at: usize) -> Option<Fields> {
         status: None,
         content: None,
     };
-    let end = scan::object(text, at, |name, _, start| {
-        let end = scan::value(text, start)?;
+    let end = json::walk(text.as_bytes(), at, |name, _, start| {
+        let end = json::value_end(text.as_bytes(), start)?;
         let place = match name {
-            "sessionUpdate" => &mut fields.name,
-            "messageId" => &mut fields.message,
-            "toolCallId" => &mut fields.call,
-            "status" => &mut fields.status,
-            "content" => &mut fields.content,
+            b"sessionUpdate" => &mut fields.name,
+            b"messageId" => &mut fields.message,
+            b"toolCallId" => &mut fields.call,
+            b"status" => &mut fields.status,
+            b"content" => &mut fields.content,
             _ => return Some(end),
         };
         *place = Some(Span { start, end });

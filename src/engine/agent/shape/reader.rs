@@ -5,14 +5,10 @@
 //! same, or moved by the difference in length.
 
 use super::message::{Envelope, Message, classify, envelope, refused, text_of};
-use crate::json;
-use crate::record::scan::{self, Span};
+use crate::json::{self, Span, TextLayout};
 
 /// How many layouts are kept: for a few sessions, each with messages and thoughts.
 const LAYOUTS: usize = 4;
-/// The longest layout that is kept, in bytes without its text.
-const LAYOUT_LIMIT: usize = 4096;
-
 /// Parses lines; keeps the layouts of the last ones.
 #[derive(Debug, Default)]
 pub struct Reader {
@@ -23,11 +19,8 @@ pub struct Reader {
 
 #[derive(Debug)]
 struct Layout {
-    /// Everything up to and including the quote that opens the text.
-    before: Vec<u8>,
-    /// Everything from the closing quote on.
-    behind: Vec<u8>,
-    /// The position of the closing quote.
+    around: TextLayout,
+    /// The position of the quote that closes the text.
     end: usize,
     envelope: Envelope,
 }
@@ -68,10 +61,10 @@ impl Layout {
         let bytes = text.as_bytes();
         let body = json::member(bytes, content.start, "text")?;
         let body = json::string_body(bytes, &body)?;
-        let short = text.len() - body.len() <= LAYOUT_LIMIT;
-        short.then(|| Self {
-            before: bytes[..body.start].to_vec(),
-            behind: bytes[body.end..].to_vec(),
+        let mut around = TextLayout::default();
+        around.learn(bytes, &body);
+        (!around.is_empty()).then_some(Self {
+            around,
             end: body.end,
             envelope: *envelope,
         })
@@ -79,16 +72,10 @@ impl Layout {
 
     /// The parts of a line of this layout; `None` if it has another one.
     fn fit(&self, text: &str) -> Option<Envelope> {
-        let rest = text.as_bytes().strip_prefix(self.before.as_slice())?;
-        let body = rest.strip_suffix(self.behind.as_slice())?;
-        let start = self.before.len();
-        let end = start + body.len();
-        if scan::string(text, start.checked_sub(1)?)? != end + 1 {
-            return None;
-        }
+        let end = self.around.text(text.as_bytes())?.end;
         let moved = |at: usize| {
-            let behind = at.checked_sub(self.end);
-            behind.map_or(at, |behind| end + behind)
+            let after = at.checked_sub(self.end);
+            after.map_or(at, |after| end + after)
         };
         Some(self.envelope.map(|span| Span {
             start: moved(span.start),

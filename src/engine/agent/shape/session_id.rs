@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::record::scan::{self, Span};
+use crate::json::{self, Span};
 
 /// The `sessionId` of some parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub(super) fn without_session(object: &str) -> Option<String> {
     let mut rest = String::with_capacity(object.len());
     let mut behind = None;
     let mut kept = false;
-    let end = scan::object(object, 0, |name, quote, at| {
-        let end = scan::value(object, at)?;
+    let end = json::walk(object.as_bytes(), 0, |name, quote, at| {
+        let end = json::value_end(object.as_bytes(), at)?;
         let before = behind.replace(end).unwrap_or(0);
         if before == 0 {
             rest.push_str(&object[..quote]);
         }
-        if name != "sessionId" {
+        if name != b"sessionId" {
             if kept {
                 rest.push_str(&object[before..quote]);
             }
@@ -42,16 +42,16 @@ pub(super) fn without_session(object: &str) -> Option<String> {
 /// is not an object or has no such member.
 pub fn session_of(text: &str) -> Option<Named<'_>> {
     let mut found = None;
-    scan::object(text, scan::space(text, 0), |name, _, start| {
-        let end = scan::value(text, start)?;
-        if name == "sessionId" {
+    json::walk(text.as_bytes(), 0, |name, _, start| {
+        let end = json::value_end(text.as_bytes(), start)?;
+        if name == b"sessionId" {
             found = Some(Span { start, end });
         }
         Some(end)
     })?;
     let found = found?;
     Some(Named {
-        id: scan::said(text, found)?,
+        id: found.string(text)?,
         range: found.start..found.end,
     })
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::*;
 
 fn valid(text: &str) -> bool {
-    value(text, 0) == Some(text.len())
+    value_end(text.as_bytes(), 0) == Some(text.len())
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn nesting_has_no_bound() {
 fn an_object_is_walked_with_its_names_unescaped() {
     let text = r#"{ "a" : 1 , "\u0062\"" :[ ] }x"#;
     let mut seen = Vec::new();
-    let end = object(text, 0, |name, quote, at| {
+    let end = walk(text.as_bytes(), 0, |name, quote, at| {
         seen.push((name.to_owned(), quote, at));
-        value(text, at)
+        value_end(text.as_bytes(), at)
     });
     assert_eq!(end, Some(text.len() - 1));
-    assert_eq!(seen, [("a".to_owned(), 2, 8), ("b\"".to_owned(), 12, 24)]);
+    assert_eq!(seen, [(b"a".to_vec(), 2, 8), (b"b\"".to_vec(), 12, 24)]);
 }
 
 /// Pieces that make up JSON, in any order.
