@@ -40,6 +40,13 @@ impl TextLayout {
         self.before.is_empty()
     }
 
+    /// Whether this layout is what surrounds the text at `text` in a message.
+    pub fn is_around(&self, message: &[u8], text: &Range<usize>) -> bool {
+        !self.is_empty()
+            && message[..text.start] == self.before[..]
+            && message[text.end..] == self.after[..]
+    }
+
     /// The text of a message with this layout, without its quotes. `None` if the message has another
     /// layout, or its text is not a valid string.
     pub fn text(&self, message: &[u8]) -> Option<Range<usize>> {

@@ -12,4 +12,4 @@ pub mod update;
 pub mod v2;
 
 pub use ids::{Id, Ids};
-pub use update::{Role, UpdateKind};
+pub use update::{Role, UpdateKind, UpdateParts};

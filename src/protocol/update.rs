@@ -100,6 +100,17 @@ impl UpdateKind {
     }
 }
 
+/// What was found in an update when it was checked, so that no reader has to search for it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateParts {
+    /// Its kind.
+    pub kind: UpdateKind,
+    /// The value of its `toolCallId`: the start and the end.
+    pub call: Option<(usize, usize)>,
+    /// The text of a chunk, between its quotes: the start and the end.
+    pub text: Option<(usize, usize)>,
+}
+
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -144,9 +155,13 @@ pub fn name(update: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// returned as its JSON text.
 pub fn call_id(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("toolCallId", "\"toolCallId\""));
-    let value = KEY.member(update)?;
+    KEY.member(update).map(|value| id_text(update, value))
+}
+
+/// The id at `value`, as [`call_id`] returns it.
+pub fn id_text(update: &[u8], value: Range<usize>) -> Cow<'_, [u8]> {
     let body = json::string_body(update, &value);
-    Some(json::unescaped_bytes(&update[body.unwrap_or(value)]))
+    json::unescaped_bytes(&update[body.unwrap_or(value)])
 }
 
 /// A member that is usually near the start of an object.

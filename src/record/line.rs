@@ -8,6 +8,7 @@
 //! brace. The members are in this order with no spaces between them, and the payload is last, so it
 //! can be cut out without parsing.
 
+use crate::protocol::UpdateParts;
 use crate::sys::Timestamp;
 
 use super::Kind;
@@ -38,6 +39,8 @@ pub struct Record<'a> {
     pub id: Option<&'a str>,
     /// JSON text, exactly as it was given to [`encode`].
     pub payload: &'a str,
+    /// What the check of its payload found, if it is an update.
+    pub parts: Option<UpdateParts>,
 }
 
 /// Why a line is not a record.
@@ -122,7 +125,7 @@ impl Layout {
     /// Checks a line without its newline.
     pub fn of(line: &[u8]) -> Result<Self, Damage> {
         let layout = Self::of_bytes(line)?;
-        let text = std::str::from_utf8(&line[BODY..]);
+        let text = simdutf8::basic::from_utf8(&line[BODY..]);
         text.map(|_| layout).map_err(|_| Damage::Envelope)
     }
 
@@ -191,7 +194,7 @@ impl Layout {
 
     /// The record in the line of this layout. May return `None` for another line.
     pub fn record<'a>(&self, line: &'a [u8]) -> Option<Record<'a>> {
-        let text = |from: usize, to: usize| std::str::from_utf8(line.get(from..to)?).ok();
+        let text = |from: usize, to: usize| simdutf8::basic::from_utf8(line.get(from..to)?).ok();
         let id = match self.id {
             Some((from, to)) => Some(text(from, to)?),
             None => None,
@@ -202,6 +205,7 @@ impl Layout {
             kind: self.kind,
             id,
             payload: text(self.payload, line.len().checked_sub(1)?)?,
+            parts: None,
         })
     }
 }

@@ -9,37 +9,68 @@ use std::borrow::Cow;
 
 use super::kind::Kind;
 use crate::json::{self, TextLayout};
-use crate::protocol::UpdateKind;
+use crate::protocol::{UpdateKind, UpdateParts};
 
 /// Checks the payloads of one log, with a fast path for the layout of the last text chunk.
 #[derive(Debug, Default)]
 pub struct Checker {
     layout: TextLayout,
+    /// The kind of the chunk with this layout.
+    kind: Option<UpdateKind>,
+}
+
+/// A valid payload.
+#[derive(Debug)]
+pub struct Checked<'a> {
+    /// The payload as readers may use it: the record's own, except for notification parameters that
+    /// have a `sessionId` or repeat a member that matters when they are sent.
+    pub payload: Cow<'a, str>,
+    /// What was found in an `update` record. `None` if readers have to look themselves.
+    pub parts: Option<UpdateParts>,
 }
 
 impl Checker {
-    /// The payload as readers may use it. `None` if it is not valid for a record of this kind.
-    ///
-    /// This is the payload itself, except for notification parameters that have a `sessionId` or
-    /// repeat a member that matters when they are sent.
-    pub fn check<'a>(&mut self, kind: Kind, payload: &'a str) -> Option<Cow<'a, str>> {
-        if kind != Kind::Update {
-            return sound(kind, payload);
+    /// Checks a payload. `None` if it is not valid for a record of this kind.
+    pub fn check<'a>(&mut self, kind: Kind, payload: &'a str) -> Option<Checked<'a>> {
+        if kind == Kind::Update {
+            return self.update(payload);
         }
+        sound(kind, payload).map(|payload| Checked {
+            payload,
+            parts: None,
+        })
+    }
+
+    fn update<'a>(&mut self, payload: &'a str) -> Option<Checked<'a>> {
         let bytes = payload.as_bytes();
-        if self.layout.text(bytes).is_none() {
-            let start = json::skip_space(bytes, 0);
-            let update = update_at(payload, start).filter(|update| {
+        let parts = if let Some(text) = self.layout.text(bytes) {
+            self.kind.map(|kind| UpdateParts {
+                kind,
+                call: None,
+                text: Some((text.start, text.end)),
+            })
+        } else {
+            let update = update_at(payload, json::skip_space(bytes, 0)).filter(|update| {
                 json::skip_space(bytes, update.end) == bytes.len() && is_one_line(payload)
             })?;
-            let text = update
-                .content
-                .and_then(|content| json::member(bytes, content, "text"));
-            if let Some(text) = text.and_then(|text| json::string_body(bytes, &text)) {
+            let mut parts = update.parts;
+            if let Some(parts) = &mut parts
+                && let UpdateKind::Chunk(_) = parts.kind
+                && parts.call.is_none()
+                && let Some(content) = update.content
+                && let Some(text) = json::member(bytes, content, "text")
+                && let Some(text) = json::string_body(bytes, &text)
+            {
                 self.layout.learn(bytes, &text);
+                self.kind = Some(parts.kind);
+                parts.text = Some((text.start, text.end));
             }
-        }
-        Some(Cow::Borrowed(payload))
+            parts
+        };
+        Some(Checked {
+            payload: Cow::Borrowed(payload),
+            parts,
+        })
     }
 }
 
@@ -47,11 +78,18 @@ impl Checker {
 /// message has an object as its `content`. Both are JSON text.
 pub fn has_shape(name: Option<&str>, content: Option<&str>) -> bool {
     let name = name.and_then(|name| name.strip_prefix('"')?.strip_suffix('"'));
-    let kind = name.map(|name| UpdateKind::of_name(json::unescaped(name).as_bytes()));
-    match kind {
-        Some(UpdateKind::Chunk(_)) => content.is_some_and(|content| content.starts_with('{')),
-        kind => kind.is_some(),
-    }
+    name.is_some_and(|name| fits(kind_of(name), content))
+}
+
+/// The kind with this name, which may have escapes.
+fn kind_of(name: &str) -> UpdateKind {
+    UpdateKind::of_name(json::unescaped(name).as_bytes())
+}
+
+/// Whether an update of this kind may have this content.
+fn fits(kind: UpdateKind, content: Option<&str>) -> bool {
+    let is_chunk = matches!(kind, UpdateKind::Chunk(_));
+    !is_chunk || content.is_some_and(|content| content.starts_with('{'))
 }
 
 /// Strings contain no carriage returns, since JSON requires them to be escaped. Between tokens one
@@ -101,24 +139,38 @@ struct Update {
     end: usize,
     /// Where its content begins, if it has any.
     content: Option<usize>,
+    /// What else was found. `None` if a name has escapes, which other readers do not recognize.
+    parts: Option<UpdateParts>,
 }
 
 /// The `update` object that begins at `at`. If a name is repeated, the last member counts.
 fn update_at(text: &str, at: usize) -> Option<Update> {
     let bytes = text.as_bytes();
-    let (mut name, mut content) = (None, None);
-    let end = json::walk(bytes, at, |key, _, value| {
+    let (mut name, mut content, mut call) = (None, None, None);
+    let mut is_plain = true;
+    let end = json::walk(bytes, at, |key, quote, value| {
         let end = json::value_end(bytes, value)?;
-        match key {
-            b"sessionUpdate" => name = text.get(value..end),
-            b"content" => content = Some((value, text.get(value..end)?)),
-            _ => {}
-        }
+        let place = match key {
+            b"sessionUpdate" => &mut name,
+            b"content" => &mut content,
+            b"toolCallId" => &mut call,
+            _ => return Some(end),
+        };
+        *place = Some((value, end));
+        is_plain &= is_plain_key(bytes, quote, key);
         Some(end)
     })?;
-    has_shape(name, content.map(|(_, content)| content)).then(|| Update {
+    let of = |(start, end): (usize, usize)| text.get(start..end);
+    let name = of(name?)?.strip_prefix('"')?.strip_suffix('"')?;
+    let kind = kind_of(name);
+    fits(kind, content.and_then(of)).then(|| Update {
         end,
         content: content.map(|(at, _)| at),
+        parts: is_plain.then_some(UpdateParts {
+            kind,
+            call,
+            text: None,
+        }),
     })
 }
 

@@ -155,6 +155,7 @@ mod tests {
                 kind: *kind,
                 id: None,
                 payload,
+                parts: None,
             });
         }
         spoken.take()

@@ -90,6 +90,7 @@ mod tests {
                 kind,
                 id: None,
                 payload: &payload,
+                parts: None,
             });
             assert_eq!(titles.title(), expected, "{payload}");
             assert_eq!(titles.set(), expected.filter(|title| *title == "Mine"));

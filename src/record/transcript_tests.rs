@@ -278,6 +278,7 @@ fn records_beside_prompts_and_updates_fold_too() {
             kind,
             id: None,
             payload,
+            parts: None,
         });
     }
     assert_eq!(transcript.text(), "tool: Run (pending)\ndone");

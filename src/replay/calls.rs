@@ -3,8 +3,9 @@
 //! A client that receives an update of an unknown call shows an error, or nothing. So the call must
 //! be sent before its updates.
 
-use crate::protocol::update::{UpdateKind, call_id};
-use crate::protocol::{Id, Ids};
+use std::borrow::Cow;
+
+use crate::protocol::{Id, Ids, UpdateKind};
 
 /// How the replay treats an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +32,13 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Records an update of a turn that is replayed.
-    pub(super) fn show(&mut self, topic: UpdateKind, update: &[u8]) -> Disposition {
-        let begins = match topic {
+    pub(super) fn show(&mut self, kind: UpdateKind, id: Option<Cow<'_, [u8]>>) -> Disposition {
+        let begins = match kind {
             UpdateKind::ToolCall => true,
             UpdateKind::ToolCallUpdate => false,
             _ => return Disposition::Shown,
         };
-        let Some(id) = call_id(update).map(|id| Id::of(&id)) else {
+        let Some(id) = id.map(|id| Id::of(&id)) else {
             return Disposition::Shown;
         };
         if self.last == Some(id) {
@@ -55,9 +56,9 @@ impl Calls {
     }
 
     /// Records an update of a turn that is left out.
-    pub(super) fn hide(&mut self, topic: UpdateKind, update: &[u8]) {
-        if topic.is_call()
-            && let Some(id) = call_id(update)
+    pub(super) fn hide(&mut self, kind: UpdateKind, id: Option<Cow<'_, [u8]>>) {
+        if kind.is_call()
+            && let Some(id) = id
         {
             self.hides = true;
             self.hidden.add(Id::of(&id));
@@ -72,43 +73,42 @@ mod tests {
     #[test]
     fn an_update_needs_its_call() {
         let mut calls = Calls::default();
-        let a = br#"{"toolCallId":"a"}"#;
-        let b = br#"{"toolCallId":"\u0062"}"#;
-        let c = br#"{"toolCallId":"c"}"#;
-        calls.hide(UpdateKind::ToolCallUpdate, a);
-        calls.hide(UpdateKind::Plan, c);
+        let id = |id: &'static [u8]| Some(Cow::Borrowed(id));
+        let (a, b, c) = (|| id(b"a"), || id(b"b"), || id(b"c"));
+        calls.hide(UpdateKind::ToolCallUpdate, a());
+        calls.hide(UpdateKind::Plan, c());
         assert_eq!(
-            calls.show(UpdateKind::ToolCallUpdate, a),
+            calls.show(UpdateKind::ToolCallUpdate, a()),
             Disposition::Hidden
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCallUpdate, b),
+            calls.show(UpdateKind::ToolCallUpdate, b()),
             Disposition::Orphan
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCallUpdate, b),
+            calls.show(UpdateKind::ToolCallUpdate, b()),
             Disposition::Shown
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCall, b),
+            calls.show(UpdateKind::ToolCall, b()),
             Disposition::Shown,
             "it comes late"
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCallUpdate, c),
+            calls.show(UpdateKind::ToolCallUpdate, c()),
             Disposition::Orphan
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCall, a),
+            calls.show(UpdateKind::ToolCall, a()),
             Disposition::Shown,
             "begun anew"
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCallUpdate, a),
+            calls.show(UpdateKind::ToolCallUpdate, a()),
             Disposition::Shown
         );
         assert_eq!(
-            calls.show(UpdateKind::ToolCallUpdate, b"{}"),
+            calls.show(UpdateKind::ToolCallUpdate, None),
             Disposition::Shown
         );
     }

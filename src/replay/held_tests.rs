@@ -150,6 +150,7 @@ fn snapshots_from_elsewhere_count_as_the_last() {
         kind: Kind::Info,
         id: None,
         payload: r#"{"sessionUpdate":"usage_update","n":1}"#,
+        parts: None,
     };
     replay.record(&logged, &mut out);
     for update in [

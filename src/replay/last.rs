@@ -105,6 +105,7 @@ mod tests {
                 kind: *kind,
                 id: *id,
                 payload,
+                parts: None,
             };
             replay.record(&record, &mut out);
         }
@@ -199,6 +200,7 @@ mod tests {
                 kind,
                 id,
                 payload,
+                parts: None,
             };
             replay.record(&record, &mut out);
         }

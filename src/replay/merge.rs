@@ -96,15 +96,22 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Joins an update to the pending chunk if it has the same layout. Nearly all chunks do, so
-    /// comparing the bytes around the text replaces parsing.
-    pub(super) fn join_alike(&mut self, update: &[u8], limits: Limits) -> bool {
+    /// comparing the bytes around the text replaces parsing. `text` is the text of the update, if
+    /// it is known.
+    pub(super) fn join_alike(
+        &mut self,
+        update: &[u8],
+        text: Option<Range<usize>>,
+        limits: Limits,
+    ) -> bool {
         if self.line.is_empty() {
             return false;
         }
-        match self.layout.text(update) {
-            Some(text) => self.append(&update[text], limits),
-            None => false,
-        }
+        let text = match text {
+            Some(text) => self.layout.is_around(update, &text).then_some(text),
+            None => self.layout.text(update),
+        };
+        text.is_some_and(|text| self.append(&update[text], limits))
     }
 
     /// Joins a chunk to the pending one if both belong to one message, whatever their layout.

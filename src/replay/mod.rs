@@ -26,6 +26,8 @@ pub use envelope::{live_line, live_params_line};
 pub use find_message::FindMessage;
 pub use live::live_record_line;
 
+use std::borrow::Cow;
+
 use crate::json;
 use crate::protocol::Role;
 use crate::protocol::update::{self, UpdateKind};
@@ -150,7 +152,7 @@ impl Replay {
     fn show(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
         match record.kind {
-            Kind::Update | Kind::Output => self.update(record.at, payload, out),
+            Kind::Update | Kind::Output => self.update(record, out),
             Kind::UpdateParams => {
                 self.pending.flush(out);
                 self.params(record.at, payload, out);
@@ -201,13 +203,22 @@ impl Replay {
         self.cut
     }
 
-    fn update(&mut self, at: &str, update: &[u8], out: &mut Vec<u8>) {
-        if self.pending.join_alike(update, self.limits) {
+    fn update(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let (at, update) = (record.at, record.payload.as_bytes());
+        let text = record.parts.and_then(|parts| parts.text);
+        let text = text.map(|(start, end)| start..end);
+        if self.pending.join_alike(update, text, self.limits) {
             return;
         }
-        let topic = UpdateKind::of(update);
-        let fate = self.fate(topic, at, update, None);
-        if fate == Disposition::Hidden {
+        let (kind, id) = match record.parts {
+            Some(parts) => {
+                let id = parts.call.map(|(start, end)| start..end);
+                (parts.kind, id.map(|id| update::id_text(update, id)))
+            }
+            None => kind_and_call(update),
+        };
+        let disposition = self.disposition(kind, id, at, update, None);
+        if disposition == Disposition::Hidden {
             return self.pending.flush(out);
         }
         if !self.options.exact
@@ -226,7 +237,7 @@ impl Replay {
         }
         self.pending.flush(out);
         let line = self.envelope.update(at, update, out);
-        self.settle(line, at, topic, fate, out);
+        self.finish_line(line, at, kind, disposition, out);
     }
 
     fn params(&mut self, at: &str, params: &[u8], out: &mut Vec<u8>) {
@@ -234,35 +245,36 @@ impl Replay {
             return;
         };
         let update = &params[update];
-        let topic = UpdateKind::of(update);
-        let fate = self.fate(topic, at, update, Some(params));
-        if fate != Disposition::Hidden
+        let (kind, id) = kind_and_call(update);
+        let disposition = self.disposition(kind, id, at, update, Some(params));
+        if disposition != Disposition::Hidden
             && let Some(line) = self.envelope.params(at, params, out)
         {
-            self.settle(line, at, topic, fate, out);
+            self.finish_line(line, at, kind, disposition, out);
         }
     }
 
-    /// Decides how to treat an update, and holds a snapshot for the end. `params` are the
-    /// parameters around the update, if they have more members.
-    fn fate(
+    /// Decides how to treat an update about the tool call `id`, and holds a snapshot for the end.
+    /// `params` are the parameters around the update, if they have more members.
+    fn disposition(
         &mut self,
-        topic: UpdateKind,
+        kind: UpdateKind,
+        id: Option<Cow<'_, [u8]>>,
         at: &str,
         update: &[u8],
         params: Option<&[u8]>,
     ) -> Disposition {
-        match topic {
+        match kind {
             UpdateKind::Notice => Disposition::Hidden,
             kind if kind.snapshot().is_some() => {
                 self.hold(kind.name().as_bytes(), at, update, params);
                 Disposition::Hidden
             }
             _ if self.is_skipping() => {
-                self.calls.hide(topic, update);
+                self.calls.hide(kind, id);
                 Disposition::Hidden
             }
-            _ => self.calls.show(topic, update),
+            _ => self.calls.show(kind, id),
         }
     }
 
@@ -335,7 +347,7 @@ impl Replay {
                 note_end,
                 update,
             };
-            self.settle(
+            self.finish_line(
                 line,
                 record.at,
                 UpdateKind::Chunk(Role::Agent),
@@ -351,22 +363,21 @@ impl Replay {
 
     /// Checks the line just written, the last one in `out`, and rewrites it if it cannot be sent as
     /// it is.
-    fn settle(
+    fn finish_line(
         &mut self,
         mut line: Line,
         at: &str,
-        topic: UpdateKind,
-        fate: Disposition,
+        kind: UpdateKind,
+        disposition: Disposition,
         out: &mut Vec<u8>,
     ) {
         self.scratch.clear();
-        if fate == Disposition::Orphan
+        if disposition == Disposition::Orphan
             && orphan::synthesize_tool_call(&out[line.update.clone()], &mut self.scratch)
         {
             put_instead(&mut self.scratch, &mut line, out);
         }
-        let is_call = topic.is_call();
-        if is_call
+        if kind.is_call()
             && self
                 .terminals
                 .replace(&out[line.update.clone()], &mut self.scratch)
@@ -439,6 +450,13 @@ impl Replay {
             (text <= room || around <= room).then_some(room)
         }
     }
+}
+
+/// The kind of an update, and the id of its tool call if it is about one.
+fn kind_and_call(update: &[u8]) -> (UpdateKind, Option<Cow<'_, [u8]>>) {
+    let kind = UpdateKind::of(update);
+    let id = kind.is_call().then(|| update::call_id(update)).flatten();
+    (kind, id)
 }
 
 /// Replaces the line's update by the content of `scratch`, and empties `scratch`.

@@ -21,6 +21,7 @@ pub(crate) fn replay(items: &[Item], options: Options) -> String {
             kind: *kind,
             id: *id,
             payload,
+            parts: None,
         };
         let before = out.len();
         replay.record(&record, &mut out);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
+use crate::protocol::UpdateParts;
 use crate::record::line::{Layout, Record};
 use crate::record::payload::Checker;
 use crate::sys::DiskFile;
@@ -44,6 +45,8 @@ pub(super) struct Records {
     checker: Checker,
     /// The payload of the last record, where it is not given out as it stands.
     payload: Option<String>,
+    /// What the check of it found.
+    parts: Option<UpdateParts>,
     /// One more than the highest number of a record.
     next_seq: u64,
 }
@@ -62,6 +65,7 @@ impl Records {
             last: None,
             checker: Checker::default(),
             payload: None,
+            parts: None,
             next_seq: 0,
         }
     }
@@ -127,6 +131,7 @@ impl Records {
         let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
         let record = found.layout.record(bytes);
         let mut record = record.expect("find has read the layout from these very bytes");
+        record.parts = self.parts;
         if let Some(payload) = &self.payload {
             record.payload = payload;
         }
@@ -154,8 +159,9 @@ impl Records {
             let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
             let record = found.layout.record(bytes);
             let checked = record.and_then(|record| self.checker.check(record.kind, record.payload));
-            if let Some(payload) = checked {
-                self.payload = match payload {
+            if let Some(checked) = checked {
+                self.parts = checked.parts;
+                self.payload = match checked.payload {
                     Cow::Borrowed(_) => None,
                     Cow::Owned(payload) => Some(payload),
                 };

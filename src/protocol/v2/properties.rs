@@ -53,6 +53,7 @@ fn search(items: &[Item], id: &str) -> bool {
             kind: *kind,
             id: *own,
             payload,
+            parts: None,
         })
     });
     found || search.finish()

@@ -71,6 +71,7 @@ proptest! {
                 kind: *kind,
                 id: Some("msg_1"),
                 payload,
+                parts: None,
             };
             replay.record(&record, &mut lines);
             transcript.record(&record);

@@ -17,6 +17,7 @@ fn fold(items: &[Item], budget: usize) -> Option<String> {
             kind: *kind,
             id: None,
             payload,
+            parts: None,
         });
         let most = budget.saturating_mul(12).saturating_add(4096);
         assert!(held(&fold) <= most, "memory is bounded");
@@ -414,6 +415,7 @@ fn turns_that_overlap_have_their_own_ends() {
                 kind,
                 id,
                 payload: &payload,
+                parts: None,
             });
         };
         take(prompt("one"), Some("a"));
