@@ -28,10 +28,11 @@ pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, EngineEvent, Outlet, Question};
 pub use prompt::{Ended, Prompt, StopReason};
-pub use relay::{Patience, Relay};
+pub use relay::{Asked, Foreign, Greeted, Patience};
 
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId};
+use crate::transport::Wire;
 
 /// Answers the prompts of sessions.
 pub trait Engine: Send + Sync + fmt::Debug {
@@ -58,9 +59,71 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
-    /// The agent behind this engine, if there is one.
-    fn relay(&self) -> Option<&dyn Relay> {
-        None
+    /// Whether this engine wraps an agent. Then its own sessions can be imported, and messages that
+    /// rejoin does not implement are forwarded to it. All that follows is for such engines.
+    fn wraps_agent(&self) -> bool {
+        false
+    }
+
+    /// The client is connected: requests of the agent that belong to no session go to it.
+    fn connect(&self, client: Arc<Wire>) {
+        drop(client);
+    }
+
+    /// Forwards `initialize`. `params` is what the client sent.
+    fn initialize(&self, params: String) -> BoxFuture<'static, Greeted> {
+        drop(params);
+        let error = EngineError::internal("there is no wrapped agent");
+        Box::pin(async { Greeted::Unavailable(error) })
+    }
+
+    /// Forwards a request that belongs to no session. `id` is the client's id of it, as JSON text,
+    /// by which the agent's own requests may refer to it. When `cancelled` resolves, the agent is
+    /// notified.
+    fn call(
+        &self,
+        id: &str,
+        method: &str,
+        params: &str,
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        drop(cancelled);
+        tracing::debug!(id, method, length = params.len(), "unknown request");
+        let error = EngineError::unknown_method(method);
+        Box::pin(async { Err(error) })
+    }
+
+    /// Forwards a notification that belongs to no session.
+    fn notify(&self, method: &str, params: &str) {
+        tracing::debug!(method, length = params.len(), "unknown notification");
+    }
+
+    /// A page of the agent's own sessions, if it lists them.
+    fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
+        drop(asked);
+        Box::pin(async { Ok(Foreign::default()) })
+    }
+
+    /// The names that the agent may have in logs.
+    fn agent_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether a session that rejoin does not have may be one of the agent's.
+    fn may_have_sessions(&self) -> bool {
+        false
+    }
+
+    /// Whether the agent declared this session capability when it was last initialized.
+    fn declares(&self, capability: &str) -> bool {
+        tracing::trace!(capability, "no agent declares it");
+        false
+    }
+
+    /// Deletes a session of the agent that rejoin does not have.
+    fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {
+        tracing::trace!(id, "no agent has it");
+        Box::pin(async { Ok(()) })
     }
 }
 

@@ -110,10 +110,11 @@ pub async fn serve(
         store
     });
     let catalog = store.clone().map(|store| Arc::new(Catalog::open(store)));
-    // An agent behind us speaks version 1, and what goes through us is not rewritten.
-    let (latest, form) = match engine.relay() {
-        Some(_) => (ProtocolVersion::V1, Form::JsonRpc),
-        None => (ProtocolVersion::V2, Form::Acp),
+    // A wrapped agent speaks version 1, and its messages are not converted.
+    let (latest, form) = if engine.wraps_agent() {
+        (ProtocolVersion::V1, Form::JsonRpc)
+    } else {
+        (ProtocolVersion::V2, Form::Acp)
     };
     let (wire, incoming) = connect(input, output, options.line_limit, form)?;
     let registry = Registry::new(Arc::new(Deps {
@@ -132,9 +133,7 @@ pub async fn serve(
         abilities: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
-    if let Some(relay) = registry.deps().engine.relay() {
-        relay.connect(wire.clone());
-    }
+    registry.deps().engine.connect(wire.clone());
     let connection = async {
         serve_messages(&registry, incoming, latest).await;
         close(&registry).await;
@@ -171,11 +170,7 @@ pub async fn serve(
     tokio::time::timeout(RELEASING, registry.release())
         .await
         .ok();
-    let engine = &registry.deps().engine;
-    engine.leave(patience).await;
-    if let Some(relay) = engine.relay() {
-        relay.leave(patience).await;
-    }
+    registry.deps().engine.leave(patience).await;
     if patience != Patience::Hurry {
         clean_up_at_the_end(&registry).await;
     }
@@ -272,7 +267,7 @@ impl Connection<'_> {
 
 /// The client has said all it will say.
 async fn close(registry: &Registry) {
-    let wraps = registry.deps().engine.relay().is_some();
+    let wraps = registry.deps().engine.wraps_agent();
     let patience = if wraps {
         AT_LEISURE_WRAPPED
     } else {
@@ -299,11 +294,10 @@ async fn end(registry: &Registry, patience: shutdown::Patience) {
         written: &|| registry.deps().wire.writer.progress(),
     };
     shutdown(&under_way, || registry.cancel_all(), patience).await;
-    if let Some(relay) = registry.deps().engine.relay()
-        && !(requests.is_idle() && turns.is_idle())
-    {
+    let engine = &registry.deps().engine;
+    if engine.wraps_agent() && !(requests.is_idle() && turns.is_idle()) {
         // An agent that does not answer ends first, so that whoever waits for it can be told.
-        relay.leave(Patience::Hurry).await;
+        engine.leave(Patience::Hurry).await;
         tokio::time::timeout(LAST_WORDS, async {
             requests.idle().await;
             turns.idle().await;

@@ -182,7 +182,7 @@ impl Actor {
             self.perform(batch).await;
             // An agent may take its time; the sessions that it makes are in no list before they are
             // prompted.
-            let making = self.pending_attach.is_some() && self.deps.engine.relay().is_none();
+            let making = self.pending_attach.is_some() && !self.deps.engine.wraps_agent();
             if !self.machine.waits() && !making {
                 for tell in self.barriers.drain(..) {
                     tell.send(()).ok();

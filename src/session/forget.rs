@@ -13,7 +13,7 @@ use super::history::SessionHistory;
 /// How the agent behind the engine knows a session, by its log. Nothing if there is no agent, or
 /// the session is none of its.
 pub(super) fn known_as(deps: &Deps, store: &Store, id: &SessionId) -> Vec<String> {
-    if deps.engine.relay().is_none() {
+    if !deps.engine.wraps_agent() {
         return Vec::new();
     }
     let agent = deps.engine.identity().name;
@@ -36,11 +36,8 @@ pub(super) fn known_as(deps: &Deps, store: &Store, id: &SessionId) -> Vec<String
 
 /// Tells the agent that these are deleted. Does not wait.
 pub(super) fn forget(deps: &Arc<Deps>, names: Vec<String>) {
-    let Some(relay) = deps.engine.relay() else {
-        return;
-    };
     for name in names {
-        let deleted = relay.delete(&name);
+        let deleted = deps.engine.delete(&name);
         tokio::spawn(async move {
             if let Err(error) = deleted.await {
                 tracing::info!(%error, "the agent does not delete its session");

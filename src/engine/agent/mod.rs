@@ -20,7 +20,6 @@ mod link;
 mod live;
 mod past;
 mod policy;
-mod relay;
 mod restore;
 mod route;
 mod said;
@@ -33,16 +32,21 @@ mod unclaimed;
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value, json};
+
 pub use identity::Names;
 pub use policy::Policy;
 pub use transport::Program;
 
 use crate::engine::proxy::Port;
-use crate::engine::{Conversation, Engine, Opening, Relay};
+use crate::engine::{
+    Asked, BoxFuture, Conversation, Engine, EngineError, Foreign, Greeted, Opening, Patience,
+};
+use crate::json::{self, string_member};
 use crate::record::header::Implementation;
+use crate::transport::Wire;
 
 use conversation::AgentSession;
-use relay::Front;
 use shared_agent::Agent;
 use transport::Source;
 
@@ -54,7 +58,6 @@ const NAMELESS: &str = "successor";
 pub struct WrappedEngine {
     agent: Arc<Agent>,
     policy: Policy,
-    front: Front,
 }
 
 impl WrappedEngine {
@@ -73,12 +76,7 @@ impl WrappedEngine {
 
     fn of(source: Source, names: Names, policy: Policy) -> Self {
         let agent = Arc::new(Agent::new(source, names, policy.start_timeout));
-        let front = Front::new(agent.clone());
-        Self {
-            agent,
-            policy,
-            front,
-        }
+        Self { agent, policy }
     }
 }
 
@@ -104,7 +102,107 @@ impl Engine for WrappedEngine {
         self.agent.may_want_sign_in()
     }
 
-    fn relay(&self) -> Option<&dyn Relay> {
-        Some(&self.front)
+    fn wraps_agent(&self) -> bool {
+        true
+    }
+
+    fn connect(&self, client: Arc<Wire>) {
+        self.agent.connect(client);
+    }
+
+    fn initialize(&self, params: String) -> BoxFuture<'static, Greeted> {
+        let agent = self.agent.clone();
+        Box::pin(async move { agent.greet(&params).await })
+    }
+
+    fn call(
+        &self,
+        id: &str,
+        method: &str,
+        params: &str,
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        let agent = self.agent.clone();
+        let (id, method, params) = (id.to_owned(), method.to_owned(), params.to_owned());
+        Box::pin(async move { agent.call(&id, &method, &params, cancelled).await })
+    }
+
+    fn notify(&self, method: &str, params: &str) {
+        // An agent that does not run needs no notification.
+        if let Some(link) = self.agent.current() {
+            link.notify(method, params);
+        }
+    }
+
+    fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
+        let agent = self.agent.clone();
+        Box::pin(async move {
+            let link = agent.current();
+            let link = link.ok_or_else(|| EngineError::internal("the agent does not run"))?;
+            if !link.abilities().list {
+                // An agent need not have a list.
+                return Ok(Foreign {
+                    source: agent.name().to_owned(),
+                    ..Foreign::default()
+                });
+            }
+            let mut params = Map::new();
+            if let Some(cwd) = asked.cwd {
+                params.insert("cwd".to_owned(), cwd.into());
+            }
+            if let Some(cursor) = asked.cursor {
+                params.insert("cursor".to_owned(), cursor.into());
+            }
+            let params = Value::Object(params).to_string();
+            let page = link.request("session/list", &params).outcome().await?;
+            let mut sessions = Vec::new();
+            if let Some(mut parts) = json::member_elements(page.as_bytes(), 0, "sessions") {
+                while let Some(at) = parts.element() {
+                    let entry = page.get(at).map(str::to_owned);
+                    sessions.extend(entry.map(titles::listed));
+                }
+            }
+            Ok(Foreign {
+                source: agent.name().to_owned(),
+                sessions,
+                next_cursor: string_member(&page, "nextCursor"),
+            })
+        })
+    }
+
+    fn agent_names(&self) -> Vec<String> {
+        let mut names = self.agent.other_names();
+        names.push(self.agent.name().to_owned());
+        names
+    }
+
+    fn may_have_sessions(&self) -> bool {
+        let abilities = self.agent.current().map(|link| link.abilities());
+        // One that does not run is started and asked.
+        abilities.is_none_or(|abilities| abilities.load || abilities.resume)
+    }
+
+    fn declares(&self, capability: &str) -> bool {
+        self.agent.declares(capability)
+    }
+
+    fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {
+        let agent = self.agent.clone();
+        let params = json!({ "sessionId": id }).to_string();
+        Box::pin(async move {
+            match agent.current().filter(|link| link.abilities().delete) {
+                Some(link) => link
+                    .request("session/delete", &params)
+                    .outcome()
+                    .await
+                    .map(drop),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
+        let agent = self.agent.clone();
+        Box::pin(async move { agent.leave(patience).await })
     }
 }

@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::engine::relay::{Asked, Foreign};
-use crate::engine::{EngineError, Relay};
+use crate::engine::{Asked, Engine, EngineError, Foreign};
 use crate::index::{Catalog, Filter, ListError, Listed, Page, cursor_after, seal, unseal};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
@@ -100,11 +99,7 @@ struct AgentPage {
 }
 
 /// The result of a list.
-pub(super) async fn list(
-    deps: &Arc<Deps>,
-    relay: &dyn Relay,
-    request: ListRequest,
-) -> Result<String, Error> {
+pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<String, Error> {
     let place = match &request.cursor {
         None => Some(Place {
             page: 0,
@@ -116,19 +111,18 @@ pub(super) async fn list(
             .filter(|place: &Place| place.page < PAGES),
     };
     let place = place.ok_or_else(invalid_cursor)?;
-    let names = names(deps, relay);
-    let theirs = theirs(deps.catalog.as_ref(), &names, relay, &request, &place);
+    let names = deps.engine.agent_names();
+    let theirs = theirs(
+        deps.catalog.as_ref(),
+        &names,
+        deps.engine.as_ref(),
+        &request,
+        &place,
+    );
     let ours = ours(deps, &request, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&request, place, ours?, theirs);
     Ok(merged.result(&names, request.archives))
-}
-
-/// The names that the wrapped agent may have in logs.
-pub(super) fn names(deps: &Deps, relay: &dyn Relay) -> Vec<String> {
-    let mut names = relay.other_names();
-    names.push(deps.engine.identity().name);
-    names
 }
 
 /// Our own page.
@@ -165,7 +159,7 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
 async fn theirs(
     catalog: Option<&Arc<Catalog>>,
     names: &[String],
-    relay: &dyn Relay,
+    engine: &dyn Engine,
     request: &ListRequest,
     place: &Place,
 ) -> AgentPage {
@@ -181,7 +175,7 @@ async fn theirs(
             cwd: request.filter.cwd.clone(),
             cursor: here.cursor.clone(),
         };
-        let page = match timeout_at(until, relay.sessions(asked)).await {
+        let page = match timeout_at(until, engine.sessions(asked)).await {
             Ok(Ok(page)) => page,
             Ok(Err(error)) => return list.without(&error),
             Err(_) => {

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::engine::BoxFuture;
-use crate::engine::relay::{Greeted, Patience};
+use crate::engine::{BoxFuture, Conversation, Opening};
 use crate::index::Summary;
+use crate::record::header::Implementation;
 use crate::sys::ids::RandomIds;
 use crate::sys::{Ids, SessionId};
 
@@ -273,24 +273,14 @@ struct Odd {
     asked: AtomicUsize,
 }
 
-impl Relay for Odd {
-    fn connect(&self, _: Arc<crate::transport::Wire>) {}
-
-    fn greet(&self, _: String) -> BoxFuture<'static, Greeted> {
-        unimplemented!("nobody greets it")
+impl Engine for Odd {
+    fn identity(&self) -> Implementation {
+        unimplemented!("nobody asks for its name")
     }
 
-    fn call(
-        &self,
-        _: &str,
-        _: &str,
-        _: &str,
-        _: BoxFuture<'static, ()>,
-    ) -> BoxFuture<'static, Result<String, EngineError>> {
-        unimplemented!("nobody calls it")
+    fn open(&self, _: Opening) -> Arc<dyn Conversation> {
+        unimplemented!("nobody opens a session")
     }
-
-    fn notify(&self, _: &str, _: &str) {}
 
     fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
@@ -303,22 +293,6 @@ impl Relay for Odd {
             ..Foreign::default()
         };
         Box::pin(async move { Ok(page) })
-    }
-
-    fn may_know(&self) -> bool {
-        true
-    }
-
-    fn declares(&self, _: &str) -> bool {
-        false
-    }
-
-    fn delete(&self, _: &str) -> BoxFuture<'static, Result<(), EngineError>> {
-        unimplemented!("nobody deletes in it")
-    }
-
-    fn leave(&self, _: Patience) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
     }
 }
 

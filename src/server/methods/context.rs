@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::engine::Relay;
 use crate::index::ListError;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, ProtocolVersion, Refusal, Registry};
@@ -121,7 +120,7 @@ impl Context {
         let (Some(store), Some(catalog)) = (&deps.store, &deps.catalog) else {
             return Ok(None);
         };
-        let wraps = self.relay().is_some();
+        let wraps = self.wraps_agent();
         // If this cannot be checked, nothing can be said about any name.
         let stored = blocking(|| store.exists(&id)).map_err(|error| failed(&error))?;
         if wraps && stored {
@@ -144,21 +143,23 @@ impl Context {
 
     /// The id here of a session that the wrapped agent may have.
     pub(super) fn id_of_agents_session(&self, name: &str) -> Option<SessionId> {
-        self.relay()?;
-        id_of_agents_session(&self.deps().engine.identity().name, name)
+        let engine = &self.deps().engine;
+        engine
+            .wraps_agent()
+            .then(|| id_of_agents_session(&engine.identity().name, name))
+            .flatten()
     }
 
-    /// The wrapped agent, if there is one.
-    pub(super) fn relay(&self) -> Option<&dyn Relay> {
-        self.deps().engine.relay()
+    /// Whether the engine is a wrapped agent.
+    pub(super) fn wraps_agent(&self) -> bool {
+        self.deps().engine.wraps_agent()
     }
 
     /// Whether an unstable method is served: if `--unstable` is given, or if the wrapped agent
     /// declares the capability.
     pub(super) fn offers(&self, capability: &str) -> bool {
         let deps = self.deps();
-        let declares = |relay: &dyn Relay| relay.declares(capability);
-        self.is_persistent() && (deps.unstable || self.relay().is_some_and(declares))
+        self.is_persistent() && (deps.unstable || deps.engine.declares(capability))
     }
 
     /// From now on, the client knows the session by this name.

@@ -10,9 +10,8 @@ use super::params::{ID_LIMIT, Session, decode};
 
 pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     let name = decode::<Session>(params)?.session_id;
-    let nothing = || Ok(Action::Answer("{}".to_owned()));
     match context.find(&name) {
-        Ok(id) if context.relay().is_none() || context.exists(&id) => {
+        Ok(id) if !context.wraps_agent() || context.exists(&id) => {
             return Ok(Action::session(id, name, Request::Delete));
         }
         // It may exist, so it must not be reported as deleted.
@@ -24,10 +23,10 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         }
         _ => {}
     }
-    let Some(relay) = context.relay() else {
-        return nothing();
-    };
-    let deleted = relay.delete(&name);
+    if !context.wraps_agent() {
+        return Ok(Action::Answer("{}".to_owned()));
+    }
+    let deleted = context.deps().engine.delete(&name);
     Ok(Action::Later(Box::pin(async move {
         let result = match deleted.await {
             Err(error) if error.code != EngineError::NOT_FOUND => Err(error.into()),

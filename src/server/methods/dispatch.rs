@@ -61,15 +61,11 @@ fn action(context: &Context, request: &Request) -> Result<Action, Error> {
         (TOOL_CALL_CANCEL, V2) => Err(error::not_cancellable("toolCallId")),
         (TERMINAL_CANCEL, V2) => Err(error::not_cancellable("terminalId")),
 
-        (method, _) => match context.relay() {
-            Some(relay) => forward::request(context, relay, request),
-            None if version == V1
-                && [SESSION_SET_MODE, SESSION_SET_CONFIG_OPTION].contains(&method) =>
-            {
-                settings::serve(context, method, params)
-            }
-            None => Err(error::unknown_method(method)),
-        },
+        _ if context.wraps_agent() => forward::request(context, request),
+        (method @ (SESSION_SET_MODE | SESSION_SET_CONFIG_OPTION), V1) => {
+            settings::serve(context, method, params)
+        }
+        (method, _) => Err(error::unknown_method(method)),
     }
 }
 
@@ -78,12 +74,7 @@ pub(in crate::server) fn notification(context: &Context, method: &str, params: &
     match method {
         SESSION_CANCEL => cancel::session(context, params),
         CANCEL_REQUEST => cancel::request(context, params),
-        method => {
-            if let Some(relay) = context.relay() {
-                forward::notification(context, relay, method, params);
-            } else {
-                tracing::debug!(method, "unknown notification");
-            }
-        }
+        method if context.wraps_agent() => forward::notification(context, method, params),
+        method => tracing::debug!(method, "unknown notification"),
     }
 }

@@ -1,6 +1,5 @@
 //! Passes messages that rejoin does not implement on to the engine.
 
-use crate::engine::Relay;
 use crate::json::string_member;
 use crate::server::error::Error;
 use crate::session::Request as SessionRequest;
@@ -11,11 +10,7 @@ use super::context::Context;
 
 /// Forwards a request to the wrapped agent. One about a session goes through that session, so that
 /// it is served in order with its other requests.
-pub(super) fn request(
-    context: &Context,
-    relay: &dyn Relay,
-    request: &Request,
-) -> Result<Action, Error> {
+pub(super) fn request(context: &Context, request: &Request) -> Result<Action, Error> {
     let Request {
         method,
         params,
@@ -25,7 +20,8 @@ pub(super) fn request(
         return to_session(context, name, method, params);
     }
     let cancelled = Box::pin(responder.cancellation().cancelled_owned());
-    let call = relay.call(responder.id(), method, params, cancelled);
+    let engine = &context.deps().engine;
+    let call = engine.call(responder.id(), method, params, cancelled);
     Ok(Action::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))
@@ -50,9 +46,9 @@ pub(super) fn to_session(
 }
 
 /// Forwards a notification.
-pub(super) fn notification(context: &Context, relay: &dyn Relay, method: &str, params: &str) {
+pub(super) fn notification(context: &Context, method: &str, params: &str) {
     let Some(name) = string_member(params, "sessionId") else {
-        return relay.notify(method, params);
+        return context.deps().engine.notify(method, params);
     };
     if let Some(id) = context.named(&name) {
         let (method, params) = (method.to_owned(), params.to_owned());

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::engine::relay::{Greeted, Patience};
-use crate::engine::{ClientAbilities, EngineError, Relay};
+use crate::engine::{ClientAbilities, EngineError};
 use crate::json;
 use crate::record::header::Implementation;
 use crate::server::capabilities;
@@ -120,13 +120,14 @@ pub(in crate::server) async fn initialize(
     let own = own_result(deps, version);
     // So that the end of the process waits for it.
     let busy = context.registry().requests().begin();
-    let result = match deps.engine.relay() {
-        None => Ok(own.to_string()),
-        Some(relay) => match ask_agent(deps, relay, params).await {
+    let result = if deps.engine.wraps_agent() {
+        match ask_agent(deps, params).await {
             Greeted::Answered(Ok(agents)) => Ok(merge(&agents, &own, context.is_persistent())),
             Greeted::Answered(Err(refused)) => Err(Error::from(refused)),
             Greeted::Unavailable(failed) => Ok(without_agent(&failed, own).to_string()),
-        },
+        }
+    } else {
+        Ok(own.to_string())
     };
     let is_result = result.is_ok();
     responder.answer(&result.map_err(|error| error.json(version)));
@@ -180,8 +181,8 @@ fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
 
 /// Forwards `initialize` to the wrapped agent. An agent that does not answer a client that is gone
 /// is ended.
-async fn ask_agent(deps: &Deps, relay: &dyn Relay, params: String) -> Greeted {
-    let mut answer = relay.greet(params);
+async fn ask_agent(deps: &Deps, params: String) -> Greeted {
+    let mut answer = deps.engine.initialize(params);
     let gone = async {
         deps.wire.ended().await;
         tokio::time::sleep(AGENT_TIMEOUT).await;
@@ -190,7 +191,7 @@ async fn ask_agent(deps: &Deps, relay: &dyn Relay, params: String) -> Greeted {
         answer = &mut answer => return answer,
         () = gone => {}
     }
-    relay.leave(Patience::Hurry).await;
+    deps.engine.leave(Patience::Hurry).await;
     answer.await
 }
 

@@ -63,7 +63,7 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         // The list contains what earlier requests did.
         let begun = registry.barrier();
         let deps = registry.deps().clone();
-        if deps.engine.relay().is_some() {
+        if deps.engine.wraps_agent() {
             // An agent that hangs delays requests to its sessions, and not the list.
             timeout(agent_list::TIMEOUT, begun).await.ok();
         } else {
@@ -80,25 +80,22 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         // The agent's sessions cannot be searched nor counted, and none of them is archived.
         let only = archived == Archived::Only;
         let own_only = only || query.search.is_some() || query.offset.is_some();
-        let page =
-            match deps.engine.relay().filter(|_| !own_only) {
-                Some(relay) => {
-                    let request = agent_list::ListRequest {
-                        filter,
-                        cursor,
-                        limit: query.limit,
-                        counted: query.counted,
-                        archives,
-                    };
-                    agent_list::list(&deps, relay, request).await
-                }
-                None => own_page(&deps, filter, cursor, query, archives)
-                    .await
-                    .map(|page| match version {
-                        ProtocolVersion::V1 => page.to_string(),
-                        ProtocolVersion::V2 => in_v2(page).to_string(),
-                    }),
+        let page = if deps.engine.wraps_agent() && !own_only {
+            let request = agent_list::ListRequest {
+                filter,
+                cursor,
+                limit: query.limit,
+                counted: query.counted,
+                archives,
             };
+            agent_list::list(&deps, request).await
+        } else {
+            let page = own_page(&deps, filter, cursor, query, archives).await;
+            page.map(|page| match version {
+                ProtocolVersion::V1 => page.to_string(),
+                ProtocolVersion::V2 => in_v2(page).to_string(),
+            })
+        };
         (page, permit)
     })))
 }
@@ -124,8 +121,7 @@ async fn own_page(
     let Some(catalog) = deps.catalog.clone() else {
         return Ok(json!({ "sessions": [] }));
     };
-    let relay = deps.engine.relay();
-    let agent = relay.map(|relay| agent_list::names(deps, relay));
+    let agent = deps.engine.agent_names();
     let page = tokio::task::spawn_blocking(move || {
         let page = match query.offset {
             Some(offset) => catalog.list_at(&filter, offset, query.limit),
@@ -144,8 +140,7 @@ async fn own_page(
     // An empty page has no last entry after which another page could begin.
     let next_cursor = page.next_cursor.filter(|_| query.limit > 0);
     let sessions = page.sessions.into_iter().take(query.limit);
-    let sessions =
-        sessions.map(|listed| session(listed, agent.as_deref().unwrap_or_default(), archives));
+    let sessions = sessions.map(|listed| session(listed, &agent, archives));
     result.insert("sessions".to_owned(), sessions.collect());
     if let Some(cursor) = next_cursor {
         result.insert("nextCursor".to_owned(), cursor.into());

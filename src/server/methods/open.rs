@@ -67,7 +67,7 @@ fn open(context: &Context, config: SessionConfig, replay: bool) -> Result<Action
 /// The session that a client means, and whether only the wrapped agent has it, so that it must be
 /// imported.
 pub(super) fn find(context: &Context, name: &str) -> Result<(SessionId, bool), Error> {
-    if context.relay().is_some() && context.is_deleted(name) {
+    if context.wraps_agent() && context.is_deleted(name) {
         // Some agents accept any id, and the session would come back as an empty one.
         return Err(error::not_found(name));
     }
@@ -89,9 +89,9 @@ fn is_only_the_agents(context: &Context, id: &SessionId, imported: &SessionId) -
 
 /// The id here of a session that the wrapped agent may have.
 fn agents_session(context: &Context, name: &str) -> Option<SessionId> {
-    let relay = context.relay()?;
-    relay
-        .may_know()
+    let engine = &context.deps().engine;
+    engine
+        .may_have_sessions()
         .then(|| context.id_of_agents_session(name))
         .flatten()
 }

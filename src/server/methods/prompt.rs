@@ -18,7 +18,7 @@ use super::params::decode;
 type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
 pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
-    let (name, params) = decode_prompt(&request.params, context.relay().is_some())?;
+    let (name, params) = decode_prompt(&request.params, context.wraps_agent())?;
     let id = context.find(&name)?;
     let message_id = context.deps().sys.ids.message();
     let (registry, session, message) = (context.registry().clone(), id.clone(), message_id.clone());

@@ -3,13 +3,11 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use rejoin::engine::relay::{Asked, Foreign, Greeted, Patience};
 use rejoin::engine::{
     Attach, Attached, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
-    EngineError, Opening, Outlet, Prompt, Relay, SessionConfig,
+    EngineError, Greeted, Opening, Outlet, Prompt, SessionConfig,
 };
 use rejoin::record::header::Implementation;
-use rejoin::transport::Wire;
 use tokio::sync::oneshot;
 
 /// Where the test puts what becomes of something.
@@ -29,7 +27,7 @@ pub(super) enum Event {
 pub(super) struct Scripted {
     pub(super) tell: Arc<Mutex<Sender<Event>>>,
     /// Whether there is an agent behind it, which may know every session.
-    pub(super) relays: bool,
+    pub(super) wraps: bool,
 }
 
 struct Session {
@@ -68,8 +66,16 @@ impl Engine for Scripted {
         })
     }
 
-    fn relay(&self) -> Option<&dyn Relay> {
-        if self.relays { Some(self) } else { None }
+    fn wraps_agent(&self) -> bool {
+        self.wraps
+    }
+
+    fn initialize(&self, _: String) -> BoxFuture<'static, Greeted> {
+        Box::pin(async { Greeted::Answered(Ok("{}".to_owned())) })
+    }
+
+    fn may_have_sessions(&self) -> bool {
+        self.wraps
     }
 }
 
@@ -105,46 +111,5 @@ impl Conversation for Session {
 
     fn part(&self, how: CloseReason) {
         self.tell(Event::Part(how));
-    }
-}
-
-impl Relay for Scripted {
-    fn connect(&self, _: Arc<Wire>) {}
-
-    fn greet(&self, _: String) -> BoxFuture<'static, Greeted> {
-        Box::pin(async { Greeted::Answered(Ok("{}".to_owned())) })
-    }
-
-    fn call(
-        &self,
-        _: &str,
-        method: &str,
-        _: &str,
-        _: BoxFuture<'static, ()>,
-    ) -> BoxFuture<'static, Result<String, EngineError>> {
-        let error = EngineError::unknown_method(method);
-        Box::pin(async { Err(error) })
-    }
-
-    fn notify(&self, _: &str, _: &str) {}
-
-    fn sessions(&self, _: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
-        Box::pin(async { Ok(Foreign::default()) })
-    }
-
-    fn may_know(&self) -> bool {
-        true
-    }
-
-    fn declares(&self, _: &str) -> bool {
-        false
-    }
-
-    fn delete(&self, _: &str) -> BoxFuture<'static, Result<(), EngineError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn leave(&self, _: Patience) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
     }
 }

@@ -36,12 +36,12 @@ impl Rig {
         Self::start_with(false, 2)
     }
 
-    fn start_with(relays: bool, version: u16) -> Self {
+    fn start_with(wraps: bool, version: u16) -> Self {
         let disk = SimDisk::new();
         let sys = disk.sys();
         let (tell, events) = mpsc::channel();
         let tell = Arc::new(Mutex::new(tell));
-        let engine = Arc::new(Scripted { tell, relays });
+        let engine = Arc::new(Scripted { tell, wraps });
         let options = Options {
             store: Some(root()),
             ..Options::default()
