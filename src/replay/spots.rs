@@ -111,8 +111,8 @@ impl Search<'_> {
         match self.text.get(at)? {
             b'"' => {
                 let end = json::string_end(self.text, at)?;
-                self.spot(at + 1..end, false);
-                Some(end + 1)
+                self.spot(at + 1..end - 1, false);
+                Some(end)
             }
             b'{' if depth < MAX_DEPTH => {
                 let mut parts = json::members(self.text, at)?;

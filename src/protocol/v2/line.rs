@@ -106,7 +106,7 @@ fn ours(line: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
 fn begins(line: &[u8]) -> Option<usize> {
     let mut at = line.starts_with(HEAD).then_some(HEAD.len())?;
     while line.get(at)? == &b'"' {
-        let close = json::string_end(line, at)?;
+        let close = json::string_end(line, at)? - 1;
         let value = (line.get(close + 1)? == &b':').then_some(close + 2)?;
         if &line[at + 1..close] == b"update" {
             return (line.get(value)? == &b'{').then_some(value);
