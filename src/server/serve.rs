@@ -129,8 +129,6 @@ pub async fn serve(
         client_timeout: options.client_timeout,
         unstable: options.unstable,
         client: std::sync::OnceLock::new(),
-        version: std::sync::OnceLock::new(),
-        abilities: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
     registry.deps().engine.connect(wire.clone());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::session::busy::Busy;
+use crate::session::Busy;
 
 /// How long a cancelled turn may take to end, and an answer to be sent.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);

@@ -1,98 +1,72 @@
-//! The effects a session's machine asks its actor for.
+//! The effects that a session's machine has its actor perform.
 
-use crate::engine::{Attach, Block, CloseReason, EngineError, SessionConfig};
+use std::sync::Arc;
+
+use crate::engine::{Attach, Block, CloseReason, EngineError, Prompt, SessionConfig};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
+use crate::transport::Outcome;
 
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
-use super::request::{Answered, ClientRequest, ForkReader, ForkSource, TurnResult, Updates};
+use super::request::{ClientRequest, TurnResult, Updates};
 
 /// Effects to be performed in order; the first that fails ends the batch.
 pub type Batch<R> = Vec<Effect<R>>;
 
-/// One thing the actor is to do.
+/// One action of the actor.
 #[derive(Debug)]
 pub enum Effect<R> {
     /// Open the engine's conversation of a session that is not in the store yet.
     Prepare(SessionConfig),
-    /// Make the log, all of it at once.
+    /// Write the log of a new session, all of it at once.
     Create {
-        /// How the engine knows the session.
-        inner: Option<String>,
-        /// What was said in it before it was ours.
+        /// The record of the agent's session id.
+        agent_session_id: Option<String>,
+        /// The history of an imported session.
         imported: Vec<Block>,
     },
-    /// Make the log out of another session's, and open the engine's conversation.
-    Fork(SessionConfig, ForkSource),
-    /// Hand the log to whoever makes another session out of it.
-    ReadForFork(ForkReader),
-    /// Write down what a client notes of the session, which need not be open.
+    /// Write the log of a new session as a copy of another one's, up to a message if one is named,
+    /// and open the engine's conversation.
+    Fork(SessionConfig, Option<String>),
+    /// Open the log for another session that is forked from this one.
+    ReadForFork,
+    /// Record a change of the session's metadata. The session need not be open.
     MetadataChange(MetadataChange),
-    /// Lock the log, recover it, open the engine's conversation; whatever of it is not done yet.
+    /// Lock the log, recover it and open the engine's conversation, as far as that is not done yet.
     Open(SessionConfig),
-    /// Make sure that the session exists, without opening it.
+    /// Fail unless the session exists. Opens nothing.
     Check,
-    /// Make sure that this process may append to the log: lock it if somebody else had it, recover
-    /// it if something could not be written. The client is sent what recovery appends.
+    /// Make sure that this process may append to the log: lock it if another process had it, recover
+    /// it after a failed write. The client is sent what recovery appends.
     Claim,
-    /// If something could not be written, try again to recover the log. What cannot be mended now
-    /// is mended by the next [`Claim`](Self::Claim).
+    /// After a failed write, try to recover the log. If that fails, the next [`Claim`](Self::Claim)
+    /// tries again.
     RetryRecovery,
-    /// Append the session's new folder, roots and MCP servers, if they differ from the log's, and
-    /// how the engine knows the session now, if that is new.
+    /// Append the workspace if it differs from the log's, and the agent's session id if it is new.
     RecordWorkspaceChange,
-    /// Append a record.
-    Append {
-        /// Its kind.
-        kind: Kind,
-        /// Its id, if its kind has one.
-        id: Option<String>,
-        /// Its payload.
-        payload: String,
-        /// How precious it is.
-        sync: Sync,
-    },
     /// Append records, all of them or none.
-    AppendBlock(Updates),
-    /// Send the client an update that is in the log.
-    Send(String),
-    /// Send the client those of a block's updates that are for it; they are in the log.
-    SendBlock(Updates),
-    /// Send the client updates that say how things are now.
-    SendSnapshots(Vec<String>),
-    /// Have the engine make ready.
+    Append(Updates, Sync),
+    /// Send the client those of the records just appended that are updates.
+    Send(Updates),
+    /// Send the client an update that is not in the log.
+    Notify(Notification),
+    /// Have the engine attach to the session.
     Attach(Attach),
-    /// Stop waiting for the engine to be ready.
-    AbortAttach,
-    /// Remember how the engine knows the session now, until it can be written down.
-    KeepInner(String),
-    /// Hand the prompt that was appended last to the engine.
-    Begin {
-        /// The id of the user's message.
-        message_id: String,
-        /// The prompt's parameters without the session's id.
-        params: String,
-    },
-    /// Count a prompt that was appended last among the earlier ones; the engine never sees it.
-    Skip {
-        /// The id of the user's message.
-        message_id: String,
-        /// The prompt's parameters without the session's id.
-        params: String,
-    },
-    /// Tell the engine to stop answering.
-    CancelTurns,
-    /// Tell the engine that the request of one prompt was cancelled, while it answers others, too.
-    CancelTurn(String),
-    /// Put a request of the engine to the client.
+    /// Remember the agent's session id until it is logged with the next prompt.
+    KeepAgentSessionId(String),
+    /// Pass the prompt that was appended last to the engine.
+    Begin(Prompt),
+    /// Count the prompt that was appended last as an earlier one. The engine never gets it.
+    Skip(Prompt),
+    /// Have something end early.
+    Cancel(Work),
+    /// Send a request of the engine to the client.
     Ask(ClientRequest),
-    /// Tell the client that nothing it was asked for is wanted any more, and answer the engine in
-    /// its place.
-    Withdraw,
-    /// Hand the client's answer to the engine.
-    Deliver(Answered),
+    /// Pass the client's response to the engine, by the request's id. Without one the engine learns
+    /// that there will be none.
+    Respond(String, Option<Outcome>),
     /// Have the engine serve a request.
     Call {
         /// Where the result goes.
@@ -102,67 +76,87 @@ pub enum Effect<R> {
         /// The request's parameters.
         params: String,
     },
-    /// Hand a notification to the engine.
-    Notify {
+    /// Pass a notification of the client to the engine.
+    Forward {
         /// The method's name.
         method: String,
         /// The notification's parameters.
         params: String,
     },
-    /// Have the next replay begin with this message, which must be in the log.
-    Seek(String),
-    /// Start replaying the log up to where it ends now.
-    Replay,
-    /// Open the session, which is not, and replay its log as it is read.
-    OpenAndReplay(SessionConfig),
-    /// Replay what was logged since then, waiting for it, and then how things are now. What held
-    /// no longer does, by the names of its updates, is left out.
-    CatchUp(Vec<String>, Vec<&'static str>),
-    /// Send what was logged while a replay ran that failed, as it would have been sent live.
-    SendHeld,
-    /// Send the available commands.
-    Announce,
-    /// Show the client the prompt that was appended last, as it stands in the log.
-    Echo {
-        /// The id of the user's message.
-        message_id: String,
-        /// The prompt's parameters without the session's id.
-        params: String,
+    /// Start to replay the log up to its current end.
+    Replay {
+        /// How to open the session, if it is not open: its log is read once for both.
+        open: Option<SessionConfig>,
+        /// The id of the message to start from, which must be in the log.
+        from: Option<String>,
     },
-    /// Tell the client what the session is doing.
-    Tell(Phase),
+    /// Replay what was logged since the replay began, wait for that, then send snapshots. Logged
+    /// snapshots with the given names of updates are left out.
+    CatchUp(Vec<String>, Vec<&'static str>),
+    /// End a replay that failed, and send what was logged meanwhile as it would have been sent live.
+    AbandonReplay,
     /// Answer a request.
     Answer(R, Result<Done, Refusal>),
-    /// Let go of log and engine, and of a replay that was not caught up with. The log of a session
-    /// that never came to be goes to the trash.
+    /// Release log and engine, and a replay that is not finished. The log of a deleted session, and
+    /// of one that was not created whole, goes to the trash.
     Release(CloseReason),
-    /// Move the log to the trash, then let go of everything.
-    Trash,
+}
+
+/// An update that is not in the log.
+#[derive(Debug)]
+pub enum Notification {
+    /// Updates with the current state.
+    Snapshots(Vec<String>),
+    /// The available commands.
+    Commands,
+    /// The prompt that was appended last, as it is in the log.
+    UserMessage(Prompt),
+    /// What the session is doing.
+    State(Phase),
+}
+
+/// Something that an effect cancels.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Attaching the engine.
+    Attach,
+    /// All running turns.
+    Turns,
+    /// The request of one prompt, by its message id, while the engine answers others, too.
+    Turn(String),
+    /// The requests of the engine that the client has not answered. The engine gets a response in
+    /// the client's place.
+    ClientRequests,
 }
 
 impl<R> Effect<R> {
-    /// The end of a turn, with the id of its prompt's message if it does not go without saying.
-    pub(super) fn end(id: Option<String>, payload: String) -> Self {
-        Self::Append {
-            kind: Kind::End,
-            id,
-            payload,
-            sync: Sync::Turn,
-        }
+    /// Appends a record that must be synced like the end of a turn.
+    pub(super) fn synced(kind: Kind, id: Option<&str>, payload: &str) -> Self {
+        Self::Append(one(kind, id, payload), Sync::Turn)
     }
 
-    /// A record that may wait for the end of the turn to be safe.
-    pub(super) fn record(kind: Kind, id: Option<String>, payload: String) -> Self {
-        Self::Append {
-            kind,
-            id,
-            payload,
-            sync: Sync::Buffered,
-        }
+    /// Appends a record that need not be synced before the end of the turn.
+    pub(super) fn record(kind: Kind, id: Option<&str>, payload: &str) -> Self {
+        Self::Append(one(kind, id, payload), Sync::Buffered)
+    }
+
+    /// Reports what the session is doing.
+    pub(super) fn state(phase: Phase) -> Self {
+        Self::Notify(Notification::State(phase))
     }
 }
 
-/// How the end of a turn is written down.
+/// One record. Ids that are made here need no escaping in JSON.
+fn one(kind: Kind, id: Option<&str>, payload: &str) -> Updates {
+    let mut block = Block::default();
+    match id {
+        Some(id) => block.push_with_id(kind, id, payload),
+        None => block.push(kind, payload),
+    }
+    Arc::new(block)
+}
+
+/// The payload of the `end` record of a turn.
 pub(super) fn end_of(result: &TurnResult) -> String {
     match result {
         Ok(ended) => ended.result(),

@@ -8,7 +8,7 @@ use crate::record::{CurrentSettings, Kind, Record};
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, lock};
 
-/// The prompts of one session, read from its log when they are asked for.
+/// The prompts of one session, read from its log when they are needed.
 #[derive(Debug)]
 pub struct SessionHistory {
     id: SessionId,
@@ -20,13 +20,13 @@ pub struct SessionHistory {
 #[derive(Debug, Default)]
 struct State {
     prompts: Vec<Known>,
-    /// Those that are being answered, by their place among them, with the id of the message.
+    /// Those that are being answered, by their position among them, with the id of the message.
     running: Vec<(usize, String)>,
     /// Whether the turn that ended last was cut off, and none has begun since.
     interrupted: bool,
-    /// Whether the log says what the session is called.
+    /// Whether the log has a title.
     titled: bool,
-    stands: CurrentSettings,
+    settings: CurrentSettings,
 }
 
 #[derive(Debug)]
@@ -37,25 +37,16 @@ enum Known {
 }
 
 impl SessionHistory {
-    /// The history of a session that has a log. It is empty until it is [reset](Self::reset).
-    pub fn of_log(id: SessionId, store: Store) -> Self {
+    /// An empty history, of a session that is kept in memory if there is no store.
+    pub fn new(id: SessionId, store: Option<Store>) -> Self {
         Self {
             id,
-            store: Some(store),
+            store,
             state: Mutex::default(),
         }
     }
 
-    /// The empty history of a session that is kept in memory.
-    pub fn in_memory(id: SessionId) -> Self {
-        Self {
-            id,
-            store: None,
-            state: Mutex::default(),
-        }
-    }
-
-    /// The log was read anew.
+    /// The log was read.
     pub fn reset(&self, scan: &Scan) {
         let mut state = self.lock();
         let offsets = scan.prompts.iter();
@@ -63,13 +54,13 @@ impl SessionHistory {
         state.running.clear();
         state.interrupted = scan.interrupted;
         state.titled = scan.titles.is_named();
-        state.stands.clone_from(&scan.stands);
+        state.settings.clone_from(&scan.stands);
     }
 
     /// A record was appended.
     pub fn note(&self, kind: Kind, payload: &str) {
         let mut state = self.lock();
-        state.stands.note(kind, payload);
+        state.settings.note(kind, payload);
         state.titled |= kind == Kind::Info && named(payload).is_some();
     }
 
@@ -78,12 +69,12 @@ impl SessionHistory {
         self.lock().interrupted
     }
 
-    /// Whether the log says what the session is called.
+    /// Whether the log has a title.
     pub fn is_titled(&self) -> bool {
         self.lock().titled
     }
 
-    /// The answer to a prompt is over: it belongs to the history now.
+    /// The turn of a prompt has ended: it belongs to the history now.
     pub fn end(&self, message_id: &str) {
         self.lock().running.retain(|(_, id)| id != message_id);
     }
@@ -94,8 +85,8 @@ impl SessionHistory {
     pub fn begin(&self, offset: Option<u64>, prompt: &Prompt) {
         let mut state = self.lock();
         state.interrupted = false;
-        let place = state.prompts.len();
-        state.running.push((place, prompt.message_id.clone()));
+        let position = state.prompts.len();
+        state.running.push((position, prompt.message_id.clone()));
         state
             .prompts
             .push(offset.map_or_else(|| Known::Here(prompt.clone()), Known::At));
@@ -126,7 +117,7 @@ impl SessionHistory {
 impl State {
     /// How many prompts the engine sees.
     fn visible(&self) -> usize {
-        let first = self.running.first().map(|(place, _)| *place);
+        let first = self.running.first().map(|(position, _)| *position);
         first.unwrap_or(self.prompts.len())
     }
 }
@@ -154,14 +145,14 @@ impl History for SessionHistory {
     }
 
     fn stands(&self) -> CurrentSettings {
-        self.lock().stands.clone()
+        self.lock().settings.clone()
     }
 
     fn walk(&self, visit: &mut dyn FnMut(&Record<'_>)) -> Result<(), HistoryError> {
         let Some(store) = &self.store else {
             return Ok(());
         };
-        // The prompt that is being answered stands behind those that are visible.
+        // The prompt that is being answered follows those that are visible.
         let end = {
             let state = self.lock();
             match state.prompts.get(state.visible()) {

@@ -1,44 +1,18 @@
-//! Conversations: each a pure state machine inside an actor that does what it decides.
+//! Sessions: each is a pure state machine in an actor that performs its effects.
 
-pub mod busy;
-pub mod version;
 pub mod effect;
 pub mod history;
 pub mod machine;
 pub mod outcome;
-mod overdue;
 pub mod phase;
 pub mod registry;
 pub mod reply;
 pub mod request;
+pub mod version;
 
-mod access;
 mod actor;
-mod asked;
-mod asking;
-mod attached;
-mod pending_attach;
-mod client_requests;
-mod command;
-mod expiry;
-mod failing;
-mod forget;
-mod forking;
-mod journal;
-mod open;
-mod noting;
-mod pace;
-mod perform;
-mod playback;
-mod prompting;
-mod replaying;
-pub mod refusal;
-mod running;
 mod open_session;
-mod takeover;
-mod telling;
-mod turn;
-mod withdrawn;
+mod playback;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -47,19 +21,20 @@ use std::time::Duration;
 pub use open_session::Elsewhere;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
-pub use reply::{Answer, Reply};
+pub use reply::{Answer, Busy, Reply};
 pub use request::Request;
 pub use version::ProtocolVersion;
 
 use crate::engine::{ClientAbilities, Engine};
+use crate::history::{has_aged, long_before};
 use crate::index::Catalog;
 use crate::record::header::Implementation;
 use crate::replay::Options;
 use crate::store::Store;
-use crate::sys::{SessionId, Sys, lock};
+use crate::sys::{SessionId, Sys, blocking, lock};
 use crate::transport::Wire;
 
-/// How many of the sessions without a log that were closed are remembered.
+/// How many closed sessions without a log are remembered.
 const CLOSED: usize = 10_000;
 
 /// What all sessions of a connection share.
@@ -71,7 +46,7 @@ pub struct Deps {
     pub store: Option<Store>,
     /// The catalog of the store.
     pub catalog: Option<Arc<Catalog>>,
-    /// What answers prompts.
+    /// Answers prompts.
     pub engine: Arc<dyn Engine>,
     /// The client's end.
     pub wire: Arc<Wire>,
@@ -81,24 +56,54 @@ pub struct Deps {
     pub expire_after: Option<Duration>,
     /// The longest line that the client may send, in bytes: what it could send it can get back.
     pub line_limit: usize,
-    /// How long the client may take for what it does for an engine; for ever if there is none.
+    /// How long the client may take for a request of an engine; without a limit if `None`.
     pub client_timeout: Option<Duration>,
     /// Whether methods are served that the protocol calls unstable.
     pub unstable: bool,
-    /// Who the client says it is, once it has.
-    pub client: OnceLock<Implementation>,
-    /// How the client is told of turns, once that is agreed upon.
-    pub version: OnceLock<ProtocolVersion>,
-    /// What the client can do, once it has said so.
-    pub abilities: OnceLock<ClientAbilities>,
+    /// The client, after `initialize`.
+    pub client: OnceLock<Client>,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Mutex<BTreeSet<SessionId>>,
 }
 
+/// The client of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    /// Its name and version, if it has sent them.
+    pub identity: Option<Implementation>,
+    /// The version of the protocol that was agreed on.
+    pub version: ProtocolVersion,
+    /// What it can do for an engine.
+    pub abilities: ClientAbilities,
+}
+
 impl Deps {
-    /// How the client is told of turns.
+    /// The client, of which nothing is known before `initialize`.
+    pub fn client(&self) -> Client {
+        self.client.get().cloned().unwrap_or_default()
+    }
+
+    /// The version of the protocol that the client speaks.
     pub fn version(&self) -> ProtocolVersion {
-        self.version.get().copied().unwrap_or_default()
+        self.client
+            .get()
+            .map_or_else(ProtocolVersion::default, |client| client.version)
+    }
+
+    /// Sessions that were last used before this time have expired. In the form of
+    /// [`Timestamp`](crate::sys::Timestamp)'s `Display`; `None` if they never expire.
+    pub fn expired_before(&self) -> Option<String> {
+        let after = self.expire_after?;
+        Some(long_before(self.sys.clock.now(), after).to_string())
+    }
+
+    /// Whether a session that is not open here has expired.
+    pub fn has_expired(&self, id: &SessionId) -> bool {
+        let (Some(before), Some(catalog)) = (self.expired_before(), &self.catalog) else {
+            return false;
+        };
+        let known = blocking(|| catalog.find(id));
+        known.is_some_and(|summary| has_aged(&summary, &before))
     }
 
     fn close_in_memory(&self, id: &SessionId) {
@@ -115,17 +120,17 @@ impl Deps {
     }
 }
 
-/// What a notification has around a content block, at most, that a request has not, in bytes.
+/// How much longer a notification with a content block is than a request with it at most, in bytes.
 const AROUND: usize = 4096;
 
 /// How histories are replayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplayPolicy {
-    /// Send each chunk as it came.
+    /// Send each chunk separately, as it was logged.
     pub exact: bool,
-    /// Replay only so many of the last turns.
+    /// Replay only this many of the last turns.
     pub tail: Option<u64>,
-    /// Send no more than so many lines in a second, for clients whose queues are short.
+    /// Send at most this many lines in a second, for clients with short queues.
     pub rate: Option<u64>,
 }
 

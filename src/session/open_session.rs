@@ -1,8 +1,8 @@
-//! What a session needs while it is open: its log, its engine's conversation, what it knows of
-//! itself.
+//! The state of a session while it is open: its log, its engine's conversation, its metadata.
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -10,130 +10,146 @@ use tokio::sync::mpsc;
 use crate::engine::{Conversation, EngineEvent, Opening, Outlet, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::Workspace;
-use crate::store::{DamageReport, Holder, Log, StoreError};
+use crate::store::{DamageReport, Holder, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
 use super::Deps;
 use super::history::SessionHistory;
 
-/// How much of what an engine says is kept while its session is being made.
+/// How many events of an engine are kept while its session is being created.
 const EARLY: usize = 16;
 
-/// An open session's belongings.
+/// An open session.
 pub(super) struct OpenSession {
     pub(super) log: LogAccess,
     pub(super) conversation: Arc<dyn Conversation>,
-    /// What the engine says.
-    pub(super) said: mpsc::Receiver<EngineEvent>,
-    /// What it said while the session was being made, which comes before all else.
+    /// The engine's events.
+    pub(super) events: mpsc::Receiver<EngineEvent>,
+    /// Those that came while the session was being created. They come before the others.
     pub(super) early: VecDeque<EngineEvent>,
     pub(super) history: Arc<SessionHistory>,
-    /// Where the session works, and whatever else the client asked for.
+    /// The workspace, and whatever else the client asked for.
     pub(super) config: SessionConfig,
-    /// Where the log says that it works.
+    /// The workspace according to the log.
     pub(super) recorded: Workspace,
-    /// What the catalog shows.
+    /// The catalog's entry.
     pub(super) summary: Summary,
-    /// The title that a client has given it.
-    pub(super) titled: Option<String>,
+    /// The title that a client has given the session.
+    pub(super) client_title: Option<String>,
     pub(super) damage: Arc<[DamageReport]>,
-    /// How the engine knows the session, as long as that is not in the log.
-    pub(super) inner: Option<String>,
-    /// Whether something could not be written, so that the log wants recovery.
-    pub(super) broken: bool,
+    /// The record of the agent's session id, until it is logged.
+    pub(super) agent_session_id: Option<String>,
     /// Where the record that was appended last begins, in bytes.
     pub(super) last_offset: Option<u64>,
-    /// When the conversation went on last in this process.
+    /// When this process last logged a part of the conversation.
     pub(super) active_at: Option<Timestamp>,
-    /// How far the client knows the log, in bytes: what is behind was never sent.
+    /// How much of the log the client was sent, in bytes.
     pub(super) shown: u64,
-    /// Whether another process wrote what was never sent, so that it is to be replayed: the
-    /// client has not seen the prompts in it either.
-    pub(super) behind: bool,
+    /// Whether another process wrote the rest. It is then replayed, since the client has not seen
+    /// the prompts in it either.
+    pub(super) missed_prompts: bool,
 }
 
-/// How a session has its log.
+/// How a session can use its log.
 #[derive(Debug)]
 pub(super) enum LogAccess {
     /// Locked, for reading and appending.
     Own(Log),
+    /// A write has failed: the log must be recovered before anything is appended. Without the log
+    /// once the lock was released.
+    Failed(Option<Log>),
     /// For reading: another process has it locked.
     Shared(Elsewhere),
-    /// For reading: the disk takes no writes. Why, for people.
+    /// For reading: the disk allows no writes. With the reason for the client.
     ReadOnly(String),
-    /// There is none: the session is kept in memory.
+    /// The session is kept in memory.
     Memory,
 }
 
 /// What is known of a session that another process has open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Who has it, if that is known.
+    /// The process, if it is known.
     pub holder: Option<Holder>,
-    /// Whether a turn was running there when the log was read last.
+    /// Whether a turn was running there when the log was last read.
     pub running: bool,
 }
 
-/// What a seat is made of.
-#[derive(Debug)]
-pub(super) struct OpenSessionParts {
-    pub(super) log: LogAccess,
-    pub(super) history: SessionHistory,
-    pub(super) config: SessionConfig,
-    pub(super) recorded: Workspace,
-    pub(super) summary: Summary,
-    pub(super) titled: Option<String>,
-    pub(super) damage: Arc<[DamageReport]>,
-    pub(super) shown: u64,
-    /// How the agent behind the engine knows the session that this one was just made of.
-    pub(super) origin: Option<String>,
-}
-
 impl OpenSession {
-    /// Opens the engine's conversation.
-    pub(super) fn new(id: &SessionId, deps: &Deps, parts: OpenSessionParts) -> Self {
-        let history = Arc::new(parts.history);
-        let (conversation, said) = open(id, deps, &history, &parts.config, parts.origin);
+    /// Opens the engine's conversation of a session without a log. `origin` is the agent's session
+    /// id of the session that this one was just forked from.
+    pub(super) fn new(
+        id: &SessionId,
+        deps: &Deps,
+        config: SessionConfig,
+        summary: Summary,
+        origin: Option<String>,
+    ) -> Self {
+        let history = Arc::new(SessionHistory::new(id.clone(), deps.store.clone()));
+        let (conversation, events) = open(id, deps, &history, &config, origin);
         Self {
-            log: parts.log,
+            log: LogAccess::Memory,
             conversation,
-            said,
+            events,
             early: VecDeque::new(),
             history,
-            config: parts.config,
-            recorded: parts.recorded,
-            summary: parts.summary,
-            titled: parts.titled,
-            damage: parts.damage,
-            inner: None,
-            broken: false,
+            recorded: config.place.clone(),
+            config,
+            summary,
+            client_title: None,
+            damage: Arc::from([]),
+            agent_session_id: None,
             last_offset: None,
             active_at: None,
-            shown: parts.shown,
-            behind: false,
+            shown: 0,
+            missed_prompts: false,
         }
     }
 
-    /// What the engine asks the client for while the session is being made: it may need the answer
-    /// for that. All else that it says is kept for later.
-    pub(super) async fn early_question(&mut self) -> EngineEvent {
+    /// Opens the engine's conversation of a session with a log.
+    pub(super) fn with_log(
+        id: &SessionId,
+        deps: &Deps,
+        config: SessionConfig,
+        (log, scan): (LogAccess, Scan),
+        origin: Option<String>,
+    ) -> Self {
+        let mut session = Self::new(id, deps, config, Summary::of(&scan), origin);
+        session.log = log;
+        session.shown = scan.end;
+        session.read(scan);
+        session
+    }
+
+    /// The log was read.
+    pub(super) fn read(&mut self, scan: Scan) {
+        self.history.reset(&scan);
+        self.summary = Summary::of(&scan);
+        self.client_title = scan.titles.set().map(str::to_owned);
+        self.recorded = scan.place;
+        self.damage = scan.damage.into();
+    }
+
+    /// The next request to the client while the session is being created: the engine may need the
+    /// response for that. Other events are kept for later.
+    pub(super) async fn early_request(&mut self) -> EngineEvent {
         while self.early.len() < EARLY {
-            match self.said.recv().await {
-                Some(question @ EngineEvent::Ask(_)) => return question,
-                Some(said) => self.early.push_back(said),
+            match self.events.recv().await {
+                Some(request @ EngineEvent::Ask(_)) => return request,
+                Some(event) => self.early.push_back(event),
                 None => break,
             }
         }
         std::future::pending().await
     }
 
-    /// Opens the engine's conversation anew.
+    /// Opens the engine's conversation again.
     pub(super) fn reopen_conversation(&mut self, id: &SessionId, deps: &Deps) {
-        (self.conversation, self.said) = open(id, deps, &self.history, &self.config, None);
+        (self.conversation, self.events) = open(id, deps, &self.history, &self.config, None);
     }
 
-    /// The session is to be as the client wants it now.
-    pub(super) fn moved(&mut self, config: SessionConfig) {
+    /// Reconfigures the session.
+    pub(super) fn configure(&mut self, config: SessionConfig) {
         if self.config != config {
             self.config = config.clone();
             self.conversation.moved(config);
@@ -146,31 +162,38 @@ impl OpenSession {
             .filter(|_| matches!(self.log, LogAccess::Own(_)))
     }
 
-    /// Where the log ends, in bytes, if this process may append to it.
+    /// Where the log ends, in bytes, if this process has it locked.
     pub(super) fn log_end(&self) -> Option<u64> {
         match &self.log {
-            LogAccess::Own(log) => Some(log.end()),
-            LogAccess::Shared(_) | LogAccess::ReadOnly(_) | LogAccess::Memory => None,
+            LogAccess::Own(log) | LogAccess::Failed(Some(log)) => Some(log.end()),
+            _ => None,
         }
     }
 
-    /// Something could not be written: the log is recovered before anything else is.
+    /// A write has failed.
     pub(super) fn failed_to_append(&mut self, error: &StoreError) {
-        self.broken = true;
+        let log = match mem::replace(&mut self.log, LogAccess::Failed(None)) {
+            LogAccess::Own(log) => Some(log),
+            _ => None,
+        };
         if matches!(error, StoreError::Replaced { .. }) {
-            // What has the name now is opened by the next request. Places in this file mean nothing
-            // there, so nothing of it is sent as if the client had missed it.
-            self.log = LogAccess::Shared(Elsewhere::default());
+            // The next request opens the file that has the name now. Offsets of this file mean
+            // nothing there, so nothing of it is sent as if the client had missed it.
             self.shown = u64::MAX;
+        } else {
+            self.log = LogAccess::Failed(log);
         }
     }
 
-    /// Whether the log can only be read, as long as it is not locked.
-    pub(super) fn reads_only(&self) -> bool {
-        matches!(self.log, LogAccess::Shared(_) | LogAccess::ReadOnly(_))
+    /// Whether the log must be locked before it can be written.
+    pub(super) fn is_unlocked(&self) -> bool {
+        matches!(
+            self.log,
+            LogAccess::Shared(_) | LogAccess::ReadOnly(_) | LogAccess::Failed(None)
+        )
     }
 
-    /// Why this process cannot append to the log, if the disk is to blame.
+    /// Why this process cannot append to the log, if the disk is the reason.
     pub(super) fn read_only(&self) -> Option<&str> {
         match &self.log {
             LogAccess::ReadOnly(reason) => Some(reason),
@@ -178,7 +201,7 @@ impl OpenSession {
         }
     }
 
-    /// What is known of it if another process has it open.
+    /// The other process that has the session open.
     pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
         match &self.log {
             LogAccess::Shared(elsewhere) => Some(elsewhere),
@@ -194,23 +217,23 @@ fn open(
     config: &SessionConfig,
     origin: Option<String>,
 ) -> (Arc<dyn Conversation>, mpsc::Receiver<EngineEvent>) {
-    let (out, said) = Outlet::new();
+    let (out, events) = Outlet::new();
     let conversation = deps.engine.open(Opening {
         session: id.clone(),
         config: config.clone(),
-        client: deps.abilities.get().copied().unwrap_or_default(),
+        client: deps.client().abilities,
         history: history.clone(),
         ids: deps.sys.ids.clone(),
         origin,
         out,
     });
-    (conversation, said)
+    (conversation, events)
 }
 
 impl fmt::Debug for OpenSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat")
-            .field("hold", &self.log)
+        f.debug_struct("OpenSession")
+            .field("log", &self.log)
             .finish_non_exhaustive()
     }
 }

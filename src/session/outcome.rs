@@ -1,53 +1,54 @@
-//! How a session's requests end, in words that know no protocol version.
+//! How requests to a session end, in terms that know no protocol version.
 
 use crate::engine::{Ended, EngineError};
-use crate::store::Holder;
+use crate::store::{Holder, StoreError};
+use crate::sys::with_causes;
 
 use super::phase::Phase;
 
 /// A request that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The session exists and is durable. The engine's own part of the answer, as JSON text.
+    /// The session exists and is durable. With the engine's part of the answer, as JSON text.
     Created(Option<String>),
-    /// The session exists, with the history of another one, and is durable. The engine's own part of
-    /// the answer.
+    /// The session exists with the history of another one, and is durable. With the engine's part
+    /// of the answer.
     Forked(Option<String>),
-    /// The whole history was replayed. The engine's own part of the answer.
+    /// The whole history was replayed. With the engine's part of the answer.
     Loaded(Option<String>),
-    /// The session goes on. The engine's own part of the answer.
+    /// The session continues. With the engine's part of the answer.
     Resumed(Option<String>),
-    /// A prompt is in the log, as the message with this id, and is answered next.
-    Taken(String),
-    /// A turn ended.
+    /// A prompt is logged as the message with this id, and is answered next.
+    Accepted(String),
+    /// A turn has ended.
     Stopped(Ended),
     /// The engine has served a request, with this result as JSON text.
     Served(String),
     /// The session has this title now.
     Titled(String),
-    /// A note of the session was taken.
-    Noted,
-    /// How the session is.
+    /// The session was archived, or is no longer.
+    Archived,
+    /// The state of the session.
     Status {
         /// Whether it is open here.
         open: bool,
         /// What it is doing.
         phase: Phase,
     },
-    /// The session is released.
+    /// The session is closed.
     Closed,
-    /// The session is in the trash, or never was.
+    /// The session is in the trash, or never existed.
     Deleted,
 }
 
-/// A request that was not done, and why.
+/// Why a request was refused, or has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("session not found")]
     NotFound,
-    /// The session has no message with that id.
-    #[error("there is no such message in the session")]
+    /// The message to replay from does not exist.
+    #[error("the session has no message with that id")]
     ReplayStartNotFound,
     /// The session exists, but was closed or never opened on this connection.
     #[error("the session is not open: load or resume it first")]
@@ -55,7 +56,7 @@ pub enum Refusal {
     /// The session was closed and has no log, so it cannot be opened again.
     #[error("the session was closed, and it is not kept: make a new one")]
     Forgotten,
-    /// A session was to be forked at a message that it does not have.
+    /// The message to fork at does not exist.
     #[error("the session has no such message in its finished turns")]
     ForkPointNotFound,
     /// A prompt is being answered.
@@ -64,27 +65,40 @@ pub enum Refusal {
     /// Another process, or another connection of this one, has the session open.
     #[error("{message}")]
     InUse {
-        /// Who has it, in words.
+        /// The sentence for the client.
         message: String,
-        /// Who has it, if that is known.
+        /// The process, if it is known.
         holder: Option<Holder>,
     },
-    /// The log's beginning cannot be read, so nothing is shown and nothing is written.
+    /// The log's header cannot be read, so nothing is replayed and nothing is written.
     #[error("{0}")]
     Damaged(String),
-    /// The log's format is of a later version.
+    /// The log has a later format.
     #[error("{0}")]
     Newer(String),
-    /// The disk did not do what it was asked to.
+    /// The disk has failed.
     #[error("{0}")]
     Storage(String),
-    /// The engine failed, or refuses.
+    /// The engine has failed, or refuses.
     #[error(transparent)]
     Engine(EngineError),
-    /// The client cancelled the request.
+    /// The client has cancelled the request.
     #[error("the request was cancelled")]
     Cancelled,
     /// The client no longer reads.
     #[error("the client has closed the connection")]
     Gone,
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreError::NotFound { .. } => Self::NotFound,
+            StoreError::InUse { holder, .. } => Self::InUse { message, holder },
+            StoreError::Newer { .. } => Self::Newer(message),
+            StoreError::Headerless { .. } | StoreError::WrongId { .. } => Self::Damaged(message),
+            error => Self::Storage(with_causes(&error)),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What a session is doing, as clients that are told of turns by updates see it.
+//! What a session is doing, as clients of version 2 see it.
 
 use crate::json;
 
@@ -7,21 +7,21 @@ use crate::json;
 pub enum Phase {
     /// A prompt is being answered.
     Running,
-    /// A prompt is being answered, and that waits for the client's user.
+    /// A prompt is being answered, and waits for the user.
     RequiresAction,
-    /// Nothing. If that is news, with the payload of the `end` record that says so.
+    /// Nothing. With the payload of the `end` record if a turn has just ended.
     Idle(Option<String>),
 }
 
 impl Phase {
-    /// The update that says so. It derives from records and is in no log.
+    /// The update that reports it. It is derived from records and is not logged.
     pub fn update(&self) -> String {
         let state = self.state();
         let members = state.strip_prefix('{').unwrap_or_default();
         format!(r#"{{"sessionUpdate":"state_update",{members}"#)
     }
 
-    /// The same as an object that is no update.
+    /// The same as an object that is not an update.
     pub fn state(&self) -> String {
         let mut state = r#"{"state":"#.to_owned();
         match self {
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_in_its_own_words() {
-        for (end, told) in [
+    fn an_end_keeps_its_members() {
+        for (end, members) in [
             (
                 r#"{"stopReason":"end_turn"}"#,
                 r#","stopReason":"end_turn""#,
@@ -66,7 +66,7 @@ mod tests {
         ] {
             let head = r#"{"sessionUpdate":"state_update","state":"idle""#;
             let update = Phase::Idle(Some(end.to_owned())).update();
-            assert_eq!(update, format!("{head}{told}}}"));
+            assert_eq!(update, format!("{head}{members}}}"));
         }
         let running = r#"{"sessionUpdate":"state_update","state":"running"}"#;
         assert_eq!(Phase::Running.update(), running);

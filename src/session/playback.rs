@@ -1,28 +1,27 @@
-//! Plays a log into the writer's bulk lane, on a thread where waiting hurts nobody.
+//! Replays a log into the writer's bulk lane, on a thread that may block.
 
-use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::json;
 use crate::protocol::v2::View;
-use crate::replay::FindMessage;
-use crate::replay::{Options, Replay};
+use crate::replay::{FindMessage, Options, Replay};
 use crate::store::{Entry, Reader, Store};
 use crate::sys::SessionId;
 use crate::transport::Writer;
 
 use super::outcome::Refusal;
-use super::pace::Pace;
-use super::refusal::storage;
 
-/// How much is put into the writer at once, in bytes.
+/// How much is passed to the writer at once, in bytes.
 const BLOCK: usize = 64 * 1024;
 
-/// A replay that can be continued where it stopped.
+/// A replay that can continue where it stopped.
 pub(super) struct Playback {
     replay: Replay,
     pace: Pace,
     writer: Writer,
-    cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
+    request: CancellationToken,
     lines: Vec<u8>,
     /// How the client sees them, if not as they are in the log.
     view: Option<View>,
@@ -33,21 +32,21 @@ pub(super) struct Playback {
 }
 
 impl Playback {
-    /// A replay that has sent nothing yet, of the session that the client knows by this name. It
-    /// stops when `cancelled`.
+    /// A replay of the session that the client knows by this name. It stops when the request is
+    /// cancelled.
     pub(super) fn new(
         name: &str,
         options: Options,
         pace: Pace,
         writer: &Writer,
         view: Option<View>,
-        cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
+        request: CancellationToken,
     ) -> Self {
         Self {
             replay: Replay::new(name, options),
             pace,
             writer: writer.clone(),
-            cancelled,
+            request,
             lines: Vec::new(),
             view,
             end: 0,
@@ -55,29 +54,29 @@ impl Playback {
         }
     }
 
-    /// From now on it goes on to its end, whatever the client wants.
-    pub(super) fn cannot_be_cancelled(&mut self) {
-        self.cancelled = Arc::new(|| false);
+    /// From now on it does not stop before its end.
+    pub(super) fn ignore_cancellation(&mut self) {
+        self.request = CancellationToken::new();
     }
 
-    /// Makes sure that a message is in the log, which ends at `end`.
-    pub(super) fn seek(
+    /// Fails unless a message is in the log, which ends at `end`.
+    pub(super) fn find(
         &self,
         message: &str,
         store: &Store,
         id: &SessionId,
         end: Option<u64>,
     ) -> Result<(), Refusal> {
-        let mut reader = store.read(id).map_err(|error| storage(&error))?;
+        let mut reader = store.read(id)?;
         if let Some(end) = end {
             reader.limit(end);
         }
         let mut search = FindMessage::new(message);
-        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+        while let Some(entry) = reader.next()? {
             if search.record(&entry.record) {
                 return Ok(());
             }
-            if (self.cancelled)() {
+            if self.request.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
         }
@@ -88,10 +87,10 @@ impl Playback {
         }
     }
 
-    /// Replays what `reader` still has. What it takes to join the last chunk with one that may
-    /// follow stays here until [`finish`](Self::finish).
+    /// Replays the rest of `reader`. The last chunk, which another may continue, is held until
+    /// [`finish`](Self::finish).
     pub(super) fn play(&mut self, reader: &mut Reader) -> Result<(), Refusal> {
-        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+        while let Some(entry) = reader.next()? {
             self.record(&entry)?;
         }
         self.put()
@@ -99,32 +98,32 @@ impl Playback {
 
     /// Replays the next record.
     pub(super) fn record(&mut self, entry: &Entry<'_>) -> Result<(), Refusal> {
-        self.note_record(entry);
+        self.read_record(entry);
         if self.lines.len() >= BLOCK || self.pace.is_limited() {
             self.put()?;
         }
         Ok(())
     }
 
-    fn note_record(&mut self, entry: &Entry<'_>) {
+    fn read_record(&mut self, entry: &Entry<'_>) {
         self.replay.record(&entry.record, &mut self.lines);
         self.end = entry.end;
         self.in_turn = self.replay.is_in_turn();
     }
 
-    /// Replays the log from `shown` to `end`. What comes before that the client has seen.
-    pub(super) fn go_on(
+    /// Replays the log from `shown` to `end`. The client has seen the records before that.
+    pub(super) fn play_after(
         &mut self,
         store: &Store,
         id: &SessionId,
         shown: u64,
         end: Option<u64>,
     ) -> Result<(), Refusal> {
-        let open = || store.read(id).map_err(|error| storage(&error));
+        let open = || store.read(id).map_err(Refusal::from);
         let mut seen = open()?;
         seen.limit(shown);
-        while let Some(entry) = seen.next().map_err(|error| storage(&error))? {
-            self.note_record(&entry);
+        while let Some(entry) = seen.next()? {
+            self.read_record(&entry);
             self.lines.clear();
         }
         self.replay.finish(&mut self.lines);
@@ -139,7 +138,7 @@ impl Playback {
 
     /// Sends the lines that are ready.
     pub(super) fn put(&mut self) -> Result<(), Refusal> {
-        if (self.cancelled)() {
+        if self.request.is_cancelled() {
             return Err(Refusal::Cancelled);
         }
         self.show(View::lines);
@@ -148,7 +147,7 @@ impl Playback {
         let put = self.writer.bulk(&mut self.lines);
         put.map_err(|_| Refusal::Gone)?;
         if let Some(lines) = lines {
-            self.pace.rest(lines, &*self.cancelled);
+            self.pace.rest(lines, || self.request.is_cancelled());
         }
         Ok(())
     }
@@ -162,20 +161,20 @@ impl Playback {
         }
     }
 
-    /// Takes note of what the answer will tell of settings: the snapshots are about them.
-    pub(super) fn note(&mut self, own: &str) {
+    /// Reads the settings in the engine's part of the answer: the snapshots refer to them.
+    pub(super) fn read_settings(&mut self, own: &str) {
         if let Some(view) = &mut self.view {
             let member = |name| json::text_member(own, name);
             view.settings(member("configOptions"), member("modes"));
         }
     }
 
-    /// How the client sees what follows.
+    /// The view for the updates that follow.
     pub(super) fn view(self) -> Option<View> {
         self.view
     }
 
-    /// Takes updates that say how things are now; they are sent behind all others.
+    /// Adds updates with the current state. They are sent after all others.
     pub(super) fn snapshots(&mut self, at: &str, snapshots: &[String], gone: &[&str]) {
         for name in gone {
             self.replay.withdraw(name);
@@ -185,7 +184,7 @@ impl Playback {
         }
     }
 
-    /// Sends what is left, and waits until nothing can overtake it.
+    /// Sends the rest, and waits until nothing can overtake it.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         self.show(View::last_lines);
@@ -201,7 +200,7 @@ impl Playback {
         Ok(())
     }
 
-    /// Waits until nothing can overtake what was sent: nothing of a replay may follow the answer to
+    /// Waits until nothing can overtake what was sent: no part of a replay may follow the answer to
     /// its request.
     pub(super) fn settle(&self) -> Result<(), Refusal> {
         self.writer.bulk_taken().map_err(|_| Refusal::Gone)
@@ -214,5 +213,68 @@ impl std::fmt::Debug for Playback {
             .field("replay", &self.replay)
             .field("end", &self.end)
             .finish_non_exhaustive()
+    }
+}
+
+/// The longest rest between two checks whether the replay was cancelled.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How fast a replay may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Lines in a second.
+    rate: Option<u64>,
+}
+
+impl Pace {
+    /// Unlimited without a rate.
+    pub(super) fn new(rate: Option<u64>) -> Self {
+        Self { rate }
+    }
+
+    /// Whether lines are to be sent one by one.
+    pub(super) fn is_limited(self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// Blocks the thread for as long as `lines` take at this pace, or until `cancelled`.
+    pub(super) fn rest(self, lines: u64, cancelled: impl Fn() -> bool) {
+        let mut left = self.time(lines);
+        while !left.is_zero() && !cancelled() {
+            let step = left.min(STEP);
+            std::thread::sleep(step);
+            left -= step;
+        }
+    }
+
+    fn time(self, lines: u64) -> Duration {
+        let Some(rate) = self.rate.filter(|rate| *rate > 0) else {
+            return Duration::ZERO;
+        };
+        Duration::from_secs(1).saturating_mul(u32::try_from(lines).unwrap_or(u32::MAX))
+            / u32::try_from(rate).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_take_the_time_that_the_rate_sets() {
+        for (rate, lines, millis) in [
+            (None, 1000, 0),
+            (Some(1000), 1, 1),
+            (Some(100), 50, 500),
+            (Some(0), 9, 0),
+        ] {
+            assert_eq!(Pace::new(rate).time(lines), Duration::from_millis(millis));
+        }
+    }
+
+    #[test]
+    fn a_cancelled_replay_does_not_rest() {
+        // At this pace one line would take the better part of a day.
+        Pace::new(Some(1)).rest(80_000, || true);
     }
 }

@@ -1,23 +1,46 @@
-//! The sessions of one connection, by id; makes an actor for each that is asked for.
+//! The sessions of one connection, by id: starts an actor for each that gets a request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
+use crate::store::Reader;
 use crate::sys::{SessionId, blocking, lock};
+use crate::transport::Held;
 
 use super::Deps;
 use super::actor::Actor;
-use super::busy::Busy;
-use super::command::{Command, Mailbox};
+use super::outcome::Refusal;
+use super::reply::{Busy, Reply};
+use super::request::Request;
 
-use super::reply::Reply;
-use super::request::{ForkSource, Request};
-
-/// What a command in a mailbox takes, roughly, in bytes.
+/// The size of a command in a mailbox, roughly, in bytes.
 const COMMAND: usize = 512;
+
+/// A message to an actor.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A request of the client. Its size counts in the connection's flow until it is read.
+    Request(Request<Reply>, Held),
+    /// A request to fork another session, with the log of that one.
+    Fork(Request<Reply>, ForkSource, Held),
+    /// Another session is forked from this one.
+    ReadForFork(ForkReader, Held),
+    /// Notify when everything that was sent before has begun.
+    Barrier(oneshot::Sender<()>),
+}
+
+/// The messages to one actor, in order.
+pub(super) type Mailbox = mpsc::UnboundedReceiver<Command>;
+
+/// Where the log of a session goes that another one is forked from.
+pub(super) type ForkReader = oneshot::Sender<Result<Reader, Refusal>>;
+
+/// The log of a session that is to be forked, as soon as its actor has opened it.
+pub(super) type ForkSource = oneshot::Receiver<Result<Reader, Refusal>>;
 
 /// The sessions that are being worked on. Clones share them.
 #[derive(Clone, Debug)]
@@ -31,10 +54,10 @@ struct Shared {
     replays: Busy,
     /// Actors that have not ended.
     alive: Busy,
-    /// Whether the client has said all it will say.
-    ending: watch::Sender<bool>,
-    /// Unbounded, because whoever sends must not wait. What is in it counts in the connection's
-    /// flow, which bounds it by reading no more.
+    /// Cancelled when the client sends no more.
+    ending: CancellationToken,
+    /// Unbounded, because the sender must not wait. Its content counts in the connection's flow,
+    /// which bounds it: no more is read.
     actors: Mutex<HashMap<SessionId, mpsc::UnboundedSender<Command>>>,
 }
 
@@ -47,7 +70,7 @@ impl Registry {
             turns: Busy::default(),
             replays: Busy::default(),
             alive: Busy::default(),
-            ending: watch::Sender::new(false),
+            ending: CancellationToken::new(),
             actors: Mutex::default(),
         }))
     }
@@ -57,7 +80,7 @@ impl Registry {
         &self.0.deps
     }
 
-    /// Counts the requests under way that end by themselves: all but prompts.
+    /// Counts the requests under way that end on their own: all but prompts.
     pub fn requests(&self) -> &Busy {
         &self.0.requests
     }
@@ -72,36 +95,53 @@ impl Registry {
         &self.0.replays
     }
 
-    /// Says that the client has said all it will say, so that its sessions are about to be
-    /// released.
+    /// The client sends no more, so its sessions are about to be released.
     pub fn end(&self) {
         if let Some(store) = &self.0.deps.store {
             blocking(|| store.ending());
         }
-        self.0.ending.send_replace(true);
+        self.0.ending.cancel();
     }
 
-    /// Waits until the client has said all it will say.
+    /// Waits until the client sends no more.
     pub async fn ended(&self) {
-        let mut ending = self.0.ending.subscribe();
-        // The sender is in `self`, so waiting cannot fail.
-        ending.wait_for(|ending| *ending).await.ok();
+        self.0.ending.cancelled().await;
     }
 
-    /// Sends a request to a session. Requests to one session are served in the order they were
-    /// sent.
+    /// Sends a request to a session. Requests to one session are served in the order in which they
+    /// were sent.
     pub fn send(&self, id: &SessionId, request: Request<Reply>) {
-        let mut actors = self.lock();
         let bytes = match &request {
             Request::Notify { params, .. } => params.len(),
             _ => 0,
         };
         let held = self.0.deps.wire.flow.hold(COMMAND + bytes);
-        let command = Command::Request(request, held);
+        self.post(id, Command::Request(request, held));
+    }
+
+    /// Forks the session `source` as `id`, up to the message `at` if one is named.
+    pub fn fork(
+        &self,
+        source: &SessionId,
+        id: &SessionId,
+        reply: Reply,
+        config: SessionConfig,
+        at: Option<String>,
+    ) {
+        let hold = || self.0.deps.wire.flow.hold(COMMAND);
+        let (reader, log) = oneshot::channel();
+        self.post(source, Command::ReadForFork(reader, hold()));
+        let request = Request::Fork { reply, config, at };
+        self.post(id, Command::Fork(request, log, hold()));
+    }
+
+    /// Sends a command to the actor of a session, and starts the actor if there is none.
+    fn post(&self, id: &SessionId, command: Command) {
+        let mut actors = self.lock();
         let Some(command) = offer(actors.get(id), command) else {
             return;
         };
-        // Nobody has a session to cancel.
+        // A session without an actor has nothing to cancel.
         if matches!(command, Command::Request(Request::Cancel { .. }, _)) {
             return;
         }
@@ -119,21 +159,7 @@ impl Registry {
         });
     }
 
-    /// Makes the session `id` out of another one, up to the message `at` if one is named.
-    pub fn fork(
-        &self,
-        source: &SessionId,
-        id: &SessionId,
-        reply: Reply,
-        config: SessionConfig,
-        at: Option<String>,
-    ) {
-        let (lend, lent) = oneshot::channel();
-        self.send(source, Request::ReadForFork(lend));
-        self.send(id, Request::Fork(reply, config, ForkSource { lent, at }));
-    }
-
-    /// Whether somebody works on this session.
+    /// Whether this session has an actor.
     pub fn has(&self, id: &SessionId) -> bool {
         self.lock().contains_key(id)
     }
@@ -145,28 +171,28 @@ impl Registry {
         }
     }
 
-    /// Lets go of every session, and waits until that is done. A turn that is still running is
-    /// left as a crash would leave it.
+    /// Releases every session, and waits for that. A turn that is still running is left as a crash
+    /// would leave it.
     pub async fn release(&self) {
         self.lock().clear();
         self.0.alive.idle().await;
     }
 
-    /// Waits until every session has begun what it was sent so far.
+    /// Waits until every session has begun the requests that it was sent so far.
     pub async fn barrier(&self) {
         let mut waits = Vec::new();
         for id in self.ids() {
-            let (tell, told) = oneshot::channel();
-            offer(self.lock().get(&id), Command::Barrier(tell));
-            waits.push(told);
+            let (barrier, passed) = oneshot::channel();
+            offer(self.lock().get(&id), Command::Barrier(barrier));
+            waits.push(passed);
         }
-        for told in waits {
-            // An actor that is gone has done everything.
-            told.await.ok();
+        for passed in waits {
+            // An actor that has ended has done everything.
+            passed.await.ok();
         }
     }
 
-    /// Takes an actor out, unless something has come in for it meanwhile.
+    /// Removes an actor, unless something has come in for it meanwhile.
     fn retire(&self, id: &SessionId, mailbox: &mut Mailbox) -> bool {
         let mut actors = self.lock();
         if !mailbox.is_empty() {
@@ -187,7 +213,7 @@ impl Registry {
     }
 }
 
-/// Sends a command; gives it back if there is nobody to take it.
+/// Sends a command. Returns it if there is no actor to receive it.
 fn offer(actor: Option<&mpsc::UnboundedSender<Command>>, command: Command) -> Option<Command> {
     match actor {
         Some(actor) => actor.send(command).err().map(|error| error.0),

@@ -1,52 +1,54 @@
-//! The way back to whoever made a request.
+//! How a request is answered, and what counts as under way until then.
 
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
 use crate::store::DamageReport;
 
-use super::busy::BusyGuard;
 use super::open_session::Elsewhere;
 use super::outcome::{Done, Refusal};
 
-/// What a request is answered with when it was done.
+/// The answer to a request that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What was done.
+    /// The outcome.
     pub done: Done,
-    /// What is known to be wrong with the session's log, if it was opened.
+    /// The damage in the session's log, if it was opened.
     pub damage: Arc<[DamageReport]>,
-    /// Who else has the session, if somebody has, so that it can only be read here.
+    /// The other process that has the session open, so that it is read-only here.
     pub elsewhere: Option<Elsewhere>,
-    /// Why nothing can be added to the session, if the disk lets it only be read.
+    /// Why the disk only lets the session be read.
     pub read_only: Option<String>,
 }
 
 /// Sends the answer to one request. Dropped, it leaves the request unanswered.
 pub struct Reply {
     send: Box<dyn FnOnce(Result<Answer, Refusal>) + Send>,
-    cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
+    cancellation: CancellationToken,
     busy: BusyGuard,
 }
 
 impl Reply {
-    /// A way back that counts as busy until it is used. `cancelled` tells whether the client has
-    /// cancelled the request.
+    /// A reply that counts as busy until it is used. `cancellation` is cancelled when the client
+    /// cancels the request.
     pub fn new(
         busy: BusyGuard,
-        cancelled: impl Fn() -> bool + Send + Sync + 'static,
+        cancellation: CancellationToken,
         send: impl FnOnce(Result<Answer, Refusal>) + Send + 'static,
     ) -> Self {
         Self {
             send: Box::new(send),
-            cancelled: Arc::new(cancelled),
+            cancellation,
             busy,
         }
     }
 
-    /// Tells whether the client has cancelled the request; may be asked from any thread.
-    pub fn cancelled(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
-        Arc::clone(&self.cancelled)
+    /// Whether the client has cancelled the request.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.cancellation.clone()
     }
 
     /// Answers the request: what is sent to the client from now on follows the answer. The request
@@ -60,5 +62,50 @@ impl Reply {
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}
+
+/// Counts what is under way, so that the end of input can wait for it.
+#[derive(Clone, Debug)]
+pub struct Busy(watch::Sender<usize>);
+
+/// Counts as under way until it is dropped.
+#[derive(Debug)]
+pub struct BusyGuard(watch::Sender<usize>);
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self(watch::Sender::new(0))
+    }
+}
+
+impl Busy {
+    /// Counts one more.
+    pub fn begin(&self) -> BusyGuard {
+        self.0.send_modify(|count| *count += 1);
+        BusyGuard(self.0.clone())
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// How much is under way.
+    pub fn count(&self) -> usize {
+        *self.0.borrow()
+    }
+
+    /// Waits until nothing is under way.
+    pub async fn idle(&self) {
+        let mut count = self.0.subscribe();
+        // The sender is in `self`, so waiting cannot fail.
+        count.wait_for(|count| *count == 0).await.ok();
+    }
+}
+
+impl Drop for BusyGuard {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -1,45 +1,51 @@
-//! What a session is asked for.
+//! The requests that a session accepts from its client, and those of its engine to the client.
 
-use tokio::sync::oneshot;
+use std::sync::Arc;
 
-use crate::engine::outlet::Cancel;
 use crate::engine::{Attached, Block, Ended, EngineError, SessionConfig};
 use crate::record::metadata::MetadataChange;
-use crate::store::Reader;
 use crate::transport::Outcome;
 
 use super::outcome::Refusal;
 
-/// What a client asks of a session. `R` is what its answer is sent with.
+/// A request of the client. `R` is what its answer is sent with.
 #[derive(Debug)]
 pub enum Request<R> {
-    /// Make the session, which has just been given its id.
+    /// Create the session, which has just been given its id.
     New(R, SessionConfig),
-    /// Make the session out of one that the engine's agent has.
+    /// Create the session from one that the engine's agent has.
     Import {
         /// Where the answer goes.
         reply: R,
-        /// How the client wants it.
+        /// The workspace.
         config: SessionConfig,
         /// Whether to replay it.
         replay: bool,
     },
-    /// Make the session, which has just been given its id, out of the turns of another one.
-    Fork(R, SessionConfig, ForkSource),
-    /// Let another session be made out of this one.
-    ReadForFork(ForkReader),
-    /// Replay the history, then go on like this.
+    /// Create the session, which has just been given its id, from the turns of another one. The
+    /// actor has the other one's log.
+    Fork {
+        /// Where the answer goes.
+        reply: R,
+        /// The workspace.
+        config: SessionConfig,
+        /// The id of the message that the history ends with; all of it without one.
+        at: Option<String>,
+    },
+    /// Open the log for another session that is forked from this one.
+    ReadForFork,
+    /// Replay the history and continue.
     Load(R, SessionConfig),
-    /// Replay the history from a message on, then go on like this.
+    /// Replay the history from a message on and continue.
     LoadFrom {
         /// Where the answer goes.
         reply: R,
-        /// How the client wants the session.
+        /// The workspace.
         config: SessionConfig,
         /// The id of the first message that is replayed.
         message: String,
     },
-    /// Go on like this without a replay.
+    /// Continue without a replay.
     Resume(R, SessionConfig),
     /// Answer a prompt.
     Prompt {
@@ -59,35 +65,35 @@ pub enum Request<R> {
         /// The request's parameters.
         params: String,
     },
-    /// Hand a notification to the engine.
+    /// Pass a notification to the engine.
     Notify {
         /// The method's name.
         method: String,
         /// The notification's parameters.
         params: String,
     },
-    /// End the running turns, and the prompts that wait for them.
+    /// Cancel the running turns, and the prompts that wait for them.
     Cancel {
-        /// Whether the client does not answer what the turn asks it for: by the protocol,
-        /// `session/cancel` has it do so, and no other end of a turn.
+        /// Whether to withdraw the requests that the client has not answered. By the protocol the
+        /// client answers them itself after `session/cancel`, and after no other end of a turn.
         withdraw: bool,
     },
-    /// The request of the prompt with this message's id was cancelled: withdraw it if it is not in
-    /// the log yet, else end its turn if that is what answers the request.
+    /// The request of the prompt with this message id was cancelled: withdraw the prompt if it is
+    /// not logged yet, or else cancel its turn if the request is still unanswered.
     WithdrawPrompt(String),
-    /// Take a note of the session. If it is to be archived, it is closed, too.
+    /// Change the session's title, or archive it, which also closes it.
     MetadataChange(R, MetadataChange),
-    /// Tell whether the session is open.
+    /// Report whether the session is open.
     Status(R),
-    /// Release the session.
+    /// Close the session.
     Close(R),
     /// Move the session to the trash.
     Delete(R),
 }
 
 impl<R> Request<R> {
-    /// Whether it ends the session's work, and the turn that is running.
-    pub(super) fn ends(&self) -> bool {
+    /// Whether it closes the session, and cancels the running turns for that.
+    pub(super) fn closes(&self) -> bool {
         matches!(
             self,
             Self::Close(_)
@@ -97,78 +103,46 @@ impl<R> Request<R> {
     }
 }
 
-/// Where a session's log goes that another one is made of.
-pub type ForkReader = oneshot::Sender<Result<Reader, Refusal>>;
-
-/// Of what a session is to be made.
-#[derive(Debug)]
-pub struct ForkSource {
-    /// The log of the other one, as soon as that lends it.
-    pub lent: oneshot::Receiver<Result<Reader, Refusal>>,
-    /// The message that its history is to end with; all of it if none is named.
-    pub at: Option<String>,
-}
-
-/// A request of the engine that is to be put to the client.
-#[derive(Debug)]
+/// A request of the engine to the client.
+#[derive(Clone, Debug)]
 pub struct ClientRequest {
     /// Its id in the log.
     pub id: String,
     /// The method's name.
     pub method: String,
-    /// The parameters as the client is to see them.
+    /// The parameters as the client gets them.
     pub params: String,
+    /// Whether the request and its response are part of the conversation.
+    pub logged: bool,
+}
+
+/// The client's response to a request of the engine, or what replaces it.
+#[derive(Clone, Debug)]
+pub struct ClientResponse {
+    /// The request's id in the log.
+    pub id: String,
     /// Whether it is part of the conversation.
     pub logged: bool,
-    /// Told when the engine no longer wants the answer.
-    pub cancel: Cancel,
-    /// Where the answer goes.
-    pub reply: oneshot::Sender<Outcome>,
+    /// The response.
+    pub outcome: Outcome,
 }
 
 impl ClientRequest {
-    /// Whether nobody wants the answer any more.
-    pub(super) fn is_moot(&self) -> bool {
-        self.reply.is_closed() || self.cancel.is_cancelled()
-    }
-
-    /// Resolves when nobody wants the answer any more.
-    pub(super) async fn unwanted(&mut self) {
-        tokio::select! {
-            () = self.cancel.cancelled() => {}
-            () = self.reply.closed() => {}
-        }
-    }
-
-    /// What was asked for, with its answer.
-    pub(super) fn answered(self, outcome: Outcome) -> Answered {
-        Answered {
-            id: self.id,
+    /// A response to this request.
+    pub fn response(&self, outcome: Outcome) -> ClientResponse {
+        ClientResponse {
+            id: self.id.clone(),
             logged: self.logged,
-            reply: self.reply,
             outcome,
         }
     }
 }
 
-/// A request of the engine that the client has answered.
-#[derive(Debug)]
-pub struct Answered {
-    /// Its id in the log.
-    pub id: String,
-    /// Whether it is part of the conversation.
-    pub logged: bool,
-    /// Where the answer goes.
-    pub reply: oneshot::Sender<Outcome>,
-    /// The answer.
-    pub outcome: Outcome,
-}
-
-/// What an engine made of being attached.
+/// The result of attaching the engine.
 pub type AttachResult = Result<Attached, Refusal>;
 
-/// What an engine made of a prompt.
+/// The engine's result for a prompt.
 pub type TurnResult = Result<Ended, EngineError>;
 
-/// Updates as they are logged and sent, in one piece.
-pub type Updates = std::sync::Arc<Block>;
+/// Updates that are logged and sent in one piece.
+pub type Updates = Arc<Block>;

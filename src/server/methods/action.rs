@@ -82,16 +82,12 @@ impl Action {
                 };
                 let cancellation = answer.responder.cancellation();
                 let (name, refused_as, version) = (call.name, call.refused_as, context.version());
-                let reply = Reply::new(
-                    under_way.begin(),
-                    move || cancellation.is_cancelled(),
-                    move |outcome| {
-                        answer.send(match outcome {
-                            Ok(done) => Ok(result::result(version, &name, done)),
-                            Err(refusal) => Err(error::refused(&refused_as, refusal)),
-                        });
-                    },
-                );
+                let reply = Reply::new(under_way.begin(), cancellation, move |outcome| {
+                    answer.send(match outcome {
+                        Ok(done) => Ok(result::result(version, &name, done)),
+                        Err(refusal) => Err(error::refused(&refused_as, refusal)),
+                    });
+                });
                 (call.send)(registry, reply);
             }
             Ok(Self::Later(later)) => {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
 use crate::server::error::{self, Error};
@@ -61,7 +62,7 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
             }
             registry.fork(&source, &id, reply, config, at);
             // The client has not opened the source.
-            let unheard = Reply::new(registry.requests().begin(), || false, drop);
+            let unheard = Reply::new(registry.requests().begin(), CancellationToken::new(), drop);
             registry.send(&source, Request::Close(unheard));
         });
     }))
@@ -76,7 +77,7 @@ fn imported(
     let (sender, outcome) = oneshot::channel();
     let reply = Reply::new(
         registry.requests().begin(),
-        || false,
+        CancellationToken::new(),
         |answer| {
             sender.send(answer).ok();
         },

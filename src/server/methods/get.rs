@@ -7,7 +7,6 @@ use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsParams, TurnsQuery};
 use crate::history::{Place, Stopped, count, page};
 use crate::server::error::{self, Error};
-use crate::session::refusal::storage;
 use crate::session::{Deps, Refusal};
 use crate::sys::SessionId;
 use crate::transport::{Load, Request};
@@ -79,10 +78,10 @@ fn read(
     if deps.has_expired(id) {
         return Err(Refusal::NotFound);
     }
-    let open = || store.read(id).map_err(|error| storage(&error));
+    let open = || store.read(id).map_err(Refusal::from);
     let stopped = |stopped| match stopped {
         Stopped::Cancelled => Refusal::Cancelled,
-        Stopped::Store(error) => storage(&error),
+        Stopped::Store(error) => error.into(),
     };
     let begin = match query.begin {
         Begin::Place(place) => (place, 0),

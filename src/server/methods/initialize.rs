@@ -12,7 +12,7 @@ use crate::json;
 use crate::record::header::Implementation;
 use crate::server::capabilities;
 use crate::server::error::{self, Error};
-use crate::session::{Deps, ProtocolVersion};
+use crate::session::{self, Deps, ProtocolVersion};
 use crate::transport::Responder;
 
 use super::context::Context;
@@ -137,29 +137,29 @@ pub(in crate::server) async fn initialize(
 
 /// Remembers the client and its version. If `initialize` is repeated, the first one counts.
 fn record_client(deps: &Deps, params: &Value, version: ProtocolVersion) {
-    deps.version.set(version).ok();
     // It is `clientInfo` in version 1, and `info` in later ones.
     let info = [&params["clientInfo"], &params["info"]]
         .into_iter()
         .find(|info| info.is_object());
-    if let Some(name) = info.and_then(|info| info["name"].as_str()) {
-        let version = info.and_then(|info| info["version"].as_str());
-        if let Some(store) = &deps.store {
-            store.serves(name);
-        }
-        deps.client
-            .set(Implementation {
-                name: name.to_owned(),
-                version: version.map(str::to_owned),
-            })
-            .ok();
+    let text = |name: &str| Some(info?[name].as_str()?.to_owned());
+    let identity = text("name").map(|name| Implementation {
+        name,
+        version: text("version"),
+    });
+    if let (Some(store), Some(identity)) = (&deps.store, &identity) {
+        store.serves(&identity.name);
     }
     // Version 2 has no methods for these.
     let abilities = match version {
         ProtocolVersion::V1 => ClientAbilities::read(params),
         ProtocolVersion::V2 => ClientAbilities::default(),
     };
-    deps.abilities.set(abilities).ok();
+    let client = session::Client {
+        identity,
+        version,
+        abilities,
+    };
+    deps.client.set(client).ok();
 }
 
 fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {

@@ -73,7 +73,7 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
             }
             opened(name, own.map(shown), notes)
         }
-        Done::Taken(message_id) => json!({ "messageId": message_id }).to_string(),
+        Done::Accepted(message_id) => json!({ "messageId": message_id }).to_string(),
         Done::Stopped(ended) => ended.result(),
         Done::Served(result) => shown(result),
         Done::Titled(title) => json!({ "title": title }).to_string(),
@@ -83,7 +83,7 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
         Done::Status { open, .. } => {
             json!({ "status": if open { "open" } else { "saved" } }).to_string()
         }
-        Done::Noted | Done::Closed | Done::Deleted => "{}".to_owned(),
+        Done::Archived | Done::Closed | Done::Deleted => "{}".to_owned(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The actor that performs a machine's effects on the world.
 
-use rejoin::engine::{Attach, CloseReason};
+use rejoin::engine::{Attach, CloseReason, Prompt};
 use rejoin::record::Kind;
-use rejoin::session::effect::{Batch, Effect};
+use rejoin::session::effect::{Batch, Effect, Notification, Work};
 use rejoin::session::machine::Machine;
+use rejoin::session::request::ClientRequest;
 use rejoin::session::{ProtocolVersion, Refusal};
 
 use super::world::{Replaying, World, records};
@@ -20,10 +21,16 @@ impl World {
                     break;
                 }
             }
+            let unwanted = &self.unwanted;
+            self.machine.retain_requests(|id| !unwanted.contains(id));
             batch = if let Some(refusal) = refusal {
                 for effect in effects {
-                    if let Effect::Answer(number, _) = effect {
-                        self.answer(number, &Err(refusal.clone()));
+                    match effect {
+                        Effect::Answer(number, _) => self.answer(number, &Err(refusal.clone())),
+                        Effect::Ask(ClientRequest { id, .. }) | Effect::Respond(id, _) => {
+                            self.respond(&id);
+                        }
+                        _ => {}
                     }
                 }
                 self.machine.failed(refusal)
@@ -34,32 +41,37 @@ impl World {
             };
         }
         if self.machine.is_over() {
-            // The actor goes; another one may come.
-            assert!(!self.seat, "left behind");
-            assert!(self.serving.is_empty(), "no engine is there to answer");
+            // The actor ends; there may be another one later.
+            assert!(!self.is_open, "left behind");
+            assert!(self.serving.is_empty(), "no actor is there to answer");
             self.machine = Machine::new(self.version, self.overlaps);
-            // Nor is anybody there to take what the client answers.
+            // Nor is there one to receive the client's responses.
+            assert_eq!(self.engine_waits.len(), self.questions.len());
             self.questions.clear();
+            self.engine_waits.clear();
         }
     }
 
     fn effect(&mut self, effect: Effect<usize>) -> Result<(), Refusal> {
         match effect {
             Effect::Prepare(_) => {
-                assert!(!self.exists() && !self.seat);
-                (self.seat, self.unborn) = (true, true);
+                assert!(!self.exists() && !self.is_open);
+                (self.is_open, self.unborn) = (true, true);
             }
-            Effect::Create { inner, imported } => {
-                assert!(!self.exists() && self.seat && self.unborn);
+            Effect::Create {
+                agent_session_id,
+                imported,
+            } => {
+                assert!(!self.exists() && self.is_open && self.unborn);
                 self.may_fail()?;
                 self.log.push((Kind::Session, "{}".to_owned()));
                 self.log
-                    .extend(inner.map(|inner| (Kind::AgentSessionId, inner)));
+                    .extend(agent_session_id.map(|id| (Kind::AgentSessionId, id)));
                 self.log.extend(imported.iter().flat_map(records));
                 self.shown = self.log.len();
             }
             Effect::Fork(..) => {
-                assert!(!self.exists() && !self.seat);
+                assert!(!self.exists() && !self.is_open);
                 self.unborn = true;
                 self.may_fail()?;
                 let copied = [
@@ -70,28 +82,30 @@ impl World {
                 let copied = copied.map(|(kind, payload)| (kind, payload.to_owned()));
                 self.log.extend(copied);
                 self.shown = self.log.len();
-                self.seat = true;
+                self.is_open = true;
             }
             Effect::MetadataChange(_) => {
-                if self.seat {
+                if self.is_open {
                     self.claim()?;
                     self.may_append()?;
-                    self.append(vec![(Kind::Info, "noted".to_owned())]);
+                    self.append(vec![(Kind::Info, "changed".to_owned())]);
                 } else {
                     self.check()?;
                     self.may_fail()?;
                     self.recover();
-                    self.log.push((Kind::Info, "noted".to_owned()));
+                    self.log.push((Kind::Info, "changed".to_owned()));
                     self.shown = self.log.len();
                 }
             }
-            Effect::ReadForFork(_) => assert!(!self.unborn, "lent before it is there"),
+            Effect::ReadForFork => assert!(!self.unborn, "read before it is there"),
             Effect::Open(_) => {
-                if !self.seat {
+                if !self.is_open {
                     self.check()?;
                     self.may_fail()?;
                     self.recover();
-                    (self.seat, self.shown) = (true, self.log.len());
+                    (self.is_open, self.shown) = (true, self.log.len());
+                } else if self.broken && self.turns.is_empty() {
+                    self.claim().ok();
                 }
             }
             Effect::Check => self.check()?,
@@ -102,66 +116,56 @@ impl World {
                 }
             }
             Effect::RecordWorkspaceChange => {
-                assert!(self.seat && !self.broken);
+                assert!(self.is_open && !self.broken);
                 self.may_write()?;
                 if let Some(inner) = self.inner.take() {
                     self.append(vec![(Kind::AgentSessionId, inner)]);
                 }
             }
-            Effect::Append { kind, payload, .. } => {
-                self.may_append()?;
-                self.append(vec![(kind, payload)]);
-            }
-            Effect::AppendBlock(block) => {
+            Effect::Append(block, _) => {
                 self.may_append()?;
                 self.append(records(&block));
             }
-            Effect::SendBlock(block) => {
+            Effect::Send(block) => {
                 assert!(self.log.ends_with(&records(&block)), "sent and not logged");
                 assert!(self.replay.is_none(), "sent into a replay");
                 assert!(!self.unborn, "sent before the session exists");
             }
-            Effect::SendSnapshots(snapshots) => self.got(&snapshots),
+            Effect::Notify(notification) => self.notified(notification),
             Effect::Attach(how) => {
-                assert!(self.seat && self.attach.is_none());
+                assert!(self.is_open && self.attach.is_none());
                 assert_eq!(how != Attach::Again, self.unborn);
                 self.attach = Some((how, false));
             }
-            Effect::AbortAttach => {
+            Effect::Cancel(Work::Attach) => {
                 let (_, aborted) = self.attach.as_mut().expect("something to stop");
                 assert!(!*aborted, "stopped twice");
                 *aborted = true;
             }
-            Effect::KeepInner(inner) => {
-                assert!(self.seat && !self.unborn);
+            Effect::KeepAgentSessionId(inner) => {
+                assert!(self.is_open && !self.unborn);
                 self.inner = Some(inner);
             }
             Effect::Ask(asking) => {
-                assert!(self.seat && self.replay.is_none());
+                assert!(self.is_open && self.replay.is_none());
                 if asking.logged {
                     let last = self.log.last().map(|(kind, _)| *kind);
                     assert_eq!(last, Some(Kind::Ask));
                 }
                 self.questions.push_back(asking);
             }
-            Effect::Deliver(answered) => {
-                if answered.logged && self.seat {
+            Effect::Respond(id, outcome) => {
+                if outcome.is_some() && self.engine_waits[&id] && self.is_open {
                     let last = self.log.last().map(|(kind, _)| *kind);
                     assert_eq!(last, Some(Kind::Answer));
                 }
-                answered.reply.send(answered.outcome).ok();
+                self.respond(&id);
             }
             Effect::Call { reply, method, .. } => {
-                assert!(self.seat && method == reply.to_string());
+                assert!(self.is_open && method == reply.to_string());
                 self.serving.push_back(reply);
             }
-            Effect::Send(update) => {
-                let last = self.log.last().expect("there is a header");
-                assert_eq!(*last, (Kind::Update, update), "sent and not logged");
-                assert!(self.replay.is_none(), "sent into a replay");
-                assert!(self.is_in_turn(), "sent with no prompt to answer");
-            }
-            Effect::Begin { message_id, .. } => {
+            Effect::Begin(Prompt { message_id, .. }) => {
                 let last = self.log.last().expect("there is a header");
                 assert_eq!(*last, (Kind::Prompt, message_id.clone()));
                 let overlaps = self.overlaps && self.version == ProtocolVersion::V1;
@@ -172,27 +176,21 @@ impl World {
                 let number = message_id.parse().expect("a number");
                 self.turns.push((number, false));
             }
-            Effect::Skip { message_id, .. } => {
+            Effect::Skip(Prompt { message_id, .. }) => {
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
             }
-            Effect::Echo { message_id, .. } => {
-                assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
-                assert!(self.replay.is_none(), "sent into a replay");
-            }
-            Effect::Tell(phase) => self.told(phase),
-            Effect::Seek(_) => {}
-            Effect::CancelTurns => {
+            Effect::Cancel(Work::Turns) => {
                 for (_, stopped) in &mut self.turns {
                     *stopped = true;
                 }
             }
-            Effect::CancelTurn(message_id) => {
+            Effect::Cancel(Work::Turn(message_id)) => {
                 assert!(self.turns.len() > 1);
                 let mut turns = self.turns.iter();
                 assert!(turns.any(|(turn, _)| turn.to_string() == message_id));
             }
-            Effect::Replay => {
-                assert!(self.seat && self.replay.is_none());
+            Effect::Replay { open: None, .. } => {
+                assert!(self.is_open && self.replay.is_none());
                 self.may_fail()?;
                 self.replayed = 0;
                 self.replay = Some(Replaying {
@@ -202,8 +200,8 @@ impl World {
                 });
                 self.unborn = false;
             }
-            Effect::OpenAndReplay(_) => {
-                assert!(!self.seat && self.replay.is_none());
+            Effect::Replay { open: Some(_), .. } => {
+                assert!(!self.is_open && self.replay.is_none());
                 self.replayed = 0;
                 self.replay = Some(Replaying {
                     end: self.log.len(),
@@ -218,35 +216,39 @@ impl World {
                 self.got(&snapshots);
                 (self.replayed, self.shown) = (self.log.len(), self.log.len());
             }
-            Effect::SendHeld => {
+            Effect::AbandonReplay => {
                 self.replay = None;
                 // It is sent once more when the log is claimed.
                 self.shown = self.log.len();
             }
             // What is withdrawn is answered like other questions, and later.
-            Effect::Withdraw | Effect::Notify { .. } | Effect::Announce => assert!(self.seat),
+            Effect::Cancel(Work::ClientRequests) | Effect::Forward { .. } => assert!(self.is_open),
             Effect::Answer(number, result) => self.answer(number, &result),
-            Effect::Release(how) => {
+            Effect::Release(reason) => {
                 assert!(!self.is_in_use(), "released in use");
-                let expected = if self.unborn {
-                    CloseReason::Refused
+                if reason == CloseReason::Deleted {
+                    self.may_fail()?;
                 } else {
-                    CloseReason::Closed
-                };
-                assert_eq!(how, expected);
-                // What was not made whole is gone again.
-                if self.unborn {
+                    assert_eq!(reason == CloseReason::Refused, self.unborn);
+                }
+                if reason != CloseReason::Closed {
                     self.log.clear();
                 }
                 self.leave();
             }
-            Effect::Trash => {
-                assert!(!self.is_in_use(), "deleted in use");
-                self.may_fail()?;
-                self.log.clear();
-                self.leave();
-            }
         }
         Ok(())
+    }
+
+    fn notified(&mut self, notification: Notification) {
+        match notification {
+            Notification::Snapshots(snapshots) => self.got(&snapshots),
+            Notification::Commands => assert!(self.is_open),
+            Notification::UserMessage(Prompt { message_id, .. }) => {
+                assert_eq!(self.log.last(), Some(&(Kind::Prompt, message_id)));
+                assert!(self.replay.is_none(), "sent into a replay");
+            }
+            Notification::State(phase) => self.notified_state(phase),
+        }
     }
 }

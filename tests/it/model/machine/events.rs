@@ -1,6 +1,5 @@
 //! What can happen to a session: what its client asks, and what its engine does.
 
-use rejoin::engine::outlet::Cancel;
 use rejoin::engine::{
     Attach, Attached, Block, Called, Ended, EngineError, Secret, SessionConfig, StopReason,
 };
@@ -8,10 +7,8 @@ use rejoin::record::Kind;
 use rejoin::record::header::Workspace;
 use rejoin::record::metadata::MetadataChange;
 use rejoin::session::machine::Machine;
-use rejoin::session::request::{Answered, ClientRequest, ForkSource};
+use rejoin::session::request::ClientRequest;
 use rejoin::session::{ProtocolVersion, Refusal, Request};
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
 
 use super::world::{Ask, Say, World};
 
@@ -40,10 +37,11 @@ impl World {
         self.asked.push((ask, 0));
         let request = match ask {
             Ask::New => Request::New(number, config()),
-            Ask::Fork => {
-                let (_, lent) = oneshot::channel();
-                Request::Fork(number, config(), ForkSource { lent, at: None })
-            }
+            Ask::Fork => Request::Fork {
+                reply: number,
+                config: config(),
+                at: None,
+            },
             Ask::Load => Request::Load(number, config()),
             Ask::LoadFrom => Request::LoadFrom {
                 reply: number,
@@ -75,8 +73,7 @@ impl World {
     }
 
     pub(super) fn lend(&mut self) {
-        let (lend, _) = oneshot::channel();
-        let batch = self.machine.request(Request::ReadForFork(lend));
+        let batch = self.machine.request(Request::ReadForFork);
         self.perform(batch);
     }
 
@@ -113,7 +110,7 @@ impl World {
         if self.said.is_multiple_of(3) {
             block.push(Kind::Info, r#"{"sessionUpdate":"y"}"#);
         }
-        let batch = self.machine.said(block);
+        let batch = self.machine.update(block);
         self.perform(batch);
     }
 
@@ -122,41 +119,37 @@ impl World {
         if !self.is_heard() {
             return;
         }
-        let (reply, outcome) = oneshot::channel();
-        let (canceller, cancel) = Cancel::new();
-        let asking = ClientRequest {
-            id: self.waiting.len().to_string(),
+        self.requests += 1;
+        let id = self.requests.to_string();
+        self.engine_waits.insert(id.clone(), logged);
+        let request = ClientRequest {
+            id,
             method: "m".to_owned(),
             params: "{}".to_owned(),
             logged,
-            cancel,
-            reply,
         };
-        self.waiting.push((outcome, canceller));
-        let batch = self.machine.ask(asking);
+        let batch = self.machine.ask(request);
         self.perform(batch);
     }
 
-    /// The engine no longer wants the answer that it waits for last.
+    /// The engine no longer needs the response that it waits for last. While the client has the
+    /// request, its response is awaited in any case.
     pub(super) fn thinks_better(&mut self) {
-        if let Some((_, canceller)) = self.waiting.last() {
-            canceller.cancel();
+        let id = self.requests.to_string();
+        let is_sent = self.questions.iter().any(|request| request.id == id);
+        if !is_sent && self.engine_waits.remove(&id).is_some() {
+            self.unwanted.insert(id);
         }
     }
 
-    /// The client answers the oldest question.
+    /// The client answers the oldest request.
     pub(super) fn responds(&mut self, well: bool) {
-        let Some(asking) = self.questions.pop_front() else {
+        let Some(request) = self.questions.pop_front() else {
             return;
         };
         let json = "{}".to_owned();
-        let answered = Answered {
-            id: asking.id,
-            logged: asking.logged,
-            reply: asking.reply,
-            outcome: if well { Ok(json) } else { Err(json) },
-        };
-        let batch = self.machine.answered(answered);
+        let outcome = if well { Ok(json) } else { Err(json) };
+        let batch = self.machine.answered(request.response(outcome));
         self.perform(batch);
     }
 
@@ -210,10 +203,10 @@ impl World {
     /// Whether what the engine says is taken.
     fn is_heard(&self) -> bool {
         assert_eq!(
-            self.machine.is_unborn(),
+            self.machine.is_being_created(),
             self.unborn && self.attach.is_some()
         );
-        self.seat && !self.machine.is_unborn()
+        self.is_open && !self.machine.is_being_created()
     }
 
     /// The oldest turn ends, or the one that began last.
@@ -243,7 +236,7 @@ impl World {
             result = self.check().and_then(|()| self.may_fail());
             if result.is_ok() {
                 self.recover();
-                (self.seat, self.shown) = (true, self.log.len());
+                (self.is_open, self.shown) = (true, self.log.len());
             }
         }
         let result = match result {
@@ -253,7 +246,7 @@ impl World {
         if result.is_ok() {
             self.replayed = end;
         }
-        let batch = self.machine.replayed(result, self.seat);
+        let batch = self.machine.replayed(result, self.is_open);
         self.perform(batch);
     }
 
@@ -272,15 +265,12 @@ impl World {
             self.serves(true, true);
             self.ends(true, true);
         }
-        assert!(!self.machine.waits());
-        for (outcome, _) in &mut self.waiting {
-            let waits = outcome.try_recv() == Err(TryRecvError::Empty);
-            assert!(!waits, "the engine waits for ever");
-        }
+        assert!(!self.machine.has_waiting_requests());
+        assert!(self.engine_waits.is_empty(), "the engine waits for ever");
         for (number, (ask, answers)) in self.asked.iter().enumerate() {
             assert_eq!(*answers, 1, "answers to {ask:?}, number {number}");
         }
-        assert_eq!(self.machine.is_over(), !self.seat);
+        assert_eq!(self.machine.is_over(), !self.is_open);
         assert_eq!(self.phase, None, "the client waits for ever");
         if !self.exists() {
             return;

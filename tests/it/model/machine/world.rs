@@ -1,17 +1,14 @@
 //! A log, a client, an engine and a replay as plain values, with the rules that every session
 //! keeps, each checked where it could be broken.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rejoin::engine::outlet::Canceller;
 use rejoin::engine::{Attach, Block};
 use rejoin::record::{Kind, OpenCalls};
 use rejoin::session::machine::Machine;
 use rejoin::session::phase::Phase;
 use rejoin::session::request::ClientRequest;
 use rejoin::session::{Done, ProtocolVersion, Refusal};
-use rejoin::transport::Outcome;
-use tokio::sync::oneshot;
 
 /// A request, less what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,32 +55,36 @@ pub(super) struct World {
     /// Without a header there is no such session.
     pub(super) log: Vec<(Kind, String)>,
     /// Whether log and engine are open.
-    pub(super) seat: bool,
-    /// Whether the session is still to be made.
+    pub(super) is_open: bool,
+    /// Whether the session is being created.
     pub(super) unborn: bool,
     /// Something could not be written.
     pub(super) broken: bool,
     /// How far the client knows the log.
     pub(super) shown: usize,
-    /// The prompts being answered, and whether the engine was asked to stop.
+    /// The prompts being answered, and whether the engine was told to stop.
     pub(super) turns: Vec<(usize, bool)>,
     pub(super) replay: Option<Replaying>,
     /// How many records the client got from the replay under way.
     pub(super) replayed: usize,
     pub(super) said: usize,
     pub(super) calls: usize,
-    /// The engine that attaches, and whether it was asked to stop.
+    /// The engine that makes ready, and whether it was told to stop.
     pub(super) attach: Option<(Attach, bool)>,
-    /// How often one was ready. This number marks what it came back with.
+    /// How often one was ready. What it came back with is told by this number.
     pub(super) readied: usize,
     /// Of these, the last whose snapshots the client got.
     pub(super) snapshots: usize,
     /// How the engine knows the session, if that is not in the log.
     pub(super) inner: Option<String>,
-    /// Questions of the engine that the client was asked.
+    /// Requests of the engine that the client was sent.
     pub(super) questions: VecDeque<ClientRequest>,
-    /// Their other ends, and those of all that never came that far.
-    pub(super) waiting: Vec<(oneshot::Receiver<Outcome>, Canceller)>,
+    /// How many requests the engine has sent.
+    pub(super) requests: usize,
+    /// Those for which it waits, by id, and whether they are logged.
+    pub(super) engine_waits: BTreeMap<String, bool>,
+    /// Those whose response it no longer needs.
+    pub(super) unwanted: BTreeSet<String>,
     /// Requests that the engine serves.
     pub(super) serving: VecDeque<usize>,
     pub(super) fails_in: Option<usize>,
@@ -122,12 +123,8 @@ impl World {
             | Done::Resumed(answer),
         ) = result
         {
-            assert_eq!(
-                *answer,
-                Some(self.readied.to_string()),
-                "the answer of another attach"
-            );
-            assert!(self.seat && self.exists());
+            assert_eq!(*answer, Some(self.readied.to_string()), "somebody else's");
+            assert!(self.is_open && self.exists());
             // Those of a new session follow, since the client does not know its id before.
             let got = self.readied - usize::from(matches!(ask, Ask::New | Ask::Fork));
             assert_eq!(self.snapshots, got, "does not show how things are");
@@ -137,7 +134,7 @@ impl World {
             (Ask::Load | Ask::LoadFrom | Ask::Import(true), Ok(_)) => {
                 assert_eq!(self.replayed, self.log.len(), "cut");
             }
-            (Ask::Prompt, Ok(Done::Taken(id))) => {
+            (Ask::Prompt, Ok(Done::Accepted(id))) => {
                 assert_eq!(self.version, ProtocolVersion::V2);
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, id.clone())));
                 assert_eq!(*id, number.to_string());
@@ -150,7 +147,7 @@ impl World {
                 assert!(behind.any(|(kind, _)| *kind == Kind::End));
                 assert_eq!(self.shown, self.log.len(), "answered before all was sent");
             }
-            (Ask::Close | Ask::Archive | Ask::Delete, Ok(_)) => assert!(!self.seat),
+            (Ask::Close | Ask::Archive | Ask::Delete, Ok(_)) => assert!(!self.is_open),
             (Ask::Call, Ok(done)) => {
                 assert_eq!(*done, Done::Served(number.to_string()));
             }
@@ -184,7 +181,7 @@ impl World {
     }
 
     pub(super) fn leave(&mut self) {
-        (self.seat, self.unborn, self.broken) = (false, false, false);
+        (self.is_open, self.unborn, self.broken) = (false, false, false);
         (self.replay, self.inner) = (None, None);
     }
 
@@ -199,13 +196,15 @@ impl World {
         count(Kind::Prompt) - count(Kind::End)
     }
 
+    /// The engine's request is answered, or dropped.
+    pub(super) fn respond(&mut self, id: &str) {
+        assert!(self.engine_waits.remove(id).is_some(), "answered twice");
+    }
+
     /// The client is notified of what the session is doing.
-    pub(super) fn told(&mut self, phase: Phase) {
+    pub(super) fn notified_state(&mut self, phase: Phase) {
         assert_eq!(self.version, ProtocolVersion::V2);
-        assert!(
-            self.seat && self.replay.is_none(),
-            "notified during a replay"
-        );
+        assert!(self.is_open && self.replay.is_none(), "sent into a replay");
         match &phase {
             Phase::Running | Phase::RequiresAction => assert!(self.is_in_turn()),
             Phase::Idle(end) => {
@@ -216,7 +215,7 @@ impl World {
                     && !end.contains("no space")
                     && !end.contains("broken")
                 {
-                    assert_eq!(end, last, "notified and not logged");
+                    assert_eq!(end, last, "sent and not logged");
                 }
             }
         }
@@ -232,7 +231,7 @@ impl World {
     }
 
     pub(super) fn claim(&mut self) -> Result<(), Refusal> {
-        assert!(self.seat);
+        assert!(self.is_open);
         if !self.broken {
             return Ok(());
         }
@@ -267,7 +266,7 @@ impl World {
     }
 
     pub(super) fn may_append(&mut self) -> Result<(), Refusal> {
-        assert!(self.seat, "appends to what is not open");
+        assert!(self.is_open, "appends to what is not open");
         if self.broken {
             assert!(self.turns.is_empty(), "the log is known to be broken");
             return Err(Refusal::Storage("broken".to_owned()));

@@ -1,30 +1,39 @@
-//! One log line for each thing that happens to a session, for people who look after a server.
-//! Nothing that was said in a session is in it.
+//! Writes one line to the program's own log for each event of a session, for the people who run it.
+//! The lines contain nothing of the conversation.
 
 use crate::json;
+use crate::session::open_session::OpenSession;
+use crate::session::outcome::{Done, Refusal};
 use crate::sys::Timestamp;
 
-use super::actor::{Actor, Journal};
-use super::outcome::{Done, Refusal};
+use super::Actor;
+
+/// What the lines need that nothing else remembers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trace {
+    /// When the session began to be created or opened.
+    opening: Option<Timestamp>,
+    /// When the running turn began.
+    turn: Option<Timestamp>,
+    /// How the agent behind the engine was attached.
+    pub(super) way: Option<&'static str>,
+}
 
 impl Actor {
-    /// The session begins to be made or opened.
-    pub(super) fn note_opening(&mut self) {
-        self.journal = Journal {
-            opening: Some(self.deps.sys.clock.now()),
-            way: None,
-            ..self.journal
-        };
+    /// The session begins to be created or opened.
+    pub(super) fn trace_opening(&mut self) {
+        self.trace.opening = Some(self.deps.sys.clock.now());
+        self.trace.way = None;
     }
 
     /// A turn begins.
-    pub(super) fn note_turn(&mut self) {
-        self.journal.turn = Some(self.deps.sys.clock.now());
+    pub(super) fn trace_turn(&mut self) {
+        self.trace.turn = Some(self.deps.sys.clock.now());
     }
 
     /// A turn has ended, with this payload of its `end` record.
-    pub(super) fn note_end(&mut self, end: &str) {
-        let began = self.journal.turn.take();
+    pub(super) fn trace_end(&mut self, end: &str) {
+        let began = self.trace.turn.take();
         let ms = self.since(began);
         let session = &self.id;
         if let Some(reason) = json::string_member(end, "stopReason") {
@@ -35,11 +44,11 @@ impl Actor {
     }
 
     /// A request is about to be answered.
-    pub(super) fn note_answer(&self, result: &Result<Done, Refusal>) {
+    pub(super) fn trace_answer(&self, result: &Result<Done, Refusal>) {
         let session = &self.id;
         let open_session = self.session.as_ref();
         let turns = open_session.map_or(0, |open_session| open_session.summary.prompts);
-        let (ms, way) = (self.since(self.journal.opening), self.journal.way);
+        let (ms, way) = (self.since(self.trace.opening), self.trace.way);
         match result {
             Ok(Done::Created(_)) => tracing::info!(%session, ms, "created"),
             Ok(Done::Forked(_)) => tracing::info!(%session, turns, ms, way, "forked"),
@@ -62,15 +71,11 @@ impl Actor {
             }
             _ => return,
         }
-        if let (Ok(_), Some(elsewhere)) = (
-            result,
-            open_session.and_then(|open_session| open_session.elsewhere()),
-        ) {
+        let elsewhere = open_session.and_then(OpenSession::elsewhere);
+        if let (Ok(_), Some(elsewhere)) = (result, elsewhere) {
             let holder = elsewhere.holder.as_ref();
-            let (pid, client) = (
-                holder.map(|holder| holder.pid),
-                holder.and_then(|holder| holder.client.as_deref()),
-            );
+            let pid = holder.map(|holder| holder.pid);
+            let client = holder.and_then(|holder| holder.client.as_deref());
             tracing::info!(%session, pid, client, "in use");
         }
     }

@@ -1,36 +1,78 @@
-//! What an actor does to replay its session: begins, goes on where the replay ended, and makes up
-//! for one that failed.
+//! Replays a session: begins, continues after the engine has attached, and sends what a replay that
+//! failed has held back.
 
-use std::sync::Arc;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
+use crate::session::effect::Batch;
+use crate::session::open_session::{LogAccess, OpenSession};
+use crate::session::outcome::Refusal;
+use crate::session::playback::{Pace, Playback};
+use crate::session::reply::{BusyGuard, Reply};
+use crate::store::Scan;
 use crate::sys::blocking;
 
-use super::access::{lock_or_read, released};
-use super::actor::{Actor, ReplayOutcome, RunningReplay};
-use super::open_session::{LogAccess, OpenSession};
-use super::outcome::Refusal;
-use super::pace::Pace;
-use super::playback::Playback;
-use super::refusal::storage;
-use super::reply::Reply;
+use super::Actor;
+use super::lock::{lock_or_read, released};
+
+/// A replay at work, on a thread of its own.
+#[derive(Debug)]
+pub(super) struct RunningReplay {
+    pub(super) task: Option<JoinHandle<ReplayOutcome>>,
+    /// The replay itself, when its task is done.
+    pub(super) playback: Option<Playback>,
+    _busy: BusyGuard,
+}
+
+/// The result of a replay's thread.
+#[derive(Debug)]
+pub(super) struct ReplayOutcome {
+    playback: Playback,
+    /// The log and the workspace, if the session was opened with the replay.
+    opened: Option<((LogAccess, Scan), SessionConfig)>,
+    result: Result<(), Refusal>,
+}
 
 impl Actor {
-    pub(super) fn start_replay(&mut self) -> Result<(), Refusal> {
+    /// The replay's thread has ended.
+    pub(super) fn replayed(&mut self, result: Result<ReplayOutcome, JoinError>) -> Batch<Reply> {
+        let result = match (result, &mut self.replay) {
+            (Ok(outcome), Some(replay)) => {
+                replay.task = None;
+                replay.playback = Some(outcome.playback);
+                if let Some((opened, config)) = outcome.opened {
+                    self.install(opened, config);
+                }
+                outcome.result
+            }
+            (Ok(_), None) => Ok(()),
+            (Err(error), replay) => {
+                tracing::error!(session = %self.id, %error, "the replay panicked");
+                if let Some(replay) = replay {
+                    replay.task = None;
+                }
+                Err(failed())
+            }
+        };
+        self.machine.replayed(result, self.session.is_some())
+    }
+
+    /// Replays an open session, from a message on if one is named.
+    pub(super) fn start_replay(&mut self, from: Option<String>) -> Result<(), Refusal> {
         let (Some(session), Some(store)) = (&self.session, &self.deps.store) else {
             return Err(Refusal::NotOpen);
         };
-        let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
+        let mut reader = blocking(|| store.read(&self.id))?;
         if let Some(end) = session.log_end() {
             reader.limit(end);
         }
-        let sought = self.sought.take();
         let prompts = session.summary.prompts;
-        let mut playback = self.playback(prompts, sought.as_deref())?;
+        let mut playback = self.playback(prompts, from.as_deref())?;
         let (store, id, end) = (store.clone(), self.id.clone(), session.log_end());
         self.replay_with(move || {
-            let found = match sought {
-                Some(message) => playback.seek(&message, &store, &id, end),
+            let found = match from {
+                Some(message) => playback.find(&message, &store, &id, end),
                 None => Ok(()),
             };
             let result = found.and_then(|()| playback.play(&mut reader));
@@ -44,13 +86,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Opening reads the whole log, and so does a replay: both are done with one reading.
+    /// Opens a session and replays it. Both read the whole log, so it is read once for both.
     pub(super) async fn open_and_replay(&mut self, config: SessionConfig) -> Result<(), Refusal> {
         self.name.clone_from(&config.name);
         if self.deps.replay.tail.is_some() {
-            // Where the last turns begin is known when the log was read.
+            // The log must be read first to find where the last turns begin.
             self.open(config).await?;
-            return self.start_replay();
+            return self.start_replay(None);
         }
         let Some(store) = self.deps.store.clone() else {
             return Err(Refusal::NotFound);
@@ -64,13 +106,13 @@ impl Actor {
         self.replay_with(move || {
             let mut result = Ok(());
             let opened = lock_or_read(&store, &id, &mut |entry| {
-                // If the replay breaks off, the session is opened all the same.
+                // If the replay fails, the session is opened in any case.
                 if result.is_ok() {
                     result = playback.record(entry);
                 }
             });
             let (opened, result) = match opened {
-                Ok((log, scan)) => (Some((log, scan, config)), result),
+                Ok(opened) => (Some((opened, config)), result),
                 Err(refusal) => (None, Err(refusal)),
             };
             let result = result.and_then(|()| playback.put());
@@ -84,9 +126,9 @@ impl Actor {
         Ok(())
     }
 
-    /// A replay of all, or of the last turns if that is wanted; or from a message on.
+    /// A replay of all turns, of the last ones if the policy says so, or from a message on.
     fn playback(&self, prompts: u64, from: Option<&str>) -> Result<Playback, Refusal> {
-        let Some(reply) = self.machine.replaying() else {
+        let Some(reply) = self.machine.load() else {
             return Err(Refusal::NotOpen);
         };
         let mut policy = self.deps.replay;
@@ -101,15 +143,15 @@ impl Actor {
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             view,
-            Reply::cancelled(reply),
+            Reply::cancellation(reply),
         ))
     }
 
     fn replay_with(&mut self, work: impl FnOnce() -> ReplayOutcome + Send + 'static) {
-        let places = self.deps.wire.flow.replays();
+        let permits = self.deps.wire.flow.replays();
         let task = tokio::spawn(async move {
-            // It is never closed.
-            let _place = places.acquire_owned().await;
+            // The semaphore is never closed.
+            let _permit = permits.acquire_owned().await;
             match tokio::task::spawn_blocking(work).await {
                 Ok(played) => played,
                 Err(error) => match error.try_into_panic() {
@@ -137,10 +179,10 @@ impl Actor {
         let end = self.session.as_ref().and_then(OpenSession::log_end);
         let (id, store) = (self.id.clone(), self.deps.store.clone());
         let now = self.deps.sys.clock.now().to_string();
-        playback.cannot_be_cancelled();
+        playback.ignore_cancellation();
         let work = move || {
             if let (Some(store), true) = (store, end != Some(playback.end)) {
-                let mut reader = store.read(&id).map_err(|error| storage(&error))?;
+                let mut reader = store.read(&id)?;
                 reader.seek(playback.end);
                 // Without the lock, the end is wherever the file ends.
                 if let Some(end) = end {
@@ -152,16 +194,14 @@ impl Actor {
             let finished = playback.finish();
             finished.map(|()| (playback.end, playback.in_turn, playback.view()))
         };
-        let _place = self.deps.wire.flow.replays().acquire_owned().await;
+        let _permit = self.deps.wire.flow.replays().acquire_owned().await;
         let played = tokio::task::spawn_blocking(work).await;
-        let played = played
-            .map_err(|_| Refusal::Storage("the replay failed unexpectedly".to_owned()))
-            .flatten()?;
+        let played = played.map_err(|_| failed()).flatten()?;
         let (played, in_turn, view) = played;
         self.view = view;
         if let Some(session) = &mut self.session {
             session.shown = end.unwrap_or(played);
-            session.behind = false;
+            session.missed_prompts = false;
             if let LogAccess::Shared(elsewhere) = &mut session.log {
                 elsewhere.running = in_turn;
             }
@@ -169,13 +209,12 @@ impl Actor {
         Ok(())
     }
 
-    pub(super) async fn send_held(&mut self) -> Result<(), Refusal> {
+    pub(super) async fn abandon_replay(&mut self) -> Result<(), Refusal> {
         self.replay = None;
         self.send_missed().await
     }
 
-    /// Whether the log has something that the client was never sent, and that no replay on its way
-    /// comes to.
+    /// Whether the log has records that the client was not sent, and that no replay will reach.
     pub(super) fn has_missed(&self) -> bool {
         let end = self.session.as_ref().and_then(OpenSession::log_end);
         let shown = self.session.as_ref().map_or(0, |session| session.shown);
@@ -183,22 +222,21 @@ impl Actor {
         self.replay.is_none() && !due && end.is_some_and(|end| shown < end)
     }
 
-    /// Sends what is in the log and what the client was never sent, as it would have been sent
-    /// live.
+    /// Sends the records that the client was not sent, as they would have been sent live.
     pub(super) async fn send_missed(&mut self) -> Result<(), Refusal> {
         let (true, Some(session), Some(store)) =
             (self.has_missed(), &self.session, &self.deps.store)
         else {
             return Ok(());
         };
-        if session.behind {
+        if session.missed_prompts {
             return self.replay_missed().await;
         }
         let end = session.log_end().unwrap_or_default();
-        let mut reader = blocking(|| store.read(&self.id)).map_err(|error| storage(&error))?;
+        let mut reader = blocking(|| store.read(&self.id))?;
         reader.seek(session.shown);
         reader.limit(end);
-        while let Some(entry) = reader.next().map_err(|error| storage(&error))? {
+        while let Some(entry) = reader.next()? {
             self.send_live(entry.record.kind, entry.record.payload)
                 .await;
             if let Some(session) = &mut self.session {
@@ -208,8 +246,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Replays what another process has written since the client saw the log last: as a load would
-    /// show it, prompts included.
+    /// Replays what another process has written since the client was last sent records: as a load
+    /// would show it, with prompts.
     async fn replay_missed(&mut self) -> Result<(), Refusal> {
         let (Some(session), Some(store)) = (&self.session, self.deps.store.clone()) else {
             return Ok(());
@@ -222,25 +260,27 @@ impl Actor {
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             self.view.take(),
-            Arc::new(|| false),
+            CancellationToken::new(),
         );
         let work = move || {
-            let played = playback.go_on(&store, &id, shown, end);
-            // What is left of the last message is sent in any case: it counts as shown.
+            let played = playback.play_after(&store, &id, shown, end);
+            // The rest of the last message is sent in any case: it counts as shown.
             let finished = playback.finish();
             (playback, played.and(finished))
         };
         let Ok((playback, played)) = tokio::task::spawn_blocking(work).await else {
             self.view = self.deps.version().view();
-            return Err(Refusal::Storage(
-                "the replay failed unexpectedly".to_owned(),
-            ));
+            return Err(failed());
         };
         if let Some(session) = &mut self.session {
             session.shown = session.shown.max(playback.end);
-            session.behind = played.is_err();
+            session.missed_prompts = played.is_err();
         }
         self.view = playback.view();
         played
     }
+}
+
+fn failed() -> Refusal {
+    Refusal::Storage("the replay failed unexpectedly".to_owned())
 }

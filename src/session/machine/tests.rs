@@ -1,9 +1,9 @@
 //! The effects of what happens to a session, in their order.
 
 use super::*;
-use crate::engine::{Ended, EngineError, Secret, StopReason};
+use crate::engine::outlet::Entry;
+use crate::engine::{Attached, Ended, EngineError, Secret, StopReason};
 use crate::record::header::Workspace;
-use crate::store::Sync;
 
 const CALL: &str = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
 
@@ -24,7 +24,7 @@ pub(in crate::session) fn opened() -> Machine<&'static str> {
     let made = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         made,
-        "create, answer new: Created(None), snapshots [], announce"
+        "create, answer new: Created(None), snapshots [], commands"
     );
     machine
 }
@@ -71,69 +71,77 @@ pub(in crate::session) fn done(
     while let Some(next) = machine.advance() {
         all.extend(next);
     }
-    told(all)
+    words(all)
 }
 
 /// Effects in words.
-fn told(batch: Batch<&'static str>) -> String {
+fn words(batch: Batch<&'static str>) -> String {
     let words = batch.into_iter().map(|effect| match effect {
         Effect::Prepare(_) => "prepare".to_owned(),
-        Effect::Create { inner, imported } => {
-            let inner = inner.map(|_| " inner".to_owned());
+        Effect::Create {
+            agent_session_id,
+            imported,
+        } => {
+            let inner = agent_session_id.map(|_| " inner".to_owned());
             let imported = imported.iter().flat_map(Block::iter);
             let imported = imported.map(|entry| format!(" {}", entry.kind.as_str()));
             let all: Vec<_> = inner.into_iter().chain(imported).collect();
             format!("create{}", all.concat())
         }
         Effect::Fork(..) => "fork".to_owned(),
-        Effect::MetadataChange(note) => format!("note {note:?}"),
-        Effect::ReadForFork(_) => "lend".to_owned(),
+        Effect::ReadForFork => "read for fork".to_owned(),
+        Effect::MetadataChange(change) => format!("change {change:?}"),
         Effect::Open(_) => "open".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
-        Effect::RetryRecovery => "mend".to_owned(),
-        Effect::RecordWorkspaceChange => "reopened".to_owned(),
-        Effect::Append { kind, id, sync, .. } => {
-            let id = id.filter(|_| kind == Kind::End);
-            let id = id.map(|id| format!(" {id}")).unwrap_or_default();
-            match sync {
-                Sync::Buffered => format!("append {}{id}", kind.as_str()),
-                Sync::Turn => format!("append {}{id} and sync", kind.as_str()),
-            }
+        Effect::RetryRecovery => "recover".to_owned(),
+        Effect::RecordWorkspaceChange => "workspace".to_owned(),
+        Effect::Append(block, sync) => {
+            let record = |entry: Entry<'_>| {
+                let id = entry.id.filter(|_| entry.kind == Kind::End);
+                let id = id.map(|id| format!(" {id}")).unwrap_or_default();
+                format!("{}{id}", entry.kind.as_str())
+            };
+            let records: Vec<_> = block.iter().map(record).collect();
+            let sync = match sync {
+                Sync::Buffered => "",
+                Sync::Turn => " and sync",
+            };
+            format!("append {}{sync}", records.join("+"))
         }
-        Effect::AppendBlock(block) => {
-            let kinds: Vec<_> = block.iter().map(|entry| entry.kind.as_str()).collect();
-            format!("append {}", kinds.join("+"))
+        Effect::Send(_) => "send".to_owned(),
+        Effect::Notify(Notification::Snapshots(snapshots)) => format!("snapshots {snapshots:?}"),
+        Effect::Notify(Notification::Commands) => "commands".to_owned(),
+        Effect::Notify(Notification::UserMessage(prompt)) => {
+            format!("user message {}", prompt.message_id)
         }
-        Effect::Send(_) | Effect::SendBlock(_) => "send".to_owned(),
-        Effect::SendSnapshots(snapshots) => format!("snapshots {snapshots:?}"),
+        Effect::Notify(Notification::State(phase)) => format!("state {phase:?}"),
         Effect::Attach(how) => format!("attach {how:?}"),
-        Effect::AbortAttach => "abort".to_owned(),
-        Effect::KeepInner(inner) => format!("keep {inner}"),
-        Effect::Begin { .. } => "begin".to_owned(),
-        Effect::CancelTurns => "cancel".to_owned(),
-        Effect::CancelTurn(id) => format!("cancel {id}"),
-        Effect::Skip { message_id, .. } => format!("skip {message_id}"),
-        Effect::Ask(asking) => format!("ask {}", asking.id),
-        Effect::Withdraw => "withdraw".to_owned(),
-        Effect::Deliver(answered) => format!("deliver {:?}", answered.outcome),
+        Effect::KeepAgentSessionId(_) => "keep inner".to_owned(),
+        Effect::Begin(_) => "begin".to_owned(),
+        Effect::Skip(prompt) => format!("skip {}", prompt.message_id),
+        Effect::Cancel(Work::Attach) => "abort".to_owned(),
+        Effect::Cancel(Work::Turns) => "cancel turns".to_owned(),
+        Effect::Cancel(Work::Turn(id)) => format!("cancel turn {id}"),
+        Effect::Cancel(Work::ClientRequests) => "withdraw".to_owned(),
+        Effect::Ask(request) => format!("ask {}", request.id),
+        Effect::Respond(id, None) => format!("drop {id}"),
+        Effect::Respond(id, Some(outcome)) => format!("respond {id} {outcome:?}"),
         Effect::Call { reply, method, .. } => format!("call {method} for {reply}"),
-        Effect::Notify { method, .. } => format!("notify {method}"),
-        Effect::Seek(message) => format!("seek {message}"),
-        Effect::Replay => "replay".to_owned(),
-        Effect::OpenAndReplay(_) => "open and replay".to_owned(),
+        Effect::Forward { method, .. } => format!("notify {method}"),
+        Effect::Replay { open, from } => {
+            let open = if open.is_some() { "open and " } else { "" };
+            let from = from.map(|id| format!(" from {id}")).unwrap_or_default();
+            format!("{open}replay{from}")
+        }
         Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
-        Effect::SendHeld => "send held".to_owned(),
-        Effect::Announce => "announce".to_owned(),
-        Effect::Echo { message_id, .. } => format!("echo {message_id}"),
-        Effect::Tell(phase) => format!("tell {phase:?}"),
+        Effect::AbandonReplay => "abandon replay".to_owned(),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
             format!("answer {reply}: Stopped({reason:?})")
         }
         Effect::Answer(reply, Ok(done)) => format!("answer {reply}: {done:?}"),
         Effect::Answer(reply, Err(refusal)) => format!("refuse {reply}: {refusal}"),
         Effect::Release(how) => format!("release {how:?}"),
-        Effect::Trash => "trash".to_owned(),
     });
     words.collect::<Vec<_>>().join(", ")
 }
@@ -142,12 +150,15 @@ fn told(batch: Batch<&'static str>) -> String {
 fn a_prompt_is_logged_before_the_engine_sees_it_and_an_update_before_the_client_does() {
     let mut machine = opened();
     let begun = effects!(machine, request(prompt("p")));
-    assert_eq!(begun, "claim, reopened, append prompt, begin");
-    assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
+    assert_eq!(begun, "claim, workspace, append prompt, begin");
+    assert_eq!(
+        effects!(machine, update(update("{}"))),
+        "append update, send"
+    );
     let ended = effects!(machine, finished("m", Ok(end_turn())));
     assert_eq!(ended, "append end and sync, answer p: Stopped(EndTurn)");
     assert_eq!(
-        effects!(machine, said(update("{}"))),
+        effects!(machine, update(update("{}"))),
         "append update, send",
         "between two turns, too"
     );
@@ -163,7 +174,10 @@ fn a_second_prompt_is_refused_and_leaves_the_first_alone() {
         second,
         "refuse q: there is already an active prompt execution"
     );
-    assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
+    assert_eq!(
+        effects!(machine, update(update("{}"))),
+        "append update, send"
+    );
 }
 
 #[test]
@@ -193,11 +207,11 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        effects!(machine, said(update(CALL)));
+        effects!(machine, update(update(CALL)));
         if cancelled {
             assert_eq!(
                 effects!(machine, request(Request::Cancel { withdraw: false })),
-                "cancel"
+                "cancel turns"
             );
             assert_eq!(
                 effects!(machine, request(Request::Cancel { withdraw: false })),
@@ -214,9 +228,9 @@ fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it(
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     let load = effects!(machine, request(Request::Load("l", config())));
-    assert_eq!(load, "open, mend, replay");
-    assert_eq!(machine.replaying(), Some(&"l"));
-    assert_eq!(effects!(machine, said(update("{}"))), "append update");
+    assert_eq!(load, "open, replay");
+    assert_eq!(machine.load(), Some(&"l"));
+    assert_eq!(effects!(machine, update(update("{}"))), "append update");
     let ended = effects!(machine, finished("m", Ok(end_turn())));
     assert_eq!(ended, "append end and sync");
     assert_eq!(effects!(machine, request(prompt("q"))), "");
@@ -224,8 +238,8 @@ fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it(
     let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         replayed,
-        "catch up [], announce, answer l: Loaded(None), answer p: Stopped(EndTurn), \
-         claim, reopened, append prompt, begin"
+        "catch up [], commands, answer l: Loaded(None), answer p: Stopped(EndTurn), \
+         claim, workspace, append prompt, begin"
     );
 }
 
@@ -235,20 +249,20 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
         effects!(machine, request(Request::Load("l", config())));
-        effects!(machine, said(update("{}")));
+        effects!(machine, update(update("{}")));
         effects!(machine, finished("m", Ok(end_turn())));
         if early {
             let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
             assert_eq!(
                 broken,
-                "refuse l: the request was cancelled, send held, answer p: Stopped(EndTurn)"
+                "refuse l: the request was cancelled, abandon replay, answer p: Stopped(EndTurn)"
             );
         } else {
             // The actor refuses the load by itself, since its answer was in the batch.
             effects!(machine, replayed(Ok(()), true));
             machine.attached(Ok(Attached::default()));
             let broken = effects!(machine, failed(failed()));
-            assert_eq!(broken, "send held, answer p: Stopped(EndTurn)");
+            assert_eq!(broken, "abandon replay, answer p: Stopped(EndTurn)");
         }
     }
 }
@@ -259,21 +273,21 @@ fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_served() {
     machine.request(prompt("p"));
     assert_eq!(effects!(machine, failed(failed())), "refuse p: no space");
     let next = effects!(machine, request(prompt("q")));
-    assert_eq!(next, "claim, reopened, append prompt, begin");
+    assert_eq!(next, "claim, workspace, append prompt, begin");
 }
 
 #[test]
 fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    machine.said(update("{}"));
-    assert_eq!(effects!(machine, failed(failed())), "cancel");
-    assert_eq!(effects!(machine, said(update("{}"))), "", "no more of it");
+    machine.update(update("{}"));
+    assert_eq!(effects!(machine, failed(failed())), "cancel turns");
+    assert_eq!(effects!(machine, update(update("{}"))), "", "no more of it");
     let ended = effects!(
         machine,
         finished("m", Ok(Ended::Because(StopReason::Cancelled)))
     );
-    assert_eq!(ended, "mend, refuse p: no space");
+    assert_eq!(ended, "recover, refuse p: no space");
 }
 
 #[test]
@@ -287,7 +301,7 @@ fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
     let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         replayed,
-        "catch up [], announce, answer l: Loaded(None), refuse p: no space"
+        "catch up [], commands, answer l: Loaded(None), refuse p: no space"
     );
 }
 
@@ -313,17 +327,17 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
         (
             Ok(()),
             true,
-            "catch up [], announce, answer l: Loaded(None)",
+            "catch up [], commands, answer l: Loaded(None)",
         ),
         (
             Err(Refusal::Cancelled),
             true,
-            "refuse l: the request was cancelled, send held",
+            "refuse l: the request was cancelled, abandon replay",
         ),
         (
             Err(Refusal::NotFound),
             false,
-            "refuse l: session not found, send held",
+            "refuse l: session not found, abandon replay",
         ),
     ] {
         let mut machine = Machine::default();
@@ -345,12 +359,15 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
 fn closing_and_deleting_end_a_turn_first() {
     for (request, expected) in [
         (Request::Close("x"), "release Closed, answer x: Closed"),
-        (Request::Delete("x"), "trash, answer x: Deleted"),
+        (Request::Delete("x"), "release Deleted, answer x: Deleted"),
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        assert_eq!(effects!(machine, request(request)), "cancel, withdraw");
-        assert!(machine.waits());
+        assert_eq!(
+            effects!(machine, request(request)),
+            "cancel turns, withdraw"
+        );
+        assert!(machine.has_waiting_requests());
         let ended = effects!(
             machine,
             finished("m", Ok(Ended::Because(StopReason::Cancelled)))
@@ -379,7 +396,7 @@ fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
     let replayed = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         replayed,
-        "catch up [], announce, answer l: Loaded(None), claim, reopened, append prompt, begin, cancel"
+        "catch up [], commands, answer l: Loaded(None), claim, workspace, append prompt, begin, cancel turns"
     );
 }
 
@@ -397,9 +414,9 @@ fn what_is_not_open_takes_no_prompt() {
         "check, answer d: Closed"
     );
     let resumed = effects!(machine, request(Request::Resume("r", config())));
-    assert_eq!(resumed, "open, mend, attach Again");
+    assert_eq!(resumed, "open, attach Again");
     let resumed = effects!(machine, attached(Ok(Attached::default())));
-    assert_eq!(resumed, "announce, snapshots [], answer r: Resumed(None)");
+    assert_eq!(resumed, "commands, snapshots [], answer r: Resumed(None)");
 }
 
 #[test]

@@ -1,42 +1,21 @@
 //! Requests that go through a session, in both directions.
 
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
-
-use super::super::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 use super::*;
-use crate::engine::outlet::{Cancel, Canceller};
 use crate::engine::{Attached, Block};
 use crate::session::Request;
-use crate::transport::Outcome;
+use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
-/// A question, and the engine's end of it.
-struct Asked {
-    asking: ClientRequest,
-    canceller: Canceller,
-    outcome: oneshot::Receiver<Outcome>,
-}
-
-fn asking(id: &str, logged: bool) -> Asked {
-    let (reply, outcome) = oneshot::channel();
-    let (canceller, cancel) = Cancel::new();
-    let asking = ClientRequest {
+fn asking(id: &str, logged: bool) -> ClientRequest {
+    ClientRequest {
         id: id.to_owned(),
         method: "m\"".to_owned(),
         params: r#"{"n":1e400}"#.to_owned(),
         logged,
-        cancel,
-        reply,
-    };
-    Asked {
-        asking,
-        canceller,
-        outcome,
     }
 }
 
-fn yes() -> String {
-    "yes".to_owned()
+fn answer(id: &str, logged: bool) -> ClientResponse {
+    asking(id, logged).response(Ok("yes".to_owned()))
 }
 
 fn call(reply: &'static str) -> Request<&'static str> {
@@ -57,13 +36,14 @@ fn served(info: Option<&str>) -> Called {
 
 /// What a batch appends.
 fn appended<'a>(batch: &'a Batch<&'static str>) -> Vec<(Kind, Option<&'a str>, &'a str)> {
-    let appended = batch.iter().filter_map(|effect| match effect {
-        Effect::Append {
-            kind, id, payload, ..
-        } => Some((*kind, id.as_deref(), payload.as_str())),
+    let blocks = batch.iter().filter_map(|effect| match effect {
+        Effect::Append(block, _) => Some(block.iter()),
         _ => None,
     });
-    appended.collect()
+    let entries = blocks.flatten();
+    entries
+        .map(|entry| (entry.kind, entry.id, entry.payload))
+        .collect()
 }
 
 #[test]
@@ -73,8 +53,7 @@ fn a_question_and_its_answer_are_in_the_log_before_anybody_acts_on_them() {
         (Err("{\"code\":1}".to_owned()), r#"{"error":{"code":1}}"#),
     ] {
         let mut machine = opened();
-        let asked = asking("q", true);
-        let batch = machine.ask(asked.asking);
+        let batch = machine.ask(asking("q", true));
         assert_eq!(
             appended(&batch),
             [(
@@ -87,10 +66,9 @@ fn a_question_and_its_answer_are_in_the_log_before_anybody_acts_on_them() {
             panic!("{batch:?}");
         };
         machine.advance();
-        let asked = asking("q", true);
-        let batch = machine.answered(asked.asking.answered(outcome));
+        let batch = machine.answered(asking("q", true).response(outcome));
         assert_eq!(appended(&batch), [(Kind::Answer, Some("q"), payload)]);
-        let [_, Effect::Deliver(_)] = &batch[..] else {
+        let [_, Effect::Respond(..)] = &batch[..] else {
             panic!("{batch:?}");
         };
     }
@@ -99,10 +77,11 @@ fn a_question_and_its_answer_are_in_the_log_before_anybody_acts_on_them() {
 #[test]
 fn what_is_no_part_of_the_conversation_is_not_logged() {
     let mut machine = opened();
-    let asked = asking("q", false);
-    assert_eq!(effects!(machine, ask(asked.asking)), "ask q");
-    let answered = asking("q", false).asking.answered(Ok(yes()));
-    assert_eq!(effects!(machine, answered(answered)), "deliver Ok(\"yes\")");
+    assert_eq!(effects!(machine, ask(asking("q", false))), "ask q");
+    assert_eq!(
+        effects!(machine, answered(answer("q", false))),
+        "respond q Ok(\"yes\")"
+    );
 }
 
 #[test]
@@ -110,21 +89,16 @@ fn a_question_waits_for_the_replay_that_shows_what_it_is_about() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
-    let mut kept = Vec::new();
     for (id, logged) in [("s", true), ("t", false), ("u", true)] {
-        let asked = asking(id, logged);
-        assert_eq!(effects!(machine, ask(asked.asking)), "");
-        kept.push((asked.canceller, asked.outcome));
+        assert_eq!(effects!(machine, ask(asking(id, logged))), "");
     }
-    // The engine thinks better of the last one, and has gone from one more.
-    kept[2].0.cancel();
-    assert_eq!(effects!(machine, ask(asking("v", true).asking)), "");
+    // The engine no longer needs the last one.
+    machine.retain_requests(|id| id != "u");
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(Ok(Attached::default()))),
-        "catch up [], announce, answer l: Loaded(None), append ask, ask s, ask t"
+        "catch up [], commands, answer l: Loaded(None), append ask, ask s, ask t"
     );
-    assert_eq!(kept[2].1.try_recv(), Err(TryRecvError::Closed));
 }
 
 #[test]
@@ -132,14 +106,14 @@ fn questions_of_an_engine_that_was_let_go_of_are_dropped() {
     let mut machine = Machine::default();
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
-    let mut asked = asking("q", true);
-    assert_eq!(effects!(machine, ask(asked.asking)), "");
+    assert_eq!(effects!(machine, ask(asking("q", true))), "");
     let refused = effects!(machine, attached(Err(failed())));
-    assert_eq!(refused, "release Closed, refuse l: no space");
-    assert_eq!(asked.outcome.try_recv(), Err(TryRecvError::Closed));
-    // An answer that comes late is still delivered, to whoever may want it.
-    let late = asking("r", true).asking.answered(Ok(yes()));
-    assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
+    assert_eq!(refused, "release Closed, refuse l: no space, drop q");
+    // A late response is passed on in any case.
+    assert_eq!(
+        effects!(machine, answered(answer("r", true))),
+        "respond r Ok(\"yes\")"
+    );
 }
 
 #[test]
@@ -147,35 +121,36 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
     for is_answer in [false, true] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
-        let asked = asking("q", true);
         if is_answer {
-            machine.answered(asked.asking.answered(Ok(yes())));
+            machine.answered(answer("q", true));
         } else {
-            machine.ask(asked.asking);
+            machine.ask(asking("q", true));
         }
-        assert_eq!(effects!(machine, failed(failed())), "cancel");
+        assert_eq!(effects!(machine, failed(failed())), "cancel turns");
         // Nothing more is done in this turn.
         for logged in [true, false] {
-            let mut asked = asking("r", logged);
-            assert_eq!(effects!(machine, ask(asked.asking)), "");
-            assert_eq!(asked.outcome.try_recv(), Err(TryRecvError::Closed));
+            assert_eq!(effects!(machine, ask(asking("r", logged))), "drop r");
         }
-        let more = asking("r", true).asking.answered(Ok(yes()));
-        assert_eq!(effects!(machine, answered(more)), "");
-        assert_eq!(effects!(machine, said(update("{}"))), "");
+        assert_eq!(effects!(machine, answered(answer("s", true))), "drop s");
+        assert_eq!(effects!(machine, update(update("{}"))), "");
         let ended = effects!(machine, finished("m", Ok(end_turn())));
-        assert_eq!(ended, "mend, refuse p: no space");
-        let kept = asking("s", true);
-        assert_eq!(effects!(machine, ask(kept.asking)), "append ask, ask s");
+        assert_eq!(ended, "recover, refuse p: no space");
+        assert_eq!(
+            effects!(machine, ask(asking("s", true))),
+            "append ask, ask s"
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_logged_between_two_turns_is_mended_at_once() {
     let mut machine = opened();
-    machine.said(update("{}"));
-    assert_eq!(effects!(machine, failed(failed())), "mend");
-    assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
+    machine.update(update("{}"));
+    assert_eq!(effects!(machine, failed(failed())), "recover");
+    assert_eq!(
+        effects!(machine, update(update("{}"))),
+        "append update, send"
+    );
 }
 
 #[test]
@@ -222,7 +197,7 @@ fn a_call_that_changed_what_cannot_be_logged_has_failed() {
     effects!(machine, request(call("c")));
     machine.called("c", Ok(served(Some("{}"))));
     // The actor refuses the call by itself, since its answer was in the batch.
-    assert_eq!(effects!(machine, failed(failed())), "cancel");
+    assert_eq!(effects!(machine, failed(failed())), "cancel turns");
     effects!(machine, request(call("d")));
     let refused = effects!(machine, called("d", Ok(served(Some("{}")))));
     assert_eq!(refused, "refuse d: no space");
@@ -257,9 +232,8 @@ fn what_is_not_open_serves_nobody() {
         params: "{}".to_owned(),
     };
     assert_eq!(effects!(machine, request(notify)), "");
-    let asked = asking("q", false);
-    assert_eq!(effects!(machine, ask(asked.asking)), "");
-    assert_eq!(effects!(machine, said(update("{}"))), "");
+    assert_eq!(effects!(machine, ask(asking("q", false))), "drop q");
+    assert_eq!(effects!(machine, update(update("{}"))), "");
     assert!(machine.is_over());
 }
 
@@ -269,8 +243,10 @@ fn a_session_that_is_being_read_takes_no_records() {
     effects!(machine, request(call("c")));
     effects!(machine, request(Request::Close("x")));
     effects!(machine, request(Request::Load("l", config())));
-    let late = asking("q", true).asking.answered(Ok(yes()));
-    assert_eq!(effects!(machine, answered(late)), "deliver Ok(\"yes\")");
+    assert_eq!(
+        effects!(machine, answered(answer("q", true))),
+        "respond q Ok(\"yes\")"
+    );
     let called = effects!(machine, called("c", Ok(served(Some("{}")))));
     assert_eq!(called, "answer c: Served(\"{}\")");
 }
@@ -279,26 +255,61 @@ fn a_session_that_is_being_read_takes_no_records() {
 fn who_ends_a_turn_without_answering_is_answered_for() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    effects!(machine, ask(asking("q", true).asking));
+    effects!(machine, ask(asking("q", true)));
     // By the protocol, the client answers by itself after that.
     let cancel = |withdraw| Request::Cancel { withdraw };
-    assert_eq!(effects!(machine, request(cancel(false))), "cancel");
+    assert_eq!(effects!(machine, request(cancel(false))), "cancel turns");
     assert_eq!(effects!(machine, request(cancel(true))), "withdraw");
     assert_eq!(effects!(machine, request(cancel(true))), "");
-    // Nor is it asked any more.
+    // Nor does it get later requests.
     let mut late = asking("r", true);
-    late.asking.method = "session/request_permission".to_owned();
-    let deliver =
-        r#"append ask, append answer, deliver Ok("{\"outcome\":{\"outcome\":\"cancelled\"}}")"#;
-    assert_eq!(effects!(machine, ask(late.asking)), deliver);
+    late.method = "session/request_permission".to_owned();
+    let responded =
+        r#"append ask, append answer, respond r Ok("{\"outcome\":{\"outcome\":\"cancelled\"}}")"#;
+    assert_eq!(effects!(machine, ask(late)), responded);
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
         "append end and sync, answer p: Stopped(Cancelled)"
     );
     effects!(machine, request(prompt("next")));
-    assert_eq!(effects!(machine, ask(asking("s", false).asking)), "ask s");
+    assert_eq!(effects!(machine, ask(asking("s", false))), "ask s");
     assert_eq!(
         effects!(machine, request(Request::Close("close"))),
-        "cancel, withdraw"
+        "cancel turns, withdraw"
+    );
+}
+
+#[test]
+fn a_call_is_made_of_what_is_asked_about() {
+    let params = r#"{ "toolCall" :{"toolCallId":"a","status":"pending","kind":null,"rawInput":null,"n":1e400},"options":[]}"#;
+    let update = r#"{"sessionUpdate":"tool_call","toolCallId":"a","status":"pending","rawInput":null,"n":1e400,"title":"Tool call"}"#;
+    assert_eq!(
+        requested_call(params),
+        Some(("a".to_owned(), update.to_owned()))
+    );
+    let titled = r#"{"toolCall":{"toolCallId":"b","title":"t"}}"#;
+    let update = r#"{"sessionUpdate":"tool_call","toolCallId":"b","title":"t"}"#;
+    assert_eq!(
+        requested_call(titled),
+        Some(("b".to_owned(), update.to_owned()))
+    );
+    for odd in ["{}", "[]", r#"{"toolCall":{}}"#, r#"{"toolCall":7}"#] {
+        assert_eq!(requested_call(odd), None, "{odd}");
+    }
+}
+
+#[test]
+fn what_can_be_answered_in_the_clients_place_is() {
+    let permission = r#"{"outcome":{"outcome":"cancelled"}}"#;
+    assert_eq!(
+        withdrawn_outcome("session/request_permission"),
+        Ok(permission.to_owned())
+    );
+    let form = r#"{"action":"cancel"}"#;
+    assert_eq!(withdrawn_outcome("elicitation/create"), Ok(form.to_owned()));
+    let error = r#"{"code":-32800,"message":"the turn was cancelled"}"#;
+    assert_eq!(
+        withdrawn_outcome("terminal/wait_for_exit"),
+        Err(error.to_owned())
     );
 }

@@ -1,10 +1,9 @@
 //! Turns of a client that is told of them by updates.
 
 use super::*;
-use crate::engine::{Attached, Cancel};
+use crate::engine::Attached;
 use crate::session::machine::tests::{config, effects, end_turn, failed, prompt, update};
 use crate::session::request::ClientRequest;
-use tokio::sync::oneshot;
 
 /// A session of such a client that is open, with nothing going on.
 fn opened() -> Machine<&'static str> {
@@ -13,15 +12,15 @@ fn opened() -> Machine<&'static str> {
     let made = effects!(machine, attached(Ok(Attached::default())));
     assert_eq!(
         made,
-        "create, answer new: Created(None), snapshots [], announce"
+        "create, answer new: Created(None), snapshots [], commands"
     );
     machine
 }
 
-const TAKEN: &str =
-    r#"claim, reopened, append prompt, answer p: Taken("m"), echo m, tell Running, begin"#;
-const ENDED: &str = r#"append end and sync, tell Idle(Some("{\"stopReason\":\"end_turn\"}"))"#;
-const CANCELLED: &str = r#"append end and sync, tell Idle(Some("{\"stopReason\":\"cancelled\"}"))"#;
+const TAKEN: &str = r#"claim, workspace, append prompt, answer p: Accepted("m"), user message m, state Running, begin"#;
+const ENDED: &str = r#"append end and sync, state Idle(Some("{\"stopReason\":\"end_turn\"}"))"#;
+const CANCELLED: &str =
+    r#"append end and sync, state Idle(Some("{\"stopReason\":\"cancelled\"}"))"#;
 
 /// What becomes of the prompt of another reply.
 fn taken(reply: &str) -> String {
@@ -36,11 +35,14 @@ fn withdrawing() -> Request<&'static str> {
 fn a_prompt_is_answered_when_it_is_logged_and_its_end_is_told() {
     let mut machine = opened();
     assert_eq!(effects!(machine, request(prompt("p"))), TAKEN);
-    assert_eq!(effects!(machine, said(update("{}"))), "append update, send");
+    assert_eq!(
+        effects!(machine, update(update("{}"))),
+        "append update, send"
+    );
     assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
     effects!(machine, request(prompt("p")));
     let error = EngineError::internal("no luck");
-    let end = r#"append end and sync, tell Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no luck\",\"data\":{\"error\":\"internal_error\",\"details\":\"no luck\"}}}"))"#;
+    let end = r#"append end and sync, state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no luck\",\"data\":{\"error\":\"internal_error\",\"details\":\"no luck\"}}}"))"#;
     assert_eq!(effects!(machine, finished("m", Err(error))), end);
 }
 
@@ -51,7 +53,10 @@ fn prompts_that_come_in_a_turn_are_held_and_served_in_order() {
     for reply in ["q", "r"] {
         assert_eq!(effects!(machine, request(prompt(reply))), "");
     }
-    assert!(!machine.waits(), "nobody else has to wait for them");
+    assert!(
+        !machine.has_waiting_requests(),
+        "nobody else has to wait for them"
+    );
     for reply in ["q", "r"] {
         let next = effects!(machine, finished("m", Ok(end_turn())));
         assert_eq!(next, format!("{ENDED}, {}", taken(reply)));
@@ -79,7 +84,10 @@ fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_tried() {
     let mut machine = opened();
     let batch = machine.request(prompt("p"));
     // Which is answered with the failure by whoever performs the batch.
-    assert!(matches!(batch[3], Effect::Answer("p", Ok(Done::Taken(_)))));
+    assert!(matches!(
+        batch[3],
+        Effect::Answer("p", Ok(Done::Accepted(_)))
+    ));
     assert_eq!(effects!(machine, failed(failed())), "");
     assert_eq!(effects!(machine, request(prompt("q"))), taken("q"));
 }
@@ -92,7 +100,7 @@ fn a_cancel_takes_back_what_is_not_in_the_log() {
     let cancelled = effects!(machine, request(withdrawing()));
     assert_eq!(
         cancelled,
-        "refuse q: the request was cancelled, cancel, withdraw"
+        "refuse q: the request was cancelled, cancel turns, withdraw"
     );
     assert_eq!(effects!(machine, request(withdrawing())), "");
     assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), CANCELLED);
@@ -125,7 +133,7 @@ fn one_prompt_can_be_taken_back_while_it_is_held() {
 fn whoever_ends_the_session_takes_held_prompts_back() {
     for (request, end) in [
         (Request::Close("x"), "release Closed, answer x: Closed"),
-        (Request::Delete("x"), "trash, answer x: Deleted"),
+        (Request::Delete("x"), "release Deleted, answer x: Deleted"),
     ] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
@@ -133,7 +141,7 @@ fn whoever_ends_the_session_takes_held_prompts_back() {
         let ending = effects!(machine, request(request));
         assert_eq!(
             ending,
-            "refuse q: the request was cancelled, cancel, withdraw"
+            "refuse q: the request was cancelled, cancel turns, withdraw"
         );
         let late = effects!(machine, request(prompt("late")));
         assert_eq!(late, "refuse late: the request was cancelled");
@@ -148,7 +156,7 @@ fn whoever_resumes_is_told_what_the_session_is_doing() {
     let ready = || Ok(Attached::default());
     let mut machine = opened();
     effects!(machine, request(Request::Resume("r", config())));
-    let resumed = |phase| format!("announce, snapshots [], tell {phase}, answer r: Resumed(None)");
+    let resumed = |phase| format!("commands, snapshots [], state {phase}, answer r: Resumed(None)");
     assert_eq!(effects!(machine, attached(ready())), resumed("Idle(None)"));
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Resume("r", config())));
@@ -157,7 +165,7 @@ fn whoever_resumes_is_told_what_the_session_is_doing() {
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(ready())),
-        "catch up [], announce, tell Running, answer l: Loaded(None)"
+        "catch up [], commands, state Running, answer l: Loaded(None)"
     );
 }
 
@@ -176,12 +184,12 @@ fn a_turn_that_ends_during_a_replay_is_told_of_behind_it_and_then_the_next_one_b
             effects!(machine, replayed(Ok(()), true));
             assert_eq!(
                 effects!(machine, attached(Ok(Attached::default()))),
-                format!("catch up [], announce, {idle}, answer l: Loaded(None), {next}")
+                format!("catch up [], commands, {idle}, answer l: Loaded(None), {next}")
             );
         } else {
             assert_eq!(
                 effects!(machine, replayed(Err(Refusal::Cancelled), true)),
-                format!("refuse l: the request was cancelled, send held, {idle}, {next}")
+                format!("refuse l: the request was cancelled, abandon replay, {idle}, {next}")
             );
         }
     }
@@ -192,14 +200,14 @@ fn an_end_that_cannot_be_logged_is_told_of_as_a_failure() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     machine.finished("m", Ok(end_turn()));
-    let told = r#"tell Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
+    let told = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
     assert_eq!(effects!(machine, failed(failed())), told);
     effects!(machine, request(prompt("p")));
-    machine.said(update("{}"));
-    assert_eq!(effects!(machine, failed(failed())), "cancel");
+    machine.update(update("{}"));
+    assert_eq!(effects!(machine, failed(failed())), "cancel turns");
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
-        format!("mend, {told}")
+        format!("recover, {told}")
     );
 }
 
@@ -212,60 +220,47 @@ fn a_replay_begins_with_a_message_that_must_be_there() {
         message: "x".to_owned(),
     };
     let begun = effects!(machine, request(from()));
-    assert_eq!(begun, "open, mend, seek x, replay");
+    assert_eq!(begun, "open, replay from x");
     effects!(machine, replayed(Ok(()), true));
     effects!(machine, attached(Ok(Attached::default())));
     effects!(machine, request(from()));
     assert_eq!(
         effects!(machine, replayed(Err(Refusal::ReplayStartNotFound), true)),
-        "refuse l: there is no such message in the session, send held, tell Idle(None)"
+        "refuse l: the session has no message with that id, abandon replay, state Idle(None)"
     );
     assert!(!machine.is_over(), "it stays open");
     let mut machine = Machine::new(ProtocolVersion::V2, false);
     effects!(machine, request(from()));
     assert_eq!(
         effects!(machine, replayed(Err(Refusal::ReplayStartNotFound), true)),
-        "release Closed, refuse l: there is no such message in the session"
+        "release Closed, refuse l: the session has no message with that id"
     );
     assert!(machine.is_over());
 }
 
 #[test]
-fn a_question_to_the_user_is_told_of_while_it_is_open() {
-    let asking = |id: &str, logged| ClientRequest {
+fn the_client_is_notified_while_a_request_to_its_user_is_open() {
+    let request = |id: &str| ClientRequest {
         id: id.to_owned(),
         method: "m".to_owned(),
         params: "{}".to_owned(),
-        logged,
-        cancel: Cancel::new().1,
-        reply: oneshot::channel().0,
+        logged: true,
     };
+    let answered = |id| request(id).response(Ok("yes".to_owned()));
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    // Nobody waits for the answer of the second, so that one is kept.
-    let (reply, _kept) = oneshot::channel();
-    let first = ClientRequest {
-        reply,
-        ..asking("a", true)
-    };
     assert_eq!(
-        effects!(machine, ask(first)),
-        "append ask, ask a, tell RequiresAction"
+        effects!(machine, ask(request("a"))),
+        "append ask, ask a, state RequiresAction"
     );
-    let (reply, _kept_too) = oneshot::channel();
-    let second = ClientRequest {
-        reply,
-        ..asking("b", true)
-    };
-    assert_eq!(effects!(machine, ask(second)), "append ask, ask b");
-    let answered = |id| asking(id, true).answered(Ok("yes".to_owned()));
+    assert_eq!(effects!(machine, ask(request("b"))), "append ask, ask b");
     assert_eq!(
         effects!(machine, answered(answered("a"))),
-        "append answer, deliver Ok(\"yes\")"
+        "append answer, respond a Ok(\"yes\")"
     );
     assert_eq!(
         effects!(machine, answered(answered("b"))),
-        "append answer, tell Running, deliver Ok(\"yes\")"
+        "append answer, state Running, respond b Ok(\"yes\")"
     );
 }
 
@@ -282,7 +277,7 @@ fn cancel() -> Request<&'static str> {
     Request::Cancel { withdraw: false }
 }
 
-const BEGUN: &str = "claim, reopened, append prompt, begin";
+const BEGUN: &str = "claim, workspace, append prompt, begin";
 
 #[test]
 fn a_prompt_behind_a_cancel_is_held_until_the_cancelled_turn_has_ended() {
@@ -290,7 +285,7 @@ fn a_prompt_behind_a_cancel_is_held_until_the_cancelled_turn_has_ended() {
     effects!(machine, request(named("a")));
     let refused = "refuse early: there is already an active prompt execution";
     assert_eq!(effects!(machine, request(named("early"))), refused);
-    assert_eq!(effects!(machine, request(cancel())), "cancel");
+    assert_eq!(effects!(machine, request(cancel())), "cancel turns");
     assert_eq!(effects!(machine, request(named("b"))), "");
     assert!(!machine.is_over());
     // It is the active one from now on.
@@ -309,7 +304,7 @@ fn a_prompt_behind_a_cancel_is_held_until_the_cancelled_turn_has_ended() {
 
 #[test]
 fn a_held_prompt_that_is_cancelled_is_logged_and_never_begins() {
-    let skipped = "claim, reopened, append prompt, skip b, append end and sync, \
+    let skipped = "claim, workspace, append prompt, skip b, append end and sync, \
                    answer b: Stopped(Cancelled)";
     for (request, then) in [
         (named("c"), format!("{skipped}, {BEGUN}")),
@@ -366,7 +361,7 @@ fn an_engine_that_takes_them_gets_prompts_at_once_and_each_has_its_own_end() {
     for reply in ["b", "c"] {
         // The log is claimed, and recovery would close the turn that runs.
         let begun = effects!(machine, request(named(reply)));
-        assert_eq!(begun, "reopened, append prompt, begin");
+        assert_eq!(begun, "workspace, append prompt, begin");
     }
     let ended = effects!(machine, finished("b", Ok(end_turn())));
     assert_eq!(ended, "append end b and sync, answer b: Stopped(EndTurn)");
@@ -389,7 +384,7 @@ fn tool_calls_stay_open_until_the_last_turn_that_may_have_them_ends() {
         let mut machine = overlapping();
         effects!(machine, request(named("a")));
         effects!(machine, request(named("b")));
-        effects!(machine, said(update(call)));
+        effects!(machine, update(update(call)));
         let result = if well {
             Ok(end_turn())
         } else {
@@ -410,25 +405,25 @@ fn a_cancel_is_about_all_turns_and_prompts_behind_it_wait_for_them() {
     let mut machine = overlapping();
     effects!(machine, request(named("a")));
     effects!(machine, request(named("b")));
-    assert_eq!(effects!(machine, request(cancel())), "cancel");
+    assert_eq!(effects!(machine, request(cancel())), "cancel turns");
     for reply in ["c", "d"] {
         assert_eq!(effects!(machine, request(named(reply))), "");
     }
     let ended = effects!(machine, finished("b", Ok(end_turn())));
     assert_eq!(ended, "append end b and sync, answer b: Stopped(Cancelled)");
     let ended = effects!(machine, finished("a", Ok(end_turn())));
-    let both = format!("{BEGUN}, reopened, append prompt, begin");
+    let both = format!("{BEGUN}, workspace, append prompt, begin");
     assert_eq!(
         ended,
         format!("append end a and sync, answer a: Stopped(Cancelled), {both}")
     );
     // The request of one of them is cancelled: the engine decides what becomes of it.
     let one = effects!(machine, request(Request::WithdrawPrompt("c".to_owned())));
-    assert_eq!(one, "cancel c");
+    assert_eq!(one, "cancel turn c");
     let ended = effects!(machine, finished("c", Ok(end_turn())));
     assert_eq!(ended, "append end c and sync, answer c: Stopped(EndTurn)");
     let last = effects!(machine, request(Request::WithdrawPrompt("d".to_owned())));
-    assert_eq!(last, "cancel, withdraw");
+    assert_eq!(last, "cancel turns, withdraw");
 }
 
 #[test]
@@ -440,16 +435,16 @@ fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_behind_the_last(
         if overlapped {
             machine.request(named("c"));
             let stopped = effects!(machine, failed(failed()));
-            assert_eq!(stopped, "refuse c: no space, cancel");
+            assert_eq!(stopped, "refuse c: no space, cancel turns");
         } else {
-            machine.said(update("{}"));
-            assert_eq!(effects!(machine, failed(failed())), "cancel");
+            machine.update(update("{}"));
+            assert_eq!(effects!(machine, failed(failed())), "cancel turns");
         }
         assert_eq!(effects!(machine, request(named("d"))), "", "it waits");
         let ended = effects!(machine, finished("a", Ok(end_turn())));
         assert_eq!(ended, "refuse a: no space");
         let ended = effects!(machine, finished("b", Ok(end_turn())));
-        assert_eq!(ended, format!("mend, refuse b: no space, {BEGUN}"));
+        assert_eq!(ended, format!("recover, refuse b: no space, {BEGUN}"));
     }
 }
 

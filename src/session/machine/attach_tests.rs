@@ -1,10 +1,9 @@
 //! What follows when an engine is ready, or cannot be.
 
-use super::super::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 use super::*;
 use crate::engine::Block;
 use crate::session::Request;
-use crate::session::request::ForkSource;
+use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
 /// An engine that is ready and has something to say of each kind.
 fn attached() -> Attached {
@@ -31,6 +30,14 @@ fn refused() -> Refusal {
     Refusal::Engine(EngineError::internal("no"))
 }
 
+fn fork() -> Request<&'static str> {
+    Request::Fork {
+        reply: "f",
+        config: config(),
+        at: None,
+    }
+}
+
 fn import(reply: &'static str, replay: bool) -> Request<&'static str> {
     Request::Import {
         reply,
@@ -44,21 +51,19 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
     for (result, expected, over) in [
         (
             Ok(attached()),
-            "append inner and sync, answer f: Forked(Some(\"{}\")), snapshots [\"s\"], announce",
+            "append inner and sync, answer f: Forked(Some(\"{}\")), snapshots [\"s\"], commands",
             false,
         ),
         (Err(refused()), "release Refused, refuse f: no", true),
     ] {
         let mut machine = Machine::default();
-        let (lend, lent) = tokio::sync::oneshot::channel();
-        let forking = ForkSource { lent, at: None };
-        let begun = effects!(machine, request(Request::Fork("f", config(), forking)));
+        let begun = effects!(machine, request(fork()));
         assert_eq!(begun, "fork, attach Fork");
-        assert!(machine.is_unborn());
-        let lent = effects!(machine, request(Request::ReadForFork(lend)));
+        assert!(machine.is_being_created());
+        let lent = effects!(machine, request(Request::ReadForFork));
         assert_eq!(lent, "", "what is not there yet cannot be lent");
         let attached = effects!(machine, attached(result));
-        assert_eq!(attached, format!("{expected}, lend"));
+        assert_eq!(attached, format!("{expected}, read for fork"));
         assert_eq!(machine.is_over(), over);
     }
 }
@@ -66,9 +71,7 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
 #[test]
 fn a_fork_whose_log_cannot_be_made_is_let_go_of() {
     let mut machine = Machine::default();
-    let (_, lent) = tokio::sync::oneshot::channel();
-    let forking = ForkSource { lent, at: None };
-    let begun = machine.request(Request::Fork("f", config(), forking));
+    let begun = machine.request(fork());
     assert_eq!(begun.len(), 2);
     let refused = effects!(machine, failed(failed()));
     assert_eq!(refused, "release Refused, refuse f: no space");
@@ -79,16 +82,14 @@ fn a_fork_whose_log_cannot_be_made_is_let_go_of() {
 fn a_log_is_lent_while_a_turn_or_a_replay_runs() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
-    let (lend, _lent) = tokio::sync::oneshot::channel();
     assert_eq!(
-        effects!(machine, request(Request::ReadForFork(lend))),
-        "lend"
+        effects!(machine, request(Request::ReadForFork)),
+        "read for fork"
     );
     effects!(machine, request(Request::Load("l", config())));
-    let (lend, _lent) = tokio::sync::oneshot::channel();
     assert_eq!(
-        effects!(machine, request(Request::ReadForFork(lend))),
-        "lend"
+        effects!(machine, request(Request::ReadForFork)),
+        "read for fork"
     );
 }
 
@@ -97,7 +98,7 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
     for (result, expected, over) in [
         (
             Ok(attached()),
-            "create inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], announce",
+            "create inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], commands",
             false,
         ),
         (Err(refused()), "release Refused, refuse n: no", true),
@@ -105,10 +106,10 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
         let mut machine = Machine::default();
         let begun = effects!(machine, request(Request::New("n", config())));
         assert_eq!(begun, "prepare, attach New");
-        assert!(machine.is_unborn() && !machine.is_over());
-        assert_eq!(machine.pending_attach(), Some(&"n"));
+        assert!(machine.is_being_created() && !machine.is_over());
+        assert_eq!(machine.attaching(), Some(&"n"));
         assert_eq!(effects!(machine, attached(result)), expected);
-        assert!(!machine.is_unborn());
+        assert!(!machine.is_being_created());
         assert_eq!(machine.is_over(), over);
     }
 }
@@ -146,27 +147,27 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     let mut machine = Machine::default();
     let begun = effects!(machine, request(import("i", false)));
     assert_eq!(begun, "prepare, attach Import");
-    assert!(machine.is_unborn());
+    assert!(machine.is_being_created());
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create inner prompt update update, announce, snapshots [\"s\"], \
+        "create inner prompt update update, commands, snapshots [\"s\"], \
          answer i: Resumed(Some(\"{}\"))"
     );
 
     let mut machine = Machine::default();
     effects!(machine, request(import("i", true)));
-    assert_eq!(machine.pending_attach(), Some(&"i"));
+    assert_eq!(machine.attaching(), Some(&"i"));
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
         "create inner prompt update update, replay"
     );
     assert_eq!(
-        (machine.replaying(), machine.is_unborn()),
+        (machine.load(), machine.is_being_created()),
         (Some(&"i"), false)
     );
     assert_eq!(
         effects!(machine, replayed(Ok(()), true)),
-        "catch up [\"s\"], announce, answer i: Loaded(Some(\"{}\"))",
+        "catch up [\"s\"], commands, answer i: Loaded(Some(\"{}\"))",
         "the engine was ready once"
     );
 }
@@ -177,7 +178,10 @@ fn an_import_whose_replay_breaks_off_is_a_session_all_the_same() {
     effects!(machine, request(import("i", true)));
     effects!(machine, attached(Ok(imported())));
     let broken = effects!(machine, replayed(Err(Refusal::Cancelled), true));
-    assert_eq!(broken, "refuse i: the request was cancelled, send held");
+    assert_eq!(
+        broken,
+        "refuse i: the request was cancelled, abandon replay"
+    );
     assert!(!machine.is_over());
     effects!(machine, request(Request::Load("l", config())));
     let replayed = effects!(machine, replayed(Ok(()), true));
@@ -189,24 +193,24 @@ fn an_engine_that_may_want_a_sign_in_is_attached_before_the_replay() {
     let mut machine = Machine::default();
     machine.attach_first(true);
     let refused_load = effects!(machine, request(Request::Load("l", config())));
-    assert_eq!(refused_load, "open, mend, attach Again");
-    assert_eq!(machine.pending_attach(), Some(&"l"));
+    assert_eq!(refused_load, "open, attach Again");
+    assert_eq!(machine.attaching(), Some(&"l"));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse l: no");
     assert!(machine.is_over());
 
     effects!(machine, request(Request::Load("m", config())));
-    let said = effects!(machine, said(update("{}")));
+    let said = effects!(machine, update(update("{}")));
     assert_eq!(said, "append update", "the replay comes to it");
     let begun = effects!(machine, attached(Ok(attached())));
-    assert_eq!(begun, "keep i, replay");
+    assert_eq!(begun, "keep inner, replay");
     assert_eq!(
         effects!(machine, replayed(Ok(()), true)),
-        "catch up [\"s\"], announce, answer m: Loaded(Some(\"{}\"))",
+        "catch up [\"s\"], commands, answer m: Loaded(Some(\"{}\"))",
         "the engine was ready once"
     );
     let again = effects!(machine, request(Request::Load("n", config())));
-    assert_eq!(again, "open, mend, replay", "the engine is there already");
+    assert_eq!(again, "open, replay", "the engine is there already");
 }
 
 #[test]
@@ -229,13 +233,13 @@ fn a_session_is_only_opened_if_the_engine_takes_it() {
     let mut machine = Machine::default();
     effects!(machine, request(Request::Load("l", config())));
     assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
-    assert_eq!(machine.pending_attach(), Some(&"l"));
+    assert_eq!(machine.attaching(), Some(&"l"));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse l: no");
     assert!(machine.is_over());
 
     effects!(machine, request(Request::Resume("r", config())));
-    assert_eq!(machine.pending_attach(), Some(&"r"));
+    assert_eq!(machine.attaching(), Some(&"r"));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(refusal, "release Closed, refuse r: no");
     assert!(machine.is_over());
@@ -247,13 +251,13 @@ fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
-    let said = effects!(machine, said(update("{}")));
+    let said = effects!(machine, update(update("{}")));
     assert_eq!(said, "append update", "the catching up comes to it");
     effects!(machine, finished("m", Ok(end_turn())));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(
         refusal,
-        "send held, refuse l: no, answer p: Stopped(EndTurn)"
+        "abandon replay, refuse l: no, answer p: Stopped(EndTurn)"
     );
     effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(effects!(machine, attached(Err(refused()))), "refuse r: no");
@@ -267,12 +271,12 @@ fn what_an_opened_session_is_told_comes_from_the_engine() {
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\"))"
+        "keep inner, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\"))"
     );
     effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep i, announce, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
+        "keep inner, commands, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
@@ -291,7 +295,7 @@ fn whoever_ends_a_session_does_not_wait_for_its_engine() {
         ),
         (
             Request::Resume("o", config()),
-            "open, mend, attach Again",
+            "open, attach Again",
             "release Closed, refuse o: the request was cancelled, check, answer c: Closed",
         ),
     ] {
@@ -303,9 +307,12 @@ fn whoever_ends_a_session_does_not_wait_for_its_engine() {
             "",
             "once is enough"
         );
-        assert!(machine.waits());
+        assert!(machine.has_waiting_requests());
         let ended = effects!(machine, attached(Err(Refusal::Cancelled)));
-        assert_eq!(ended, format!("{expected}, trash, answer d: Deleted"));
+        assert_eq!(
+            ended,
+            format!("{expected}, release Deleted, answer d: Deleted")
+        );
         assert!(machine.is_over());
     }
 }
@@ -322,11 +329,11 @@ fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep i, catch up [\"s\"], announce, answer l: Loaded(Some(\"{}\")), cancel, withdraw"
+        "keep inner, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\")), cancel turns, withdraw"
     );
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
-        "append end and sync, answer p: Stopped(Cancelled), trash, answer d: Deleted"
+        "append end and sync, answer p: Stopped(Cancelled), release Deleted, answer d: Deleted"
     );
 }
 
@@ -350,7 +357,7 @@ fn requests_wait_for_the_engine() {
     }
     assert_eq!(
         effects!(machine, attached(Err(refused()))),
-        "refuse r: no, claim, reopened, append prompt, begin, call m for c, notify n"
+        "refuse r: no, claim, workspace, append prompt, begin, call m for c, notify n"
     );
 }
 
@@ -361,9 +368,9 @@ fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
         effects!(machine, request(import("a", false)));
         assert_eq!(effects!(machine, request(import("b", replay))), "");
         let expected = if replay {
-            "open, mend, replay"
+            "open, replay"
         } else {
-            "open, mend, attach Again"
+            "open, attach Again"
         };
         let served = effects!(machine, attached(Ok(imported())));
         assert!(served.ends_with(&format!("answer a: Resumed(Some(\"{{}}\")), {expected}")));
@@ -394,7 +401,7 @@ fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
     assert_eq!(served, "create inner prompt update update, replay");
     let served = effects!(machine, replayed(Ok(()), true));
     assert!(
-        served.ends_with("trash, answer d: Deleted, prepare, attach Import"),
+        served.ends_with("release Deleted, answer d: Deleted, prepare, attach Import"),
         "{served}"
     );
 }

@@ -1,4 +1,4 @@
-//! Waits for what engines say, and for the ends of the turns that run, in their order.
+//! Waits for the events of an engine, and for the ends of the running turns, in their order.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::engine::outlet::Canceller;
 use crate::engine::{Ended, EngineError, EngineEvent};
 
-/// What an engine's task comes back with.
+/// The result of an engine's task.
 pub(super) type TurnOutcome = Result<Ended, EngineError>;
 
 /// An engine at work on one prompt, on a task of its own.
@@ -25,47 +25,47 @@ pub(super) struct RunningTurn {
 #[derive(Debug)]
 pub(super) enum End {
     NotYet,
-    /// The engine may have said all of this turn. Nothing is taken until it knows: if `true` comes,
-    /// the end of the turn is next.
+    /// This turn may be over. No event is received until the engine knows: if `true` comes, the end
+    /// of the turn is next.
     Deciding(oneshot::Receiver<bool>),
     /// The end of the turn is next.
     Next,
-    /// The task is done. So many things that the engine had said by then come first.
+    /// The task is done. So many events that the engine had sent by then come first.
     Done(Result<TurnOutcome, JoinError>, usize),
 }
 
-/// What comes next of an engine.
+/// The next thing that an engine does.
 #[derive(Debug)]
 pub(super) enum FromEngine {
-    EngineEvent(EngineEvent),
+    Event(EngineEvent),
     /// The turn of this message has ended.
-    TurnOutcome(String, Result<TurnOutcome, JoinError>),
+    TurnEnded(String, Result<TurnOutcome, JoinError>),
 }
 
-/// What the engine says next, or the end of one of its turns. What it said before that comes before
-/// it.
+/// The engine's next event, or the end of one of its turns. Events that were sent before an end
+/// come before it.
 pub(super) async fn next(
-    said: &mut mpsc::Receiver<EngineEvent>,
+    events: &mut mpsc::Receiver<EngineEvent>,
     turns: &mut Vec<RunningTurn>,
 ) -> FromEngine {
     loop {
         let known = turns.iter().position(|turn| turn.end.is_known());
         if let Some(place) = known.or(turns.iter().position(|turn| !turn.goes_on())) {
-            if let Some(next) = at_end(said, turns, place).await {
+            if let Some(next) = at_end(events, turns, place).await {
                 return next;
             }
             continue;
         }
         tokio::select! {
             biased;
-            Some(said) = said.recv() => {
-                if let Some(said) = take(said, turns) {
-                    return said;
+            Some(event) = events.recv() => {
+                if let Some(next) = take(event, turns) {
+                    return next;
                 }
             }
             (place, result) = ended(turns) => {
                 if let Some(turn) = turns.get_mut(place) {
-                    turn.end = End::Done(result, said.len());
+                    turn.end = End::Done(result, events.len());
                 }
             }
         }
@@ -74,7 +74,7 @@ pub(super) async fn next(
 
 /// Brings a turn closer to its end.
 async fn at_end(
-    said: &mut mpsc::Receiver<EngineEvent>,
+    events: &mut mpsc::Receiver<EngineEvent>,
     turns: &mut Vec<RunningTurn>,
     place: usize,
 ) -> Option<FromEngine> {
@@ -93,22 +93,22 @@ async fn at_end(
         }
         End::Done(_, before) if *before > 0 => {
             *before -= 1;
-            return take(said.try_recv().ok()?, turns);
+            return take(events.try_recv().ok()?, turns);
         }
         End::Done(..) => {
             let turn = turns.remove(place);
             if let End::Done(result, _) = turn.end {
-                return Some(FromEngine::TurnOutcome(turn.message_id, result));
+                return Some(FromEngine::TurnEnded(turn.message_id, result));
             }
         }
     }
     None
 }
 
-/// Takes what the engine says. Where it may have said all of a turn, that is noted.
-fn take(said: EngineEvent, turns: &mut [RunningTurn]) -> Option<FromEngine> {
-    let EngineEvent::Ends { message_id, surely } = said else {
-        return Some(FromEngine::EngineEvent(said));
+/// Receives an event. One that says where a turn may end is recorded with the turn.
+fn take(event: EngineEvent, turns: &mut [RunningTurn]) -> Option<FromEngine> {
+    let EngineEvent::Ends { message_id, surely } = event else {
+        return Some(FromEngine::Event(event));
     };
     let mut turns = turns.iter_mut();
     let turn = turns.find(|turn| turn.message_id == message_id)?;
@@ -118,7 +118,7 @@ fn take(said: EngineEvent, turns: &mut [RunningTurn]) -> Option<FromEngine> {
     None
 }
 
-/// Waits until the task of a turn is done. Returns its place among the turns.
+/// Waits until the task of a turn is done. Returns its position among the turns.
 async fn ended(turns: &mut [RunningTurn]) -> (usize, Result<TurnOutcome, JoinError>) {
     poll_fn(|context| {
         for (place, turn) in turns.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ async fn ended(turns: &mut [RunningTurn]) -> (usize, Result<TurnOutcome, JoinErr
 }
 
 impl End {
-    /// Whether the place of the end among what the engine says is known.
+    /// Whether the position of the end among the events is known.
     fn is_known(&self) -> bool {
         matches!(self, Self::Deciding(_) | Self::Next)
     }
@@ -162,19 +162,22 @@ mod tests {
     const ENDED: Ended = Ended::Because(StopReason::EndTurn);
 
     /// What comes next, in a word.
-    async fn word(said: &mut mpsc::Receiver<EngineEvent>, turns: &mut Vec<RunningTurn>) -> String {
-        match next(said, turns).await {
-            FromEngine::TurnOutcome(id, _) => id,
-            FromEngine::EngineEvent(EngineEvent::Block(block)) => {
+    async fn word(
+        events: &mut mpsc::Receiver<EngineEvent>,
+        turns: &mut Vec<RunningTurn>,
+    ) -> String {
+        match next(events, turns).await {
+            FromEngine::TurnEnded(id, _) => id,
+            FromEngine::Event(EngineEvent::Block(block)) => {
                 block.iter().map(|entry| entry.payload).collect()
             }
-            FromEngine::EngineEvent(other) => panic!("{other:?}"),
+            FromEngine::Event(other) => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn what_an_engine_said_before_it_ended_comes_before_its_end() {
-        let (outlet, mut said) = Outlet::new();
+    async fn events_before_the_end_of_a_turn_come_before_it() {
+        let (outlet, mut events) = Outlet::new();
         outlet.update("last".to_owned()).await.unwrap();
         outlet.update("word".to_owned()).await.unwrap();
         let mut turns = vec![turn("end", std::future::pending())];
@@ -182,13 +185,13 @@ mod tests {
         turns[0].end = End::Done(Ok(Ok(ENDED)), 2);
         outlet.update("late".to_owned()).await.unwrap();
         for expected in ["last", "word", "end", "late"] {
-            assert_eq!(word(&mut said, &mut turns).await, expected);
+            assert_eq!(word(&mut events, &mut turns).await, expected);
         }
     }
 
     #[tokio::test]
-    async fn an_end_comes_where_the_engine_says_so_whatever_others_say_behind_it() {
-        let (outlet, mut said) = Outlet::new();
+    async fn an_end_comes_where_the_engine_puts_it() {
+        let (outlet, mut events) = Outlet::new();
         let (sure, surely) = oneshot::channel();
         let (again, not_yet) = oneshot::channel();
         let ends = |surely| EngineEvent::Ends {
@@ -210,7 +213,7 @@ mod tests {
         let block = Block::of(Kind::Update, "c".to_owned());
         outlet.say(EngineEvent::Block(block)).await.unwrap();
         for expected in ["a", "b", "one", "c"] {
-            assert_eq!(word(&mut said, &mut turns).await, expected);
+            assert_eq!(word(&mut events, &mut turns).await, expected);
         }
         assert_eq!(turns.len(), 1);
     }

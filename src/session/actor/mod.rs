@@ -1,0 +1,344 @@
+//! Runs one session: passes events to its machine, one at a time, and performs the effects.
+
+mod client_requests;
+mod close;
+mod engine_events;
+mod fork;
+mod lock;
+mod metadata;
+mod notify;
+mod open;
+mod perform;
+mod replay;
+mod trace;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
+use crate::json::with_string;
+use crate::protocol::v2::View;
+use crate::sys::SessionId;
+
+use super::Deps;
+use super::effect::{Batch, Effect};
+use super::machine::Machine;
+use super::open_session::OpenSession;
+use super::outcome::Refusal;
+use super::registry::{Command, ForkReader, ForkSource, Mailbox};
+use super::reply::{Busy, BusyGuard, Reply};
+use super::request::Request;
+use client_requests::{ClientAnswer, ClientRequests};
+use engine_events::{FromEngine, RunningTurn, TurnOutcome};
+use replay::{ReplayOutcome, RunningReplay};
+use trace::Trace;
+
+/// One session of one connection.
+pub(super) struct Actor {
+    id: SessionId,
+    /// The id by which the client asked for it last, which is the one it gets.
+    name: String,
+    deps: Arc<Deps>,
+    machine: Machine<Reply>,
+    /// Log and engine, while the session is open.
+    session: Option<OpenSession>,
+    /// The engine at work, on one prompt or on several.
+    turns: Vec<RunningTurn>,
+    replay: Option<RunningReplay>,
+    attach: Option<RunningAttach>,
+    replays: Busy,
+    /// The requests that were answered by the batch that is being performed.
+    answered: Vec<BusyGuard>,
+    /// The prompt of the running turn, if it was answered before the turn ends.
+    accepted: Option<BusyGuard>,
+    /// The lines that are being sent.
+    line: Vec<u8>,
+    /// How the client sees updates, if not as they are in the log.
+    view: Option<View>,
+    /// The same lines as it sees them.
+    shown: Vec<u8>,
+    client_requests: ClientRequests,
+    /// Where the log goes for the forks that were requested and not served yet.
+    fork_readers: VecDeque<ForkReader>,
+    /// The log of the session that this one is forked from.
+    fork_source: Option<ForkSource>,
+    /// For the results of tasks that work for the session.
+    results: mpsc::UnboundedSender<TaskResult>,
+    finished: mpsc::UnboundedReceiver<TaskResult>,
+    /// Notified when the requests before them have begun.
+    barriers: Vec<oneshot::Sender<()>>,
+    mailbox: Mailbox,
+    trace: Trace,
+}
+
+/// The result of a task that works for a session.
+enum TaskResult {
+    /// The client has answered a request of the engine.
+    ClientAnswer(ClientAnswer),
+    /// The engine has served a request of the client.
+    Called(Reply, Result<Called, EngineError>),
+}
+
+/// An engine that attaches, on a task of its own.
+struct RunningAttach {
+    /// Tells it to stop.
+    abort: CancellationToken,
+    task: JoinHandle<Result<Attached, EngineError>>,
+}
+
+impl Drop for RunningAttach {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+enum Event {
+    Command(Option<Command>),
+    TaskResult(TaskResult),
+    Engine(FromEngine),
+    Replayed(Box<Result<ReplayOutcome, JoinError>>),
+    Attached(Box<Result<Result<Attached, EngineError>, JoinError>>),
+}
+
+impl Actor {
+    pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
+        let machine = Machine::new(deps.version(), deps.engine.takes_prompts_in_turns());
+        let view = deps.version().view();
+        let (results, finished) = mpsc::unbounded_channel();
+        Self {
+            name: id.to_string(),
+            id,
+            deps,
+            machine,
+            session: None,
+            turns: Vec::new(),
+            replay: None,
+            attach: None,
+            replays,
+            answered: Vec::new(),
+            accepted: None,
+            line: Vec::new(),
+            view,
+            shown: Vec::new(),
+            client_requests: ClientRequests::default(),
+            fork_readers: VecDeque::new(),
+            fork_source: None,
+            results,
+            finished,
+            barriers: Vec::new(),
+            mailbox,
+            trace: Trace::default(),
+        }
+    }
+
+    /// Serves the session until nothing is open and no request waits. `retire` says whether the
+    /// actor may end, which it may not if something has come in meanwhile.
+    pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
+        loop {
+            let batch = match self.event().await {
+                Event::Command(None) => return self.release(CloseReason::Closed),
+                Event::Command(Some(command)) => self.command(command),
+                Event::TaskResult(TaskResult::ClientAnswer(answer)) => self.client_answered(answer),
+                Event::TaskResult(TaskResult::Called(reply, result)) => {
+                    self.machine.called(reply, result)
+                }
+                Event::Engine(FromEngine::Event(event)) => self.engine_event(event).await,
+                Event::Engine(FromEngine::TurnEnded(id, result)) => self.turn_ended(&id, result),
+                Event::Attached(result) => self.attached(*result),
+                Event::Replayed(result) => self.replayed(*result),
+            };
+            self.perform(batch).await;
+            // An agent may take its time; its new sessions are in no list before their first prompt.
+            let creating = self.attach.is_some() && !self.deps.engine.wraps_agent();
+            if !self.machine.has_waiting_requests() && !creating {
+                for barrier in self.barriers.drain(..) {
+                    barrier.send(()).ok();
+                }
+            }
+            if self.machine.is_over() && retire(&mut self.mailbox) {
+                return;
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Batch<Reply> {
+        let request = match command {
+            Command::Request(request, _held) => request,
+            Command::Fork(request, source, _held) => {
+                self.fork_source = Some(source);
+                request
+            }
+            Command::ReadForFork(reader, _held) => {
+                self.fork_readers.push_back(reader);
+                Request::ReadForFork
+            }
+            Command::Barrier(barrier) => {
+                self.barriers.push(barrier);
+                return Vec::new();
+            }
+        };
+        self.machine
+            .attach_first(self.deps.engine.may_want_sign_in());
+        self.machine.request(request)
+    }
+
+    async fn event(&mut self) -> Event {
+        let replay = async {
+            match self.replay.as_mut().and_then(|replay| replay.task.as_mut()) {
+                Some(task) => Event::Replayed(Box::new(task.await)),
+                None => std::future::pending().await,
+            }
+        };
+        let attach = async {
+            match &mut self.attach {
+                Some(attach) => Event::Attached(Box::new((&mut attach.task).await)),
+                None => std::future::pending().await,
+            }
+        };
+        let is_being_created = self.machine.is_being_created();
+        let engine = async {
+            match &mut self.session {
+                Some(session) if is_being_created => {
+                    Event::Engine(FromEngine::Event(session.early_request().await))
+                }
+                Some(session) => match session.early.pop_front() {
+                    Some(event) => Event::Engine(FromEngine::Event(event)),
+                    None => Event::Engine(
+                        engine_events::next(&mut session.events, &mut self.turns).await,
+                    ),
+                },
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = self.mailbox.recv() => Event::Command(command),
+            Some(result) = self.finished.recv() => Event::TaskResult(result),
+            event = replay => event,
+            event = attach => event,
+            event = engine => event,
+        }
+    }
+
+    async fn engine_event(&mut self, event: EngineEvent) -> Batch<Reply> {
+        match event {
+            EngineEvent::Block(block) => self.machine.update(self.with_title(block)),
+            EngineEvent::Ask(question) => self.engine_asks(question),
+            // It was handled where the ends of turns are awaited.
+            EngineEvent::Ends { .. } => Vec::new(),
+            EngineEvent::Notify {
+                method,
+                params,
+                session,
+            } => {
+                let params = with_string(&params, &session, &self.name);
+                self.deps.wire.notify(&method, &params).await;
+                Vec::new()
+            }
+        }
+    }
+
+    fn turn_ended(
+        &mut self,
+        message_id: &str,
+        result: Result<TurnOutcome, JoinError>,
+    ) -> Batch<Reply> {
+        if let Some(session) = &self.session {
+            session.history.end(message_id);
+        }
+        let result = match result {
+            Ok(result) => result,
+            // Only the end of the program cancels the task. Nothing more is written: as after a
+            // crash, the next process that opens the log finds the turn open and closes it.
+            Err(error) if error.is_cancelled() => return Vec::new(),
+            Err(error) => {
+                tracing::error!(session = %self.id, %error, "the engine panicked");
+                if let Some(session) = &mut self.session {
+                    session.reopen_conversation(&self.id, &self.deps);
+                }
+                let message = "the engine failed unexpectedly; the session goes on";
+                Err(EngineError::internal(message))
+            }
+        };
+        self.machine.finished(message_id, result)
+    }
+
+    fn attached(
+        &mut self,
+        result: Result<Result<Attached, EngineError>, JoinError>,
+    ) -> Batch<Reply> {
+        self.attach = None;
+        let playback = self.replay.as_mut();
+        if let (Some(playback), Ok(Ok(attached))) = (
+            playback.and_then(|replay| replay.playback.as_mut()),
+            &result,
+        ) && let Some(own) = &attached.answer
+        {
+            playback.read_settings(own);
+        }
+        let result = match result {
+            Ok(Err(error)) if error.code == EngineError::cancelled().code => {
+                Err(Refusal::Cancelled)
+            }
+            Ok(Ok(mut attached)) => {
+                self.trace.way = attached.way;
+                self.restore_title(&mut attached);
+                Ok(attached)
+            }
+            Ok(Err(error)) => Err(Refusal::Engine(error)),
+            Err(error) if error.is_cancelled() => Err(Refusal::Cancelled),
+            Err(error) => {
+                tracing::error!(session = %self.id, %error, "the engine panicked");
+                let message = "the engine failed unexpectedly";
+                Err(Refusal::Engine(EngineError::internal(message)))
+            }
+        };
+        self.machine.attached(result)
+    }
+
+    /// Performs batches until the machine returns no more.
+    async fn perform(&mut self, mut batch: Batch<Reply>) {
+        loop {
+            let mut effects = batch.into_iter();
+            let mut refusal = None;
+            for effect in effects.by_ref() {
+                if let Err(reason) = self.effect(effect).await {
+                    refusal = Some(reason);
+                    break;
+                }
+            }
+            self.answered.clear();
+            if self.turns.is_empty() {
+                self.accepted = None;
+            }
+            self.drop_unwanted_requests();
+            batch = match refusal {
+                None => match self.machine.advance() {
+                    Some(batch) => batch,
+                    None => return,
+                },
+                Some(refusal) => {
+                    for effect in effects {
+                        self.drop_effect(effect, &refusal).await;
+                    }
+                    self.machine.failed(refusal)
+                }
+            };
+        }
+    }
+
+    /// Answers what an effect that is not performed would have answered.
+    async fn drop_effect(&mut self, effect: Effect<Reply>, refusal: &Refusal) {
+        match effect {
+            Effect::Answer(reply, _) | Effect::Call { reply, .. } => {
+                self.answer(reply, Err(refusal.clone())).await;
+            }
+            Effect::Ask(request) => self.client_requests.respond(&request.id, None),
+            Effect::Respond(id, _) => self.client_requests.respond(&id, None),
+            _ => {}
+        }
+    }
+}

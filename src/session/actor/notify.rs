@@ -1,0 +1,203 @@
+//! Sends a session's updates to its client, and answers its requests.
+
+use std::sync::Arc;
+
+use crate::engine::{Block, Prompt};
+use crate::json;
+use crate::record::Kind;
+use crate::replay::{live_params_line, live_record_line};
+use crate::session::effect::Notification;
+use crate::session::open_session::OpenSession;
+use crate::session::outcome::{Done, Refusal};
+use crate::session::phase::Phase;
+use crate::session::reply::{Answer, Reply};
+use crate::session::version::ProtocolVersion;
+
+use super::Actor;
+
+/// The memory of a longer line is freed, in bytes.
+const LINE_KEPT: usize = 256 * 1024;
+
+impl Actor {
+    /// Sends updates that were just logged, or all that the client has missed.
+    pub(super) async fn send_logged(&mut self, block: &Block) {
+        if self.has_missed() {
+            // What is still unsent afterwards is sent before the turn is answered.
+            self.send_missed().await.ok();
+            return;
+        }
+        self.line.clear();
+        for entry in block.iter() {
+            live_record_line(&self.name, entry.kind, entry.payload, &mut self.line);
+        }
+        self.put_lines().await;
+    }
+
+    /// Sends a payload in the form that the client sees live.
+    pub(super) async fn send_live(&mut self, kind: Kind, payload: &str) {
+        self.line.clear();
+        live_record_line(&self.name, kind, payload, &mut self.line);
+        self.put_lines().await;
+    }
+
+    async fn put_lines(&mut self) {
+        let lines = match &mut self.view {
+            None => &self.line,
+            Some(view) => {
+                self.shown.clear();
+                view.lines(&self.line, &mut self.shown);
+                &self.shown
+            }
+        };
+        // A client that is gone needs no update; the log has it.
+        self.deps.wire.writer.control(lines).await.ok();
+        if self.shown.capacity() > LINE_KEPT {
+            self.shown = Vec::new();
+        }
+        if self.line.capacity() > LINE_KEPT {
+            self.line = Vec::new();
+        }
+    }
+
+    /// Sends an update that is not in the log.
+    pub(super) async fn notify(&mut self, notification: Notification) {
+        match notification {
+            Notification::Snapshots(snapshots) => {
+                for snapshot in snapshots {
+                    self.send_live(Kind::Info, &snapshot).await;
+                }
+            }
+            Notification::Commands => {
+                // Clients of version 2 find them in the answer.
+                if self.deps.version() == ProtocolVersion::V1
+                    && let Some(update) = self.commands()
+                {
+                    self.send_live(Kind::Info, &update).await;
+                }
+            }
+            Notification::UserMessage(prompt) => self.send_user_message(&prompt).await,
+            Notification::State(phase) => self.send_state(&phase).await,
+        }
+    }
+
+    async fn send_user_message(&mut self, prompt: &Prompt) {
+        let id = serde_json::Value::from(prompt.message_id.as_str());
+        let blocks = json::text_member(&prompt.params, "prompt").unwrap_or("[]");
+        let update = format!(
+            r#"{{"update":{{"sessionUpdate":"user_message","messageId":{id},"content":{blocks}}}}}"#
+        );
+        self.send_own(&update).await;
+    }
+
+    /// Reports what the session is doing. A client that gets the end of a turn has been sent all of
+    /// the turn, as far as the log can be read.
+    pub(super) async fn send_state(&mut self, phase: &Phase) {
+        if let Err(refusal) = self.send_missed().await {
+            tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
+        }
+        let phase = self.known_phase(phase.clone());
+        let mut update = format!(r#"{{"update":{}}}"#, phase.update());
+        let history = self.session.as_ref().map(|session| &session.history);
+        let interrupted = history.is_some_and(|history| history.was_interrupted());
+        if interrupted && phase == Phase::Idle(None) {
+            // Nothing else says why the history ends there.
+            update.insert_str(1, r#""_meta":{"rejoin":{"interrupted":true}},"#);
+        }
+        self.send_own(&update).await;
+    }
+
+    /// Sends an update that has the form of the client's version already. `params` are the
+    /// parameters of the notification without the session's id.
+    async fn send_own(&mut self, params: &str) {
+        let mut line = Vec::new();
+        live_params_line(&self.name, params, &mut line);
+        // A client that is gone needs no update.
+        self.deps.wire.writer.control(&line).await.ok();
+    }
+
+    /// What the session is doing, as far as this process can know: that it does nothing here does
+    /// not say that no turn runs in another process.
+    fn known_phase(&self, phase: Phase) -> Phase {
+        let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
+        match (phase, elsewhere) {
+            (Phase::Idle(_), Some(elsewhere)) if elsewhere.running => Phase::Running,
+            (phase, _) => phase,
+        }
+    }
+
+    /// The update with the available commands.
+    fn commands(&self) -> Option<String> {
+        let commands = self.session.as_ref()?.conversation.commands()?;
+        Some(format!(
+            r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
+        ))
+    }
+
+    /// Answers a request, and waits until the answer precedes all later updates: those of a prompt
+    /// that was sent without waiting follow it.
+    pub(super) async fn answer(&mut self, reply: Reply, mut result: Result<Done, Refusal>) {
+        if let Err(refusal) = self.send_missed().await {
+            tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
+            // A client that gets the end of a turn has been sent all of the turn.
+            if let Ok(Done::Stopped(_)) = result {
+                result = Err(refusal);
+            }
+        }
+        self.trace_answer(&result);
+        let damage = match &mut self.session {
+            // The damage of a fork is in the session that it was made from.
+            Some(session) if matches!(result, Ok(Done::Forked(_))) => {
+                std::mem::replace(&mut session.damage, Arc::from([]))
+            }
+            Some(session) => session.damage.clone(),
+            None => Arc::from([]),
+        };
+        let accepted = matches!(result, Ok(Done::Accepted(_)));
+        let session = self.session.as_ref();
+        let elsewhere = session.and_then(OpenSession::elsewhere).cloned();
+        let read_only = session.and_then(OpenSession::read_only).map(str::to_owned);
+        let answer = result.map(|done| Answer {
+            done: self.complete(done),
+            damage,
+            elsewhere,
+            read_only,
+        });
+        let busy = reply.send(answer.map_err(|refusal| self.for_client(refusal)));
+        if accepted {
+            self.accepted = Some(busy);
+        } else {
+            self.answered.push(busy);
+        }
+    }
+
+    /// Adds what the client's version expects in an answer: the available commands. The view learns
+    /// the settings in the answer, since later updates refer to them.
+    fn complete(&mut self, done: Done) -> Done {
+        use Done::{Created, Forked, Loaded, Resumed, Served};
+        if let (
+            Some(view),
+            Created(Some(own)) | Forked(Some(own)) | Loaded(Some(own)) | Resumed(Some(own))
+            | Served(own),
+        ) = (&mut self.view, &done)
+        {
+            let member = |name| json::text_member(own, name);
+            view.settings(member("configOptions"), member("modes"));
+        }
+        let version = self.deps.version();
+        let with_commands = |own: Option<String>| match self.commands() {
+            Some(update) => Some(version.with_commands(own, &update)),
+            None => own,
+        };
+        match (version, done) {
+            (ProtocolVersion::V2, Created(own)) => Created(with_commands(own)),
+            (ProtocolVersion::V2, Forked(own)) => Forked(with_commands(own)),
+            (ProtocolVersion::V2, Loaded(own)) => Loaded(with_commands(own)),
+            (ProtocolVersion::V2, Resumed(own)) => Resumed(with_commands(own)),
+            (_, Done::Status { open, phase }) => Done::Status {
+                open,
+                phase: self.known_phase(phase),
+            },
+            (_, done) => done,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Creates and opens a session's log, and records the workspace in it.
+
+use crate::engine::{Block, SessionConfig};
+use crate::index::Summary;
+use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
+use crate::record::{AgentSessionId, FORMAT, Kind};
+use crate::session::open_session::{LogAccess, OpenSession};
+use crate::session::outcome::Refusal;
+use crate::store::{Scan, StoreError, Sync};
+use crate::sys::blocking;
+
+use super::Actor;
+use super::lock::{lock_or_read, released};
+
+impl Actor {
+    /// Opens the conversation of a session that has no log yet.
+    pub(super) fn prepare(&mut self, config: SessionConfig) {
+        let summary = Summary {
+            cwd: config.place.cwd.clone(),
+            additional_directories: config.place.additional_directories.clone(),
+            source: Implementation::shown(&self.deps.engine.identity().name).to_owned(),
+            known_as: self.known_as(),
+            created_at: self.deps.sys.clock.now().to_string(),
+            ..Summary::default()
+        };
+        let session = OpenSession::new(&self.id, &self.deps, config, summary, None);
+        self.session = Some(session);
+    }
+
+    /// The id by which the client knows the session, if that is another one.
+    pub(super) fn known_as(&self) -> Option<String> {
+        (self.name != self.id.as_str()).then(|| self.name.clone())
+    }
+
+    /// The header of a new session.
+    pub(super) fn header(&self, place: &Workspace, forked_from: Option<ForkedFrom>) -> Header {
+        Header {
+            format: FORMAT,
+            session_id: self.id.to_string(),
+            known_as: self.known_as(),
+            place: place.clone(),
+            client: self.deps.client().identity,
+            engine: self.deps.engine.identity(),
+            protocol_version: self.deps.version().version(),
+            forked_from,
+        }
+    }
+
+    /// Writes the log of a new session, unless it is kept in memory.
+    pub(super) fn create(
+        &mut self,
+        agent_session_id: Option<&str>,
+        imported: &[Block],
+    ) -> Result<(), Refusal> {
+        let header = self
+            .session
+            .as_ref()
+            .map(|session| self.header(&session.recorded, None));
+        let is_import = self.known_as().is_some();
+        let (Some(store), Some(session), Some(header)) =
+            (&self.deps.store, &mut self.session, header)
+        else {
+            return Ok(());
+        };
+        let records = || {
+            let first = agent_session_id.map(|payload| (Kind::AgentSessionId, None, payload));
+            let entries = imported.iter().flat_map(Block::iter);
+            first
+                .into_iter()
+                .chain(entries.map(|entry| (entry.kind, entry.id, entry.payload)))
+        };
+        let catalog = self.deps.catalog.as_ref();
+        let before = catalog.map(|catalog| catalog.before_change());
+        let created = blocking(|| store.create_with(&self.id, &header, records()));
+        let log = created.map_err(|error| match error {
+            StoreError::Exists { .. } => Refusal::InUse {
+                message: "another process has just imported the session: load it again".into(),
+                holder: None,
+            },
+            error => error.into(),
+        })?;
+        if is_import {
+            tracing::info!(session = %self.id, name = ?self.name, "imported");
+        }
+        // The same time that a reader of the log gets.
+        let at = log.last_at().map(|at| at.to_string());
+        let at = at.unwrap_or_else(|| session.summary.created_at.clone());
+        for (kind, _, payload) in records() {
+            session.summary.apply(kind, &at, payload);
+        }
+        session.summary.created_at = at;
+        session.summary.scanned = log.end();
+        session.shown = log.end();
+        session.log = LogAccess::Own(log);
+        if let (Some(catalog), Some(before)) = (catalog, before) {
+            blocking(|| catalog.created(&self.id, &session.summary, before));
+        }
+        if session.summary.prompts > 0 {
+            let scan = blocking(|| store.read(&self.id)?.scan())?;
+            session.history.reset(&scan);
+        }
+        Ok(())
+    }
+
+    /// Remembers the agent's session id. The log gets it with the next prompt, the catalog at once.
+    pub(super) fn keep_agent_session_id(&mut self, payload: String) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if let (Some(catalog), Some(known)) = (&self.deps.catalog, AgentSessionId::read(&payload)) {
+            blocking(|| catalog.knows(&self.id, &known));
+        }
+        session.agent_session_id = Some(payload);
+    }
+
+    pub(super) async fn open(&mut self, config: SessionConfig) -> Result<(), Refusal> {
+        if let Some(session) = &mut self.session {
+            session.configure(config);
+            self.try_lock().await?;
+            self.retry_recovery().await;
+            return Ok(());
+        }
+        let Some(store) = self.deps.store.clone() else {
+            return Err(Refusal::NotFound);
+        };
+        if self.deps.has_expired(&self.id) {
+            return Err(Refusal::NotFound);
+        }
+        released(&store, &self.id).await;
+        let opened = blocking(|| lock_or_read(&store, &self.id, &mut |_| {}))?;
+        self.install(opened, config);
+        Ok(())
+    }
+
+    /// Uses a log that was opened.
+    pub(super) fn install(&mut self, (log, scan): (LogAccess, Scan), config: SessionConfig) {
+        for damage in &scan.damage {
+            tracing::warn!(session = %self.id, %damage, "the log is damaged");
+        }
+        let opened = (log, scan);
+        let session = OpenSession::with_log(&self.id, &self.deps, config, opened, None);
+        self.session = Some(session);
+    }
+
+    /// Fails unless the session exists.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let exists = match &self.deps.store {
+            Some(store) => blocking(|| store.exists(&self.id))? && !self.deps.has_expired(&self.id),
+            // A closed session cannot be opened again, but the client knows it.
+            None => self.deps.closed_in_memory(&self.id),
+        };
+        if exists {
+            Ok(())
+        } else {
+            Err(Refusal::NotFound)
+        }
+    }
+
+    /// Records the workspace if it differs from the log's, and the agent's session id if it is new.
+    pub(super) fn record_workspace_change(&mut self) -> Result<(), Refusal> {
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        let LogAccess::Own(log) = &mut session.log else {
+            return Ok(());
+        };
+        let place = &session.config.place;
+        let workspace = (*place != session.recorded)
+            .then(|| serde_json::to_string(place))
+            .transpose()
+            .map_err(|error| Refusal::Storage(error.to_string()))?;
+        if workspace.is_none() && session.agent_session_id.is_none() {
+            return Ok(());
+        }
+        if let Some(catalog) = &self.deps.catalog {
+            blocking(|| catalog.opened(&self.id));
+        }
+        let workspace = workspace.iter();
+        let workspace = workspace.map(|payload| (Kind::Reopen, None, payload.as_str()));
+        let agent = session.agent_session_id.iter();
+        let agent = agent.map(|payload| (Kind::AgentSessionId, None, payload.as_str()));
+        let appended = log
+            .append_all(workspace.chain(agent), Sync::Buffered)
+            .map_err(|error| {
+                session.failed_to_append(&error);
+                Refusal::from(error)
+            })?;
+        if let Some(payload) = session.agent_session_id.take() {
+            let kind = Kind::AgentSessionId;
+            session.summary.apply(kind, &appended.at, &payload);
+        }
+        session.summary.scanned = appended.end;
+        session.shown = appended.end;
+        session.summary.set_workspace(&session.config.place);
+        session.recorded = session.config.place.clone();
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! What a session does when its engine has attached, or has failed to.
+
+use crate::engine::{Attached, CloseReason, EngineError};
+use crate::record::Kind;
+
+use super::lifecycle::{AttachRequest, Lifecycle, Replayed};
+use super::{Machine, Purpose};
+use crate::session::effect::{Batch, Effect, Notification};
+use crate::session::outcome::{Done, Refusal};
+use crate::session::request::AttachResult;
+
+impl<R> Machine<R> {
+    /// The request that waits for the engine to attach.
+    pub fn attaching(&self) -> Option<&R> {
+        match &self.lifecycle {
+            Lifecycle::Attaching { request, .. } => Some(request.reply()),
+            _ => None,
+        }
+    }
+
+    /// Whether the session is being created, so that updates of the engine must wait.
+    pub fn is_being_created(&self) -> bool {
+        self.lifecycle.is_being_created()
+    }
+
+    /// Whether a replay begins when the engine has attached: until then nothing is sent.
+    pub fn is_replay_due(&self) -> bool {
+        matches!(
+            self.lifecycle,
+            Lifecycle::Attaching {
+                request: AttachRequest::BeforeReplay(_),
+                ..
+            }
+        )
+    }
+
+    /// The engine has attached, or has failed to.
+    pub fn attached(&mut self, result: AttachResult) -> Batch<R> {
+        let was_open = self.lifecycle.was_open();
+        let request = match std::mem::replace(&mut self.lifecycle, Lifecycle::Open) {
+            Lifecycle::Attaching { request, .. } => request,
+            other => {
+                self.lifecycle = other;
+                return Vec::new();
+            }
+        };
+        match result {
+            Ok(attached) => self.proceed(request, attached),
+            Err(refusal) => self.not_attached(request, was_open, refusal),
+        }
+    }
+
+    fn proceed(&mut self, request: AttachRequest<R>, mut attached: Attached) -> Batch<R> {
+        match request {
+            AttachRequest::New(reply) => {
+                let mut batch = self.create_log(&mut attached);
+                batch.extend(introduce(
+                    reply,
+                    Done::Created(attached.answer),
+                    attached.snapshots,
+                ));
+                batch
+            }
+            AttachRequest::Fork(reply) => {
+                self.purpose = Purpose::Create;
+                // The agent's copy is lost without this record, so it is synced like the rest.
+                let record = |payload: &String| Effect::synced(Kind::AgentSessionId, None, payload);
+                let mut batch: Batch<R> = attached.inner.iter().map(record).collect();
+                batch.extend(introduce(
+                    reply,
+                    Done::Forked(attached.answer),
+                    attached.snapshots,
+                ));
+                batch
+            }
+            AttachRequest::Import { reply, replay } => {
+                let mut batch = self.create_log(&mut attached);
+                self.imported = true;
+                if replay {
+                    batch.push(self.replay(reply, attached));
+                } else {
+                    batch.extend(self.resume(reply, attached));
+                }
+                batch
+            }
+            AttachRequest::BeforeReplay(reply) => {
+                self.purpose = Purpose::Open;
+                let mut batch = keep(&mut attached);
+                batch.push(self.replay(reply, attached));
+                batch
+            }
+            AttachRequest::AfterReplay { reply, .. } => {
+                self.purpose = Purpose::CatchUp;
+                let mut batch = keep(&mut attached);
+                batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
+                batch.push(Effect::Notify(Notification::Commands));
+                batch.extend(self.notify_state());
+                batch.push(Effect::Answer(reply, Ok(Done::Loaded(attached.answer))));
+                batch
+            }
+            AttachRequest::Resume { reply, .. } => {
+                let mut batch = keep(&mut attached);
+                batch.extend(self.resume(reply, attached));
+                batch
+            }
+        }
+    }
+
+    /// Replays a session that was opened for that, and whose engine has attached.
+    fn replay(&mut self, reply: R, attached: Attached) -> Effect<R> {
+        let session = Replayed::Opened(Some(attached));
+        self.lifecycle = Lifecycle::Replaying { reply, session };
+        let (open, from) = (None, None);
+        Effect::Replay { open, from }
+    }
+
+    /// Continues without a replay.
+    fn resume(&mut self, reply: R, attached: Attached) -> Batch<R> {
+        let mut batch = vec![
+            Effect::Notify(Notification::Commands),
+            Effect::Notify(Notification::Snapshots(attached.snapshots)),
+        ];
+        batch.extend(self.notify_state());
+        batch.push(Effect::Answer(reply, Ok(Done::Resumed(attached.answer))));
+        batch
+    }
+
+    fn not_attached(
+        &mut self,
+        request: AttachRequest<R>,
+        was_open: bool,
+        refusal: Refusal,
+    ) -> Batch<R> {
+        let mut batch = Vec::new();
+        let is_import = matches!(request, AttachRequest::Import { .. });
+        let reply = match request {
+            AttachRequest::New(reply)
+            | AttachRequest::Fork(reply)
+            | AttachRequest::Import { reply, .. } => {
+                batch.push(Effect::Release(CloseReason::Refused));
+                reply
+            }
+            AttachRequest::AfterReplay { reply, .. } if was_open => {
+                batch.extend(self.abandon_replay());
+                reply
+            }
+            AttachRequest::BeforeReplay(reply)
+            | AttachRequest::AfterReplay { reply, .. }
+            | AttachRequest::Resume { reply, .. } => {
+                let release = Effect::Release(CloseReason::Closed);
+                batch.extend((!was_open).then_some(release));
+                reply
+            }
+        };
+        if !was_open {
+            self.lifecycle = Lifecycle::Closed;
+        }
+        let refusal = match refusal {
+            Refusal::Engine(error) if is_import && error.code == EngineError::NOT_FOUND => {
+                Refusal::NotFound
+            }
+            refusal => refusal,
+        };
+        batch.push(Effect::Answer(reply, Err(refusal)));
+        batch
+    }
+
+    /// Writes the log of a new session.
+    fn create_log(&mut self, attached: &mut Attached) -> Batch<R> {
+        self.purpose = Purpose::Create;
+        vec![Effect::Create {
+            agent_session_id: attached.inner.take(),
+            imported: std::mem::take(&mut attached.imported),
+        }]
+    }
+}
+
+/// Answers with a new session. Snapshots follow, since the client does not know its id before.
+fn introduce<R>(reply: R, done: Done, snapshots: Vec<String>) -> [Effect<R>; 3] {
+    [
+        Effect::Answer(reply, Ok(done)),
+        Effect::Notify(Notification::Snapshots(snapshots)),
+        Effect::Notify(Notification::Commands),
+    ]
+}
+
+fn keep<R>(attached: &mut Attached) -> Batch<R> {
+    let kept = attached.inner.take().map(Effect::KeepAgentSessionId);
+    kept.into_iter().collect()
+}
+
+#[cfg(test)]
+#[path = "attach_tests.rs"]
+mod tests;

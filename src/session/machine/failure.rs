@@ -1,0 +1,76 @@
+//! What a session does when an effect has failed.
+
+use crate::engine::CloseReason;
+
+use super::lifecycle::Lifecycle;
+use super::{Machine, Purpose};
+use crate::session::effect::{Batch, Effect, Work};
+use crate::session::outcome::Refusal;
+
+impl<R> Machine<R> {
+    /// An effect of the last batch has failed.
+    pub fn failed(&mut self, refusal: Refusal) -> Batch<R> {
+        match std::mem::replace(&mut self.purpose, Purpose::None) {
+            Purpose::None | Purpose::Close | Purpose::Delete => Vec::new(),
+            Purpose::Create => {
+                self.imported = false;
+                self.not_opened(refusal, Some(CloseReason::Refused))
+            }
+            Purpose::Open if self.lifecycle.was_open() => self.not_opened(refusal, None),
+            // Another process must not find the lock taken.
+            Purpose::Open => self.not_opened(refusal, Some(CloseReason::Closed)),
+            Purpose::Prompt => {
+                // If the prompt was to be answered in this batch, it has been.
+                let reply = self.turns.undo().and_then(|turn| turn.reply);
+                let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal.clone())));
+                answer.into_iter().chain(self.stop_turns(refusal)).collect()
+            }
+            Purpose::Call => {
+                // The request was answered with the failure.
+                self.calls = self.calls.saturating_sub(1);
+                Vec::new()
+            }
+            Purpose::Log if self.turns.is_empty() => vec![Effect::RetryRecovery],
+            Purpose::Log => self.stop_turns(refusal).into_iter().collect(),
+            Purpose::EndTurn => {
+                let mut batch = self.end_not_logged(refusal.clone());
+                batch.extend(self.stop_turns(refusal));
+                batch
+            }
+            Purpose::CatchUp => self.abandon_replay(),
+        }
+    }
+
+    /// Stops the running turns, which cannot be logged.
+    fn stop_turns(&mut self, refusal: Refusal) -> Option<Effect<R>> {
+        if self.turns.is_empty() {
+            return None;
+        }
+        self.turns.failure = Some(refusal);
+        Some(Effect::Cancel(Work::Turns))
+    }
+
+    /// Ends the request under way, and closes the session for a reason if it was not open before.
+    fn not_opened(&mut self, refusal: Refusal, reason: Option<CloseReason>) -> Batch<R> {
+        let now = match reason {
+            Some(_) => Lifecycle::Closed,
+            None => Lifecycle::Open,
+        };
+        let reply = self.lifecycle.end(now);
+        let answer = reply.map(|reply| Effect::Answer(reply, Err(refusal)));
+        reason
+            .map(Effect::Release)
+            .into_iter()
+            .chain(answer)
+            .collect()
+    }
+
+    /// Sends what a replay that has failed has held back.
+    pub(super) fn abandon_replay(&mut self) -> Batch<R> {
+        let is_open = self.lifecycle.is_open();
+        let state = if is_open { self.notify_state() } else { None };
+        std::iter::once(Effect::AbandonReplay)
+            .chain(state)
+            .collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! Whether a session is open, and which request is opening it.
+
+use std::mem;
+
+use crate::engine::Attached;
+
+/// Whether the session is open, or the request that creates, loads or resumes it. All other requests
+/// wait for that one.
+#[derive(Debug)]
+pub(super) enum Lifecycle<R> {
+    /// Not open.
+    Closed,
+    /// Open; requests are served.
+    Open,
+    /// The engine attaches.
+    Attaching {
+        request: AttachRequest<R>,
+        /// Whether the engine was told to stop, since the session is to be closed.
+        aborted: bool,
+    },
+    /// A load replays the log.
+    Replaying { reply: R, session: Replayed },
+}
+
+/// A request that waits for the engine to attach.
+#[derive(Debug)]
+pub(super) enum AttachRequest<R> {
+    /// A new session.
+    New(R),
+    /// A session made from another one.
+    Fork(R),
+    /// A session that only the engine's agent has, and whether to replay it.
+    Import { reply: R, replay: bool },
+    /// A load whose replay follows, since the engine may want its user to sign in first.
+    BeforeReplay(R),
+    /// A load whose replay has reached the end that the log had when it began.
+    AfterReplay { reply: R, was_open: bool },
+    /// A session that continues without a replay.
+    Resume { reply: R, was_open: bool },
+}
+
+/// The state of a session whose log is being replayed.
+#[derive(Debug)]
+pub(super) enum Replayed {
+    /// Not open yet: the log is read once for opening and replaying.
+    Closed,
+    /// Opened for this load, with the engine's answer if it attached before.
+    Opened(Option<Attached>),
+    /// Open since before the load.
+    Open,
+}
+
+impl<R> Lifecycle<R> {
+    /// The engine begins to attach.
+    pub(super) fn attaching(request: AttachRequest<R>) -> Self {
+        Self::Attaching {
+            request,
+            aborted: false,
+        }
+    }
+
+    /// Whether log and engine are open.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Closed => false,
+            Self::Open | Self::Attaching { .. } => true,
+            Self::Replaying { session, .. } => !matches!(session, Replayed::Closed),
+        }
+    }
+
+    /// Whether a request creates, loads or resumes the session.
+    pub(super) fn is_changing(&self) -> bool {
+        matches!(self, Self::Attaching { .. } | Self::Replaying { .. })
+    }
+
+    /// Whether the session is being created, so that it has no log yet.
+    pub(super) fn is_being_created(&self) -> bool {
+        use AttachRequest::{Fork, Import, New};
+        let Self::Attaching { request, .. } = self else {
+            return false;
+        };
+        matches!(request, New(_) | Fork(_) | Import { .. })
+    }
+
+    /// The load under way. Nothing is sent live until it is answered.
+    pub(super) fn load(&self) -> Option<&R> {
+        use AttachRequest::{AfterReplay, BeforeReplay};
+        match self {
+            Self::Replaying { reply, .. }
+            | Self::Attaching {
+                request: BeforeReplay(reply) | AfterReplay { reply, .. },
+                ..
+            } => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// Marks the engine as told to stop. False if it was, or is not attaching.
+    pub(super) fn abort(&mut self) -> bool {
+        match self {
+            Self::Attaching { aborted, .. } => !mem::replace(aborted, true),
+            _ => false,
+        }
+    }
+
+    /// Whether the session was open before the request under way.
+    pub(super) fn was_open(&self) -> bool {
+        use AttachRequest::{AfterReplay, Resume};
+        match self {
+            Self::Open => true,
+            Self::Closed => false,
+            Self::Replaying { session, .. } => matches!(session, Replayed::Open),
+            Self::Attaching { request, .. } => match request {
+                AfterReplay { was_open, .. } | Resume { was_open, .. } => *was_open,
+                _ => false,
+            },
+        }
+    }
+
+    /// Ends the request under way. Returns where its answer goes.
+    pub(super) fn end(&mut self, now: Self) -> Option<R> {
+        match mem::replace(self, now) {
+            Self::Closed | Self::Open => None,
+            Self::Replaying { reply, .. } => Some(reply),
+            Self::Attaching { request, .. } => Some(request.into_reply()),
+        }
+    }
+}
+
+impl<R> AttachRequest<R> {
+    /// Where the answer goes.
+    pub(super) fn reply(&self) -> &R {
+        match self {
+            Self::New(reply)
+            | Self::Fork(reply)
+            | Self::Import { reply, .. }
+            | Self::BeforeReplay(reply)
+            | Self::AfterReplay { reply, .. }
+            | Self::Resume { reply, .. } => reply,
+        }
+    }
+
+    fn into_reply(self) -> R {
+        match self {
+            Self::New(reply)
+            | Self::Fork(reply)
+            | Self::Import { reply, .. }
+            | Self::BeforeReplay(reply)
+            | Self::AfterReplay { reply, .. }
+            | Self::Resume { reply, .. } => reply,
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The state machine of one session: requests and events in, effects out.
+//!
+//! The machine has no clock, file, channel or `await`. It returns batches of effects that its actor
+//! performs in order, so "log first, then the client" is the order of a list that a test can read.
+//! When an effect fails, the actor drops the rest of its batch, except that each [`Effect::Answer`]
+//! and [`Effect::Call`] in it becomes an answer with the failure, and calls [`Machine::failed`].
+//!
+//! Requests are served in the order in which they came. Four things make one wait: a replay, an
+//! engine that attaches, a turn that must end before the session can be closed, and an earlier
+//! request that waits. A cancellation only waits for an earlier prompt.
+
+mod attach;
+mod client_requests;
+mod failure;
+mod lifecycle;
+mod prompts;
+mod turns;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::engine::{Attach, Block, CloseReason, SessionConfig};
+use crate::record::Kind;
+use crate::record::metadata::MetadataChange;
+use crate::store::Sync;
+
+use super::effect::{Batch, Effect, Notification, Work};
+use super::outcome::{Done, Refusal};
+use super::request::{ClientRequest, Request};
+use super::version::ProtocolVersion;
+use lifecycle::{AttachRequest, Lifecycle, Replayed};
+use turns::{Turns, WaitingPrompt};
+
+pub(super) use client_requests::withdrawn_outcome;
+
+/// The state of one session.
+#[derive(Debug)]
+pub struct Machine<R> {
+    version: ProtocolVersion,
+    /// Whether the engine takes prompts while it answers others.
+    overlaps: bool,
+    /// Whether a load that opens the session attaches the engine before the replay.
+    attaches_first: bool,
+    lifecycle: Lifecycle<R>,
+    /// Whether this machine has imported the session, so that another import of it is a load.
+    imported: bool,
+    turns: Turns<R>,
+    deferred: Deferred<R>,
+    /// How many requests the engine is serving.
+    calls: usize,
+    /// Requests that wait.
+    queue: VecDeque<Request<R>>,
+    /// Prompts that wait for the turns in front of them.
+    prompts: VecDeque<WaitingPrompt<R>>,
+    purpose: Purpose,
+}
+
+/// The purpose of the batch that is being performed. It decides what its success or failure changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Its failure changes nothing.
+    None,
+    /// To create the session.
+    Create,
+    /// To open the session for a load or resume.
+    Open,
+    /// To begin a turn.
+    Prompt,
+    /// To have the engine serve a request.
+    Call,
+    /// To log something of a turn, or between two turns.
+    Log,
+    /// To log the end of a turn.
+    EndTurn,
+    /// To finish a replay.
+    CatchUp,
+    /// To close the session.
+    Close,
+    /// To delete the session.
+    Delete,
+}
+
+/// What is held back while a load is under way.
+#[derive(Debug)]
+struct Deferred<R> {
+    /// Requests of the engine to the client.
+    client_requests: VecDeque<ClientRequest>,
+    /// Answers to prompts whose turns have ended.
+    answers: VecDeque<(R, Result<Done, Refusal>)>,
+    /// The `end` record of the last turn, if the client is notified of it by an update.
+    end: Option<String>,
+}
+
+impl<R> Default for Machine<R> {
+    fn default() -> Self {
+        Self::new(ProtocolVersion::default(), false)
+    }
+}
+
+impl<R> Machine<R> {
+    /// A session that is not open. `overlaps` says whether the engine takes prompts while it
+    /// answers others.
+    pub fn new(version: ProtocolVersion, overlaps: bool) -> Self {
+        Self {
+            version,
+            overlaps,
+            attaches_first: false,
+            lifecycle: Lifecycle::Closed,
+            imported: false,
+            turns: Turns::default(),
+            deferred: Deferred {
+                client_requests: VecDeque::new(),
+                answers: VecDeque::new(),
+                end: None,
+            },
+            calls: 0,
+            queue: VecDeque::new(),
+            prompts: VecDeque::new(),
+            purpose: Purpose::None,
+        }
+    }
+
+    /// Whether nothing is open and no request waits for its answer, so that the actor may end.
+    pub fn is_over(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Closed)
+            && self.turns.is_empty()
+            && self.calls == 0
+            && self.queue.is_empty()
+            && self.prompts.is_empty()
+    }
+
+    /// Whether requests wait to be begun.
+    pub fn has_waiting_requests(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether the client is notified of turns by updates.
+    pub fn notifies_state(&self) -> bool {
+        self.version == ProtocolVersion::V2
+    }
+
+    /// The load that is under way.
+    pub fn load(&self) -> Option<&R> {
+        self.lifecycle.load()
+    }
+
+    /// Sets whether the engine may refuse the next load since its user must sign in. The client
+    /// then loads again, and nothing must be shown twice.
+    pub fn attach_first(&mut self, attaches_first: bool) {
+        self.attaches_first = attaches_first;
+    }
+
+    /// A request of the client.
+    pub fn request(&mut self, request: Request<R>) -> Batch<R> {
+        let mut batch = Vec::new();
+        if let Request::WithdrawPrompt(id) = &request {
+            return self.withdraw_prompt(id);
+        }
+        if let Request::Cancel { withdraw } = request {
+            let prompt = |r: &Request<R>| matches!(r, Request::Prompt { .. });
+            if self.version == ProtocolVersion::V2 || !self.queue.iter().any(prompt) {
+                return self.cancel(withdraw);
+            }
+        } else {
+            if self.version == ProtocolVersion::V2 && request.closes() {
+                batch = self.withdraw_prompts(|_| true);
+            }
+            if self.queue.is_empty() && !self.must_wait(&request) {
+                batch.extend(self.serve(request));
+                return batch;
+            }
+        }
+        self.queue.push_back(request);
+        batch.extend(self.advance().unwrap_or_default());
+        batch
+    }
+
+    /// Call this after each batch that was performed whole. Returns the effects of what has waited
+    /// and can proceed.
+    pub fn advance(&mut self) -> Option<Batch<R>> {
+        match std::mem::replace(&mut self.purpose, Purpose::None) {
+            Purpose::Close => self.lifecycle = Lifecycle::Closed,
+            Purpose::Delete => {
+                self.lifecycle = Lifecycle::Closed;
+                self.imported = false;
+            }
+            _ => {}
+        }
+        if self.load().is_none() {
+            if let Some(request) = self.deferred.client_requests.pop_front() {
+                return Some(self.ask(request));
+            }
+            if let Some((reply, result)) = self.deferred.answers.pop_front() {
+                return Some(vec![Effect::Answer(reply, result)]);
+            }
+        }
+        let Some(front) = self.queue.front() else {
+            return self.next_prompt();
+        };
+        if self.must_wait(front) {
+            // A request that closes the session does not wait for turns to end on their own.
+            let closes = front.closes();
+            let cancel = if closes && self.lifecycle.abort() {
+                vec![Effect::Cancel(Work::Attach)]
+            } else if closes && !self.lifecycle.is_changing() {
+                self.cancel(true)
+            } else {
+                Vec::new()
+            };
+            if cancel.is_empty() {
+                return self.next_prompt();
+            }
+            return Some(cancel);
+        }
+        let request = self.queue.pop_front()?;
+        Some(self.serve(request))
+    }
+
+    /// The engine sends updates, in a turn or between two.
+    pub fn update(&mut self, block: Block) -> Batch<R> {
+        if !self.lifecycle.is_open() || self.failure().is_some() || block.is_empty() {
+            return Vec::new();
+        }
+        if !self.turns.is_empty() {
+            for entry in block.iter() {
+                if matches!(entry.kind, Kind::Update | Kind::UpdateParams) {
+                    self.turns.calls.update(entry.payload);
+                }
+            }
+        }
+        self.purpose = Purpose::Log;
+        self.log_and_send(block)
+    }
+
+    /// Appends updates, then sends them to the client, unless a replay will reach them.
+    fn log_and_send(&self, block: Block) -> Batch<R> {
+        let block = Arc::new(block);
+        let mut batch = vec![Effect::Append(block.clone(), Sync::Buffered)];
+        if self.load().is_none() {
+            batch.push(Effect::Send(block));
+        }
+        batch
+    }
+
+    /// The replay has reached the end that the log had when it began, or has failed. `is_open` says
+    /// whether the session is open, which a replay that opens it may have failed to do.
+    pub fn replayed(&mut self, result: Result<(), Refusal>, is_open: bool) -> Batch<R> {
+        let now = if is_open {
+            Lifecycle::Open
+        } else {
+            Lifecycle::Closed
+        };
+        let (reply, session) = match std::mem::replace(&mut self.lifecycle, now) {
+            Lifecycle::Replaying { reply, session } => (reply, session),
+            other => {
+                self.lifecycle = other;
+                return Vec::new();
+            }
+        };
+        let was_open = matches!(session, Replayed::Open);
+        let Err(refusal) = result else {
+            let request = AttachRequest::AfterReplay { reply, was_open };
+            self.lifecycle = Lifecycle::attaching(request);
+            return match session {
+                Replayed::Opened(Some(attached)) => self.attached(Ok(attached)),
+                _ => vec![Effect::Attach(Attach::Again)],
+            };
+        };
+        if is_open && !was_open && refusal == Refusal::ReplayStartNotFound {
+            // It was opened for nothing.
+            self.lifecycle = Lifecycle::Closed;
+            let release = Effect::Release(CloseReason::Closed);
+            return vec![release, Effect::Answer(reply, Err(refusal))];
+        }
+        let mut batch = vec![Effect::Answer(reply, Err(refusal))];
+        batch.extend(self.abandon_replay());
+        batch
+    }
+
+    /// Why nothing of the running turns can be logged.
+    fn failure(&self) -> Option<&Refusal> {
+        self.turns.failure.as_ref()
+    }
+
+    fn must_wait(&self, request: &Request<R>) -> bool {
+        if let Request::ReadForFork | Request::Status(_) = request {
+            return self.is_being_created();
+        }
+        self.lifecycle.is_changing()
+            || !self.deferred.answers.is_empty()
+            || (request.closes() && !(self.turns.is_empty() && self.prompts.is_empty()))
+    }
+
+    fn serve(&mut self, request: Request<R>) -> Batch<R> {
+        let is_open = self.lifecycle.is_open();
+        match request {
+            Request::New(reply, config) => {
+                let prepare = Effect::Prepare(config);
+                self.create(AttachRequest::New(reply), prepare, Attach::New)
+            }
+            Request::Fork { reply, config, at } => {
+                let fork = Effect::Fork(config, at);
+                self.create(AttachRequest::Fork(reply), fork, Attach::Fork)
+            }
+            // Another request was first to import it.
+            Request::Import {
+                reply,
+                config,
+                replay,
+            } if is_open || self.imported => self.serve(if replay {
+                Request::Load(reply, config)
+            } else {
+                Request::Resume(reply, config)
+            }),
+            Request::Import {
+                reply,
+                config,
+                replay,
+            } => {
+                let prepare = Effect::Prepare(config);
+                self.create(
+                    AttachRequest::Import { reply, replay },
+                    prepare,
+                    Attach::Import,
+                )
+            }
+            Request::ReadForFork => vec![Effect::ReadForFork],
+            Request::MetadataChange(reply, change) => self.change_metadata(reply, change),
+            Request::Status(reply) => self.status(reply),
+            Request::Load(reply, config) => self.serve_load(reply, config, None),
+            Request::LoadFrom {
+                reply,
+                config,
+                message,
+            } => self.serve_load(reply, config, Some(message)),
+            Request::Resume(reply, config) => {
+                let was_open = is_open;
+                let request = AttachRequest::Resume { reply, was_open };
+                self.open(config, Lifecycle::attaching(request))
+            }
+            Request::Prompt {
+                reply,
+                message_id,
+                params,
+            } => self.prompt(WaitingPrompt::new(reply, message_id, params)),
+            Request::Call {
+                reply,
+                method,
+                params,
+            } => self.call(reply, method, params),
+            Request::Notify { .. } if !is_open => Vec::new(),
+            Request::Notify { method, params } => vec![Effect::Forward { method, params }],
+            Request::Cancel { withdraw } => self.cancel(withdraw),
+            Request::WithdrawPrompt(id) => self.withdraw_prompt(&id),
+            Request::Close(reply) => {
+                let mut batch = vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))];
+                if is_open {
+                    self.purpose = Purpose::Close;
+                    batch[0] = Effect::Release(CloseReason::Closed);
+                }
+                batch
+            }
+            Request::Delete(reply) => {
+                self.purpose = Purpose::Delete;
+                let release = Effect::Release(CloseReason::Deleted);
+                vec![release, Effect::Answer(reply, Ok(Done::Deleted))]
+            }
+        }
+    }
+
+    fn serve_load(&mut self, reply: R, config: SessionConfig, from: Option<String>) -> Batch<R> {
+        let session = if self.lifecycle.is_open() {
+            Replayed::Open
+        } else if from.is_some() {
+            Replayed::Opened(None)
+        } else if self.attaches_first {
+            let request = AttachRequest::BeforeReplay(reply);
+            return self.open(config, Lifecycle::attaching(request));
+        } else {
+            Replayed::Closed
+        };
+        let lifecycle = |session| Lifecycle::Replaying { reply, session };
+        if let Replayed::Closed = session {
+            self.purpose = Purpose::Open;
+            self.lifecycle = lifecycle(session);
+            let open = Some(config);
+            return vec![Effect::Replay { open, from }];
+        }
+        let mut batch = self.open(config, lifecycle(session));
+        batch.push(Effect::Replay { open: None, from });
+        batch
+    }
+
+    /// Begins to create the session.
+    fn create(&mut self, request: AttachRequest<R>, first: Effect<R>, attach: Attach) -> Batch<R> {
+        self.purpose = Purpose::Create;
+        self.lifecycle = Lifecycle::attaching(request);
+        vec![first, Effect::Attach(attach)]
+    }
+
+    /// Begins to open the session. Nothing is opened twice, but the actor is asked in any case: the
+    /// client may have moved the session to another folder.
+    fn open(&mut self, config: SessionConfig, lifecycle: Lifecycle<R>) -> Batch<R> {
+        self.purpose = Purpose::Open;
+        self.lifecycle = lifecycle;
+        let mut batch = vec![Effect::Open(config)];
+        if let Lifecycle::Attaching { .. } = self.lifecycle {
+            batch.push(Effect::Attach(Attach::Again));
+        }
+        batch
+    }
+
+    /// Changes the session's title, or archives it, which also closes it.
+    fn change_metadata(&mut self, reply: R, change: MetadataChange) -> Batch<R> {
+        if let Some(refusal) = self.failure() {
+            return vec![Effect::Answer(reply, Err(refusal.clone()))];
+        }
+        let is_open = self.lifecycle.is_open();
+        let payload = change.payload();
+        let mut batch = vec![Effect::MetadataChange(change.clone())];
+        let done = match change {
+            MetadataChange::Title(title) => {
+                let snapshots = Notification::Snapshots(vec![payload]);
+                batch.extend(is_open.then_some(Effect::Notify(snapshots)));
+                Done::Titled(title)
+            }
+            MetadataChange::Archived(archived) => {
+                if archived && is_open {
+                    self.purpose = Purpose::Close;
+                    batch.push(Effect::Release(CloseReason::Closed));
+                }
+                Done::Archived
+            }
+        };
+        batch.push(Effect::Answer(reply, Ok(done)));
+        batch
+    }
+
+    /// Reports the session's state without touching it.
+    fn status(&self, reply: R) -> Batch<R> {
+        let open = self.lifecycle.is_open();
+        let phase = self.phase();
+        let answer = Effect::Answer(reply, Ok(Done::Status { open, phase }));
+        if open {
+            vec![answer]
+        } else {
+            vec![Effect::Check, answer]
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,313 @@
+//! What a session does with prompts: it has them answered, one at a time unless the engine takes
+//! more, holds those that may wait, and withdraws those that are not logged yet.
+
+use crate::engine::{Block, Ended, EngineError, Prompt, StopReason};
+use crate::record::{Kind, OpenTurns};
+
+use super::turns::WaitingPrompt;
+use super::{Machine, Purpose};
+use crate::session::effect::{Batch, Effect, Notification, Work, end_of};
+use crate::session::outcome::{Done, Refusal};
+use crate::session::phase::Phase;
+use crate::session::request::{Request, TurnResult};
+use crate::session::version::ProtocolVersion;
+
+/// The message of tool calls that a cancelled turn left open.
+const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call ended.";
+/// The message of tool calls that a failed turn left open.
+const FAILED: &str = "Interrupted: the turn failed before this tool call ended.";
+
+/// How much may wait for the running turns, in bytes of parameters.
+const HELD: usize = 64 * 1024 * 1024;
+
+/// How many prompts are answered at the same time at most, by an engine that takes them.
+const OVERLAPPING: usize = OpenTurns::MOST;
+
+impl<R> Machine<R> {
+    /// How much waits for the running turns, in bytes.
+    fn held_bytes(&self) -> usize {
+        self.prompts.iter().map(|prompt| prompt.params.len()).sum()
+    }
+
+    /// Whether a prompt can begin while others are being answered. In version 2 it cannot: the
+    /// update about the end of a turn does not say which turn.
+    fn may_overlap(&self) -> bool {
+        self.overlaps && self.version == ProtocolVersion::V1 && !self.turns.are_ending()
+    }
+
+    pub(super) fn prompt(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
+        if !self.lifecycle.is_open() {
+            let refused = Effect::Answer(prompt.reply, Err(Refusal::NotOpen));
+            return vec![Effect::Check, refused];
+        }
+        let is_next = self.prompts.is_empty();
+        if is_next && (self.turns.is_empty() || self.may_overlap()) {
+            if self.turns.len() < OVERLAPPING {
+                return self.begin(prompt);
+            }
+            return vec![Effect::Answer(prompt.reply, Err(Refusal::PromptInProgress))];
+        }
+        let holds = match self.version {
+            ProtocolVersion::V2 => true,
+            ProtocolVersion::V1 if self.overlaps => true,
+            // It counts as the active prompt from the cancellation before it, so the next one is
+            // refused, whether the cancelled turn has ended by then or not.
+            ProtocolVersion::V1 => {
+                let ending = self.turns.is_empty() || self.turns.are_ending();
+                ending && self.prompts.iter().all(|held| held.cancelled)
+            }
+        };
+        if holds && self.held_bytes() + prompt.params.len() <= HELD {
+            self.prompts.push_back(prompt);
+            return Vec::new();
+        }
+        vec![Effect::Answer(prompt.reply, Err(Refusal::PromptInProgress))]
+    }
+
+    /// Begins the prompt that has waited longest, if it can begin.
+    pub(super) fn next_prompt(&mut self) -> Option<Batch<R>> {
+        if self.lifecycle.is_changing() {
+            return None;
+        }
+        if !self.turns.is_empty() && !self.may_overlap() {
+            return None;
+        }
+        let prompt = self.prompts.pop_front()?;
+        Some(if prompt.cancelled {
+            self.skip(prompt)
+        } else {
+            self.begin(prompt)
+        })
+    }
+
+    fn begin(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
+        self.purpose = Purpose::Prompt;
+        let mut batch = self.log_prompt(&prompt);
+        let WaitingPrompt {
+            reply,
+            message_id,
+            params,
+            ..
+        } = prompt;
+        let prompt = Prompt { message_id, params };
+        let message_id = prompt.message_id.clone();
+        let reply = match self.version {
+            ProtocolVersion::V1 => Some(reply),
+            ProtocolVersion::V2 => {
+                let accepted = Done::Accepted(message_id.clone());
+                batch.push(Effect::Answer(reply, Ok(accepted)));
+                batch.push(Effect::Notify(Notification::UserMessage(prompt.clone())));
+                batch.push(Effect::state(Phase::Running));
+                None
+            }
+        };
+        self.turns.begin(message_id, reply);
+        batch.push(Effect::Begin(prompt));
+        batch
+    }
+
+    fn log_prompt(&self, prompt: &WaitingPrompt<R>) -> Batch<R> {
+        let record = Effect::record(Kind::Prompt, Some(&prompt.message_id), &prompt.params);
+        // While a turn runs, the log is claimed; recovery would close that turn.
+        let claim = self.turns.is_empty().then_some(Effect::Claim);
+        claim
+            .into_iter()
+            .chain([Effect::RecordWorkspaceChange, record])
+            .collect()
+    }
+
+    /// A prompt that was cancelled before it began. The client has shown it to its user, so it is
+    /// logged; the engine never gets it.
+    fn skip(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
+        let ended = Ended::Because(StopReason::Cancelled);
+        let mut batch = self.log_prompt(&prompt);
+        let WaitingPrompt {
+            reply,
+            message_id,
+            params,
+            ..
+        } = prompt;
+        let id = (!self.turns.is_empty()).then_some(&*message_id);
+        let end = Effect::synced(Kind::End, id, &ended.result());
+        batch.push(Effect::Skip(Prompt { message_id, params }));
+        batch.push(end);
+        batch.push(Effect::Answer(reply, Ok(Done::Stopped(ended))));
+        batch
+    }
+
+    /// The engine has ended the turn of a prompt.
+    pub fn finished(&mut self, message_id: &str, result: TurnResult) -> Batch<R> {
+        let Some(turn) = self.turns.end(message_id) else {
+            return Vec::new();
+        };
+        let is_last = self.turns.is_empty();
+        if let Some(refusal) = self.failure().cloned() {
+            // Its end is logged when the log is recovered: now, or with the next prompt.
+            let end = not_logged(&refusal);
+            let mut recovery = Vec::new();
+            if is_last {
+                self.turns.reset();
+                recovery.push(Effect::RetryRecovery);
+            }
+            return self.end(turn.reply, Err(refusal), end, recovery);
+        }
+        // A client that has cancelled gets that answer, whatever the engine returned.
+        let result = match result {
+            Ok(ended) if !turn.cancelled || ended.is_cancelled() => Ok(ended),
+            _ if turn.cancelled => Ok(Ended::Because(StopReason::Cancelled)),
+            result => result,
+        };
+        match &result {
+            Ok(ended) if ended.is_cancelled() => self.turns.cut_off = Some(CANCELLED),
+            Ok(_) => {}
+            Err(_) => self.turns.cut_off = Some(FAILED),
+        }
+        let mut batch: Batch<R> = Vec::new();
+        // As long as others run, an open tool call may be one of theirs.
+        if is_last {
+            if self.turns.cut_off.is_none() {
+                // The client knows these calls from the requests; a replay shows their end, too.
+                let ends = self.turns.end_permission_calls();
+                let ends = ends.iter();
+                batch.extend(ends.map(|end| Effect::record(Kind::Output, None, end)));
+            }
+            for payload in self.turns.reset() {
+                batch.extend(self.log_and_send(Block::of(Kind::Update, payload)));
+            }
+        }
+        let end = end_of(&result);
+        let id = turn.overlaps.then_some(&*turn.message_id);
+        batch.push(Effect::synced(Kind::End, id, &end));
+        self.purpose = Purpose::EndTurn;
+        let result = result.map(Done::Stopped).map_err(Refusal::Engine);
+        self.end(turn.reply, result, end, batch)
+    }
+
+    /// Reports the end of a turn to the client: at once, or after the load whose replay reaches it.
+    fn end(
+        &mut self,
+        reply: Option<R>,
+        result: Result<Done, Refusal>,
+        end: String,
+        mut batch: Batch<R>,
+    ) -> Batch<R> {
+        match (reply, self.load().is_some()) {
+            (Some(reply), true) => self.deferred.answers.push_back((reply, result)),
+            (Some(reply), false) => batch.push(Effect::Answer(reply, result)),
+            (None, true) => self.deferred.end = Some(end),
+            (None, false) => batch.push(Effect::state(Phase::Idle(Some(end)))),
+        }
+        batch
+    }
+
+    /// The end of a turn could not be logged.
+    pub(super) fn end_not_logged(&mut self, refusal: Refusal) -> Batch<R> {
+        match self.version {
+            ProtocolVersion::V1 => {
+                if let Some((_, result)) = self.deferred.answers.back_mut() {
+                    *result = Err(refusal);
+                }
+                Vec::new()
+            }
+            ProtocolVersion::V2 => {
+                self.end(None, Err(refusal.clone()), not_logged(&refusal), Vec::new())
+            }
+        }
+    }
+
+    /// Cancels the running turns. Prompts that wait for them came before this, so they are
+    /// cancelled, too.
+    pub(super) fn cancel(&mut self, withdraw: bool) -> Batch<R> {
+        let mut batch = match self.version {
+            ProtocolVersion::V1 => {
+                for prompt in &mut self.prompts {
+                    prompt.cancelled = true;
+                }
+                Vec::new()
+            }
+            ProtocolVersion::V2 => self.withdraw_prompts(|_| true),
+        };
+        batch.extend(self.cancel_turns(withdraw));
+        batch
+    }
+
+    fn cancel_turns(&mut self, withdraw: bool) -> Batch<R> {
+        let mut batch = Vec::new();
+        if self.turns.cancel() {
+            batch.push(Effect::Cancel(Work::Turns));
+        }
+        if withdraw && !self.turns.is_empty() && self.turns.withdraw() {
+            batch.push(Effect::Cancel(Work::ClientRequests));
+        }
+        batch
+    }
+
+    /// The client cancels the request of one prompt.
+    pub(super) fn withdraw_prompt(&mut self, message_id: &str) -> Batch<R> {
+        let withdrawn = self.withdraw_prompts(|prompt| prompt == message_id);
+        // In version 2 the request of a running prompt has been answered.
+        let runs = self.version == ProtocolVersion::V1 && self.turns.is_running(message_id);
+        if !withdrawn.is_empty() || !runs {
+            return withdrawn;
+        }
+        if self.turns.len() > 1 {
+            // The engine decides what becomes of it; the others go on.
+            return vec![Effect::Cancel(Work::Turn(message_id.to_owned()))];
+        }
+        // After `session/cancel` the client answers the requests itself.
+        self.cancel_turns(!self.turns.are_cancelled())
+    }
+
+    /// Refuses prompts that are not logged yet.
+    pub(super) fn withdraw_prompts(&mut self, which: impl Fn(&str) -> bool) -> Batch<R> {
+        let mut batch = Vec::new();
+        let mut refuse = |reply| batch.push(Effect::Answer(reply, Err(Refusal::Cancelled)));
+        for prompt in std::mem::take(&mut self.prompts) {
+            if which(&prompt.message_id) {
+                refuse(prompt.reply);
+            } else {
+                self.prompts.push_back(prompt);
+            }
+        }
+        for request in std::mem::take(&mut self.queue) {
+            match request {
+                Request::Prompt {
+                    reply, message_id, ..
+                } if which(&message_id) => refuse(reply),
+                request => self.queue.push_back(request),
+            }
+        }
+        batch
+    }
+
+    /// Reports what the session is doing to a client that cannot know it.
+    pub(super) fn notify_state(&mut self) -> Option<Effect<R>> {
+        if self.version == ProtocolVersion::V1 {
+            return None;
+        }
+        Some(Effect::state(match self.phase() {
+            Phase::Idle(_) => Phase::Idle(self.deferred.end.take()),
+            phase => phase,
+        }))
+    }
+
+    /// What the session is doing.
+    pub(super) fn phase(&self) -> Phase {
+        if self.turns.is_empty() {
+            Phase::Idle(None)
+        } else if self.turns.open_requests > 0 {
+            Phase::RequiresAction
+        } else {
+            Phase::Running
+        }
+    }
+}
+
+/// The payload of an `end` that could not be logged.
+fn not_logged(refusal: &Refusal) -> String {
+    end_of(&Err(EngineError::internal(refusal.to_string())))
+}
+
+#[cfg(test)]
+#[path = "prompts_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+//! The prompts that are being answered, and prompts that wait for them.
+
+use std::mem;
+
+use crate::json;
+use crate::record::open_calls::OpenCalls;
+use crate::session::outcome::Refusal;
+use crate::session::request::ClientResponse;
+
+/// A prompt that is being answered.
+#[derive(Debug)]
+pub(super) struct Turn<R> {
+    /// The id of the user's message.
+    pub(super) message_id: String,
+    /// Where its end is answered. `None` if the client is notified of it by an update.
+    pub(super) reply: Option<R>,
+    pub(super) cancelled: bool,
+    /// Whether another turn ran at the same time, so that its end must name its prompt.
+    pub(super) overlaps: bool,
+}
+
+/// A tool call that only a request for permission has shown.
+#[derive(Debug)]
+pub(super) struct PermissionCall {
+    /// The id of the request in the log.
+    pub(super) request: String,
+    pub(super) call: String,
+    /// The ids of the options that allow it.
+    pub(super) allowing: Vec<String>,
+    pub(super) is_allowed: bool,
+}
+
+/// The prompts that are being answered at the same time.
+///
+/// An update does not say to which of them it belongs, so what follows from updates is kept for all
+/// of them together, until the last one has ended.
+#[derive(Debug)]
+pub(super) struct Turns<R> {
+    running: Vec<Turn<R>>,
+    pub(super) calls: OpenCalls,
+    pub(super) permission_calls: Vec<PermissionCall>,
+    /// The message for tool calls that are open at the end, if a turn was cancelled or failed.
+    pub(super) cut_off: Option<&'static str>,
+    /// Whether the requests to the client were withdrawn.
+    pub(super) withdrawn: bool,
+    /// Why a record could not be logged; the answer of each turn.
+    pub(super) failure: Option<Refusal>,
+    /// How many logged requests to the client are unanswered.
+    pub(super) open_requests: usize,
+}
+
+impl<R> Default for Turns<R> {
+    fn default() -> Self {
+        Self {
+            running: Vec::new(),
+            calls: OpenCalls::default(),
+            permission_calls: Vec::new(),
+            cut_off: None,
+            withdrawn: false,
+            failure: None,
+            open_requests: 0,
+        }
+    }
+}
+
+impl<R> Turns<R> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(super) fn is_running(&self, message_id: &str) -> bool {
+        self.running
+            .iter()
+            .any(|turn| turn.message_id == message_id)
+    }
+
+    pub(super) fn begin(&mut self, message_id: String, reply: Option<R>) {
+        let overlaps = !self.running.is_empty();
+        for other in &mut self.running {
+            other.overlaps = true;
+        }
+        self.running.push(Turn {
+            message_id,
+            reply,
+            cancelled: false,
+            overlaps,
+        });
+    }
+
+    /// Removes the turn of this prompt.
+    pub(super) fn end(&mut self, message_id: &str) -> Option<Turn<R>> {
+        let mut running = self.running.iter();
+        let place = running.position(|turn| turn.message_id == message_id)?;
+        Some(self.running.remove(place))
+    }
+
+    /// Removes the turn that began last.
+    pub(super) fn undo(&mut self) -> Option<Turn<R>> {
+        self.running.pop()
+    }
+
+    /// Marks all of them as cancelled. False if they were.
+    pub(super) fn cancel(&mut self) -> bool {
+        let mut news = false;
+        for turn in &mut self.running {
+            news |= !mem::replace(&mut turn.cancelled, true);
+        }
+        news
+    }
+
+    /// Marks the requests to the client as withdrawn. False if they were.
+    pub(super) fn withdraw(&mut self) -> bool {
+        !mem::replace(&mut self.withdrawn, true)
+    }
+
+    /// Whether all of them were told to stop, so that the next prompt can wait for their end.
+    pub(super) fn are_ending(&self) -> bool {
+        !self.is_empty() && (self.failure.is_some() || self.are_cancelled())
+    }
+
+    /// Whether the client has cancelled all of them.
+    pub(super) fn are_cancelled(&self) -> bool {
+        self.running.iter().all(|turn| turn.cancelled)
+    }
+
+    /// Records the answer to a request for permission.
+    pub(super) fn answered(&mut self, response: &ClientResponse) {
+        let mut calls = self.permission_calls.iter_mut();
+        if let Some(call) = calls.find(|call| call.request == response.id)
+            && let Ok(answer) = &response.outcome
+        {
+            let outcome = json::text_member(answer, "outcome").unwrap_or_default();
+            let chosen = json::string_member(outcome, "optionId");
+            call.is_allowed = chosen.is_some_and(|chosen| call.allowing.contains(&chosen));
+        }
+    }
+
+    /// The updates that end the open calls that only requests for permission have shown.
+    pub(super) fn end_permission_calls(&mut self) -> Vec<String> {
+        let calls = mem::take(&mut self.permission_calls).into_iter();
+        calls
+            .filter(|call| self.calls.is_open(&call.call))
+            .map(|call| {
+                let id = serde_json::Value::from(call.call);
+                let status = if call.is_allowed { "completed" } else { "failed" };
+                format!(
+                    r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"status":"{status}"}}"#
+                )
+            })
+            .collect()
+    }
+
+    /// Resets what the turns had in common, after the last one has ended. Returns the updates that
+    /// end the tool calls they left open.
+    pub(super) fn reset(&mut self) -> Vec<String> {
+        let Self {
+            mut calls, cut_off, ..
+        } = mem::take(self);
+        cut_off.map_or_else(Vec::new, |message| calls.close_all(message))
+    }
+}
+
+/// A prompt that is not logged yet.
+#[derive(Debug)]
+pub(super) struct WaitingPrompt<R> {
+    pub(super) reply: R,
+    pub(super) message_id: String,
+    pub(super) params: String,
+    /// Whether it was cancelled while it waited.
+    pub(super) cancelled: bool,
+}
+
+impl<R> WaitingPrompt<R> {
+    pub(super) fn new(reply: R, message_id: String, params: String) -> Self {
+        Self {
+            reply,
+            message_id,
+            params,
+            cancelled: false,
+        }
+    }
+}
