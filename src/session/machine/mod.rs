@@ -194,9 +194,11 @@ impl<R> Machine<R> {
                 return Some(vec![Effect::Answer(reply, result)]);
             }
         }
-        let Some(front) = self.queue.front() else {
-            return self.next_prompt();
-        };
+        // A prompt that was held came before the requests in the queue.
+        if let Some(batch) = self.next_prompt() {
+            return Some(batch);
+        }
+        let front = self.queue.front()?;
         if self.must_wait(front) {
             // A request that closes the session does not wait for turns to end on their own.
             let closes = front.closes();
@@ -207,10 +209,7 @@ impl<R> Machine<R> {
             } else {
                 Vec::new()
             };
-            if cancel.is_empty() {
-                return self.next_prompt();
-            }
-            return Some(cancel);
+            return (!cancel.is_empty()).then_some(cancel);
         }
         let request = self.queue.pop_front()?;
         Some(self.serve(request))

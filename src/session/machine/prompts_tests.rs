@@ -303,6 +303,24 @@ fn a_prompt_behind_a_cancel_is_held_until_the_cancelled_turn_has_ended() {
 }
 
 #[test]
+fn a_held_prompt_begins_before_later_requests() {
+    let mut machine = crate::session::machine::tests::opened();
+    effects!(machine, request(named("a")));
+    effects!(machine, request(cancel()));
+    effects!(machine, request(named("b")));
+    effects!(machine, request(Request::Load("l", config())));
+    effects!(machine, request(Request::Load("m", config())));
+    effects!(machine, finished("a", Ok(end_turn())));
+    effects!(machine, replayed(Ok(()), true));
+    let loaded = effects!(machine, attached(Ok(Attached::default())));
+    let answered = "answer l: Loaded(None), answer a: Stopped(Cancelled)";
+    assert_eq!(
+        loaded,
+        format!("catch up [], commands, {answered}, {BEGUN}, open, replay")
+    );
+}
+
+#[test]
 fn a_held_prompt_that_is_cancelled_is_logged_and_never_begins() {
     let skipped = "claim, workspace, append prompt, skip b, append end and sync, \
                    answer b: Stopped(Cancelled)";
