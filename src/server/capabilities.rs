@@ -1,4 +1,4 @@
-//! What the agent can do, as it tells the client: exactly what works.
+//! The capabilities that are declared to the client: exactly what works.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) fn agent_info() -> Value {
 }
 
 /// The capabilities for protocol version 1. Without a store nothing outlives the connection, so
-/// nothing that needs one is offered.
+/// nothing that needs one is declared.
 pub(super) fn v1(persistent: bool, unstable: bool) -> Value {
     let mut session = if persistent {
         json!({

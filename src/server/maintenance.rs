@@ -1,4 +1,4 @@
-//! What is done for the store in the background, where it can delay no request.
+//! Maintenance of the store in the background, where it delays no request.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use crate::history::{Expiry, long_before, retire_some};
 use crate::session::Registry;
 use crate::store::{Cleaned, Store};
 
-/// How long after the start it begins. A client that only asks something is gone by then.
+/// How long after the start it begins. A client with a single request is gone by then.
 const AFTER: Duration = Duration::from_secs(10);
-/// How long after that the store is cleaned up again, and again.
+/// The time between clean-ups.
 const AGAIN: Duration = Duration::from_hours(6);
-/// How long a process that ends may clean up for.
+/// How long a process may clean up at its end.
 const AT_THE_END: Duration = Duration::from_millis(300);
-/// The rest between two parts of it.
+/// The pause between two steps.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long deleted sessions and torn ends are kept.
 const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
-/// How much of logs is read for its words in one part, in bytes.
+/// How much of the logs is indexed in one step, in bytes.
 const WORDS: usize = 1024 * 1024;
 
-/// Compares the catalog with the logs that other programs may have changed, cleans up, and reads
-/// the words of logs for later searches, all of it a little at a time; from then on it cleans up
-/// every few hours. Never resolves.
+/// Compares the catalog with the logs, which other programs may have changed, cleans up, and indexes
+/// the text of logs for later searches, all in small steps; then cleans up every few hours. Never
+/// resolves.
 pub(super) async fn run_maintenance(registry: &Registry) {
     tokio::time::sleep(AFTER).await;
     rest(registry).await;
@@ -37,7 +37,7 @@ pub(super) async fn run_maintenance(registry: &Registry) {
     }
 }
 
-/// Cleans up at the end of a process, which may be too short-lived for anything else, unless it was
+/// Cleans up at the end of a process, which may be too short-lived for anything else, unless that was
 /// done within a day.
 pub(super) async fn clean_up_at_the_end(registry: &Registry) {
     let deps = registry.deps();
@@ -55,16 +55,16 @@ pub(super) async fn clean_up_at_the_end(registry: &Registry) {
     }
 }
 
-/// When parts of it are done.
+/// When steps are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
-    /// While nobody is served.
+    /// While no request is served.
     Idle,
-    /// One after the other.
+    /// Without a pause.
     AtOnce,
 }
 
-/// Looks for logs that the catalog has otherwise.
+/// Looks for logs that differ from the catalog.
 async fn audit(registry: &Registry) {
     let Some(catalog) = registry.deps().catalog.clone() else {
         return;
@@ -80,7 +80,7 @@ async fn audit(registry: &Registry) {
     }
 }
 
-/// Reads the words of logs.
+/// Indexes the text of logs.
 async fn read_words(registry: &Registry) {
     let Some(catalog) = registry.deps().catalog.clone() else {
         return;
@@ -152,7 +152,7 @@ async fn clean_up(registry: &Registry, when: When) {
     note(registry, &cleaned).await;
 }
 
-/// Writes down how far it came.
+/// Records how far the clean-up is.
 async fn note(registry: &Registry, cleaned: &Cleaned) {
     if let Some(store) = registry.deps().store.clone() {
         let cleaned = cleaned.clone();
@@ -166,7 +166,7 @@ fn millis(age: Option<Duration>) -> Option<u64> {
     age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Rests until nobody is served: what is done here takes memory and the disk's time.
+/// Waits until no request is served: maintenance takes memory and disk bandwidth.
 async fn rest(registry: &Registry) {
     loop {
         tokio::time::sleep(PAUSE).await;

@@ -18,21 +18,21 @@ use super::error::{self, Error};
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
 use super::methods::{self, Context, check_repeated, choose_version};
 use super::shutdown::{
-    self, AT_LEISURE, AT_LEISURE_WRAPPED, IN_A_HURRY, LAST_WORDS, UnderWay, shutdown,
+    END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
 };
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone: it may
-/// be a pager, or be held by a debugger. One that has closed its end of the pipe is gone at once.
+/// be a pager, or stopped by a debugger. One that has closed its end of the pipe is gone at once.
 const STALLED: Duration = Duration::from_mins(10);
 
-/// How long the client may take for what it does for an engine, unless another time is set. Some
-/// clients ask their user before they do it.
+/// How long the client may take to answer a request of an engine, unless another time is set. Some
+/// clients ask their user first.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long the process may go on after a signal to end.
 const STOPPING: Duration = Duration::from_millis(800);
 
-/// How long letting go of sessions may take. The system lets go of what is left.
+/// How long releasing the sessions may take. The system releases the rest.
 const RELEASING: Duration = Duration::from_millis(100);
 
 /// How to serve.
@@ -44,12 +44,12 @@ pub struct Options {
     pub durability: Durability,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
-    /// After how long without a prompt sessions expire; `None` if they never do.
+    /// After how long without a prompt sessions expire; `None` if never.
     pub expire_after: Option<Duration>,
     /// The longest line that is accepted, in bytes.
     pub line_limit: usize,
-    /// How long the client may take for what it does for an engine, such as reading a file; for ever
-    /// if there is none.
+    /// How long the client may take to answer a request of an engine, such as reading a file; without
+    /// a limit if `None`.
     pub client_timeout: Option<Duration>,
     /// Whether to serve methods that the protocol calls unstable.
     pub unstable: bool,
@@ -83,10 +83,10 @@ pub enum ServeError {
     Unread,
 }
 
-/// Serves the client at the other end of `input` and `output` until it leaves or `stop` resolves.
+/// Serves the client at the other end of `input` and `output` until it is gone or `stop` resolves.
 ///
-/// At the end of input, everything that was asked for is answered, for as long as the client reads
-/// now and then: replays go on, turns that do not end by themselves are cancelled.
+/// At the end of input, all requests are answered, as long as the client reads now and then:
+/// replays go on, turns that do not end on their own are cancelled.
 pub async fn serve(
     options: Options,
     sys: Sys,
@@ -104,7 +104,7 @@ pub async fn serve(
     let store = options.store.as_ref().map(|root| {
         let store = Store::at(root, sys.clone(), options.durability);
         if let Err(error) = store.prepare() {
-            // The client is told when it asks for something; the disk may be back by then.
+            // Requests report it to the client; the disk may be back by then.
             tracing::error!(%error, "sessions cannot be kept");
         }
         store
@@ -139,12 +139,10 @@ pub async fn serve(
     };
     let stopped = async {
         stop.await;
-        // A replay may be far from its end, so no more than this.
-        tokio::time::timeout(STOPPING, last_words(&registry))
-            .await
-            .ok();
+        // A replay may be far from its end, so not longer than this.
+        tokio::time::timeout(STOPPING, finish(&registry)).await.ok();
     };
-    let mut unsaid = false;
+    let mut unread_output = false;
     let patience = tokio::select! {
         () = connection => Patience::EndOfInput,
         () = stopped => {
@@ -155,11 +153,11 @@ pub async fn serve(
             tracing::info!("the client no longer reads");
             registry.end();
             registry.cancel_all();
-            tokio::time::timeout(LAST_WORDS, registry.turns().idle()).await.ok();
+            tokio::time::timeout(GRACE, registry.turns().idle()).await.ok();
             Patience::EndOfInput
         }
         () = unread(&wire.writer, &registry) => {
-            unsaid = true;
+            unread_output = true;
             Patience::Hurry
         }
         () = run_maintenance(&registry) => Patience::EndOfInput,
@@ -172,7 +170,7 @@ pub async fn serve(
     if patience != Patience::Hurry {
         clean_up_at_the_end(&registry).await;
     }
-    if unsaid {
+    if unread_output {
         Err(ServeError::Unread)
     } else {
         Ok(())
@@ -263,26 +261,26 @@ impl Connection<'_> {
     }
 }
 
-/// The client has said all it will say.
+/// The input has ended.
 async fn close(registry: &Registry) {
     let wraps = registry.deps().engine.wraps_agent();
-    let patience = if wraps {
-        AT_LEISURE_WRAPPED
+    let limits = if wraps {
+        END_OF_INPUT_WRAPPED
     } else {
-        AT_LEISURE
+        END_OF_INPUT
     };
-    end(registry, patience).await;
+    end(registry, limits).await;
 }
 
-/// Ends the turns, and sees to it that what was answered leaves.
-async fn last_words(registry: &Registry) {
+/// Ends the turns, and waits until their responses are written.
+async fn finish(registry: &Registry) {
     registry.cancel_all();
-    end(registry, IN_A_HURRY).await;
+    end(registry, SIGNAL).await;
     registry.deps().wire.writer.written().await.ok();
 }
 
 /// Ends what is under way.
-async fn end(registry: &Registry, patience: shutdown::Patience) {
+async fn end(registry: &Registry, limits: Limits) {
     registry.end();
     let (requests, turns) = (registry.requests(), registry.turns());
     let under_way = UnderWay {
@@ -291,12 +289,12 @@ async fn end(registry: &Registry, patience: shutdown::Patience) {
         replays: registry.replays(),
         written: &|| registry.deps().wire.writer.progress(),
     };
-    shutdown(&under_way, || registry.cancel_all(), patience).await;
+    shutdown(&under_way, || registry.cancel_all(), limits).await;
     let engine = &registry.deps().engine;
     if engine.wraps_agent() && !(requests.is_idle() && turns.is_idle()) {
-        // An agent that does not answer ends first, so that whoever waits for it can be told.
+        // Ending an agent that does not answer first lets the requests that wait for it fail.
         engine.leave(Patience::Hurry).await;
-        tokio::time::timeout(LAST_WORDS, async {
+        tokio::time::timeout(GRACE, async {
             requests.idle().await;
             turns.idle().await;
         })

@@ -1,15 +1,15 @@
-//! Ends a connection without losing an answer.
+//! Waits for what is under way at the end of a connection, so that no response is lost.
 
 use std::time::Duration;
 
 use crate::session::Busy;
 
-/// How long a cancelled turn may take to end, and an answer to be sent.
-pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a cancelled turn may take to end, and a response to be sent.
+pub(super) const GRACE: Duration = Duration::from_millis(500);
 
-/// How long to wait for what does not end by itself.
+/// How long to wait for what does not end on its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct Limits {
     /// For requests other than prompts, which only wait for the disk, for the client to read, or
     /// for a turn in front of them. The time in which a replay is under way does not count.
     pub(super) requests: Duration,
@@ -18,46 +18,46 @@ pub(super) struct Patience {
 }
 
 /// The client has ended its input.
-pub(super) const AT_LEISURE: Patience = Patience {
+pub(super) const END_OF_INPUT: Limits = Limits {
     requests: Duration::from_secs(30),
     turns: Duration::from_millis(400),
 };
 
-/// The client has ended its input, and another agent is asked for much of what it wants.
-pub(super) const AT_LEISURE_WRAPPED: Patience = Patience {
+/// The client has ended its input, and a wrapped agent serves most of its requests.
+pub(super) const END_OF_INPUT_WRAPPED: Limits = Limits {
     requests: Duration::from_secs(5),
     turns: Duration::from_millis(400),
 };
 
 /// The system wants the process to end.
-pub(super) const IN_A_HURRY: Patience = Patience {
-    requests: LAST_WORDS,
+pub(super) const SIGNAL: Limits = Limits {
+    requests: GRACE,
     turns: Duration::ZERO,
 };
 
-/// How much may be written without an end in sight before time counts although the client reads:
-/// a turn that does not stop is not listened to for ever.
+/// How many bytes may be written before time counts although the client reads: a turn may never
+/// end.
 const ENDLESS: u64 = 64 * 1024 * 1024;
 
-/// How often it is looked whether the client reads.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the client's reading is checked.
+const STEP: Duration = Duration::from_millis(50);
 
 /// What is waited for at the end of a connection.
 pub(super) struct UnderWay<'a> {
     pub(super) requests: &'a Busy,
     pub(super) turns: &'a Busy,
     pub(super) replays: &'a Busy,
-    /// How many bytes were written so far, and whether some wait to be.
+    /// How many bytes were written so far, and whether more are pending.
     pub(super) written: &'a (dyn Fn() -> (u64, bool) + Send + Sync),
 }
 
-/// Waits until every request is answered, as far as patience goes. The time of turns begins when
-/// the other requests are done: a prompt may have waited behind a long load. Time in which only the
-/// client's reading is waited for does not count.
+/// Waits until every request is answered, within the limits. The time of turns begins when the
+/// other requests are done: a prompt may have waited for a long load. Time in which only the client
+/// is slow does not count.
 pub(super) async fn shutdown(
     under_way: &UnderWay<'_>,
     cancel_turns: impl FnOnce(),
-    patience: Patience,
+    limits: Limits,
 ) {
     let UnderWay {
         requests,
@@ -66,54 +66,54 @@ pub(super) async fn shutdown(
         ..
     } = *under_way;
     let mut left = requests.count();
-    let proceeds = || {
+    let progresses = || {
         let now = requests.count();
-        // What a replay was for is answered only after it, and another one may begin.
+        // A load is answered only after its replay, and another one may begin.
         !replays.is_idle() || std::mem::replace(&mut left, now) > now
     };
     tokio::select! {
         () = requests.idle() => {}
-        () = under_way.outlast(patience.requests, Counts::WhenRead, proceeds) => {}
+        () = under_way.outlast(limits.requests, Counts::WhenRead, progresses) => {}
     }
     tokio::select! {
         biased;
         () = turns.idle() => return,
-        () = under_way.outlast(patience.turns, Counts::UnlessStuck, || false) => {}
+        () = under_way.outlast(limits.turns, Counts::UnlessStuck, || false) => {}
     }
     cancel_turns();
     tokio::select! {
         () = turns.idle() => {}
-        () = under_way.outlast(LAST_WORDS, Counts::WhenRead, || false) => {}
+        () = under_way.outlast(GRACE, Counts::WhenRead, || false) => {}
     }
 }
 
 /// Which time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counts {
-    /// All but that in which the client, which has something to read, reads nothing.
+    /// All except that in which the client has something to read and reads nothing.
     UnlessStuck,
     /// Only that in which the client has read everything.
     WhenRead,
 }
 
 impl UnderWay<'_> {
-    /// Waits for so long, counting from when something has last gone ahead.
+    /// Waits for `limit`, counted from the last progress.
     async fn outlast(
         &self,
         limit: Duration,
         counts: Counts,
-        mut proceeds: impl FnMut() -> bool + Send,
+        mut progresses: impl FnMut() -> bool + Send,
     ) {
         let mut spent = Duration::ZERO;
         let mut from = (self.written)().0;
         let mut last = from;
         while spent < limit {
-            let step = LOOK.min(limit.saturating_sub(spent));
+            let step = STEP.min(limit.saturating_sub(spent));
             tokio::time::sleep(step).await;
             let (written, unread) = (self.written)();
             let stuck = unread && written == last;
             last = written;
-            if proceeds() {
+            if progresses() {
                 spent = Duration::ZERO;
                 from = written;
             } else if !stuck
@@ -139,13 +139,13 @@ mod tests {
         turns: Busy,
         replays: Busy,
         cancelled: Cell<Option<Duration>>,
-        /// What was written, and what waits to be.
+        /// How many bytes were written, and whether more are pending.
         written: Mutex<(u64, bool)>,
     }
 
     impl Ending {
-        /// How long winding down takes.
-        async fn ends(&self, patience: Patience) -> Duration {
+        /// How long the shutdown takes.
+        async fn ends(&self, limits: Limits) -> Duration {
             let begun = Instant::now();
             let cancel = || self.cancelled.set(Some(begun.elapsed()));
             let written = &self.written;
@@ -155,25 +155,25 @@ mod tests {
                 replays: &self.replays,
                 written: &|| *lock(written),
             };
-            shutdown(&under_way, cancel, patience).await;
+            shutdown(&under_way, cancel, limits).await;
             begun.elapsed()
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_follows_a_long_replay_is_waited_for() {
-        for patience in [AT_LEISURE, IN_A_HURRY] {
+    async fn the_response_after_a_long_replay_is_waited_for() {
+        for limits in [END_OF_INPUT, SIGNAL] {
             let under_way = Ending::default();
             let request = under_way.requests.begin();
             let replay = under_way.replays.begin();
             let load = async {
                 sleep(Duration::from_mins(1)).await;
                 drop(replay);
-                sleep(LAST_WORDS / 2).await;
+                sleep(GRACE / 2).await;
                 drop(request);
             };
-            let (took, ()) = tokio::join!(under_way.ends(patience), load);
-            assert_eq!(took, Duration::from_mins(1) + LAST_WORDS / 2);
+            let (took, ()) = tokio::join!(under_way.ends(limits), load);
+            assert_eq!(took, Duration::from_mins(1) + GRACE / 2);
         }
     }
 
@@ -185,48 +185,48 @@ mod tests {
             sleep(Duration::from_secs(20)).await;
             drop(request);
         };
-        let (took, ()) = tokio::join!(under_way.ends(AT_LEISURE), list);
+        let (took, ()) = tokio::join!(under_way.ends(END_OF_INPUT), list);
         assert_eq!(took, Duration::from_secs(20));
         let _request = under_way.requests.begin();
-        assert_eq!(under_way.ends(AT_LEISURE).await, AT_LEISURE.requests);
-        assert_eq!(under_way.ends(IN_A_HURRY).await, IN_A_HURRY.requests);
+        assert_eq!(under_way.ends(END_OF_INPUT).await, END_OF_INPUT.requests);
+        assert_eq!(under_way.ends(SIGNAL).await, SIGNAL.requests);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_is_cancelled_after_its_grace_and_then_given_up() {
+    async fn a_turn_is_cancelled_after_its_time_and_then_dropped() {
         let under_way = Ending::default();
         let _turn = under_way.turns.begin();
         assert_eq!(
-            under_way.ends(AT_LEISURE).await,
-            AT_LEISURE.turns + LAST_WORDS
+            under_way.ends(END_OF_INPUT).await,
+            END_OF_INPUT.turns + GRACE
         );
-        assert_eq!(under_way.cancelled.get(), Some(AT_LEISURE.turns));
-        assert_eq!(under_way.ends(IN_A_HURRY).await, LAST_WORDS);
+        assert_eq!(under_way.cancelled.get(), Some(END_OF_INPUT.turns));
+        assert_eq!(under_way.ends(SIGNAL).await, GRACE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_behind_a_load_has_its_time() {
+    async fn a_turn_after_a_load_has_its_time() {
         let under_way = Ending::default();
         let (load, turn) = (under_way.requests.begin(), under_way.turns.begin());
         let work = async {
             sleep(Duration::from_secs(5)).await;
             drop(load);
-            sleep(AT_LEISURE.turns / 2).await;
+            sleep(END_OF_INPUT.turns / 2).await;
             drop(turn);
         };
-        tokio::join!(under_way.ends(AT_LEISURE), work);
+        tokio::join!(under_way.ends(END_OF_INPUT), work);
         assert_eq!(under_way.cancelled.get(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_cancelled_when_all_is_answered() {
         let under_way = Ending::default();
-        assert_eq!(under_way.ends(AT_LEISURE).await, Duration::ZERO);
+        assert_eq!(under_way.ends(END_OF_INPUT).await, Duration::ZERO);
         assert_eq!(under_way.cancelled.get(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_pauses_costs_no_answer() {
+    async fn a_client_that_pauses_loses_no_response() {
         let under_way = Ending::default();
         *lock(&under_way.written) = (0, true);
         let (list, turn) = (under_way.requests.begin(), under_way.turns.begin());
@@ -236,11 +236,11 @@ mod tests {
             drop(list);
             sleep(pause).await;
             *lock(&under_way.written) = (100, false);
-            sleep(AT_LEISURE.turns / 2).await;
+            sleep(END_OF_INPUT.turns / 2).await;
             drop(turn);
         };
-        let (took, ()) = tokio::join!(under_way.ends(AT_LEISURE), client);
-        assert_eq!(took, 2 * pause + AT_LEISURE.turns / 2);
+        let (took, ()) = tokio::join!(under_way.ends(END_OF_INPUT), client);
+        assert_eq!(took, 2 * pause + END_OF_INPUT.turns / 2);
         assert_eq!(under_way.cancelled.get(), None);
     }
 
@@ -258,12 +258,12 @@ mod tests {
                 drop(list);
             }
         };
-        let (took, ()) = tokio::join!(under_way.ends(AT_LEISURE), client);
+        let (took, ()) = tokio::join!(under_way.ends(END_OF_INPUT), client);
         assert_eq!(took, Duration::from_secs(200));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_that_does_not_stop_is_not_listened_to_for_ever() {
+    async fn a_turn_that_does_not_stop_is_dropped() {
         let under_way = Ending::default();
         let _turn = under_way.turns.begin();
         *lock(&under_way.written) = (0, true);
@@ -274,9 +274,9 @@ mod tests {
             }
         };
         tokio::select! {
-            took = under_way.ends(AT_LEISURE) => assert!(took < Duration::from_secs(2), "{took:?}"),
+            took = under_way.ends(END_OF_INPUT) => assert!(took < Duration::from_secs(2), "{took:?}"),
             () = flood => {}
         }
-        assert_eq!(under_way.cancelled.get(), Some(AT_LEISURE.turns));
+        assert_eq!(under_way.cancelled.get(), Some(END_OF_INPUT.turns));
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the content blocks of a prompt against the protocol's schema.
 //!
-//! Blocks are kept and replayed as text, so whatever passes here is sent to clients later on: a
-//! wrong block is refused now rather than replayed wrong for ever. Unknown members are fine.
+//! Blocks are stored and replayed as text, so an invalid block would be sent to clients in each
+//! replay: it is rejected now. Unknown members are allowed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Blocks<'de> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut blocks = Vec::new();
                 while let Some(block) = seq.next_element()? {
-                    // One too many is enough to refuse the rest.
+                    // One too many is enough to reject the prompt.
                     if blocks.len() <= BLOCKS {
                         blocks.push(block);
                     }
@@ -205,7 +205,7 @@ mod tests {
     use super::check;
 
     #[test]
-    fn every_kind_of_content_passes() {
+    fn every_kind_of_content_is_valid() {
         check(
             r#"[
             {"type":"text","text":"a\u0000\ud83d\ude00","annotations":{"audience":["user"],"priority":1e0,"x":1},"_meta":{"a":1}},
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_blocks_are_said_to_be_too_many() {
+    fn too_many_blocks_are_an_error() {
         let prompt = |count| {
             format!(
                 "[{}]",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn the_invalid_field_is_named() {
         for (prompt, problem) in [
             ("[]", "`prompt` is empty"),
             ("{}", "`prompt` must be an array of content blocks"),

@@ -32,7 +32,7 @@ const WORDS: [(&str, &str); 23] = [
 ];
 
 /// Where the prose is in plain English already. A folder that is cleaned up is added here.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "src/cli/",
     "src/history/",
     "src/index/",
@@ -40,6 +40,7 @@ const FOLDERS: [&str; 11] = [
     "src/record/",
     "src/json/",
     "src/transport/",
+    "src/server/",
     "src/sys/",
     "src/engine/demo/",
     "src/engine/proxy/",
