@@ -202,7 +202,9 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        lock(&self.table.entries).pending.remove(&self.key);
+        let entry = lock(&self.table.entries).pending.remove(&self.key);
+        // Without the lock: what it would call may hold other requests.
+        drop(entry);
     }
 }
 
