@@ -19,7 +19,9 @@ use crate::support::agent::GUARD;
 const UNANSWERED: usize = 1024 + 3000;
 
 /// How many threads a runtime may need: those that read from the disk, those that replay, and some.
-const THREADS: usize = 48;
+/// A thread that is done counts as busy until it is scheduled again, so a busy machine needs more of
+/// them than read at a time. Without a bound there would be 512.
+const THREADS: usize = 192;
 
 /// A client: what it has sent and what it has read so far.
 #[derive(Debug, Default)]
