@@ -135,7 +135,7 @@ impl Registry {
         self.post(id, Command::Fork(request, log, hold()));
     }
 
-    /// Sends a command to the actor of a session, and starts the actor if there is none.
+    /// Sends a command to the actor of a session, and starts one if the session has no actor.
     fn post(&self, id: &SessionId, command: Command) {
         let mut actors = self.lock();
         let Some(command) = offer(actors.get(id), command) else {

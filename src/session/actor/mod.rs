@@ -85,7 +85,7 @@ enum TaskResult {
 
 /// An engine that attaches, on a task of its own.
 struct RunningAttach {
-    /// Tells it to stop.
+    /// Asks it to stop.
     abort: CancellationToken,
     task: JoinHandle<Result<Attached, EngineError>>,
 }

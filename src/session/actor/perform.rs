@@ -276,7 +276,7 @@ impl Actor {
             let Some(attach) = attach else {
                 return Ok(Attached::default());
             };
-            // An engine that is ready at once is never told to stop.
+            // An engine that is ready at once is never asked to stop.
             tokio::select! {
                 biased;
                 result = attach => result,

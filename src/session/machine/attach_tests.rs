@@ -1,11 +1,11 @@
-//! What follows when an engine is ready, or cannot be.
+//! What follows when an engine has attached, or has failed to.
 
 use super::*;
 use crate::engine::Block;
 use crate::session::Request;
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
-/// An engine that is ready and has something to say of each kind.
+/// An engine that has attached, with a result of each kind.
 fn attached() -> Attached {
     Attached {
         way: None,
@@ -61,7 +61,10 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
         assert_eq!(begun, "fork, attach Fork");
         assert!(machine.is_being_created());
         let lent = effects!(machine, request(Request::ReadForFork));
-        assert_eq!(lent, "", "what is not there yet cannot be lent");
+        assert_eq!(
+            lent, "",
+            "a session that does not exist yet cannot be forked"
+        );
         let attached = effects!(machine, attached(result));
         assert_eq!(attached, format!("{expected}, read for fork"));
         assert_eq!(machine.is_over(), over);
@@ -69,7 +72,7 @@ fn a_fork_is_answered_when_the_engine_is_ready_and_its_id_is_kept() {
 }
 
 #[test]
-fn a_fork_whose_log_cannot_be_made_is_let_go_of() {
+fn a_fork_whose_log_cannot_be_made_is_released() {
     let mut machine = Machine::default();
     let begun = machine.request(fork());
     assert_eq!(begun.len(), 2);
@@ -79,7 +82,7 @@ fn a_fork_whose_log_cannot_be_made_is_let_go_of() {
 }
 
 #[test]
-fn a_log_is_lent_while_a_turn_or_a_replay_runs() {
+fn a_session_can_be_forked_while_a_turn_or_a_replay_runs() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     assert_eq!(
@@ -136,7 +139,7 @@ fn what_cannot_be_made_whole_is_not_kept() {
         };
         assert_eq!(effects!(machine, failed(failed())), expected);
         assert!(machine.is_over());
-        // Of what was imported nothing is left over for the next load.
+        // Nothing of the import remains for the next load.
         effects!(machine, request(Request::Load("l", config())));
         assert_eq!(effects!(machine, replayed(Ok(()), true)), "attach Again");
     }
@@ -173,7 +176,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
 }
 
 #[test]
-fn an_import_whose_replay_breaks_off_is_a_session_all_the_same() {
+fn an_import_whose_replay_fails_is_a_session_in_any_case() {
     let mut machine = Machine::default();
     effects!(machine, request(import("i", true)));
     effects!(machine, attached(Ok(imported())));
@@ -201,7 +204,7 @@ fn an_engine_that_may_want_a_sign_in_is_attached_before_the_replay() {
 
     effects!(machine, request(Request::Load("m", config())));
     let said = effects!(machine, update(update("{}")));
-    assert_eq!(said, "append update", "the replay comes to it");
+    assert_eq!(said, "append update", "the replay reaches it");
     let begun = effects!(machine, attached(Ok(attached())));
     assert_eq!(begun, "keep inner, replay");
     assert_eq!(
@@ -246,13 +249,13 @@ fn a_session_is_only_opened_if_the_engine_takes_it() {
 }
 
 #[test]
-fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
+fn a_session_that_was_open_stays_so_and_sends_what_was_held_back() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
     let said = effects!(machine, update(update("{}")));
-    assert_eq!(said, "append update", "the catching up comes to it");
+    assert_eq!(said, "append update", "the end of the replay reaches it");
     effects!(machine, finished("m", Ok(end_turn())));
     let refusal = effects!(machine, attached(Err(refused())));
     assert_eq!(
@@ -265,7 +268,7 @@ fn a_session_that_was_open_stays_so_and_hands_on_what_was_held_back() {
 }
 
 #[test]
-fn what_an_opened_session_is_told_comes_from_the_engine() {
+fn the_answer_of_a_load_comes_from_the_engine() {
     let mut machine = opened();
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
@@ -281,12 +284,12 @@ fn what_an_opened_session_is_told_comes_from_the_engine() {
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
         "",
-        "nobody asked"
+        "no request waits"
     );
 }
 
 #[test]
-fn whoever_ends_a_session_does_not_wait_for_its_engine() {
+fn closing_a_session_does_not_wait_for_its_engine() {
     for (request, opening, expected) in [
         (
             import("o", true),
@@ -318,7 +321,7 @@ fn whoever_ends_a_session_does_not_wait_for_its_engine() {
 }
 
 #[test]
-fn an_engine_that_was_ready_before_it_was_told_to_stop_is_taken_as_ready() {
+fn an_engine_that_attached_before_it_was_asked_to_stop_has_attached() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
@@ -362,7 +365,7 @@ fn requests_wait_for_the_engine() {
 }
 
 #[test]
-fn who_asks_for_what_is_being_imported_gets_what_came_of_it() {
+fn another_import_of_the_same_session_waits_for_the_first() {
     for replay in [true, false] {
         let mut machine = Machine::default();
         effects!(machine, request(import("a", false)));

@@ -1,4 +1,4 @@
-//! Requests that go through a session, in both directions.
+//! Requests that pass through a session, in both directions.
 
 use super::*;
 use crate::engine::{Attached, Block};
@@ -47,7 +47,7 @@ fn appended<'a>(batch: &'a Batch<&'static str>) -> Vec<(Kind, Option<&'a str>, &
 }
 
 #[test]
-fn a_question_and_its_answer_are_in_the_log_before_anybody_acts_on_them() {
+fn a_request_and_its_response_are_logged_before_they_are_passed_on() {
     for (outcome, payload) in [
         (Ok("{\"a\":1}".to_owned()), r#"{"result":{"a":1}}"#),
         (Err("{\"code\":1}".to_owned()), r#"{"error":{"code":1}}"#),
@@ -75,7 +75,7 @@ fn a_question_and_its_answer_are_in_the_log_before_anybody_acts_on_them() {
 }
 
 #[test]
-fn what_is_no_part_of_the_conversation_is_not_logged() {
+fn requests_outside_of_the_conversation_are_not_logged() {
     let mut machine = opened();
     assert_eq!(effects!(machine, ask(asking("q", false))), "ask q");
     assert_eq!(
@@ -85,7 +85,7 @@ fn what_is_no_part_of_the_conversation_is_not_logged() {
 }
 
 #[test]
-fn a_question_waits_for_the_replay_that_shows_what_it_is_about() {
+fn a_request_waits_for_the_replay_that_shows_its_subject() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
@@ -102,7 +102,7 @@ fn a_question_waits_for_the_replay_that_shows_what_it_is_about() {
 }
 
 #[test]
-fn questions_of_an_engine_that_was_let_go_of_are_dropped() {
+fn requests_of_a_released_engine_are_dropped() {
     let mut machine = Machine::default();
     effects!(machine, request(Request::Load("l", config())));
     effects!(machine, replayed(Ok(()), true));
@@ -143,7 +143,7 @@ fn what_cannot_be_logged_is_not_asked_and_ends_the_turn() {
 }
 
 #[test]
-fn what_cannot_be_logged_between_two_turns_is_mended_at_once() {
+fn a_failed_write_between_two_turns_is_recovered_at_once() {
     let mut machine = opened();
     machine.update(update("{}"));
     assert_eq!(effects!(machine, failed(failed())), "recover");
@@ -220,7 +220,7 @@ fn a_session_that_is_closed_is_not_over_before_its_calls_are_answered() {
 }
 
 #[test]
-fn what_is_not_open_serves_nobody() {
+fn a_session_that_is_not_open_serves_no_requests() {
     let mut machine = opened();
     effects!(machine, request(Request::Close("x")));
     assert_eq!(
@@ -252,11 +252,11 @@ fn a_session_that_is_being_read_takes_no_records() {
 }
 
 #[test]
-fn who_ends_a_turn_without_answering_is_answered_for() {
+fn open_requests_are_answered_for_a_client_that_ends_the_turn() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, ask(asking("q", true)));
-    // By the protocol, the client answers by itself after that.
+    // By the protocol, the client answers itself after that.
     let cancel = |withdraw| Request::Cancel { withdraw };
     assert_eq!(effects!(machine, request(cancel(false))), "cancel turns");
     assert_eq!(effects!(machine, request(cancel(true))), "withdraw");
@@ -280,7 +280,7 @@ fn who_ends_a_turn_without_answering_is_answered_for() {
 }
 
 #[test]
-fn a_call_is_made_of_what_is_asked_about() {
+fn a_tool_call_is_made_from_the_request_for_permission() {
     let params = r#"{ "toolCall" :{"toolCallId":"a","status":"pending","kind":null,"rawInput":null,"n":1e400},"options":[]}"#;
     let update = r#"{"sessionUpdate":"tool_call","toolCallId":"a","status":"pending","rawInput":null,"n":1e400,"title":"Tool call"}"#;
     assert_eq!(
@@ -299,7 +299,7 @@ fn a_call_is_made_of_what_is_asked_about() {
 }
 
 #[test]
-fn what_can_be_answered_in_the_clients_place_is() {
+fn a_withdrawn_request_is_answered_for_the_client() {
     let permission = r#"{"outcome":{"outcome":"cancelled"}}"#;
     assert_eq!(
         withdrawn_outcome("session/request_permission"),

@@ -15,7 +15,7 @@ pub(super) enum Lifecycle<R> {
     /// The engine attaches.
     Attaching {
         request: AttachRequest<R>,
-        /// Whether the engine was told to stop, since the session is to be closed.
+        /// Whether the engine was asked to stop, since the session is to be closed.
         aborted: bool,
     },
     /// A load replays the log.
@@ -95,7 +95,7 @@ impl<R> Lifecycle<R> {
         }
     }
 
-    /// Marks the engine as told to stop. False if it was, or is not attaching.
+    /// Marks the engine as asked to stop. False if it was already, or is not attaching.
     pub(super) fn abort(&mut self) -> bool {
         match self {
             Self::Attaching { aborted, .. } => !mem::replace(aborted, true),

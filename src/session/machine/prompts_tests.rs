@@ -1,4 +1,4 @@
-//! Turns of a client that is told of them by updates.
+//! Prompts: those of clients that are notified by updates, those that wait, those that overlap.
 
 use super::*;
 use crate::engine::Attached;
@@ -32,7 +32,7 @@ fn withdrawing() -> Request<&'static str> {
 }
 
 #[test]
-fn a_prompt_is_answered_when_it_is_logged_and_its_end_is_told() {
+fn a_prompt_is_answered_when_it_is_logged_and_its_end_is_an_update() {
     let mut machine = opened();
     assert_eq!(effects!(machine, request(prompt("p"))), TAKEN);
     assert_eq!(
@@ -55,7 +55,7 @@ fn prompts_that_come_in_a_turn_are_held_and_served_in_order() {
     }
     assert!(
         !machine.has_waiting_requests(),
-        "nobody else has to wait for them"
+        "no other request waits for them"
     );
     for reply in ["q", "r"] {
         let next = effects!(machine, finished("m", Ok(end_turn())));
@@ -65,7 +65,7 @@ fn prompts_that_come_in_a_turn_are_held_and_served_in_order() {
 }
 
 #[test]
-fn no_more_is_held_than_memory_is_for() {
+fn the_bytes_of_held_prompts_are_bounded() {
     let mut machine = opened();
     effects!(machine, request(prompt("a")));
     let large = |reply: &'static str| Request::Prompt {
@@ -74,8 +74,8 @@ fn no_more_is_held_than_memory_is_for() {
         params: "x".repeat(40 * 1024 * 1024),
     };
     assert_eq!(effects!(machine, request(large("b"))), "");
-    let told = effects!(machine, request(large("c")));
-    assert!(told.starts_with("refuse c"), "{told}");
+    let refused = effects!(machine, request(large("c")));
+    assert!(refused.starts_with("refuse c"), "{refused}");
     assert_eq!(effects!(machine, request(prompt("d"))), "");
 }
 
@@ -83,7 +83,7 @@ fn no_more_is_held_than_memory_is_for() {
 fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_tried() {
     let mut machine = opened();
     let batch = machine.request(prompt("p"));
-    // Which is answered with the failure by whoever performs the batch.
+    // The actor answers it with the failure.
     assert!(matches!(
         batch[3],
         Effect::Answer("p", Ok(Done::Accepted(_)))
@@ -112,7 +112,7 @@ fn a_cancel_takes_back_what_is_not_in_the_log() {
 }
 
 #[test]
-fn one_prompt_can_be_taken_back_while_it_is_held() {
+fn one_prompt_can_be_withdrawn_while_it_is_held() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     let withdraw_prompts = || Request::WithdrawPrompt("m".to_owned());
@@ -130,7 +130,7 @@ fn one_prompt_can_be_taken_back_while_it_is_held() {
 }
 
 #[test]
-fn whoever_ends_the_session_takes_held_prompts_back() {
+fn closing_the_session_withdraws_held_prompts() {
     for (request, end) in [
         (Request::Close("x"), "release Closed, answer x: Closed"),
         (Request::Delete("x"), "release Deleted, answer x: Deleted"),
@@ -152,7 +152,7 @@ fn whoever_ends_the_session_takes_held_prompts_back() {
 }
 
 #[test]
-fn whoever_resumes_is_told_what_the_session_is_doing() {
+fn a_resume_reports_what_the_session_is_doing() {
     let ready = || Ok(Attached::default());
     let mut machine = opened();
     effects!(machine, request(Request::Resume("r", config())));
@@ -170,7 +170,7 @@ fn whoever_resumes_is_told_what_the_session_is_doing() {
 }
 
 #[test]
-fn a_turn_that_ends_during_a_replay_is_told_of_behind_it_and_then_the_next_one_begins() {
+fn a_turn_that_ends_during_a_replay_is_reported_after_it_and_then_the_next_one_begins() {
     for well in [true, false] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
@@ -196,18 +196,18 @@ fn a_turn_that_ends_during_a_replay_is_told_of_behind_it_and_then_the_next_one_b
 }
 
 #[test]
-fn an_end_that_cannot_be_logged_is_told_of_as_a_failure() {
+fn an_end_that_cannot_be_logged_is_reported_as_a_failure() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     machine.finished("m", Ok(end_turn()));
-    let told = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
-    assert_eq!(effects!(machine, failed(failed())), told);
+    let reported = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
+    assert_eq!(effects!(machine, failed(failed())), reported);
     effects!(machine, request(prompt("p")));
     machine.update(update("{}"));
     assert_eq!(effects!(machine, failed(failed())), "cancel turns");
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
-        format!("recover, {told}")
+        format!("recover, {reported}")
     );
 }
 
@@ -280,7 +280,7 @@ fn cancel() -> Request<&'static str> {
 const BEGUN: &str = "claim, workspace, append prompt, begin";
 
 #[test]
-fn a_prompt_behind_a_cancel_is_held_until_the_cancelled_turn_has_ended() {
+fn a_prompt_after_a_cancellation_is_held_until_the_cancelled_turn_has_ended() {
     let mut machine = crate::session::machine::tests::opened();
     effects!(machine, request(named("a")));
     let refused = "refuse early: there is already an active prompt execution";
@@ -419,7 +419,7 @@ fn tool_calls_stay_open_until_the_last_turn_that_may_have_them_ends() {
 }
 
 #[test]
-fn a_cancel_is_about_all_turns_and_prompts_behind_it_wait_for_them() {
+fn a_cancellation_is_about_all_turns_and_later_prompts_wait_for_them() {
     let mut machine = overlapping();
     effects!(machine, request(named("a")));
     effects!(machine, request(named("b")));
@@ -445,7 +445,7 @@ fn a_cancel_is_about_all_turns_and_prompts_behind_it_wait_for_them() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_behind_the_last() {
+fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_after_the_last() {
     for overlapped in [true, false] {
         let mut machine = overlapping();
         effects!(machine, request(named("a")));

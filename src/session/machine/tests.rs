@@ -1,4 +1,4 @@
-//! The effects of what happens to a session, in their order.
+//! The effects of requests and events, in their order.
 
 use super::*;
 use crate::engine::outlet::Entry;
@@ -7,7 +7,7 @@ use crate::record::header::Workspace;
 
 const CALL: &str = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
 
-/// Asks for something, and performs all that comes of it.
+/// Calls the machine, and returns the effects of that call and of what follows.
 macro_rules! effects {
     ($machine:expr, $call:ident($($argument:expr),*)) => {{
         let batch = $machine.$call($($argument),*);
@@ -61,7 +61,7 @@ pub(in crate::session) fn failed() -> Refusal {
     Refusal::Storage("no space".to_owned())
 }
 
-/// Performs a batch, and what the machine makes of it, on paper.
+/// Returns the effects of a batch, and of those that follow, in words.
 #[track_caller]
 pub(in crate::session) fn done(
     machine: &mut Machine<&'static str>,
@@ -181,7 +181,7 @@ fn a_second_prompt_is_refused_and_leaves_the_first_alone() {
 }
 
 #[test]
-fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
+fn open_tool_calls_are_closed_if_the_turn_does_not_end_well() {
     let failure = EngineError::internal("broken");
     for (cancelled, result, expected) in [
         (
@@ -224,7 +224,7 @@ fn what_a_turn_leaves_open_is_closed_if_it_does_not_end_well() {
 }
 
 #[test]
-fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it() {
+fn nothing_is_sent_into_a_replay_and_a_turn_that_ends_meanwhile_is_answered_after_it() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     let load = effects!(machine, request(Request::Load("l", config())));
@@ -244,7 +244,7 @@ fn nothing_is_sent_into_a_replay_and_what_ended_meanwhile_is_answered_behind_it(
 }
 
 #[test]
-fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
+fn a_replay_that_fails_sends_what_it_has_held_back() {
     for early in [true, false] {
         let mut machine = opened();
         effects!(machine, request(prompt("p")));
@@ -258,7 +258,7 @@ fn a_replay_that_breaks_off_hands_on_what_was_held_back() {
                 "refuse l: the request was cancelled, abandon replay, answer p: Stopped(EndTurn)"
             );
         } else {
-            // The actor refuses the load by itself, since its answer was in the batch.
+            // The actor refuses the load itself, since its answer was in the batch.
             effects!(machine, replayed(Ok(()), true));
             machine.attached(Ok(Attached::default()));
             let broken = effects!(machine, failed(failed()));
@@ -277,7 +277,7 @@ fn a_prompt_that_cannot_be_logged_is_refused_and_the_next_one_is_served() {
 }
 
 #[test]
-fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer() {
+fn an_update_that_cannot_be_logged_ends_the_turn_and_is_recovered_before_the_answer() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     machine.update(update("{}"));
@@ -291,7 +291,7 @@ fn an_update_that_cannot_be_logged_ends_the_turn_and_is_mended_before_the_answer
 }
 
 #[test]
-fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
+fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_in_any_case() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     effects!(machine, request(Request::Load("l", config())));
@@ -306,7 +306,7 @@ fn an_end_that_cannot_be_logged_during_a_replay_is_an_error_all_the_same() {
 }
 
 #[test]
-fn a_session_that_could_not_be_opened_whole_is_let_go_of() {
+fn a_session_that_could_not_be_opened_is_released() {
     let mut machine = Machine::default();
     machine.request(Request::Load("l", config()));
     assert_eq!(
@@ -379,7 +379,7 @@ fn closing_and_deleting_end_a_turn_first() {
 }
 
 #[test]
-fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
+fn a_cancellation_after_a_prompt_that_waits_is_for_that_prompt() {
     let mut machine = opened();
     effects!(machine, request(Request::Load("l", config())));
     assert_eq!(
@@ -401,7 +401,7 @@ fn a_cancel_behind_a_prompt_that_waits_is_for_that_prompt() {
 }
 
 #[test]
-fn what_is_not_open_takes_no_prompt() {
+fn a_session_that_is_not_open_accepts_no_prompt() {
     let mut machine = opened();
     effects!(machine, request(Request::Close("c")));
     let refused = effects!(machine, request(prompt("p")));

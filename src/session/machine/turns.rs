@@ -117,7 +117,7 @@ impl<R> Turns<R> {
         !mem::replace(&mut self.withdrawn, true)
     }
 
-    /// Whether all of them were told to stop, so that the next prompt can wait for their end.
+    /// Whether all of them were asked to stop, so that the next prompt can wait for their end.
     pub(super) fn are_ending(&self) -> bool {
         !self.is_empty() && (self.failure.is_some() || self.are_cancelled())
     }

@@ -32,7 +32,7 @@ const WORDS: [(&str, &str); 23] = [
 ];
 
 /// Where the prose is in plain English already. A folder that is cleaned up is added here.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "src/cli/",
     "src/history/",
     "src/index/",
@@ -45,6 +45,7 @@ const FOLDERS: [&str; 12] = [
     "src/engine/demo/",
     "src/engine/proxy/",
     "src/engine/process/",
+    "src/session/",
 ];
 
 /// Documents for readers of the project.
