@@ -23,8 +23,8 @@ pub const DAMAGED: u8 = 5;
 pub const UNREAD: u8 = 6;
 
 pub(super) const HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no such session, 4 session in use, \
-5 damage found, 6 a client stopped reading.";
+Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4 session in use, \
+5 damage found, 6 the client stopped reading.";
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl From<StoreError> for Failure {
         };
         let failure = Self::with_code(code, &error);
         match code {
-            NOT_FOUND => failure.hint("run `rejoin sessions list` to see the sessions"),
+            NOT_FOUND => failure.hint("run `rejoin sessions list` to see available sessions"),
             IN_USE => failure.hint("close the session there first"),
             _ => failure,
         }

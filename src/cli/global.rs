@@ -12,12 +12,13 @@ const LOG_LEVEL: &str = "warn";
 
 /// Options of every subcommand.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub(super) struct Global {
-    /// Folder in which sessions are kept.
+    /// Folder in which sessions are stored.
     // Environment variables may be set but empty, which counts as not set.
     #[arg(long, global = true, env = STORE, value_name = "DIR", value_parser = path())]
     store: Option<PathBuf>,
-    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
+    /// What to log: `off`, `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
     #[arg(
         long,
         global = true,
@@ -26,7 +27,7 @@ pub(super) struct Global {
         default_value = LOG_LEVEL
     )]
     log_level: String,
-    /// Append the log to this file instead of writing it to stderr.
+    /// Append log lines to this file instead of writing them to stderr.
     #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE", value_parser = path())]
     log_file: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `rejoin guard`: ends the processes that another rejoin has started, when that rejoin is gone.
+//! `rejoin guard`: ends the processes that another rejoin started, when that rejoin has died.
 //!
 //! Another rejoin starts it; users do not.
 
@@ -15,7 +15,7 @@ pub(super) struct Args {
     /// The process group.
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     group: u32,
-    /// How long it may take to end by itself, in milliseconds.
+    /// How long it may take to exit on its own, in milliseconds.
     #[arg(default_value_t = LEAVES.as_millis().try_into().unwrap_or(u64::MAX))]
     leaves: u64,
 }

@@ -1,12 +1,12 @@
 //! The command line: one file for each subcommand.
 
+mod agent_options;
 mod agents;
 mod count;
 pub mod demo;
 pub mod exit;
 mod global;
 pub mod guard;
-mod handing;
 pub mod logging;
 mod note;
 pub mod output;
@@ -29,38 +29,38 @@ use exit::Failure;
 use global::Global;
 use output::Output;
 
-/// A stdio ACP agent whose sessions survive anything.
+/// An ACP agent whose sessions survive crashes and restarts.
 ///
-/// Started by an editor, `rejoin` speaks the Agent Client Protocol on stdin and stdout and keeps
-/// every conversation in a log of its own, which is replayed when the session is loaded again.
+/// An editor starts `rejoin` and speaks the Agent Client Protocol with it over stdin and stdout.
+/// Each session is recorded in a log, which is replayed when the session is loaded again.
 #[derive(Debug, Parser)]
 #[command(name = "rejoin", version, max_term_width = 100, after_help = exit::HELP)]
 struct Cli {
-    #[command(flatten)]
-    global: Global,
     #[command(
         flatten,
-        next_help_heading = "Options of serve, which need no command before them"
+        next_help_heading = "Serve options (serve is the default command)"
     )]
     serve: serve::Args,
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve an ACP client on stdin and stdout. The default when stdin is not a terminal.
+    /// Serve an ACP client on stdin and stdout (the default if stdin is not a terminal).
     Serve(serve::Args),
-    /// Serve an ACP client with another ACP agent, whose conversations are kept from then on.
+    /// Wrap another ACP agent and record its sessions.
     Wrap(wrap::Args),
-    /// Be a component of an ACP proxy chain: keep the conversations with the agent behind it.
+    /// Record the sessions of the next agent in a chain of ACP proxies.
     Proxy(proxy::Args),
-    /// End a process group that rejoin has started, if rejoin is killed.
+    /// End a process group that rejoin started when rejoin is killed.
     #[command(hide = true)]
     Guard(guard::Args),
-    /// Show what rejoin does: talk, kill it in mid-answer, load the conversation again.
+    /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
     Demo(demo::Args),
-    /// List, search, show, delete, restore and check the sessions that are kept.
+    /// List, search, show, delete, restore and verify stored sessions.
     Sessions(sessions::Args),
 }
 
@@ -74,10 +74,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut output = Output::standard();
     let misplaced = cli.command.is_some() && cli.serve.are_given();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
-        Some(_) if misplaced => Err(Failure::usage(
-            "an option of `serve` comes before another command",
-        )
-        .hint("put it behind `rejoin serve`")),
+        Some(command) if misplaced => Err(misplaced_option(&command)),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
         Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
@@ -85,7 +82,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
             "`rejoin demo` uses a store of its own, not that of --store",
         )
-        .hint("`--keep DIR` keeps it in a folder")),
+        .hint("use `--keep DIR` to choose its folder")),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
@@ -100,6 +97,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             failure.print(&cli.global);
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// An option of `serve` before the name of another command.
+fn misplaced_option(command: &Command) -> Failure {
+    let failure = Failure::usage("`serve` options cannot be used before another command");
+    match command {
+        Command::Serve(_) | Command::Wrap(_) | Command::Proxy(_) => {
+            failure.hint("put them after the name of the command")
+        }
+        _ => failure.hint("leave them out: this command does not serve"),
     }
 }
 

@@ -20,9 +20,9 @@ use super::store;
 use super::terminal::stdin_is_terminal;
 use super::timeout::Timeout;
 
-/// The smallest limit of a line; every request that the protocol defines fits.
+/// The smallest limit: any request of the protocol without large content fits.
 const LEAST_LINE: u64 = 4096;
-/// A longer line would not fit into a record.
+/// The largest limit: a longer line would not fit into a record.
 const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
 
 /// The environment variable for `--unstable`.
@@ -33,36 +33,35 @@ const DAY: Duration = Duration::from_hours(24);
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(super) struct Args {
-    /// Keep sessions in memory only: nothing is written, and nothing can be loaded again.
+    /// Keep sessions in memory only: nothing is stored, so sessions cannot be loaded later.
     #[arg(long)]
     no_persist: bool,
-    /// What survives a power cut: `os` leaves it to the system, `turn` syncs each finished turn,
-    /// `each` syncs each record. The death of the process alone loses nothing with any of them.
+    /// What survives a power failure: finished turns (`turn`), every record (`each`), or whatever
+    /// the system has written to disk (`os`). A crash of rejoin alone loses nothing in any mode.
     #[arg(long, value_name = "MODE", default_value_t = Durability::Turn)]
     durability: Durability,
-    /// How a history is replayed: `merged` joins the chunks of a message, `exact` sends each chunk
-    /// as it came.
+    /// How to replay a session: `merged` joins the chunks of each message, `exact` sends each chunk
+    /// as it was first sent.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Replay::Merged)]
     replay: Replay,
     /// Replay only the last N turns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_tail: Option<u64>,
-    /// Replay no more than N lines a second, for clients that cannot take more at once.
+    /// Replay at most N updates per second, for clients that cannot keep up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_rate: Option<u64>,
     /// Expire sessions without activity for this many days: they become unavailable and are moved
     /// to the trash in the background. Off by default.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     expire_after: Option<u32>,
-    /// How long the client may take to read or write a file or to make a terminal for an agent that
-    /// asks it to, such as `30s` or `2m`; `none` for as long as it takes. What its user decides has no
-    /// limit.
+    /// Time limit for the client to read or write a file or to create a terminal, such as `30s` or
+    /// `2m`, or `none`. Questions to the user have no limit.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     client_timeout: Timeout,
-    /// Serve what the protocol calls unstable: methods that it may still change or remove.
+    /// Enable methods that the protocol calls unstable: it may still change or remove them.
     #[arg(long, env = UNSTABLE, value_parser = clap::builder::FalseyValueParser::new())]
     unstable: bool,
-    /// The longest line that is accepted, in bytes.
+    /// Maximum length of a line of input, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::transport::LINE_LIMIT as u64,
           value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
     max_line: u64,

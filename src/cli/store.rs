@@ -1,4 +1,4 @@
-//! Finds the folder in which sessions are kept.
+//! Determines the folder in which sessions are stored.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
 
 fn standard_or_none() -> Result<PathBuf, Failure> {
     standard().ok_or_else(|| {
-        Failure::usage("cannot tell where to keep sessions: no home folder is known")
+        Failure::usage("cannot determine where to store sessions: the home folder is unknown")
             .hint("name a folder with --store DIR or REJOIN_STORE")
     })
 }

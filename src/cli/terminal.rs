@@ -15,7 +15,7 @@ use super::exit::Failure;
 use super::printable::printable;
 
 /// Work that takes less time shows no message.
-const PATIENCE: Duration = Duration::from_secs(1);
+const QUIET_FOR: Duration = Duration::from_secs(1);
 /// How often a message about running work changes.
 const STEP: Duration = Duration::from_millis(200);
 /// Moves to the first column and clears the line.
@@ -28,22 +28,22 @@ pub(super) fn stdin_is_terminal() -> bool {
 
 /// Asks before something that cannot be undone, unless `yes` confirms it already. Any answer but
 /// yes is a no, and without a terminal nothing may be done.
-pub(super) fn agree(yes: bool, question: &str) -> Result<(), Failure> {
+pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
     if !stdin_is_terminal() {
-        let why = "this cannot be undone, and nobody can be asked: stdin is not a terminal";
-        return Err(Failure::usage(why).hint("add `--yes` to do it without a question"));
+        let why = "this cannot be undone and needs a confirmation, but stdin is not a terminal";
+        return Err(Failure::usage(why).hint("add `--yes` to confirm it"));
     }
-    if confirm(question)? {
+    if ask(question)? {
         Ok(())
     } else {
         Err(Failure::new("nothing was removed"))
     }
 }
 
-fn confirm(question: &str) -> Result<bool, Failure> {
+fn ask(question: &str) -> Result<bool, Failure> {
     eprint!("{} [y/N] ", printable(question));
     io::stderr().flush().ok();
     let mut answer = String::new();
@@ -62,19 +62,19 @@ pub(super) fn busy<T>(doing: impl FnOnce() -> String + Send, work: impl FnOnce()
     if !io::stderr().is_terminal() {
         return work();
     }
-    busy_on(&mut io::stderr(), PATIENCE, doing, work)
+    busy_on(&mut io::stderr(), QUIET_FOR, doing, work)
 }
 
 fn busy_on<T>(
     out: &mut (dyn Write + Send),
-    patience: Duration,
+    quiet_for: Duration,
     doing: impl FnOnce() -> String + Send,
     work: impl FnOnce() -> T,
 ) -> T {
     let (done, is_done) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            if is_done.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if is_done.recv_timeout(quiet_for) == Err(mpsc::RecvTimeoutError::Timeout) {
                 write!(out, "{}", printable(&doing())).ok();
                 out.flush().ok();
                 is_done.recv().ok();
@@ -103,13 +103,13 @@ impl Progress {
         let out = stderr
             .is_terminal()
             .then(|| Box::new(stderr) as Box<dyn Write>);
-        Self::on(out, PATIENCE, STEP)
+        Self::on(out, QUIET_FOR, STEP)
     }
 
-    fn on(out: Option<Box<dyn Write>>, patience: Duration, step: Duration) -> Self {
+    fn on(out: Option<Box<dyn Write>>, quiet_for: Duration, step: Duration) -> Self {
         Self {
             out,
-            next: Instant::now() + patience,
+            next: Instant::now() + quiet_for,
             step,
             shown: false,
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_shown_when_it_is_time_and_taken_away() {
+    fn progress_is_shown_when_it_is_due_and_cleared() {
         let screen = Screen::default();
         let out = || Some(Box::new(screen.clone()) as Box<dyn Write>);
         let mut late = Progress::on(out(), Duration::from_hours(1), Duration::ZERO);
@@ -197,15 +197,15 @@ mod tests {
     }
 
     #[test]
-    fn long_work_is_commented_on() {
+    fn long_work_shows_a_message() {
         let mut screen = Screen::default();
-        let (told, is_told) = mpsc::channel();
+        let (shown, is_shown) = mpsc::channel();
         let doing = move || {
-            told.send(()).unwrap();
+            shown.send(()).unwrap();
             "Reading 3 sessions …".to_owned()
         };
         let result = busy_on(&mut screen, Duration::ZERO, doing, || {
-            is_told.recv().unwrap();
+            is_shown.recv().unwrap();
             7
         });
         assert_eq!(result, 7);

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timeout(pub(super) Option<Duration>);
 
-/// In the place of a limit that is not set: 100 years.
+/// Used where no limit is set: 100 years.
 const NO_LIMIT: Duration = Duration::from_hours(100 * 365 * 24);
 
 impl Timeout {

@@ -1,4 +1,4 @@
-//! `rejoin wrap`: an ACP agent on stdin and stdout whose prompts another agent answers.
+//! `rejoin wrap`: an ACP agent on stdin and stdout; another agent answers prompts.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -11,16 +11,16 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
-use super::{agents, handing, serve};
+use super::{agents, agent_options, serve};
 
 /// How to wrap an agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[group(id = "wrap")]
 pub(super) struct Args {
     #[command(flatten)]
-    handing: handing::Args,
-    /// The name by which the agent's sessions are known. By default the command's, or
-    /// the one that the agent gives itself if that of the command says nothing.
+    agent: agent_options::Args,
+    /// Name under which the agent's sessions are stored. By default the name of the command, or
+    /// the agent's own if the command is a runtime such as `node`.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// The agent's command and its arguments.
@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let program = Program {
         command: args.command.clone(),
         guard: std::env::current_exe().ok(),
-        exit_timeout: args.handing.exit_timeout.or_forever(),
+        exit_timeout: args.agent.exit_timeout.or_forever(),
     };
     if let Some(command) = agents::meant(&Names::program(&args.command), &args.command) {
         let given = args.command[0].to_string_lossy();
@@ -46,11 +46,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
             Some(&format!("use `rejoin wrap -- {command}`")),
         );
     }
-    let engine = WrappedEngine::new(program, names, args.handing.policy());
+    let engine = WrappedEngine::new(program, names, args.agent.policy());
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     if !agents::is_missing(&args.command[0]) {
-        return serve::on(global, &args.handing.serve, engine, input);
+        return serve::on(global, &args.agent.serve, engine, input);
     }
     // Earlier sessions can be read without it, so clients are served in any case.
     let program = args.command[0].to_string_lossy();
@@ -60,7 +60,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         input,
         any: was_asked.clone(),
     };
-    serve::on(global, &args.handing.serve, engine, input)?;
+    serve::on(global, &args.agent.serve, engine, input)?;
     if was_asked.load(Ordering::Relaxed) {
         Ok(())
     } else {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 use crate::record::line::Damage;
 
 /// How many reports are kept of one file; damage beyond is skipped all the same.
@@ -119,6 +121,18 @@ impl fmt::Display for DamageReport {
             write!(f, "{} bytes: ", self.len)?;
         }
         self.reason.fmt(f)
+    }
+}
+
+impl Serialize for DamageReport {
+    /// As commands and `session/verify` report it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_struct("DamageReport", 4)?;
+        json.serialize_field("line", &self.line)?;
+        json.serialize_field("byte", &self.offset)?;
+        json.serialize_field("length", &self.len)?;
+        json.serialize_field("reason", &self.reason.to_string())?;
+        json.end()
     }
 }
 

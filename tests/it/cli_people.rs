@@ -42,7 +42,6 @@ fn empty_results_are_reported_on_stderr() {
         (&["restore"], ""),
         (&["trash", "list"], ""),
         (&["trash", "list", "--json"], "[]\n"),
-        (&["verify"], "0 sessions, 0 sound, 0 damaged\n"),
         (&["prune", "--keep", "1"], "0 sessions moved to the trash\n"),
     ] {
         let arguments = [&["sessions"], verb].concat();
@@ -64,6 +63,9 @@ fn empty_results_are_reported_on_stderr() {
         assert!(told.contains(&expected), "{verb:?}: {told}");
     }
     assert!(!typo.exists());
+    let (shown, told) = says(&empty, &["sessions", "verify"]);
+    assert_eq!(shown, "0 sessions, 0 sound, 0 damaged\n");
+    assert!(told.contains("there are no sessions"), "{told}");
 }
 
 #[test]

@@ -159,7 +159,10 @@ fn emptied_trash_leaves_nothing() {
     let empty = ["sessions", "trash", "empty"];
     assert_eq!(fails(store, &empty, 2, "add `--yes`"), "");
     let old = [&empty[..], &["--older-than", "30d", "--yes"]].concat();
-    assert_eq!(runs(store, &old), "1 session removed for good\n");
+    assert_eq!(
+        runs(store, &old),
+        "1 session and 1 torn end removed for good\n"
+    );
     assert_eq!(
         runs(store, &["sessions", "trash", "list"]).lines().count(),
         2

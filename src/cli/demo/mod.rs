@@ -26,9 +26,12 @@ const PIECES: usize = 6;
 /// How to show it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Keep the demo's store in this folder instead of a temporary one that is removed.
+    /// Keep the demo's store in this folder. By default it is temporary.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    // In the place of the global option, so that help does not show it: the demo refuses it.
+    #[arg(long, hide = true)]
+    store: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -76,7 +79,7 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
 
     say(
         output,
-        paint.head("2. It is killed in the middle of an answer: no warning, no goodbye."),
+        paint.head("2. It is killed during an answer, without warning."),
     )?;
     let killed = agent.id();
     agent.kill(&mut live)?;
@@ -102,7 +105,7 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
 
     say(
         output,
-        paint.head("4. The next prompt has the whole context."),
+        paint.head("4. The next prompt has the full context."),
     )?;
     let question = "What did I tell you?";
     let mut answer = Transcript::default();

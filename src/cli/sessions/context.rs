@@ -29,7 +29,7 @@ impl Context<'_> {
         self.nothing(&match self.store.ids().map_or(0, |ids| ids.len()) {
             0 => format!("there are no sessions in {root}"),
             unprompted => format!(
-                "no session in {root} can be listed: of {}, none was prompted or can be read",
+                "no session in {root} can be listed: {} there, none prompted and readable",
                 count(unprompted, "session")
             ),
         });
@@ -40,10 +40,9 @@ impl Context<'_> {
         let doing = || "Removing words from the index …".to_owned();
         busy(doing, || self.catalog.erase_deleted()).map_err(|error| {
             let why = format!("words of removed sessions may be left in index.sqlite: {error}");
-            let index = self.store.root().join("index.sqlite");
             let hint = format!(
-                "end what uses it and do this again, or remove {}* yourself: it is a cache",
-                index.display()
+                "stop the processes that use it and try again, or remove {}*: it is only a cache",
+                self.store.catalog().display()
             );
             Failure::new(why).hint(hint)
         })

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::cli::terminal::agree;
+use crate::cli::terminal::confirm;
 use crate::store::StoreError;
 use crate::sys::SessionId;
 
@@ -15,14 +15,13 @@ use super::id::{find, find_anywhere};
 /// What to delete.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The ids of the sessions.
+    /// The IDs of the sessions.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
-    /// Remove them for good, with their copies in the trash and their words in the index. Nothing
-    /// brings them back.
+    /// Remove them permanently, with their copies in the trash and their words in the search index.
     #[arg(long)]
     forever: bool,
-    /// Ask no question.
+    /// Do not ask for confirmation.
     #[arg(long, short, requires = "forever")]
     yes: bool,
 }
@@ -59,7 +58,7 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
         Some(id) if ids.len() == 1 => format!("Remove {id} for good?"),
         _ => format!("Remove {} for good?", count(ids.len(), "session")),
     };
-    agree(args.yes, &question)?;
+    confirm(args.yes, &question)?;
     let removed = ids.iter().try_for_each(|id| {
         let before = context.catalog.before_change();
         context.store.erase(id)?;

@@ -13,7 +13,7 @@ pub(super) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failu
     }
     known_as(context, text)?.ok_or_else(|| {
         Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"))
-            .hint("run `rejoin sessions list` to see the sessions")
+            .hint("run `rejoin sessions list` to see available sessions")
     })
 }
 

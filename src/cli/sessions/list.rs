@@ -18,10 +18,10 @@ const PAGE: usize = 1000;
 /// What to list.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only sessions that work in this folder.
+    /// Only sessions with this working directory.
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
-    /// At most so many.
+    /// At most N sessions.
     #[arg(long, short = 'n', value_name = "N", value_parser = number)]
     limit: Option<usize>,
     /// Print a JSON array.
@@ -55,7 +55,7 @@ pub(super) fn show(
         .transpose()
         .map_err(|error| {
             Failure::new(format!(
-                "cannot tell which folder is meant by --cwd: {error}"
+                "cannot resolve the folder of --cwd: {error}"
             ))
         })?;
     let filter = Filter {

@@ -1,4 +1,4 @@
-//! `rejoin sessions`: what is kept, seen without a client.
+//! `rejoin sessions`: works on stored sessions without a client.
 
 mod age;
 mod context;
@@ -34,21 +34,21 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the sessions that were prompted, newest first.
+    /// List sessions that have a prompt, newest first.
     List(list::Args),
-    /// Find the sessions in which something was said, newest first.
+    /// Search the text of sessions.
     Search(search::Args),
     /// Show a conversation.
     Show(show::Args),
-    /// Move sessions to the trash, or remove them for good.
+    /// Move sessions to the trash, or remove them permanently.
     Delete(delete::Args),
-    /// Move sessions to the trash that were not used for long.
+    /// Move inactive sessions to the trash.
     Prune(prune::Args),
-    /// Bring sessions back from the trash; without an id, list what is there.
+    /// Restore sessions from the trash; without an ID, list the trash.
     Restore(restore::Args),
-    /// List the trash, or empty it.
+    /// List or empty the trash.
     Trash(trash::Args),
-    /// Check that logs can be read whole. Changes nothing.
+    /// Check logs for damage. Changes nothing.
     Verify(verify::Args),
 }
 
@@ -66,13 +66,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             Command::List(args) => list::empty(args, output),
             Command::Search(args) => list::empty(&args.list, output),
             Command::Prune(args) => prune::empty(args, output),
-            Command::Verify(args) if args.is_for_all() => verify::empty(args, output),
             Command::Restore(args) if args.is_for_all() => trash::empty_list(args.json, output),
             Command::Trash(args) => trash::empty(args, output),
-            // Nothing is known of the sessions of a store that does not exist.
+            // A store that does not exist has nothing to verify: more likely its name is wrong.
             _ => {
                 let missing = format!("there is no store at {}", root.display());
-                let hint = "if its disk is not mounted, mount it; or name another with --store";
+                let hint = "mount its disk, or name another store with --store";
                 return Err(Failure::new(missing).hint(hint));
             }
         }?;

@@ -16,15 +16,15 @@ use super::list::line;
 /// How many sessions are listed on a terminal.
 const ON_A_SCREEN: usize = 20;
 
-/// Which sessions are to go.
+/// Which sessions to move.
 #[derive(Debug, clap::Args)]
 #[group(id = "which", required = true, multiple = true)]
 pub(super) struct Which {
-    /// Only sessions whose last activity (or creation, if never prompted) is older, such as 90d, 12h
-    /// or 2w.
+    /// Only sessions whose last activity (or creation, if never prompted) is older than AGE, such
+    /// as 90d, 12h or 2w.
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
-    /// Keep the N sessions that were active last, however old they are.
+    /// Keep the N most recently active sessions, however old they are.
     #[arg(long, value_name = "N", value_parser = number)]
     keep: Option<usize>,
 }
@@ -35,10 +35,10 @@ pub(super) struct Which {
 pub(super) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Only say what would go.
+    /// Only show what would be moved.
     #[arg(long)]
     dry_run: bool,
-    /// List all sessions that go. By default a terminal shows the first ones only.
+    /// List every session. By default a terminal shows only the first ones.
     #[arg(long, short)]
     verbose: bool,
 }
@@ -83,7 +83,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
                 }
                 line(session)
             }
-            Retired::InUse => format!("{} is in use and stays", session.id),
+            Retired::InUse => format!("{} is in use and was not moved", session.id),
             Retired::Changed => continue,
         };
         progress.clear();

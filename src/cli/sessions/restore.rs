@@ -19,14 +19,14 @@ use super::trash;
 /// What to restore.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The ids of the sessions; without one, the trash is listed.
+    /// The IDs of the sessions; without one, the trash is listed.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Restore all sessions in the trash.
     #[arg(long, conflicts_with_all = ["ids", "json"])]
     all: bool,
-    /// Restore the sessions that were deleted within this time, such as 10m, 12h or 2d: after a
-    /// `prune` that took too many.
+    /// Restore the sessions that were deleted within AGE, such as 10m, 12h or 2d, for example to
+    /// undo a `prune`.
     #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["ids", "json", "all"])]
     deleted_within: Option<Duration>,
     /// Print the list as a JSON array.
@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     for text in &args.ids {
         let absent = || {
             Failure::with_code(NOT_FOUND, format!("session {text} is not in the trash"))
-                .hint("run `rejoin sessions trash list` to see what is")
+                .hint("run `rejoin sessions trash list` to see the trash")
         };
         let id = find_trashed(&context.store, &trashed, text).ok_or_else(absent)?;
         context.store.restore(&id).map_err(|error| match error {

@@ -14,8 +14,8 @@ const WORDS: usize = 64 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// The words to look for, or their beginnings. A session is found if all of them were said in
-    /// it, by the user or the agent or in the title of a tool call.
+    /// Words to search for, or their beginnings. A session matches if all of them occur in its
+    /// prompts, its answers or the titles of its tool calls.
     #[arg(value_name = "TEXT", required = true)]
     text: Vec<String>,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(super) struct Args {
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let search = Search::parse(&args.text.join(" "))
-        .ok_or_else(|| Failure::usage("there is nothing to look for: the text is blank"))?;
+        .ok_or_else(|| Failure::usage("the text to search for is blank"))?;
     context
         .reading(|catalog| -> Result<(), ListError> {
             while !catalog.read_words(WORDS)? {}

@@ -14,10 +14,10 @@ use super::id::find;
 /// What to show.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's id.
+    /// The session's ID.
     #[arg(value_name = "ID")]
     id: String,
-    /// Print a JSON object: the header, what the conversation folds to, and what damage there is.
+    /// Print a JSON object with the header, the conversation and any damage.
     #[arg(long)]
     json: bool,
 }
@@ -37,18 +37,12 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     let damage: Vec<_> = reader.damage().to_vec();
     let header = reader.header();
     if args.json {
-        let damage = damage.iter().map(|damage| {
-            json!({
-                "line": damage.line, "byte": damage.offset, "length": damage.len,
-                "reason": damage.reason.to_string(),
-            })
-        });
         return output.json(&json!({
             "header": header,
             "entries": transcript.entries,
             "state": transcript.state,
             "turnEnds": ends,
-            "damage": damage.collect::<Vec<_>>(),
+            "damage": damage,
         }));
     }
     output.line(format!("{id}  {}", printable(&header.place.cwd)))?;

@@ -1,4 +1,4 @@
-//! `rejoin sessions trash`: what was deleted, and removing it for good.
+//! `rejoin sessions trash`: lists deleted sessions, and removes them permanently.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::cli::terminal::agree;
+use crate::cli::terminal::confirm;
 use crate::history::long_before;
 use crate::index::first_title;
 use crate::store::{Store, Trashed};
@@ -32,12 +32,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Remove for good what is in the trash: deleted sessions, and torn ends that were cut off.
+    /// Permanently remove deleted sessions, and torn ends of logs, from the trash.
     Empty {
-        /// Only what has been there for longer, such as 30d, 12h or 2w.
+        /// Only what has been in the trash for longer than AGE, such as 30d, 12h or 2w.
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
-        /// Ask no question.
+        /// Do not ask for confirmation.
         #[arg(long, short)]
         yes: bool,
     },
@@ -46,7 +46,7 @@ enum Command {
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     match args.command {
         Command::List { json } => empty_list(json, output),
-        Command::Empty { .. } => output.line(removed(0)),
+        Command::Empty { .. } => output.line(Content::default().removed()),
     }
 }
 
@@ -57,8 +57,47 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     }
 }
 
-fn removed(sessions: usize) -> String {
-    format!("{} removed for good", count(sessions, "session"))
+/// What is in the trash.
+#[derive(Debug, Default)]
+struct Content {
+    sessions: usize,
+    torn_ends: usize,
+}
+
+impl Content {
+    /// What has been in the trash since before `until`.
+    fn before(store: &Store, until: Timestamp) -> Result<Self, Failure> {
+        let files = store.count_trash_before(until)?;
+        let trashed = store.trashed()?;
+        let sessions = trashed.iter().filter(|trashed| trashed.at < until).count();
+        Ok(Self {
+            sessions,
+            torn_ends: files.saturating_sub(sessions),
+        })
+    }
+
+    fn without(&self, left: &Self) -> Self {
+        Self {
+            sessions: self.sessions.saturating_sub(left.sessions),
+            torn_ends: self.torn_ends.saturating_sub(left.torn_ends),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sessions + self.torn_ends == 0
+    }
+
+    fn count(&self) -> String {
+        let sessions = count(self.sessions, "session");
+        match self.torn_ends {
+            0 => sessions,
+            torn => format!("{sessions} and {}", count(torn, "torn end")),
+        }
+    }
+
+    fn removed(&self) -> String {
+        format!("{} removed for good", self.count())
+    }
 }
 
 /// Removes for good what has been in the trash for longer than `age`.
@@ -72,20 +111,14 @@ fn remove(
     // Without an age, remove everything, also what a clock that was set back dates in the future.
     let all = Timestamp::from_millis(i64::MAX);
     let until = age.map_or(all, |age| long_before(context.sys.clock.now(), age));
-    let sessions = || -> Result<usize, Failure> {
-        let trashed = store.trashed()?;
-        Ok(trashed.iter().filter(|trashed| trashed.at < until).count())
-    };
-    let there = sessions()?;
-    if store.count_trash_before(until)? > 0 {
-        let what = count(there, "session");
-        agree(
-            yes,
-            &format!("Remove what is in the trash for good ({what})?"),
-        )?;
+    let found = Content::before(store, until)?;
+    if !found.is_empty() {
+        let question = format!("Remove what is in the trash for good ({})?", found.count());
+        confirm(yes, &question)?;
     }
     store.empty_trash_before(until)?;
-    output.line(removed(there.saturating_sub(sessions()?)))?;
+    let left = Content::before(store, until)?;
+    output.line(found.without(&left).removed())?;
     context.erase_from_catalog()
 }
 

@@ -16,26 +16,12 @@ use super::id::find;
 /// What to check.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's id; without one, all are checked.
+    /// The session's ID; without one, all sessions are checked.
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Print a JSON array with what was found for each session.
+    /// Print a JSON array with a report for each session.
     #[arg(long)]
     json: bool,
-}
-
-impl Args {
-    pub(super) fn is_for_all(&self) -> bool {
-        self.id.is_none()
-    }
-}
-
-pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    if args.json {
-        output.json(&json!([]))
-    } else {
-        output.line("0 sessions, 0 sound, 0 damaged")
-    }
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -110,7 +96,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             DAMAGED,
             format!("damage was found in {damaged} of {of_all}"),
         )
-        .hint("what is still readable can be loaded, unless the first line is damaged; no file was changed")),
+        .hint("the readable part of a session can still be loaded, unless its first line is damaged; no file was changed")),
     }
 }
 
@@ -151,12 +137,6 @@ fn report(id: &SessionId, scan: &Result<Scan, StoreError>) -> Value {
             json!({ "sessionId": id.as_str(), "sound": false, "error": error.to_string() })
         }
         Ok(found) => {
-            let damage = found.damage.iter().map(|damage| {
-                json!({
-                    "line": damage.line, "byte": damage.offset, "length": damage.len,
-                    "reason": damage.reason.to_string(),
-                })
-            });
             json!({
                 "sessionId": id.as_str(),
                 "sound": is_sound(scan),
@@ -164,7 +144,7 @@ fn report(id: &SessionId, scan: &Result<Scan, StoreError>) -> Value {
                 "prompts": found.prompts.len(),
                 "turnOpen": found.turn_open(),
                 "unfinishedBytes": found.torn.map_or(0, |torn| torn.len),
-                "damage": damage.collect::<Vec<_>>(),
+                "damage": found.damage,
             })
         }
     }

@@ -1,4 +1,4 @@
-//! The options of the commands that serve with another agent.
+//! The options of the commands that pass prompts on to another agent.
 
 use crate::engine::agent::Policy;
 
@@ -8,25 +8,26 @@ use super::timeout::Timeout;
 /// The default size of the transcript for an agent that does not know the conversation, in bytes.
 const CONTEXT: usize = 64 * 1024;
 
-/// How to serve with another agent.
+/// How to pass prompts on to another agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
-#[group(id = "handing")]
+#[group(id = "agent")]
 pub(super) struct Args {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Serve options")]
     pub(super) serve: serve::Args,
     /// Maximum size of the transcript given to an agent that has lost the conversation, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = CONTEXT)]
     context_budget: usize,
-    /// Give the agent a transcript of each session that is opened again, even if it may know it.
+    /// Give the agent a transcript of each session that is opened again, even if the agent may
+    /// still have the conversation.
     #[arg(long)]
     adopt: bool,
-    /// How long the agent may take to start and to answer `initialize`, such as `30s`, or `none`.
+    /// Time limit for the agent to start and to answer `initialize`, such as `30s`, or `none`.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     start_timeout: Timeout,
-    /// How long the agent may be silent before it has made or opened a session, or `none`.
+    /// How long the agent may be silent while it creates or opens a session, or `none`.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     load_timeout: Timeout,
-    /// How long the agent may take to end when its input has ended, or `none`.
+    /// How long the agent may take to exit after its input was closed, or `none`.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub(super) exit_timeout: Timeout,
 }
