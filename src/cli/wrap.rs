@@ -11,7 +11,7 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
-use super::{agents, agent_options, serve};
+use super::{agent_options, agents, serve};
 
 /// How to wrap an agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]

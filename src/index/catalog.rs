@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex};
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
+use super::agent_ids;
 use super::cursor::{self, Position};
 use super::database::{Database, DatabaseError};
 use super::filter::Filter;
 use super::generation::Generation;
-use super::inners;
 use super::logs::Logs;
 use super::refresh::{Refresh, RefreshError};
-use super::reporter::Reporter;
-use super::rows::{self, Row, Window};
+use super::reports::Reporter;
 use super::search::Search;
+use super::session_rows::{self, Row, Window};
 use super::summary::Summary;
-use super::texts;
+use super::word_rows;
 
 /// How often a list starts over because another process emptied the catalog or kept it locked,
 /// before the catalog moves to memory, where no other process reaches it. There it may start over
@@ -152,23 +152,25 @@ impl Catalog {
         // Rows that were checked are not checked again, so the loop ends.
         let mut checked = BTreeSet::new();
         let (mut rows, total, complete) = self.with_retries(|| {
-            self.bring_up()?;
-            let complete = filter.search.is_none() || self.refresh().words(READ_AT_ONCE)?;
+            self.bring_up_to_date()?;
+            let complete = filter.search.is_none() || self.refresh().index_words(READ_AT_ONCE)?;
             loop {
                 let found = self.database.read(|tx| {
                     let search = filter.search.as_ref();
-                    let found = search.map(|search| texts::found(tx, search)).transpose()?;
+                    let found = search
+                        .map(|search| word_rows::found(tx, search))
+                        .transpose()?;
                     let found = found.as_ref();
-                    let Some(page) = rows::page(tx, filter, found, window)? else {
+                    let Some(page) = session_rows::page(tx, filter, found, window)? else {
                         return Ok(None);
                     };
-                    Ok(Some((page, rows::count_listed(tx, filter, found)?)))
+                    Ok(Some((page, session_rows::count_listed(tx, filter, found)?)))
                 })?;
                 let Some((found, total)) = found else {
                     return Ok(None);
                 };
                 let unchecked = found.iter().filter(|row| !checked.contains(&row.id));
-                if !self.refresh().stale(unchecked, false)? {
+                if !self.refresh().read_stale(unchecked, false)? {
                     return Ok(Some((found, total, complete)));
                 }
                 checked.extend(found.into_iter().map(|row| row.id));
@@ -213,37 +215,37 @@ impl Catalog {
     /// agent lists it.
     pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
         self.with_retries(|| {
-            self.bring_up()?;
+            self.bring_up_to_date()?;
             Ok(self
                 .database
-                .read(|tx| complete(tx, || inners::ours(tx, agent, ids)))?)
+                .read(|tx| complete(tx, || agent_ids::ours(tx, agent, ids)))?)
         })
     }
 
     /// The session that an agent knows by this id; the one prompted last, if there are several.
     pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
         self.with_retries(|| {
-            self.bring_up()?;
+            self.bring_up_to_date()?;
             Ok(self
                 .database
-                .read(|tx| complete(tx, || inners::session(tx, agent, id)))?)
+                .read(|tx| complete(tx, || agent_ids::session(tx, agent, id)))?)
         })
     }
 
     /// The session that clients know by this id, which is not the session's own id.
     pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
         self.with_retries(|| {
-            self.bring_up()?;
+            self.bring_up_to_date()?;
             Ok(self
                 .database
-                .read(|tx| complete(tx, || inners::known_as(tx, name)))?)
+                .read(|tx| complete(tx, || agent_ids::known_as(tx, name)))?)
         })
     }
 
     /// The summary of one session, listed or not, brought up to date with its log; none if the log
     /// does not exist or cannot be read.
     pub fn find(&self, id: &SessionId) -> Option<Summary> {
-        let known = self.refresh().one(id);
+        let known = self.refresh().find(id);
         known.unwrap_or_else(|error| {
             tracing::warn!(
                 session = %id,
@@ -258,15 +260,15 @@ impl Catalog {
     /// empty at the end. Sessions whose logs cannot be read are left out.
     pub fn every(&self, after: Option<&SessionId>) -> Result<Vec<Listed>, ListError> {
         self.with_retries(|| {
-            self.bring_up()?;
+            self.bring_up_to_date()?;
             let mut after = after.cloned();
             loop {
                 // The first query refreshes the rows that are behind their logs; the second reads
                 // them.
-                self.refresh().by_id(after.as_ref())?;
+                self.refresh().check_next(after.as_ref())?;
                 let rows = self
                     .database
-                    .read(|tx| rows::by_id(tx, after.as_ref(), BY_ID))?;
+                    .read(|tx| session_rows::by_id(tx, after.as_ref(), BY_ID))?;
                 let Some(last) = rows.last().map(|row| row.id.clone()) else {
                     return Ok(Some(Vec::new()));
                 };
@@ -284,8 +286,8 @@ impl Catalog {
     /// are read now. A search does it too, but only for a moment.
     pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
         self.with_retries(|| {
-            self.bring_up()?;
-            Ok(Some(self.refresh().words(budget)?))
+            self.bring_up_to_date()?;
+            Ok(Some(self.refresh().index_words(budget)?))
         })
     }
 
@@ -294,7 +296,7 @@ impl Catalog {
     pub fn erase_deleted(&self) -> Result<(), ListError> {
         self.with_retries(|| {
             // A log may be gone without a report of it.
-            self.refresh().names()?;
+            self.refresh().compare_names()?;
             Ok(Some(()))
         })?;
         self.database.compact().map_err(ListError::Storage)
@@ -307,7 +309,7 @@ impl Catalog {
     /// marked before writing. If another program changed a log, its entry may be missing or too far
     /// down until this has run, in the background.
     pub fn audit(&self, after: Option<&SessionId>) -> Option<SessionId> {
-        let done = self.refresh().by_id(after);
+        let done = self.refresh().check_next(after);
         done.unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -326,7 +328,9 @@ impl Catalog {
     ) -> Result<T, ListError> {
         for attempt in 0..2 * ATTEMPTS {
             if attempt == ATTEMPTS {
-                tracing::warn!("others keep the catalog locked or empty it: keeping it in memory");
+                tracing::warn!(
+                    "other processes keep the catalog locked or reset it: using a catalog in memory"
+                );
                 self.database.abandon_file().map_err(ListError::Storage)?;
             }
             match list() {
@@ -341,33 +345,33 @@ impl Catalog {
     }
 
     /// Brings the catalog up to date with the logs, except for rows that no list shows.
-    fn bring_up(&self) -> Result<(), RefreshError> {
+    fn bring_up_to_date(&self) -> Result<(), RefreshError> {
         let refresh = self.refresh();
         self.mark_unreported()?;
         if !refresh.names_are_fresh()? {
             let _comparing = lock(&self.comparing);
             if !refresh.names_are_fresh()? {
-                refresh.names()?;
+                refresh.compare_names()?;
             }
         }
         let now = self.now();
         let retried_at = self.retried_at.load(Ordering::Relaxed);
         if retried_at == 0 || now.abs_diff(retried_at) >= RETRY_AFTER {
             self.retried_at.store(now, Ordering::Relaxed);
-            refresh.unreadable()?;
+            refresh.retry_unreadable()?;
         }
         if self.database.is_private() {
             // Other processes cannot mark rows here, so all rows are checked.
             let mut after = None;
             loop {
-                after = refresh.by_id(after.as_ref())?;
+                after = refresh.check_next(after.as_ref())?;
                 if after.is_none() {
                     return Ok(());
                 }
             }
         }
-        self.make_sure_nothing_is_missing()?;
-        refresh.dirty()
+        self.audit_once()?;
+        refresh.read_dirty()
     }
 
     /// Marks the sessions whose reports failed.
@@ -377,14 +381,16 @@ impl Catalog {
             return Ok(());
         }
         let now = self.now();
-        self.database
-            .write(|tx| ids.iter().try_for_each(|id| rows::mark_dirty(tx, id, now)))?;
+        self.database.write(|tx| {
+            ids.iter()
+                .try_for_each(|id| session_rows::mark_dirty(tx, id, now))
+        })?;
         lock(&self.unreported).retain(|id| !ids.contains(id));
         Ok(())
     }
 
     /// Compares the lengths of all logs with the rows, unless the database is as it was left.
-    fn make_sure_nothing_is_missing(&self) -> Result<(), RefreshError> {
+    fn audit_once(&self) -> Result<(), RefreshError> {
         if self.audited.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -394,7 +400,7 @@ impl Catalog {
             .read(|tx| lock(&self.generation).is_current(disk, tx))?;
         if !is_current {
             lock(&self.generation).begin_audit(disk);
-            self.refresh().lengths()?;
+            self.refresh().compare_lengths()?;
             self.database
                 .write(|tx| lock(&self.generation).renew(disk, tx))?;
         }
@@ -419,10 +425,10 @@ impl Catalog {
 /// The result of the query; none if the rows lack names of the folder.
 fn complete<T>(
     tx: &rusqlite::Transaction<'_>,
-    tell: impl FnOnce() -> rusqlite::Result<T>,
+    query: impl FnOnce() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<Option<T>> {
-    match rows::names(tx)?.stamp {
-        Some(_) => tell().map(Some),
+    match session_rows::names(tx)?.stamp {
+        Some(_) => query().map(Some),
         None => Ok(None),
     }
 }

@@ -55,26 +55,28 @@ pub enum DatabaseError {
     #[error("the catalog now has version {0}")]
     Version(i64),
     /// The file or its folder cannot be created.
-    #[error("cannot make the catalog's file")]
+    #[error("cannot create the catalog's file")]
     Create(#[source] std::io::Error),
     /// The file is not the catalog's.
     #[error(transparent)]
     NotOurs(#[from] NotOurs),
     /// The database has tables, views or triggers that the catalog does not have.
-    #[error("the catalog's file has something in it that rejoin did not make")]
+    #[error("the catalog's file contains something that rejoin did not create")]
     Strange,
     /// A copy of a damaged file could not be made.
     #[error("cannot copy the damaged file of the catalog")]
     SetAside(#[source] std::io::Error),
     /// A change was abandoned, since the database did not respond in time.
-    #[error("the catalog does not answer in time")]
+    #[error("the catalog did not respond in time")]
     Late,
     /// The file still holds deleted text, since it cannot be written or other processes are reading
     /// it.
-    #[error("the catalog's file cannot be cleaned now: another process uses it or it is not ours")]
+    #[error(
+        "the catalog's file cannot be compacted: another process is using it, or it is not ours"
+    )]
     Unavailable,
     /// It was emptied repeatedly while it was read.
-    #[error("the catalog does not stay as it is")]
+    #[error("the catalog was reset repeatedly while it was being read")]
     Contended,
 }
 

@@ -97,7 +97,7 @@ impl Logs {
                 .read_trashed(&trashed)
                 .and_then(|mut log| log.scan());
             match scan {
-                Ok(scan) => known.push((trashed.id, Summary::of(&scan).inners)),
+                Ok(scan) => known.push((trashed.id, Summary::of(&scan).agent_ids)),
                 Err(error) => tracing::debug!(%error, "cannot read a log in the trash"),
             }
         }

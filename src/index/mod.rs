@@ -1,8 +1,19 @@
-//! The catalog behind `session/list`: a summary of each session, available without opening its log,
-//! and the words that were said in it.
+//! The catalog behind `session/list`: a summary of each session, and a full-text index of its words.
 //!
 //! It is a cache in SQLite, built from the logs and checked against them. It may be missing, stale,
-//! damaged or impossible to write at any time; that costs only speed.
+//! damaged or impossible to write at any time; that costs only speed. In short:
+//!
+//! 1. One row for each log: its summary, and the log's length when it was read (`session_rows`).
+//! 2. A session marks its row as dirty before it writes, and sends its new summary after (`reports`).
+//! 3. A list first compares the folder's names with the rows if the folder has changed, then reads
+//!    the ends of dirty logs, and finally those of its page whose length differs (`refresh`).
+//! 4. Dirty marks can be lost in a power failure or with an older copy of the file. A number in the
+//!    database and in a file beside it shows this; then all lengths are compared (`generation`).
+//! 5. Words are read from the logs later, in pieces, in the background or by a search
+//!    (`index_words`, `word_rows`). Words of deleted sessions are erased in small steps
+//!    (`erase_words`).
+//! 6. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
+//!    database in memory if it cannot be used (`database`, `schema`).
 
 pub mod catalog;
 pub mod filter;
@@ -11,19 +22,18 @@ pub mod summary;
 
 mod cursor;
 mod database;
-mod erasing;
-mod fill;
-mod generation;
-mod inners;
-mod logs;
-mod ownership;
-mod refresh;
-mod reporter;
 mod reports;
-mod rows;
-mod schema;
+mod refresh;
+mod logs;
+mod generation;
+mod index_words;
 mod snippets;
-mod texts;
+mod erase_words;
+mod session_rows;
+mod word_rows;
+mod agent_ids;
+mod schema;
+mod ownership;
 
 #[cfg(test)]
 mod tests;

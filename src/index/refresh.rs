@@ -10,12 +10,12 @@ use std::thread;
 use crate::store::StoreError;
 use crate::sys::{Clock, SessionId};
 
+use super::agent_ids;
 use super::database::{Database, DatabaseError};
-use super::inners;
 use super::logs::Logs;
-use super::rows::{self, Row};
+use super::session_rows::{self, Row};
 use super::summary::Summary;
-use super::texts;
+use super::word_rows;
 
 /// How many logs are read between two writes. A crash loses that much of a rebuild, and another
 /// process waits for one such write.
@@ -54,7 +54,7 @@ impl Refresh<'_> {
     /// Whether the rows have every name of the folder, as far as the folder's time shows.
     pub(super) fn names_are_fresh(self) -> Result<bool, RefreshError> {
         let stamp = self.folder_changed()?;
-        let names = self.database.read(rows::names)?;
+        let names = self.database.read(session_rows::names)?;
         Ok(names.fresh(stamp, self.now()))
     }
 
@@ -65,13 +65,13 @@ impl Refresh<'_> {
     /// are read before names, so that a log created in between is not considered deleted. The
     /// folder's time is read before the names, so that a name added too late to be seen changes the
     /// time.
-    pub(super) fn names(self) -> Result<(), RefreshError> {
+    pub(super) fn compare_names(self) -> Result<(), RefreshError> {
         let (names, known) = self
             .database
-            .read(|tx| Ok((rows::names(tx)?, rows::ids(tx)?)))?;
+            .read(|tx| Ok((session_rows::names(tx)?, session_rows::ids(tx)?)))?;
         let epoch = names.epoch;
         if names.stamp.is_none() {
-            self.trashed()?;
+            self.read_trash()?;
         }
         let now = self.now();
         let stamp = self.folder_changed()?;
@@ -84,81 +84,83 @@ impl Refresh<'_> {
             let read = read_all(batch, |id| self.read_log(id, None));
             self.database.write(|tx| {
                 let mut read = read.iter().flatten();
-                read.try_for_each(|row| rows::add(tx, row))
+                read.try_for_each(|row| session_rows::add(tx, row))
             })?;
         }
         let gone = difference(&known, &found);
         self.database.write(|tx| {
             // If the tables were recreated in between, they lack the rows that were written before.
-            if rows::names(tx)?.epoch != epoch {
+            if session_rows::names(tx)?.epoch != epoch {
                 return Ok(());
             }
             for id in &gone {
-                texts::delete(tx, id)?;
+                word_rows::delete(tx, id)?;
             }
-            rows::set_compared(tx, stamp, now)
+            session_rows::set_compared(tx, stamp, now)
         })?;
         Ok(())
     }
 
     /// Reads the agents' ids of the sessions in the trash. Sessions that go to the trash later are
     /// in the catalog already.
-    fn trashed(self) -> Result<(), RefreshError> {
+    fn read_trash(self) -> Result<(), RefreshError> {
         let trashed = match self.logs.trashed() {
             Ok(trashed) => trashed,
             Err(error) => {
-                tracing::debug!(%error, "cannot look into the trash");
+                tracing::debug!(%error, "cannot read the trash");
                 return Ok(());
             }
         };
         self.database.write(|tx| {
             let mut trashed = trashed.iter();
-            trashed.try_for_each(|(id, known)| inners::add(tx, id, known))
+            trashed.try_for_each(|(id, known)| agent_ids::add(tx, id, known))
         })?;
         Ok(())
     }
 
     /// Reads the tails of logs that were or are being written to.
-    pub(super) fn dirty(self) -> Result<(), RefreshError> {
-        let found = self.database.read(rows::dirty)?;
-        self.stale(&found, false)?;
+    pub(super) fn read_dirty(self) -> Result<(), RefreshError> {
+        let found = self.database.read(session_rows::dirty)?;
+        self.read_stale(&found, false)?;
         let now = self.now();
         let forgotten = |row: &&Row| now.abs_diff(row.dirty) > FORGET_MARK_AFTER;
         let forgotten: Vec<_> = found.iter().filter(forgotten).collect();
         if !forgotten.is_empty() {
             self.database.write(|tx| {
                 let mut forgotten = forgotten.iter();
-                forgotten.try_for_each(|row| rows::mark_clean(tx, row))
+                forgotten.try_for_each(|row| session_rows::mark_clean(tx, row))
             })?;
         }
         Ok(())
     }
 
     /// Retries logs that could not be read: a permission may have been missing.
-    pub(super) fn unreadable(self) -> Result<(), RefreshError> {
-        let found = self.database.read(rows::unreadable)?;
-        self.stale(&found, true).map(|_| ())
+    pub(super) fn retry_unreadable(self) -> Result<(), RefreshError> {
+        let found = self.database.read(session_rows::unreadable)?;
+        self.read_stale(&found, true).map(|_| ())
     }
 
     /// Checks rows in the order of their ids, from the first after `after`. Returns the last id
     /// checked; none at the end.
-    pub(super) fn by_id(
+    pub(super) fn check_next(
         self,
         after: Option<&SessionId>,
     ) -> Result<Option<SessionId>, RefreshError> {
         let limit = 1000;
-        let found = self.database.read(|tx| rows::by_id(tx, after, limit))?;
-        self.stale(&found, false)?;
+        let found = self
+            .database
+            .read(|tx| session_rows::by_id(tx, after, limit))?;
+        self.read_stale(&found, false)?;
         Ok(found.last().map(|row| row.id.clone()))
     }
 
     /// Compares the lengths of all logs with the rows, and reads the logs that differ.
-    pub(super) fn lengths(self) -> Result<(), RefreshError> {
+    pub(super) fn compare_lengths(self) -> Result<(), RefreshError> {
         let mut after = None;
         loop {
             let found = self
                 .database
-                .read(|tx| rows::lengths(tx, after.as_ref(), LENGTHS))?;
+                .read(|tx| session_rows::lengths(tx, after.as_ref(), LENGTHS))?;
             let Some((last, _)) = found.last() else {
                 return Ok(());
             };
@@ -168,10 +170,10 @@ impl Refresh<'_> {
             let behind: Vec<_> = behind.map(|((id, _), _)| id).collect();
             for batch in behind.chunks(BATCH) {
                 let rows = self.database.read(|tx| {
-                    let rows = batch.iter().map(|id| rows::one(tx, id));
+                    let rows = batch.iter().map(|id| session_rows::one(tx, id));
                     rows.collect::<rusqlite::Result<Vec<_>>>()
                 })?;
-                self.stale(rows.iter().flatten(), true)?;
+                self.read_stale(rows.iter().flatten(), true)?;
             }
         }
     }
@@ -179,7 +181,7 @@ impl Refresh<'_> {
     /// Whether the length of a log differs from the one when it was read.
     fn is_behind(self, id: &SessionId, len: i64) -> bool {
         match self.logs.len(id) {
-            Ok(Some(now)) => rows::int(now) != len,
+            Ok(Some(now)) => session_rows::int(now) != len,
             Ok(None) => true,
             // It cannot be read now: its row stays as it is.
             Err(_) => false,
@@ -187,12 +189,12 @@ impl Refresh<'_> {
     }
 
     /// The summary of one session, brought up to date with its log.
-    pub(super) fn one(self, id: &SessionId) -> Result<Option<Summary>, RefreshError> {
-        let known = self.database.read(|tx| rows::one(tx, id))?;
+    pub(super) fn find(self, id: &SessionId) -> Result<Option<Summary>, RefreshError> {
+        let known = self.database.read(|tx| session_rows::one(tx, id))?;
         // A row without a length was never read, and has no time, either.
         let row = match known.filter(|row| row.len >= 0) {
-            Some(row) if !self.stale([&row], false)? => Some(row),
-            Some(_) => self.database.read(|tx| rows::one(tx, id))?,
+            Some(row) if !self.read_stale([&row], false)? => Some(row),
+            Some(_) => self.database.read(|tx| session_rows::one(tx, id))?,
             None => self.read_log(id, None),
         };
         let readable = row.filter(|row| row.unreadable.is_none());
@@ -201,7 +203,7 @@ impl Refresh<'_> {
 
     /// Reads the logs of these rows whose length differs, or of all. Returns whether any row was
     /// behind its log.
-    pub(super) fn stale<'r>(
+    pub(super) fn read_stale<'r>(
         self,
         found: impl IntoIterator<Item = &'r Row>,
         all: bool,
@@ -213,8 +215,8 @@ impl Refresh<'_> {
             self.database.write(|tx| {
                 for (old, new) in batch.iter().zip(&read) {
                     match new {
-                        Some(new) => rows::refresh(tx, old, new)?,
-                        None => texts::delete(tx, &old.id)?,
+                        Some(new) => session_rows::refresh(tx, old, new)?,
+                        None => word_rows::delete(tx, &old.id)?,
                     }
                 }
                 Ok(())
@@ -256,7 +258,7 @@ impl Refresh<'_> {
         Some(Row {
             id: id.clone(),
             summary,
-            len: len.map_or(-1, rows::int),
+            len: len.map_or(-1, session_rows::int),
             dirty: 0,
             unreadable,
         })

@@ -21,16 +21,16 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 /// the log's length when it was read; -1 if it never was. `dirty` is when a process last reported
 /// that it may write to the log, in milliseconds; otherwise 0.
 ///
-/// The `text_` columns record how far the words of a log were read, see `texts::State`. The number
+/// The `text_` columns record how far the words of a log were read, see `word_rows::State`. The number
 /// of a row of `words` contains the `number` of its session, see `texts`; the text itself is not
 /// stored. `number` is a declared column, since `VACUUM` may change row numbers that are not.
 ///
-/// `inners` has the agents' session ids, see `inners`.
+/// `inners` has the agents' session ids, see `agent_ids.rs`.
 ///
 /// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
 /// sessions are listed that are not archived; triggers maintain it. `generation` is incremented
-/// with each mark, see `generation`. `erasing` records how far words of deleted sessions are
-/// erased, see `erasing`. For the rest see `rows::FolderSnapshot`.
+/// with each mark, see `generation.rs`. `erasing` records how far words of deleted sessions are
+/// erased, see `erase_words.rs`. For the rest see `session_rows::FolderSnapshot`.
 ///
 /// SQLite stores each of these statements verbatim. A database that has anything else is not
 /// trusted: it could make the list show anything.

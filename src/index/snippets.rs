@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use crate::record::title::line_of;
 
 use super::refresh::{Refresh, RefreshError, read_all};
-use super::rows::Row;
 use super::search::{Search, find};
-use super::texts;
+use super::session_rows::Row;
+use super::word_rows;
 
 /// For how many sessions of a page text is shown.
 const SESSIONS: usize = 50;
@@ -35,7 +35,7 @@ impl Refresh<'_> {
         let shown = &found[..found.len().min(SESSIONS)];
         let places = self.database.read(|tx| {
             let ids = shown.iter().map(|row| &row.id);
-            texts::places(tx, ids, &term)
+            word_rows::places(tx, ids, &term)
         })?;
         let jobs: Vec<_> = shown.iter().zip(places).collect();
         let read = read_all(&jobs, |(row, place)| {

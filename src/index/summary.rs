@@ -16,7 +16,7 @@ pub struct Summary {
     /// The id by which clients know it, if it is not its own: that of the agent that created it.
     pub known_as: Option<String>,
     /// The agents' ids of it, as far as the last read found them. The catalog keeps earlier ones.
-    pub inners: Vec<AgentSessionId>,
+    pub agent_ids: Vec<AgentSessionId>,
     /// Further directories of the workspace, as last recorded.
     pub additional_directories: Vec<String>,
     /// What answers its prompts: the name of the engine in the log's header.
@@ -46,7 +46,7 @@ impl Summary {
             additional_directories: scan.place.additional_directories.clone(),
             source: Implementation::shown(&scan.header.engine.name).to_owned(),
             known_as: scan.header.known_as.clone(),
-            inners: agent_session_ids(scan),
+            agent_ids: agent_session_ids(scan),
             title: scan.titles.title().map(str::to_owned),
             archived: scan.archived,
             restored_at: scan.restored_at.clone(),
@@ -91,8 +91,8 @@ impl Summary {
             },
             Kind::Info => self.apply_info(at, payload),
             Kind::AgentSessionId => match AgentSessionId::read(payload) {
-                Some(inner) if !self.inners.contains(&inner) => {
-                    self.inners.push(inner);
+                Some(inner) if !self.agent_ids.contains(&inner) => {
+                    self.agent_ids.push(inner);
                     true
                 }
                 _ => false,
@@ -149,7 +149,7 @@ fn agent_session_ids(scan: &Scan) -> Vec<AgentSessionId> {
         agent: scan.header.engine.name.clone(),
         id: id.clone(),
     });
-    let mut ids = scan.inners.clone();
-    ids.extend(first.filter(|first| !scan.inners.contains(first)));
+    let mut ids = scan.agent_ids.clone();
+    ids.extend(first.filter(|first| !scan.agent_ids.contains(first)));
     ids
 }

@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::history::{Expiry, long_before, retire_some};
 use crate::session::Registry;
-use crate::store::{Cleaned, Store};
+use crate::store::{LastCleanup, Store};
 
 /// How long after the start it begins. A client with a single request is gone by then.
 const AFTER: Duration = Duration::from_secs(10);
@@ -46,8 +46,8 @@ pub(super) async fn clean_up_at_the_end(registry: &Registry) {
         return;
     }
     let now = deps.sys.clock.now();
-    let is_due = |cleaned: Cleaned| cleaned.is_due(now, millis(deps.expire_after));
-    if store.cleaned().is_none_or(is_due) {
+    let is_due = |cleaned: LastCleanup| cleaned.is_due(now, millis(deps.expire_after));
+    if store.last_cleanup().is_none_or(is_due) {
         let done = tokio::time::timeout(AT_THE_END, clean_up(registry, When::AtOnce)).await;
         if done.is_err() {
             tracing::debug!("there was not enough time to clean up");
@@ -106,14 +106,14 @@ async fn clean_up(registry: &Registry, when: When) {
         return;
     };
     let now = deps.sys.clock.now();
-    let mut cleaned = store.cleaned().unwrap_or(Cleaned {
+    let mut cleaned = store.last_cleanup().unwrap_or(LastCleanup {
         at: 0,
         expire_after: None,
         words_left: false,
     });
     let emptied = {
         let store = store.clone();
-        spawn_blocking(move || store.empty_trash_before(long_before(now, TRASH_KEPT))).await
+        spawn_blocking(move || store.empty_trash(long_before(now, TRASH_KEPT))).await
     };
     match emptied {
         Ok(Ok(0)) | Err(_) => {}
@@ -153,10 +153,10 @@ async fn clean_up(registry: &Registry, when: When) {
 }
 
 /// Records how far the clean-up is.
-async fn note(registry: &Registry, cleaned: &Cleaned) {
+async fn note(registry: &Registry, cleaned: &LastCleanup) {
     if let Some(store) = registry.deps().store.clone() {
         let cleaned = cleaned.clone();
-        if let Ok(Err(error)) = spawn_blocking(move || store.set_cleaned(&cleaned)).await {
+        if let Ok(Err(error)) = spawn_blocking(move || store.set_last_cleanup(&cleaned)).await {
             tracing::debug!(%error, "cannot note that the store was cleaned up");
         }
     }

@@ -1,4 +1,4 @@
-//! Reports of what is wrong with a session's file.
+//! Reports of damage in a session's log.
 
 use std::fmt;
 
@@ -6,88 +6,88 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::record::line::Damage;
 
-/// How many reports are kept of one file; damage beyond is skipped all the same.
+/// The maximum number of reports for one file. Further damage is skipped without a report.
 pub(super) const MAX_REPORTS: usize = 1000;
 
-/// One stretch of a file that is not as it was written. Reading goes on behind it.
+/// A range of a log that is not as it was written. Reading continues after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamageReport {
-    /// The line it begins in, counted from 1.
+    /// The line in which it begins, counted from 1.
     pub line: u64,
     /// Its first byte, counted from 0.
     pub offset: u64,
-    /// Its length in bytes; 0 where something is missing.
+    /// Its length in bytes; 0 if records are missing here.
     pub len: u64,
-    /// How many lines of the same kind follow each other.
+    /// How many consecutive lines have the same damage.
     pub lines: u64,
     /// What is wrong.
     pub reason: Reason,
 }
 
-/// What is wrong with a stretch of a file.
+/// What is wrong with a range of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is nothing like a record.
+    /// It does not resemble a record.
     #[error("not a record")]
     NotARecord,
-    /// NUL bytes, as a power cut leaves them.
+    /// NUL bytes, as a power failure leaves them.
     #[error("NUL bytes")]
     Nul,
-    /// It is no UTF-8.
+    /// It is not UTF-8.
     #[error("invalid UTF-8")]
     InvalidUtf8,
-    /// A record whose checksum does not fit.
+    /// A record whose checksum does not match.
     #[error("checksum mismatch")]
     Checksum,
-    /// A record whose checksum fits and whose envelope cannot be read.
+    /// A record whose checksum matches but whose envelope cannot be read.
     #[error("unreadable envelope")]
     Envelope,
-    /// A line with nothing in it.
+    /// An empty line.
     #[error("blank line")]
     Blank,
-    /// A line break was lost; the records on both sides came back.
+    /// A line break is damaged; the records on both sides are readable.
     #[error("line break damaged")]
     LineBreak,
-    /// The line ends with a carriage return too; its record came back.
+    /// A carriage return before the line break; the record is readable.
     #[error("carriage return at the end of the line")]
     CarriageReturn,
-    /// A byte order mark at the start; the header came back.
+    /// A byte order mark at the start; the header is readable.
     #[error("byte order mark")]
     ByteOrderMark,
     /// Records are missing.
     #[error("record {found} follows where record {expected} belongs")]
     Gap {
-        /// The sequence number that was due.
+        /// The expected sequence number.
         expected: u64,
-        /// The one that came.
+        /// The sequence number that was found.
         found: u64,
     },
-    /// Records stand where later ones belong.
+    /// Records are repeated where later ones belong.
     #[error("record {found} comes again where record {expected} belongs")]
     Repeat {
-        /// The sequence number that was due.
+        /// The expected sequence number.
         expected: u64,
-        /// The one that came.
+        /// The sequence number that was found.
         found: u64,
     },
-    /// A record is whole and its payload is not what its kind asks for.
+    /// A complete record whose payload does not fit its kind.
     #[error("unreadable payload")]
     Payload,
 }
 
-/// Bytes behind the last line break that are no record: what a writer has begun to write, or what
-/// a crash left of it.
+/// Bytes after the last line break that are not a record: a write that is under way, or what a
+/// crash left of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Where they begin.
+    /// The offset of the first one.
     pub offset: u64,
-    /// How many there are.
+    /// How many.
     pub len: u64,
 }
 
 impl Reason {
-    /// Whether a record may be lost, as against one that came back in odd clothes.
+    /// Whether a record may be lost. Otherwise only the form around the records is damaged.
     pub fn is_loss(self) -> bool {
         !matches!(
             self,
@@ -95,7 +95,7 @@ impl Reason {
         )
     }
 
-    /// Why bytes that `decode` refused are no record.
+    /// Why bytes that `decode` rejected are not a record.
     pub(super) fn of(bytes: &[u8], damage: Damage) -> Self {
         if memchr::memchr(0, bytes).is_some() {
             return Self::Nul;
@@ -136,13 +136,13 @@ impl Serialize for DamageReport {
     }
 }
 
-/// Adds a report to a list: one of the same kind right behind the last one makes that longer.
+/// Adds a report, merged with the last one if that has the same reason and ends where this begins.
 pub(super) fn add(reports: &mut Vec<DamageReport>, report: DamageReport) {
     if let Some(last) = reports.last_mut()
         && last.reason == report.reason
     {
         if last.offset == report.offset {
-            // Reading the end of a growing file again tells of the same bytes again.
+            // The end of a growing file was read again.
             *last = report;
             return;
         }

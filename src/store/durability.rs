@@ -1,35 +1,34 @@
-//! How much is made to survive a power cut, and when.
+//! What survives a power failure: when logs are synced.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a power cut may take. What the death of the process may take is the same in all three:
-/// nothing that was appended.
+/// What a power failure may lose. The death of the process alone loses no record in any mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Whatever the system has not written by itself: nothing is ever synced.
+    /// Whatever the system has not yet written to disk: logs are never synced.
     Os,
-    /// What was appended since the end of the last turn.
+    /// The records since the end of the last turn.
     #[default]
     Turn,
-    /// Nothing that was appended: each record is synced.
+    /// Nothing: each record is synced.
     Each,
 }
 
-/// How precious a record is.
+/// Whether a record asks for a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// It may wait for the next sync.
+    /// It can wait for the next sync.
     Buffered,
-    /// With it everything before it shall be safe: a new session, the end of a turn.
+    /// It must be synced with everything before it: a new session, the end of a turn.
     Turn,
 }
 
 impl Durability {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Os, Self::Turn, Self::Each];
 
-    /// The name by which it is chosen.
+    /// Its name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Os => "os",
@@ -54,7 +53,7 @@ impl fmt::Display for Durability {
     }
 }
 
-/// The name of no durability.
+/// A name that is not a durability mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not one of os, turn, each")]
 pub struct UnknownDurability;

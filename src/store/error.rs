@@ -1,4 +1,4 @@
-//! What can go wrong with a session's file.
+//! Why an operation on the store failed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,113 +7,113 @@ use crate::sys::SessionId;
 
 use super::holder::Holder;
 
-/// An operation on the store failed.
+/// Why an operation on the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session {id}")]
     NotFound {
-        /// Which.
+        /// The session.
         id: SessionId,
     },
-    /// There is such a session already.
-    #[error("session {id} exists already")]
+    /// The session exists already.
+    #[error("session {id} already exists")]
     Exists {
-        /// Which.
+        /// The session.
         id: SessionId,
     },
-    /// Somebody else has the session open for writing.
+    /// Another process has the session open for writing.
     #[error("session {id} is {}", Holder::describe(holder.as_ref()))]
     InUse {
-        /// Which.
+        /// The session.
         id: SessionId,
-        /// Who, as far as is known.
+        /// The process, if known.
         holder: Option<Holder>,
     },
-    /// The file cannot be opened for writing; it may be that it can be read.
+    /// The log cannot be opened for writing. It may be readable.
     #[error("session {id} cannot be written to: cannot open {}: {cause}", path.display())]
     ReadOnly {
-        /// Which.
+        /// The session.
         id: SessionId,
-        /// Its file.
+        /// Its log.
         path: PathBuf,
-        /// Why the system refused.
+        /// The cause.
         cause: io::Error,
     },
-    /// The file does not begin with a session's header. It is left as it is.
-    #[error("the file of session {id} has no valid header: {reason}")]
+    /// The log does not begin with a valid header. It is not changed.
+    #[error("the log of session {id} has no valid header: {reason}")]
     Headerless {
-        /// Which.
+        /// The session.
         id: SessionId,
-        /// What is there instead.
+        /// What was found instead.
         reason: String,
     },
-    /// The file holds another session than its name says. It is left as it is.
-    #[error("the file of session {id} holds session {found:?}")]
+    /// The log is that of another session than its name says. It is not changed.
+    #[error("the log of session {id} contains session {found:?}")]
     WrongId {
         /// The id of the file's name.
         id: SessionId,
         /// The id in its header.
         found: String,
     },
-    /// The file was written by a later version of the program. It is left as it is.
+    /// A later version of the program wrote the log. It is not changed.
     #[error(
-        "session {id} has format {format}, which a later version wrote; this one reads up to {}",
+        "session {id} has format {format} of a later version of rejoin; this version reads up to {}",
         crate::record::FORMAT
     )]
     Newer {
-        /// Which.
+        /// The session.
         id: SessionId,
         /// The format in its header.
         format: u64,
     },
-    /// A payload was to be appended that is not one line. Nothing was written.
-    #[error("a record of session {id} would have a line break in it")]
+    /// A payload has more than one line. Nothing was written.
+    #[error("a record of session {id} would contain a line break")]
     LineBreak {
-        /// Which.
+        /// The session.
         id: SessionId,
     },
-    /// A payload was to be appended that is longer than readers take. Nothing was written.
+    /// A payload is longer than readers accept. Nothing was written.
     #[error(
         "a record of session {id} would be longer than {} bytes",
         crate::record::line::LONGEST
     )]
     TooLong {
-        /// Which.
+        /// The session.
         id: SessionId,
     },
-    /// A sync failed before: the system may have dropped what it was to write, so that no later
-    /// sync of this log could be believed. Opening the session anew reads what is really there.
-    #[error("an earlier sync of session {id} failed, it must be opened again")]
+    /// A sync failed earlier. The system may have dropped the data, so no later sync of this log
+    /// proves anything. Opening the session again reads what the file really contains.
+    #[error("an earlier sync of session {id} failed; the session must be opened again")]
     Poisoned {
-        /// Which.
+        /// The session.
         id: SessionId,
     },
-    /// The file that was open has lost its name: nothing that is appended to it can be found again.
+    /// The open file no longer has its name: what is appended to it would be lost.
     #[error(
         "the session's log {} was replaced or removed by another program; \
-         load the session again to go on with what is there now",
+         load the session again to continue with the current file",
         path.display()
     )]
     Replaced {
-        /// The name.
+        /// The log.
         path: PathBuf,
     },
-    /// The disk refused.
+    /// A file operation failed.
     #[error("cannot {operation} {}: {cause}", path.display())]
     Disk {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         operation: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         cause: io::Error,
     },
 }
 
 impl StoreError {
-    /// For `map_err`: the operation and path at which the disk refused.
+    /// For `map_err`: a file operation failed.
     pub(super) fn disk(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Disk {
             operation,
@@ -122,7 +122,7 @@ impl StoreError {
         }
     }
 
-    /// The disk's own error, if it was the disk.
+    /// The error of the file operation, if one failed.
     pub fn disk_error(&self) -> Option<&io::Error> {
         match self {
             Self::Disk { cause, .. } | Self::ReadOnly { cause, .. } => Some(cause),

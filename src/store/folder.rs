@@ -1,4 +1,4 @@
-//! The folder of all sessions.
+//! The store: a folder of sessions, and what can be done with them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,9 @@ use std::sync::Arc;
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp};
 
-use super::base::StoreContext;
-use super::cleaned::Cleaned;
+use super::cleanup::LastCleanup;
+use super::context::StoreContext;
 use super::durability::{Durability, Sync};
-use super::erase;
 use super::error::StoreError;
 use super::header;
 use super::layout::Layout;
@@ -18,100 +17,100 @@ use super::lock::{self, Lock};
 use super::log::Log;
 use super::reader::{Entry, Reader};
 use super::recover::{self, Recovered};
-use super::restore;
 use super::scan::Scan;
 use super::trash::{self, Trashed};
 
-/// A folder of sessions. Clones are the same folder.
+/// A folder of sessions. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
-    base: Arc<StoreContext>,
+    context: Arc<StoreContext>,
 }
 
 /// A session that was opened for writing.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its writer.
+    /// Its log.
     pub log: Log,
-    /// What is in it, with what recovery appended. `torn` and `damage` tell what was found.
+    /// The content of the log, including what recovery appended. `torn` and `damage` describe the
+    /// log before recovery.
     pub scan: Scan,
-    /// Where recovery put the bytes that it cut off, if there were any.
+    /// Where recovery has saved the bytes that it cut off, if any.
     pub kept_aside: Option<PathBuf>,
 }
 
-/// A session's file that is being made: where it is, its header, its lock.
+/// A log that is being created: its path, its header, its lock.
 type Begun = (PathBuf, String, Result<Lock, StoreError>);
 
 impl Store {
-    /// Opens the store at `root`, which is made if need be, open to its owner only.
+    /// Opens the store at `root`. Creates it if it does not exist, accessible only to its owner.
     pub fn open(root: &Path, sys: Sys, durability: Durability) -> Result<Self, StoreError> {
         let store = Self::at(root, sys, durability);
         store.prepare()?;
         Ok(store)
     }
 
-    /// The store at `root`, which may not be there yet: making a session makes it.
+    /// The store at `root`, which need not exist: creating a session creates it.
     pub fn at(root: &Path, sys: Sys, durability: Durability) -> Self {
         Self {
-            base: Arc::new(StoreContext::new(Layout::new(root), sys, durability)),
+            context: Arc::new(StoreContext::new(Layout::new(root), sys, durability)),
         }
     }
 
-    /// From now on, others that want a session that is open here are told that this client has it.
+    /// From now on, other processes that need a session which is open here learn that this client
+    /// has it.
     pub fn serves(&self, client: &str) {
         // The first one counts, as with `initialize`.
-        self.base.client.set(client.to_owned()).ok();
+        self.context.client.set(client.to_owned()).ok();
     }
 
-    /// Lets others know that this process is about to release its sessions: it is worth waiting
-    /// for them.
+    /// Lets other processes know that this one is about to release its sessions, so that they wait.
     pub fn ending(&self) {
-        lock::ending(&self.base);
+        lock::ending(&self.context);
     }
 
-    /// Whether another process has a session open that is about to release it.
+    /// Whether another process that has a session open is about to release it.
     pub fn is_being_released(&self, id: &SessionId) -> bool {
-        lock::is_being_released(&self.base, id)
+        lock::is_being_released(&self.context, id)
     }
 
-    /// Makes what is missing of the store's folders.
+    /// Creates missing folders of the store.
     pub fn prepare(&self) -> Result<(), StoreError> {
-        make_folders(&self.base.layout, &self.base.sys)
+        make_folders(&self.context.layout, &self.context.sys)
     }
 
-    /// Whether there is a store at `root`. Makes nothing, other than [`open`](Self::open).
+    /// Whether there is a store at `root`. Creates nothing.
     pub fn is_at(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
         let sessions = Layout::new(root).sessions;
         match sys.disk.info(&sessions) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(StoreError::disk("look at", &sessions)(error)),
+            Err(error) => Err(StoreError::disk("inspect", &sessions)(error)),
         }
     }
 
     /// Where it is.
     pub fn root(&self) -> &Path {
-        &self.base.layout.root
+        &self.context.layout.root
     }
 
     /// Where its catalog is.
     pub fn catalog(&self) -> &Path {
-        &self.base.layout.catalog
+        &self.context.layout.catalog
     }
 
     /// The machine it is on.
     pub fn sys(&self) -> &Sys {
-        &self.base.sys
+        &self.context.sys
     }
 
-    /// Makes a new session. Its header is record 0, and is synced together with the file's name
-    /// unless the durability is [`Durability::Os`].
+    /// Creates a session. Its header is record 0, and is synced with the file's name unless the
+    /// durability is [`Durability::Os`].
     pub fn create(&self, id: &SessionId, header: &Header) -> Result<Log, StoreError> {
         self.create_with(id, header, std::iter::empty())
     }
 
-    /// The same, with records behind the header: all of them are in the session when it comes to
-    /// be, or it does not.
+    /// The same, with records after the header. The session is created with all of them or not at
+    /// all.
     pub fn create_with<'a>(
         &self,
         id: &SessionId,
@@ -127,8 +126,8 @@ impl Store {
         made.map(|(log, _)| log)
     }
 
-    /// Makes a session of what `fill` writes into its log; it is given the header's payload for the
-    /// first record. All of it is in the session when it comes to be, or it does not.
+    /// Creates a session from what `fill` writes into its log, beginning with the payload of the
+    /// header that it is given. The session is created with all of it or not at all.
     pub(super) fn make<T, E: From<StoreError>>(
         &self,
         id: &SessionId,
@@ -137,64 +136,63 @@ impl Store {
     ) -> Result<(Log, T), E> {
         let (begun, payload, lock) = self.begin(id, header)?;
         let made = lock.map_err(E::from).and_then(|lock| {
-            let mut log = Log::new(&self.base, id, lock);
+            let mut log = Log::new(&self.context, id, lock);
             let filled = fill(&mut log, &payload)?;
             log.publish(&begun)?;
             Ok((log, filled))
         });
         if made.is_err() {
-            self.base.discard(&begun);
+            self.context.discard(&begun);
         }
         made
     }
 
-    /// A file that has no session's name yet, the header for it, and its lock.
+    /// A file that does not have a session's name yet, its header, and its lock.
     fn begin(&self, id: &SessionId, header: &Header) -> Result<Begun, StoreError> {
         header::fits(header, id)?;
         self.prepare()?;
-        let base = &self.base;
-        let path = base.layout.log(id);
+        let context = &self.context;
+        let path = context.layout.log(id);
         let payload = serde_json::to_string(header).map_err(io::Error::from);
         let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
         if self.exists(id)? {
             return Err(StoreError::Exists { id: id.clone() });
         }
-        // It is given its name when its header is in it: what has that name is never half a
-        // session. Whoever dies before leaves something for the trash.
-        let begun = base.layout.torn(id, 0, base.sys.clock.now(), 1);
-        let file = base.sys.disk.create_new(&begun);
+        // It gets its name when it is complete, so that no incomplete session ever has one. After a
+        // crash it is an old file in the trash.
+        let begun = context.layout.torn(id, 0, context.sys.clock.now(), 1);
+        let file = context.sys.disk.create_new(&begun);
         let file = file.map_err(|error| match error.kind() {
-            // Somebody else makes it at this very moment.
+            // Another process is creating it.
             io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
             _ => StoreError::disk("create", &begun)(error),
         })?;
-        Ok((begun, payload, Lock::of_file(base, id, file)))
+        Ok((begun, payload, Lock::of_file(context, id, file)))
     }
 
-    pub(super) fn base(&self) -> &Arc<StoreContext> {
-        &self.base
+    pub(super) fn context(&self) -> &Arc<StoreContext> {
+        &self.context
     }
 
-    /// Opens a session for writing: takes its lock, cuts off a torn end and keeps it aside, closes
-    /// a turn that a crash left open.
+    /// Opens a session for writing: locks its log, cuts off a torn end, which is kept aside, and
+    /// closes a turn that a crash left open.
     pub fn open_log(&self, id: &SessionId) -> Result<Opened, StoreError> {
         self.open_log_with(id, &mut |_| {})
     }
 
-    /// The same, and each record that was there is shown to `visit` as it is read: before
-    /// anything is written, and only if the session can be opened as far as its header tells. It
-    /// saves whoever wants to see them a second reading.
+    /// The same, and calls `visit` with each record before anything is written, which saves the
+    /// caller from reading the log a second time.
     pub fn open_log_with(
         &self,
         id: &SessionId,
         visit: &mut dyn FnMut(&Entry<'_>),
     ) -> Result<Opened, StoreError> {
-        let lock = Lock::take(&self.base, id)?;
+        let lock = Lock::take(&self.context, id)?;
         let Recovered {
             log,
             scan,
             kept_aside,
-        } = recover::recover(&self.base, id, lock, visit)?;
+        } = recover::recover(&self.context, id, lock, visit)?;
         Ok(Opened {
             log,
             scan,
@@ -204,26 +202,28 @@ impl Store {
 
     /// Opens a session for reading.
     pub fn read(&self, id: &SessionId) -> Result<Reader, StoreError> {
-        Reader::open(&self.base, id)
+        Reader::open(&self.context, id)
     }
 
-    /// Whether there is a file of this session; an error if that cannot be told.
+    /// Whether the session has a log; an error if that cannot be determined.
     pub fn exists(&self, id: &SessionId) -> Result<bool, StoreError> {
-        let path = self.base.layout.log(id);
-        match self.base.sys.disk.info(&path) {
+        let path = self.context.layout.log(id);
+        match self.context.sys.disk.info(&path) {
             Ok(info) => Ok(!info.is_dir),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match self.base.absent(id) {
-                StoreError::NotFound { .. } => Ok(false),
-                error => Err(error),
-            },
-            Err(error) => Err(StoreError::disk("look at", &path)(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match self.context.absent(id) {
+                    StoreError::NotFound { .. } => Ok(false),
+                    error => Err(error),
+                }
+            }
+            Err(error) => Err(StoreError::disk("inspect", &path)(error)),
         }
     }
 
-    /// The ids of all sessions, oldest first. Other files are passed over.
+    /// The ids of all sessions, oldest first. Other files are ignored.
     pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
-        let sessions = &self.base.layout.sessions;
-        let names = self.base.sys.disk.list(sessions);
+        let sessions = &self.context.layout.sessions;
+        let names = self.context.sys.disk.list(sessions);
         let names = names.map_err(StoreError::disk("list", sessions))?;
         let mut ids: Vec<_> = names
             .iter()
@@ -233,127 +233,119 @@ impl Store {
         Ok(ids)
     }
 
-    /// The length of a session's file in bytes, without opening it; nothing if there is none.
+    /// The length of a session's log in bytes, without opening it; none if it does not exist.
     pub fn len_of(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
-        let path = self.base.layout.log(id);
-        match self.base.sys.disk.info(&path) {
+        let path = self.context.layout.log(id);
+        match self.context.sys.disk.info(&path) {
             Ok(info) => Ok(Some(info.len)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::disk("look at", &path)(error)),
+            Err(error) => Err(StoreError::disk("inspect", &path)(error)),
         }
     }
 
-    /// Moves a session to the trash; false if there is none. Refused while it is open for writing,
-    /// where [`Log::trash`] does it.
+    /// Moves a session to the trash; false if it does not exist. Fails while it is open for writing;
+    /// then [`Log::trash`] does it.
     pub fn trash(&self, id: &SessionId) -> Result<bool, StoreError> {
         self.trash_if(id, || true)
     }
 
-    /// The same, if `wanted` still says so when the session is locked.
+    /// The same, if `wanted` returns true once the session is locked.
     pub fn trash_if(
         &self,
         id: &SessionId,
         wanted: impl FnOnce() -> bool,
     ) -> Result<bool, StoreError> {
-        match Lock::take(&self.base, id) {
-            Ok(lock) => Ok(wanted() && trash::bury(&self.base, id, &lock)?),
+        match Lock::take(&self.context, id) {
+            Ok(lock) => Ok(wanted() && trash::move_to_trash(&self.context, id, &lock)?),
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Brings a session back from the trash; the one deleted last if it is there more than once.
+    /// Restores a session from the trash; its newest log, if there are several.
     pub fn restore(&self, id: &SessionId) -> Result<(), StoreError> {
-        restore::restore(&self.base, id)
+        trash::restore(&self.context, id)
     }
 
-    /// Brings one log in the trash back.
+    /// Restores one log from the trash.
     pub fn restore_trashed(&self, trashed: &Trashed) -> Result<(), StoreError> {
-        restore::restore_one(&self.base, trashed)
+        trash::restore_one(&self.context, trashed)
     }
 
-    /// When the store was last cleaned up, if that is known.
-    pub fn cleaned(&self) -> Option<Cleaned> {
-        Cleaned::load(&self.base)
+    /// When the store was last cleaned up, if known.
+    pub fn last_cleanup(&self) -> Option<LastCleanup> {
+        LastCleanup::load(&self.context)
     }
 
-    /// Notes that the store was cleaned up.
-    pub fn set_cleaned(&self, cleaned: &Cleaned) -> Result<(), StoreError> {
-        cleaned.save(&self.base)
+    /// Records that the store was cleaned up.
+    pub fn set_last_cleanup(&self, cleanup: &LastCleanup) -> Result<(), StoreError> {
+        cleanup.save(&self.context)
     }
 
     /// When a session was last added, removed or renamed, as precise as the file system has it.
     pub fn folder_changed(&self) -> Result<Timestamp, StoreError> {
-        let path = &self.base.layout.sessions;
-        let info = self.base.sys.disk.info(path);
-        Ok(info.map_err(StoreError::disk("look at", path))?.modified)
+        let path = &self.context.layout.sessions;
+        let info = self.context.sys.disk.info(path);
+        Ok(info.map_err(StoreError::disk("inspect", path))?.modified)
     }
 
     /// The sessions in the trash, by id and then by time.
     pub fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
-        trash::list(&self.base)
+        trash::list(&self.context)
     }
 
     /// Opens a session in the trash for reading.
     pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
-        Reader::open_trashed(&self.base, trashed)
+        Reader::open_trashed(&self.context, trashed)
     }
 
-    /// Removes for good what came into the trash more than `older_than` milliseconds ago: deleted
-    /// sessions and torn ends. Returns how many files that were.
-    pub fn empty_trash(&self, older_than: u64) -> Result<u64, StoreError> {
-        let now = self.base.sys.clock.now().as_millis();
-        let age = i64::try_from(older_than).unwrap_or(i64::MAX);
-        let before = Timestamp::from_millis(now.saturating_sub(age));
-        erase::empty_trash(&self.base, before)
+    /// Permanently removes what came into the trash before a time: deleted sessions and torn ends.
+    /// Returns how many files were removed.
+    pub fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
+        trash::empty_trash(&self.context, before)
     }
 
-    /// The same for what came there before a time.
-    pub fn empty_trash_before(&self, before: Timestamp) -> Result<u64, StoreError> {
-        erase::empty_trash(&self.base, before)
-    }
-
-    /// How many files that would be.
+    /// How many files [`empty_trash`](Self::empty_trash) would remove.
     pub fn count_trash_before(&self, before: Timestamp) -> Result<usize, StoreError> {
-        erase::trash_before(&self.base, before).map(|files| files.len())
+        trash::trash_before(&self.context, before).map(|files| files.len())
     }
 
-    /// Whether any file in the store is of this session, in the trash or not.
+    /// Whether any file in the store, the trash included, belongs to this session.
     pub fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {
-        Ok(!erase::files(&self.base, id)?.is_empty())
+        Ok(!trash::files(&self.context, id)?.is_empty())
     }
 
-    /// Removes a session for good: its log, its copies and torn ends in the trash; false if there is
-    /// none of them. Refused while it is open for writing. The catalog's files are not touched.
+    /// Permanently removes a session: its log, and its copies and torn ends in the trash; false if
+    /// there are none. Fails while it is open for writing. Does not touch the catalog.
     pub fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
-        erase::erase(&self.base, id)
+        trash::erase(&self.context, id)
     }
 }
 
-/// Makes what is missing of the store's folders and syncs their names, whatever the durability:
-/// it is done once. The folder that matters least comes last and stays unsynced, so that where it
-/// is found the names of the others are known to be safe.
+/// Creates missing folders and syncs their names in every durability mode, since it happens once.
+/// The least important folder is created last and not synced: if it exists, the names of the others
+/// are known to be safe.
 fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
     let disk = &sys.disk;
     let folders = [&layout.sessions, &layout.trash, &layout.open];
-    let there = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
-    if folders.into_iter().all(there) {
+    let exists = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
+    if folders.into_iter().all(exists) {
         return Ok(());
     }
     for folder in [&layout.sessions, &layout.trash] {
         let made = disk.create_dir_all(folder);
-        made.map_err(StoreError::disk("make the folder", folder))?;
+        made.map_err(StoreError::disk("create the folder", folder))?;
     }
     for folder in layout.root.ancestors() {
         let here = folder.as_os_str().is_empty();
         let folder = if here { Path::new(".") } else { folder };
         match disk.sync_dir(folder) {
-            // A folder above ours may be one that others own and let nobody look into.
+            // A parent folder may belong to another user.
             Err(error)
                 if folder != layout.root && error.kind() == io::ErrorKind::PermissionDenied => {}
             synced => synced.map_err(StoreError::disk("sync", folder))?,
         }
     }
     let made = disk.create_dir_all(&layout.open);
-    made.map_err(StoreError::disk("make the folder", &layout.open))
+    made.map_err(StoreError::disk("create the folder", &layout.open))
 }

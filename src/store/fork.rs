@@ -1,4 +1,4 @@
-//! Makes a session whose history is that of another one, as a copy that shares nothing with it.
+//! Creates a session with the history of another one, as an independent copy.
 
 use crate::json::{string_member, text_member};
 use crate::record::metadata::{archived, restored};
@@ -16,49 +16,48 @@ use super::records::Records;
 use super::recover::{self, CALL_INTERRUPTED, TURN_INTERRUPTED};
 use super::scan::{self, Scan};
 
-/// What a tool call says that ended behind the message at which the session was forked.
+/// The text of a tool call that ended after the message at which the session was forked.
 const CALL_LEFT_OUT: &str = "Interrupted: the session was forked before this tool call ended.";
-/// The end of a turn that went on behind the message at which the session was forked.
+/// The end of a turn that continued after the message at which the session was forked.
 const TURN_LEFT_OUT: &str = r#"{"interrupted":"the session was forked within this turn"}"#;
-/// After how many records it is asked whether somebody still wants the fork.
+/// After how many records to check for cancellation.
 const STEP: u64 = 1024;
 
 /// A session that was forked.
 #[derive(Debug)]
 pub struct Forked {
-    /// Its writer.
+    /// Its log.
     pub log: Log,
-    /// What is in it.
+    /// Its content.
     pub scan: Scan,
-    /// What is wrong with the session that it was made from. The fork lacks what could not be read.
+    /// Damage in the original. The fork lacks what could not be read.
     pub damage: Vec<DamageReport>,
-    /// How an agent knows the other session, if it was told all that is in the fork, and no more.
+    /// The agent's id of the original, if the agent received exactly what is in the fork.
     pub inner: Option<AgentSessionId>,
 }
 
-/// Why a session was not forked. Nothing is left of what was written.
+/// Why a session was not forked. No partial copy remains.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
-    /// One of the two files refused.
+    /// An operation on one of the two logs failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No finished turn has such a message.
     #[error("the session has no such message")]
     ForkPointNotFound,
-    /// Nobody wants it any more.
+    /// The request was cancelled.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl Store {
-    /// Makes the session `id` out of the turns of `source` that have ended; those of a crash have,
-    /// one that somebody is working on has not. With `at`, it ends with that message, and so may
-    /// end within a turn, which is closed then.
+    /// Creates the session `id` from the finished turns of `source`, including turns that a crash
+    /// cut off. With `at`, it ends with that message, perhaps within a turn, which is then closed.
     ///
-    /// The records keep their times and their order and are numbered anew. Left out are the
-    /// header, of which there is a new one, what says where the session worked, by which ids agents
-    /// know it, that it is archived, and kinds that are unknown. Memory is bounded by the longest record; the source is
-    /// neither locked nor changed. All of it is there, synced, when this returns, or nothing is.
+    /// The records keep their times and their order and get new numbers. Left out are the header,
+    /// which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
+    /// kinds. Memory is bounded by the longest record; the source is neither locked nor changed. On
+    /// return the copy is complete and synced, or there is none.
     pub fn fork(
         &self,
         source: &mut Reader,
@@ -70,10 +69,10 @@ impl Store {
         let made = self.make(id, header, |log, payload| {
             log.append(Kind::Session, None, payload, Sync::Buffered)?;
             let mut copy = Copy::new(log, at);
-            copy.all(self, source, cancelled)?;
+            copy.copy_all(self, source, cancelled)?;
             let inner = copy.finish()?;
-            let path = self.base().layout.log(id);
-            // What is given out was read once.
+            let path = self.context().layout.log(id);
+            // Reads the copy once, as a check.
             let scan = scan::scan(&mut Records::new(), log.file(), id, &path, &mut |_| {})?;
             Ok::<_, ForkError>((scan, inner))
         });
@@ -87,49 +86,50 @@ impl Store {
     }
 }
 
-/// A copy in the making.
+/// A copy in progress.
 struct Copy<'a> {
     log: &'a mut Log,
-    /// The message that it is to end with.
+    /// The message with which it ends.
     at: Option<&'a str>,
     found: Option<Found>,
-    /// Those of the turns that are open where the copy ends which have not ended so far. Known once
-    /// that place has been passed.
+    /// The turns that are open where the copy ends and have not ended yet. Known once that position
+    /// was passed.
     after: Option<OpenTurns<Place>>,
-    /// The turns that have not ended, and where they begin.
+    /// The turns that have not ended, with their beginnings.
     open: OpenTurns<Place>,
-    /// How an agent knows the session, and how it did in the running turn and the last that ended.
+    /// The agent's id of the session: currently, at the beginning of the running turn, and at the
+    /// end of the last turn.
     known: Option<AgentSessionId>,
     asked: Option<AgentSessionId>,
     told: Option<AgentSessionId>,
     /// The time of the last record of the conversation that was copied.
     at_last: String,
-    /// How the reading ended.
+    /// Where reading ended.
     ended: Ended,
 }
 
 /// Where a copy ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// Where the source ends. If its last turn has no end, somebody is at work on it.
+    /// At the end of the source. If its last turn has no end, another process is working on it.
     AtEnd,
-    /// The same, but the process died that was at work on it.
+    /// The same, but the process that was working on it died.
     AtCrash,
-    /// Before that: all was found that is wanted.
+    /// Before the end: everything needed was found.
     Early,
 }
 
-/// The message that the copy is to end with.
+/// The message with which the copy ends.
 struct Found {
-    /// Behind it.
+    /// The position after it.
     end: Place,
-    /// The turns that are open there, and go on behind it.
+    /// The turns that are open there and continue after it.
     open: OpenTurns<Place>,
-    /// Whether its turn goes on behind it.
+    /// Whether its turn continues after it.
     goes_on: bool,
 }
 
-/// What follows a record.
+/// Whether more records are needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     More,
@@ -152,23 +152,23 @@ impl<'a> Copy<'a> {
         }
     }
 
-    fn all(
+    fn copy_all(
         &mut self,
         store: &Store,
         source: &mut Reader,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), ForkError> {
-        if self.some(source, cancelled)? == Next::Done || !self.is_in_turn() {
+        if self.copy_available(source, cancelled)? == Next::Done || !self.is_in_turn() {
             return Ok(());
         }
-        // Whoever is at work on a turn has the lock. Nobody begins one while we have it.
-        let lock = match Lock::take(store.base(), source.id()) {
+        // A process that works on a turn has the lock. None can begin one while we hold it.
+        let lock = match Lock::take(store.context(), source.id()) {
             Ok(lock) => Some(lock),
             Err(StoreError::NotFound { .. }) => None,
             Err(StoreError::InUse { .. } | StoreError::ReadOnly { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let rest = self.some(source, cancelled);
+        let rest = self.copy_available(source, cancelled);
         drop(lock);
         if rest? == Next::More && self.is_in_turn() {
             self.ended = Ended::AtCrash;
@@ -176,8 +176,8 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Copies what there is now.
-    fn some(
+    /// Copies the records up to the current end.
+    fn copy_available(
         &mut self,
         source: &mut Reader,
         cancelled: &dyn Fn() -> bool,
@@ -197,14 +197,14 @@ impl<'a> Copy<'a> {
 
     fn record(&mut self, record: &Record<'_>) -> Result<Next, StoreError> {
         let is_it = self.at.is_some_and(|at| is_of(record, at));
-        if self.after.is_some() || !is_it && self.is_behind(record.kind) {
-            return Ok(self.pass_over(record));
+        if self.after.is_some() || !is_it && self.ends_before(record.kind) {
+            return Ok(self.skip(record));
         }
         let without_id;
         let mut payload = record.payload;
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
-            // A fork was neither put away nor brought back.
+            // A fork was neither archived nor restored.
             Kind::Info if archived(payload).is_some() || restored(payload) => {
                 return Ok(Next::More);
             }
@@ -243,9 +243,8 @@ impl<'a> Copy<'a> {
         Ok(Next::More)
     }
 
-    /// Takes a record behind the place where the copy ends: all it can tell is that a turn has ended
-    /// that is open there.
-    fn pass_over(&mut self, record: &Record<'_>) -> Next {
+    /// Takes a record after the end of the copy, where only the ends of open turns matter.
+    fn skip(&mut self, record: &Record<'_>) -> Next {
         let found = self.found.as_ref();
         let open = || found.map(|found| found.open.clone()).unwrap_or_default();
         let after = self.after.get_or_insert_with(open);
@@ -259,13 +258,13 @@ impl<'a> Copy<'a> {
         Next::Done
     }
 
-    /// Whether a turn has not ended, of those that matter to the copy.
+    /// Whether a turn that matters to the copy has not ended.
     fn is_in_turn(&self) -> bool {
         !self.after.as_ref().unwrap_or(&self.open).is_empty()
     }
 
-    /// Whether the message was found, and a record of this kind is what the copy is to end before.
-    fn is_behind(&mut self, kind: Kind) -> bool {
+    /// Whether the message was found and the copy ends before a record of this kind.
+    fn ends_before(&mut self, kind: Kind) -> bool {
         let Some(found) = &mut self.found else {
             return false;
         };
@@ -281,8 +280,8 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Cuts off what was copied in vain, and closes the last turn. Answers with how the agent knows
-    /// exactly this much.
+    /// Cuts off what was copied beyond the end, and closes the last turn. Returns the agent's id of a
+    /// session with exactly this content.
     fn finish(self) -> Result<Option<AgentSessionId>, ForkError> {
         const CRASH: (&str, &str) = (CALL_INTERRUPTED, TURN_INTERRUPTED);
         const FORK: (&str, &str) = (CALL_LEFT_OUT, TURN_LEFT_OUT);
@@ -290,7 +289,7 @@ impl<'a> Copy<'a> {
         let whole = self.at.is_none() && self.open.is_empty();
         let (end, open, texts) = match (self.at, self.found, self.ended) {
             (Some(_), None, _) => return Err(ForkError::ForkPointNotFound),
-            // It belongs to a turn that somebody is at work on.
+            // It belongs to a turn on which another process is working.
             (Some(_), Some(found), Ended::AtEnd) if !found.open.is_empty() => {
                 return Err(ForkError::ForkPointNotFound);
             }
@@ -300,19 +299,18 @@ impl<'a> Copy<'a> {
             (Some(_), Some(found), _) => (found.end, found.open, FORK),
             (None, _, Ended::AtCrash) => (all, self.open, CRASH),
             (None, _, _) => {
-                // What stands behind the oldest prompt that is being answered may be its answer.
+                // What follows the oldest open prompt may be its answer.
                 let end = self.open.first().copied().unwrap_or(all);
                 (end, OpenTurns::default(), CRASH)
             }
         };
-        self.log.back_to(end)?;
+        self.log.truncate(end)?;
         close(self.log, &open, &self.at_last, texts)?;
         Ok(self.told.filter(|_| whole))
     }
 }
 
-/// Closes the open turns at the end of the log. The records have the time of the last one that was
-/// copied, since nothing has happened in the session since.
+/// Closes the open turns at the end of the log, with the time of the last copied record.
 fn close(
     log: &mut Log,
     open: &OpenTurns<Place>,
@@ -336,7 +334,7 @@ fn close(
     Ok(())
 }
 
-/// Whether a record is a message of this id, or a part of it.
+/// Whether a record is, or belongs to, the message with this id.
 fn is_of(record: &Record<'_>, message: &str) -> bool {
     let update = match record.kind {
         Kind::Prompt => return record.id == Some(message),

@@ -1,4 +1,4 @@
-//! The check of a file's first record, which says whether the rest may be read at all.
+//! Checks the first record of a log, which determines whether the rest can be read.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::error::StoreError;
 use super::lines::Lines;
 use super::records::Records;
 
-/// Whatever later versions change, the first line stays a JSON object with this in it.
+/// What the first line contains in every version, present and future.
 #[derive(Deserialize)]
 struct AnyVersion {
     payload: Version,
@@ -22,7 +22,7 @@ struct Version {
     format: u64,
 }
 
-/// Reads the header of the session's file, from its start.
+/// Reads the header of a session's log.
 pub(super) fn read(
     records: &mut Records,
     file: &dyn DiskFile,
@@ -53,7 +53,7 @@ pub(super) fn read(
     Err(headerless(id, reason))
 }
 
-/// Whether a header may head the file of `id`.
+/// Fails if a header is not that of `id`.
 pub(super) fn fits(header: &Header, id: &SessionId) -> Result<(), StoreError> {
     if header.session_id != id.as_str() {
         return Err(StoreError::WrongId {
@@ -81,7 +81,7 @@ fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
     Ok(header)
 }
 
-/// The format of a file whose first line is no record of ours, if it is newer than ours.
+/// The format of a log whose first line is not one of our records, if it is newer than ours.
 fn newer_format(file: &dyn DiskFile) -> std::io::Result<Option<u64>> {
     let mut lines = Lines::new();
     let Some(line) = lines.next(file)? else {

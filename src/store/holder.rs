@@ -1,31 +1,31 @@
-//! Who has a session open, for the errors of other processes that want it.
+//! The process that has a session open, as other processes report it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A longer client's name is shortened, in bytes.
+/// The maximum length of a client's name, in bytes; longer names are truncated.
 const LONGEST_NAME: usize = 100;
-/// Stands on a line of its own behind the holder if the process is ending.
+/// Appended as a second line when the process is ending.
 const ENDING: &str = "\n{\"ending\":true}";
 
-/// Who has a session open for writing.
+/// The process that has a session open for writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its process id.
     pub pid: u32,
     /// The host it runs on.
     pub host: String,
-    /// The name of the client that it serves, if it has one.
+    /// The name of its client, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Whether it is about to release the session because it ends.
+    /// Whether it is ending and about to release the session.
     #[serde(skip)]
     pub ending: bool,
 }
 
 impl Holder {
-    /// This process, which serves a client of this name.
+    /// This process, serving a client of this name.
     pub fn this_process(client: Option<&str>) -> Self {
         Self {
             pid: std::process::id(),
@@ -35,7 +35,7 @@ impl Holder {
         }
     }
 
-    /// Reads a hint.
+    /// Parses a hint.
     pub(super) fn read(hint: &[u8]) -> Option<Self> {
         let line = hint.split(|byte| *byte == b'\n').next()?;
         let holder: Self = serde_json::from_slice(line).ok()?;
@@ -45,7 +45,7 @@ impl Holder {
         })
     }
 
-    /// The hint that says so.
+    /// The text of the hint.
     pub(super) fn hint(&self) -> Option<String> {
         let mut hint = serde_json::to_string(self).ok()?;
         if self.ending {
@@ -54,7 +54,7 @@ impl Holder {
         Some(hint)
     }
 
-    /// What is appended to a hint when its process begins to end.
+    /// What is appended to a hint when its process is ending.
     pub(super) fn ending() -> &'static [u8] {
         ENDING.as_bytes()
     }
@@ -71,7 +71,7 @@ impl Holder {
     }
 }
 
-/// The process of a holder, in words.
+/// Displays the process of a lock holder.
 struct Process<'a>(Option<&'a Holder>);
 
 impl fmt::Display for Process<'_> {
@@ -81,14 +81,14 @@ impl fmt::Display for Process<'_> {
         };
         let this = Holder::this_process(None);
         if *pid == this.pid && *host == this.host {
-            write!(f, "this very process, {pid} on host {host}")
+            write!(f, "this process ({pid} on host {host})")
         } else {
             write!(f, "process {pid} on host {host}")
         }
     }
 }
 
-/// A client's name as it is shown: without what no name has.
+/// A client's name for display: short, without control characters.
 fn shortened(name: &str) -> String {
     let shown = name.chars().filter(|c| !c.is_control());
     let mut kept = String::new();
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_told_which_client_it_is() {
-        let told = |client| Holder::describe(Some(&holder(client)));
-        assert_eq!(told(None), "in use by process 1816 on host vm");
+    fn the_description_names_the_client() {
+        let described = |client| Holder::describe(Some(&holder(client)));
+        assert_eq!(described(None), "in use by process 1816 on host vm");
         assert_eq!(
-            told(Some("CodeCompanion")),
+            described(Some("CodeCompanion")),
             "open in CodeCompanion (process 1816 on host vm)"
         );
         assert_eq!(Holder::describe(None), "in use by another process");

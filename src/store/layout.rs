@@ -1,4 +1,4 @@
-//! Every name in the store's folder.
+//! Every file name in the store.
 
 use std::path::{Path, PathBuf};
 
@@ -7,28 +7,28 @@ use crate::sys::{SessionId, Timestamp};
 const LOG: &str = ".jsonl";
 const TORN: &str = "torn-";
 
-/// Where things lie under the root.
+/// The paths in a store.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) root: PathBuf,
-    /// Logs of sessions.
+    /// The logs of sessions.
     pub(super) sessions: PathBuf,
-    /// Logs of deleted sessions, and bytes that recovery cut off.
+    /// The logs of deleted sessions, and torn ends that recovery cut off.
     pub(super) trash: PathBuf,
-    /// A file for each session that is open for writing, naming who has it.
+    /// A file for each session that is open for writing, naming the lock holder.
     pub(super) open: PathBuf,
     /// The catalog, in a file of SQLite.
     pub(super) catalog: PathBuf,
     /// When the store was cleaned up.
-    pub(super) cleaned: PathBuf,
+    pub(super) last_cleanup: PathBuf,
 }
 
-/// What a file in the trash is, by its name.
+/// The meaning of a file name in the trash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InTrash {
     /// `<id>.<ms>.jsonl`: a session that was deleted then.
     Session(SessionId, Timestamp),
-    /// `<id>.torn-<offset>-<ms>`: bytes cut off then; a further `-<n>` tells two apart.
+    /// `<id>.torn-<offset>-<ms>`: a torn end that was cut off then; `-<n>` distinguishes several.
     Torn(SessionId, Timestamp),
 }
 
@@ -40,7 +40,7 @@ impl Layout {
             trash: root.join("trash"),
             open: root.join("open"),
             catalog: root.join("index.sqlite"),
-            cleaned: root.join("cleaned.json"),
+            last_cleanup: root.join("cleaned.json"),
         }
     }
 
@@ -56,7 +56,7 @@ impl Layout {
         self.trash.join(format!("{id}.{}{LOG}", at.as_millis()))
     }
 
-    /// A place for torn bytes; `n` above 1 gives further names.
+    /// The path for a torn end; each `n` above 1 gives another name.
     pub(super) fn torn(&self, id: &SessionId, offset: u64, at: Timestamp, n: u32) -> PathBuf {
         let name = format!("{id}.{TORN}{offset}-{}", at.as_millis());
         self.trash.join(match n {
@@ -70,7 +70,7 @@ impl Layout {
         SessionId::parse(name.strip_suffix(LOG)?)
     }
 
-    /// What a name in the trash stands for; nothing if it is none of ours.
+    /// The meaning of a name in the trash; none if it is not ours.
     pub(super) fn in_trash(name: &str) -> Option<InTrash> {
         let (id, rest) = name.split_once('.')?;
         let id = SessionId::parse(id)?;

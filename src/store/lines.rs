@@ -1,8 +1,8 @@
-//! The lines of a file with their places in it, read in large blocks.
+//! Reads the lines of a file, with their offsets, in large blocks.
 //!
-//! A line that can be a record is given out whole. One that cannot, since it begins like none, has
-//! NUL bytes in it or is longer than any, may be as long as the file: of such a line the middle is
-//! left out. What is kept of its two ends is where whole records can still be found.
+//! A line that can be a record is returned whole. A line that cannot, since it does not begin like
+//! a record, contains NUL bytes or is too long, may be as long as the file: its middle is left out.
+//! Complete records can still be found in what is kept of its two ends.
 
 use std::fmt;
 use std::io;
@@ -10,58 +10,58 @@ use std::io;
 use crate::record::line::{LONGEST, OPEN};
 use crate::sys::DiskFile;
 
-/// How much is read at once.
+/// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
-/// How much is read first: headers and short sessions need no more.
+/// How much is read first, in bytes: enough for headers and short sessions.
 const FIRST: usize = 16 * 1024;
-/// How much is kept, at least, of each end of a line whose middle is left out. No shorter line
-/// loses anything.
+/// The minimum that is kept of each end of a line whose middle is left out, in bytes. Shorter lines
+/// are kept whole.
 pub(super) const KEPT: usize = 1024 * 1024;
 
-/// A place in a file, with the bytes around it. The file is handed to each call, so that a log's
-/// own file can be read while its lock stays where it is.
+/// A position in a file, with the bytes around it. Each call gets the file as an argument, so that
+/// a log can read its own file while its lock owns it.
 pub(super) struct Lines {
-    /// Bytes `start..end` are read and not yet given out.
+    /// Bytes `start..end` were read and not yet returned.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where `buffer[start]` lies in the file.
+    /// The offset of `buffer[start]` in the file.
     offset: u64,
     /// Where to stop, as if the file ended there.
     limit: u64,
     /// The number of the next line, if known.
     number: Option<u64>,
-    /// The last line given out had no line break yet; one that comes now belongs to it.
+    /// The last line that was returned had no line break; if one follows now, it belongs to it.
     owed: bool,
-    /// The last read filled the buffer, so there is more to come.
+    /// The last read filled the buffer, so there may be more.
     filled: bool,
-    /// What is left out of the line that is being read.
+    /// What is left out of the current line.
     gap: Option<Gap>,
 }
 
 /// The middle of a line, which is not in the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// How much of the line stands before it.
+    /// How much of the line is before it.
     at: usize,
     len: u64,
 }
 
-/// A line in the buffer, good until the next one is asked for.
+/// A line in the buffer, valid until the next one is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     start: usize,
-    /// How many bytes of it are there.
+    /// How many bytes of it are in the buffer.
     pub(super) len: usize,
-    /// Where it lies in the file.
+    /// Its offset in the file.
     pub(super) offset: u64,
-    /// Whether a line break follows it. Only the last line can lack one.
+    /// Whether a line break follows. Only the last line can lack one.
     pub(super) ended: bool,
     gap: Option<Gap>,
 }
 
 impl Line {
-    /// Where its byte `at` lies in the file.
+    /// The offset in the file of its byte `at`.
     pub(super) fn offset_of(&self, at: usize) -> u64 {
         let left_out = self.gap.filter(|gap| at > gap.at);
         self.offset + at as u64 + left_out.map_or(0, |gap| gap.len)
@@ -88,7 +88,7 @@ impl Lines {
         }
     }
 
-    /// Goes on at `offset`, where a line must begin. What was read before is read again.
+    /// Continues at `offset`, where a line must begin. Reads the file again.
     pub(super) fn seek(&mut self, offset: u64) {
         self.number = (offset == 0).then_some(1);
         self.start = 0;
@@ -98,7 +98,7 @@ impl Lines {
         self.gap = None;
     }
 
-    /// Reads the rest of the line that was given out last again from the file, from its byte `at`.
+    /// Reads the last line again from the file, from its byte `at` on.
     pub(super) fn again(&mut self, line: &Line, at: usize) {
         let number = self.number;
         self.seek(line.offset_of(at));
@@ -112,7 +112,7 @@ impl Lines {
 
     pub(super) fn limit(&mut self, limit: u64) {
         self.limit = limit;
-        // Bytes beyond it may be there already.
+        // Bytes beyond it may be in the buffer already.
         self.end = self.start;
     }
 
@@ -121,7 +121,7 @@ impl Lines {
         &self.buffer[line.start..line.start + line.len]
     }
 
-    /// The next line; nothing at the end of the file, where it may be asked again later.
+    /// The next line; none at the end of the file, where more may follow later.
     pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
         let mut searched = 0;
         let mut checked = 0;
@@ -152,7 +152,7 @@ impl Lines {
         Ok(Some(self.take(rest, false)))
     }
 
-    /// The number of a line, counted from 1. Counts from the start of the file if it must.
+    /// The number of a line, counted from 1. Counts from the start of the file if necessary.
     pub(super) fn number(&mut self, line: &Line, file: &dyn DiskFile) -> io::Result<u64> {
         let behind = u64::from(line.ended);
         if let Some(next) = self.number {
@@ -189,8 +189,8 @@ impl Lines {
         line
     }
 
-    /// Lets go of what need not be kept of a long line that is no record. The first `checked`
-    /// bytes have no NUL behind the gap.
+    /// Drops the middle of a long line that is not a record. The first `checked` bytes have no NUL
+    /// after the gap.
     fn leave_out(&mut self, checked: &mut usize) {
         let held = &self.buffer[self.start..self.end];
         if held.len() <= KEPT {
@@ -204,12 +204,12 @@ impl Lines {
                 return;
             }
             None => Gap {
-                // A record that lost its line break may stand before the NUL bytes.
+                // A record that lost its line break may precede the NUL bytes,
                 at: memchr::memchr(0, held).map_or(floor(held, KEPT), |found| found + 1),
                 len: 0,
             },
         };
-        // And one may stand behind them.
+        // and another may follow them.
         let mut from = nul.unwrap_or(gap.at).max(gap.at);
         let tail = &held[from..];
         let may_be_record = begins_as_record(tail.strip_prefix(b"\0").unwrap_or(tail));
@@ -227,7 +227,7 @@ impl Lines {
         *checked = self.end - self.start;
     }
 
-    /// Reads more behind what is there; false at the end.
+    /// Reads more into the buffer; false at the end.
     fn fill(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
         let left_out = self.gap.map_or(0, |gap| gap.len);
         let at = self.offset + (self.end - self.start) as u64 + left_out;
@@ -243,8 +243,8 @@ impl Lines {
         Ok(got > 0)
     }
 
-    /// Moves the rest to the front and sees to it that something fits behind it. After a very
-    /// long line the buffer becomes small again.
+    /// Moves the rest to the front and makes room after it. After a very long line the buffer
+    /// becomes small again.
     fn make_room(&mut self) {
         let rest = self.start..self.end;
         self.end -= self.start;
@@ -269,7 +269,7 @@ fn begins_as_record(bytes: &[u8]) -> bool {
     bytes.starts_with(OPEN)
 }
 
-/// The last place at or before `at` that is not inside a character.
+/// The last index at or before `at` that is not inside a character.
 fn floor(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let mut places = (at.saturating_sub(3)..=at).rev();

@@ -1,8 +1,8 @@
-//! The lock of a session's file, and a hint for others who holds it.
+//! The lock of a session's log, and a hint for other processes that names the lock holder.
 //!
-//! The lock is the operating system's, on the log itself, and ends with the process. The hint is
-//! a small file that names process, host and client, and says if the process is ending. It may be
-//! missing or stale and decides nothing, but for how long others wait.
+//! It is the operating system's lock on the log itself, which the system releases when the process
+//! ends. The hint is a small file that names process, host and client, and whether the process is
+//! ending. It may be missing or stale; it only decides how long other processes wait.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,171 +10,171 @@ use std::sync::Arc;
 
 use crate::sys::{DiskFile, SessionId, lock};
 
-use super::base::StoreContext;
+use super::context::StoreContext;
 use super::error::StoreError;
 use super::holder::Holder;
 
-/// How often a file may be replaced between being opened and being locked before we give up.
+/// How often a file may be replaced between opening and locking it.
 const ATTEMPTS: u32 = 8;
 /// The longest hint that is read, in bytes.
 const HINT: usize = 4096;
 
-/// A session's file, locked for as long as this lives.
+/// The locked log of a session. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
-    base: Arc<StoreContext>,
+    context: Arc<StoreContext>,
     id: SessionId,
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn DiskFile>,
 }
 
 impl Lock {
-    /// Opens and locks the file of a session.
-    pub(super) fn take(base: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
-        let path = base.layout.log(id);
+    /// Opens and locks the log of a session.
+    pub(super) fn take(context: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
+        let path = context.layout.log(id);
         for _ in 0..ATTEMPTS {
-            let file = match base.sys.disk.open_append(&path) {
+            let file = match context.sys.disk.open_append(&path) {
                 Ok(file) => file,
-                Err(error) => return Err(cannot_open(base, id, error)),
+                Err(error) => return Err(cannot_open(context, id, error)),
             };
-            let lock = Self::of_file(base, id, file)?;
-            // What was opened may have gone to the trash before it was locked.
+            let lock = Self::of_file(context, id, file)?;
+            // It may have been moved to the trash before it was locked.
             if lock.is_current()? {
                 return Ok(lock);
             }
         }
-        Err(in_use(base, id))
+        Err(in_use(context, id))
     }
 
-    /// Locks a file that is open already.
+    /// Locks a file that is already open.
     pub(super) fn of_file(
-        base: &Arc<StoreContext>,
+        context: &Arc<StoreContext>,
         id: &SessionId,
         file: Box<dyn DiskFile>,
     ) -> Result<Self, StoreError> {
-        let path = base.layout.log(id);
+        let path = context.layout.log(id);
         let locked = file.try_lock();
         if !locked.map_err(StoreError::disk("lock", &path))? {
-            return Err(in_use(base, id));
+            return Err(in_use(context, id));
         }
         let lock = Self {
-            base: base.clone(),
+            context: context.clone(),
             id: id.clone(),
             path,
             file,
         };
-        lock.leave_hint();
+        lock.write_hint();
         Ok(lock)
     }
 
     /// Whether the file still has its name: another program may have replaced or removed it.
     pub(super) fn is_current(&self) -> Result<bool, StoreError> {
         let current = self.file.is_at(&self.path);
-        current.map_err(StoreError::disk("look at", &self.path))
+        current.map_err(StoreError::disk("inspect", &self.path))
     }
 
-    /// Best effort: without it, others cannot tell who has the lock.
-    fn leave_hint(&self) {
-        let mut locked = lock(&self.base.locked);
+    /// Best effort: without it, other processes do not know the lock holder.
+    fn write_hint(&self) {
+        let mut locked = lock(&self.context.locked);
         locked.ids.insert(self.id.clone());
         let holder = Holder {
             ending: locked.ending,
-            ..Holder::this_process(self.base.client.get().map(String::as_str))
+            ..Holder::this_process(self.context.client.get().map(String::as_str))
         };
-        let path = self.base.layout.hint(&self.id);
+        let path = self.context.layout.hint(&self.id);
         let Some(text) = holder.hint() else {
             return;
         };
-        // One that a killed process left is in the way.
+        // A killed process may have left one.
         self.remove_hint();
-        if let Ok(mut hint) = self.base.sys.disk.create_new(&path)
+        if let Ok(mut hint) = self.context.sys.disk.create_new(&path)
             && hint.append(text.as_bytes()).is_err()
         {
-            tracing::debug!(path = %path.display(), "cannot say who holds the session");
+            tracing::debug!(path = %path.display(), "cannot write the lock holder's hint");
         }
     }
 
     fn remove_hint(&self) {
-        let path = self.base.layout.hint(&self.id);
-        if let Err(error) = self.base.sys.disk.remove_file(&path)
+        let path = self.context.layout.hint(&self.id);
+        if let Err(error) = self.context.sys.disk.remove_file(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::debug!(path = %path.display(), %error, "cannot remove a holder's hint");
+            tracing::debug!(path = %path.display(), %error, "cannot remove the lock holder's hint");
         }
     }
 }
 
 impl Drop for Lock {
-    /// The hint goes while the lock is still held, so that it cannot be the next holder's.
+    /// Removes the hint before the lock is released, since afterwards it may be the next holder's.
     fn drop(&mut self) {
-        lock(&self.base.locked).ids.remove(&self.id);
+        lock(&self.context.locked).ids.remove(&self.id);
         self.remove_hint();
         if let Err(error) = self.file.unlock() {
-            tracing::debug!(session = %self.id, %error, "a lock ends when its file is closed");
+            tracing::debug!(session = %self.id, %error, "cannot release a lock; closing its file releases it");
         }
     }
 }
 
-fn cannot_open(base: &Arc<StoreContext>, id: &SessionId, error: io::Error) -> StoreError {
+fn cannot_open(context: &Arc<StoreContext>, id: &SessionId, error: io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::NotFound => base.absent(id),
-        // Where a file is locked by opening it, this is how the second one notices.
-        io::ErrorKind::ResourceBusy => in_use(base, id),
+        io::ErrorKind::NotFound => context.absent(id),
+        // Where opening locks, the file is locked by another process.
+        io::ErrorKind::ResourceBusy => in_use(context, id),
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             StoreError::ReadOnly {
                 id: id.clone(),
-                path: base.layout.log(id),
+                path: context.layout.log(id),
                 cause: error,
             }
         }
-        _ => StoreError::disk("open", &base.layout.log(id))(error),
+        _ => StoreError::disk("open", &context.layout.log(id))(error),
     }
 }
 
-fn in_use(base: &Arc<StoreContext>, id: &SessionId) -> StoreError {
+fn in_use(context: &Arc<StoreContext>, id: &SessionId) -> StoreError {
     StoreError::InUse {
         id: id.clone(),
-        holder: read_hint(base, id),
+        holder: read_hint(context, id),
     }
 }
 
-fn read_hint(base: &Arc<StoreContext>, id: &SessionId) -> Option<Holder> {
-    let hint = base.sys.disk.open_read(&base.layout.hint(id)).ok()?;
+fn read_hint(context: &Arc<StoreContext>, id: &SessionId) -> Option<Holder> {
+    let hint = context.sys.disk.open_read(&context.layout.hint(id)).ok()?;
     let mut text = vec![0; HINT];
     let len = hint.read_at(&mut text, 0).ok()?;
     Holder::read(&text[..len])
 }
 
-/// Says in the hints of all sessions that are locked here that this process is ending.
-pub(super) fn ending(base: &StoreContext) {
+/// Marks the hints of all sessions that this process has locked: it is ending.
+pub(super) fn ending(context: &StoreContext) {
     let ids = {
-        let mut locked = lock(&base.locked);
+        let mut locked = lock(&context.locked);
         if std::mem::replace(&mut locked.ending, true) {
             return;
         }
         locked.ids.clone()
     };
     for id in ids {
-        // Not released meanwhile: the hint of the next holder is not ours to write to.
-        let locked = lock(&base.locked);
+        // If it was released in the meantime, the hint is the next holder's.
+        let locked = lock(&context.locked);
         if !locked.ids.contains(&id) {
             continue;
         }
-        let path = base.layout.hint(&id);
-        let hint = base.sys.disk.open_append(&path);
+        let path = context.layout.hint(&id);
+        let hint = context.sys.disk.open_append(&path);
         if let Err(error) = hint.and_then(|mut hint| hint.append(Holder::ending())) {
-            tracing::debug!(path = %path.display(), %error, "cannot say that the process ends");
+            tracing::debug!(path = %path.display(), %error, "cannot mark the hint of an ending process");
         }
     }
 }
 
-/// Whether a session is locked by a process that says that it is ending.
-pub(super) fn is_being_released(base: &Arc<StoreContext>, id: &SessionId) -> bool {
-    if !read_hint(base, id).is_some_and(|holder| holder.ending) {
+/// Whether the process that has locked a session is ending.
+pub(super) fn is_being_released(context: &Arc<StoreContext>, id: &SessionId) -> bool {
+    if !read_hint(context, id).is_some_and(|holder| holder.ending) {
         return false;
     }
     // The process may have been killed before it could remove its hint.
-    match base.sys.disk.open_append(&base.layout.log(id)) {
+    match context.sys.disk.open_append(&context.layout.log(id)) {
         Ok(file) => match file.try_lock() {
             Ok(true) => {
                 file.unlock().ok();

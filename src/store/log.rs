@@ -1,4 +1,4 @@
-//! Appending to a session's file.
+//! The log of an open session: appends records.
 
 use std::io;
 use std::path::Path;
@@ -7,62 +7,60 @@ use std::sync::Arc;
 use crate::record::{Kind, line};
 use crate::sys::{DiskFile, SessionId, Timestamp};
 
-use super::base::StoreContext;
+use super::context::StoreContext;
 use super::durability::{Durability, Sync};
 use super::error::StoreError;
 use super::lock::Lock;
 use super::trash;
 
-/// A larger buffer is given back after use, in bytes.
+/// A larger buffer is freed after use, in bytes.
 const KEEP: usize = 1024 * 1024;
-/// Records that are copied are written together when they have so many bytes.
+/// Copied records are written together in blocks of this many bytes.
 const BLOCK: usize = 256 * 1024;
 
-/// The one writer of a session. Holds its lock until it is dropped.
+/// The only writer of a session. Holds its lock until it is dropped.
 ///
-/// # What an answer means
+/// # Results
 ///
-/// `Ok` means that the record was handed to the system whole, so that it survives the end of this
-/// process, and that it survives a power cut if [`Durability`] asks for a sync here. `Err` means
-/// that nothing may be claimed of the record; what a failed write left of it has been cut off, or
-/// will be before anything else is written.
+/// `Ok` means that the system has the complete record, so that it survives the end of this process,
+/// and a power failure if [`Durability`] asks for a sync here. After an `Err` the record does not
+/// count as written: what a failed write left of it was cut off, or will be before the next write.
 ///
-/// After a failed sync every later call fails with [`StoreError::Poisoned`]. The system may have
-/// dropped the bytes that it could not write and forgotten about them, so that the next sync would
-/// succeed without them. The record that was to be synced is cut off, too, if the disk lets us.
-/// Opening the session anew begins with what is in the file.
+/// After a failed sync all later calls fail with [`StoreError::Poisoned`]. The system may have
+/// dropped the bytes that it could not write, so that the next sync would succeed without them. The
+/// record is cut off, too, if possible. Opening the session again reads what the file contains.
 #[derive(Debug)]
 pub struct Log {
-    base: Arc<StoreContext>,
+    context: Arc<StoreContext>,
     id: SessionId,
     lock: Lock,
     next_seq: u64,
-    /// How long the file is, or shall be once `uncut` is put right.
+    /// The length of the file, or what it will be once it is cut (see `uncut`).
     end: u64,
-    /// The last record has no line break yet.
+    /// Whether the last record has no line break yet.
     unterminated: bool,
-    /// A failed write left bytes behind `end` that could not be cut off.
+    /// Whether a failed write left bytes after `end` that could not be cut off.
     uncut: bool,
-    /// The file's name in its folder was synced.
+    /// Whether the file's name in its folder is synced.
     name_synced: bool,
     synced: Synced,
     /// The time of the record that was appended last, if any was.
     last_at: Option<Timestamp>,
     buffer: Vec<u8>,
-    /// Records that are copied and not written yet.
+    /// Copied records that are not written yet.
     waiting: Vec<u8>,
 }
 
-/// How much of the file survives a power cut.
+/// How much of the file survives a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Synced {
     All,
     NotYet,
-    /// Nobody knows, since a sync failed.
+    /// Unknown, since a sync failed.
     Unknown,
 }
 
-/// A place between two records.
+/// A position between two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Where the next record goes, in bytes.
@@ -84,9 +82,9 @@ pub struct Appended {
 }
 
 impl Log {
-    pub(super) fn new(base: &Arc<StoreContext>, id: &SessionId, lock: Lock) -> Self {
+    pub(super) fn new(context: &Arc<StoreContext>, id: &SessionId, lock: Lock) -> Self {
         Self {
-            base: base.clone(),
+            context: context.clone(),
             id: id.clone(),
             lock,
             next_seq: 0,
@@ -94,7 +92,7 @@ impl Log {
             unterminated: false,
             uncut: false,
             name_synced: false,
-            // Whoever wrote what is there may have died before it was synced.
+            // The process that wrote it may have died before it was synced.
             synced: Synced::NotYet,
             last_at: None,
             buffer: Vec::new(),
@@ -102,15 +100,15 @@ impl Log {
         }
     }
 
-    /// Goes on behind what is there already. Bytes behind `end` will be cut off.
-    pub(super) fn behind(mut self, next_seq: u64, end: u64, unterminated: bool) -> Self {
+    /// Continues after existing records. Bytes after `end` will be cut off.
+    pub(super) fn after(mut self, next_seq: u64, end: u64, unterminated: bool) -> Self {
         self.next_seq = next_seq;
         self.end = end;
         self.unterminated = unterminated;
         self
     }
 
-    /// Appends a record with the present time and the next sequence number.
+    /// Appends a record with the current time and the next sequence number.
     ///
     /// `payload` must be one JSON value on one line, and `id` must need no escaping in JSON.
     pub fn append(
@@ -124,13 +122,13 @@ impl Log {
     }
 
     /// Appends records as [`append`](Self::append) does, with one write: all of them or none.
-    /// Answers with the last one's place in the log; its `offset` is where the first one begins.
+    /// Returns the position of the last one, except that `offset` is where the first one begins.
     pub fn append_all<'a>(
         &mut self,
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
         sync: Sync,
     ) -> Result<Appended, StoreError> {
-        let at = self.base.sys.clock.now();
+        let at = self.context.sys.clock.now();
         let before = self.end + u64::from(self.unterminated);
         let (seq, end) = self.append_at(&at.to_string(), records, sync)?;
         self.last_at = Some(at);
@@ -142,8 +140,8 @@ impl Log {
         })
     }
 
-    /// The same with another time, in the form of [`Timestamp`]'s `Display`. Answers with the last
-    /// one's sequence number and where the next record goes.
+    /// The same with another time, in the format of [`Timestamp`]'s `Display`. Returns the sequence
+    /// number of the last record and where the next one goes.
     pub(super) fn append_at<'a>(
         &mut self,
         time: &str,
@@ -175,13 +173,13 @@ impl Log {
         }
         let before = (self.end, self.unterminated);
         self.write()?;
-        if self.base.durability.syncs(sync)
+        if self.context.durability.syncs(sync)
             && let Err(error) = self.sync()
         {
-            // Nobody is told of these records, so they shall not come back either.
+            // These records are not reported, so they must not reappear.
             (self.end, self.unterminated) = before;
             if let Err(error) = self.cut() {
-                tracing::debug!(session = %self.id, %error, "cannot take back a record");
+                tracing::debug!(session = %self.id, %error, "cannot undo the write of a record");
             }
             return Err(error);
         }
@@ -189,8 +187,8 @@ impl Log {
         Ok((next_seq.saturating_sub(1), self.end))
     }
 
-    /// Takes a record as it stands in another log, with the time that it has there. It is written
-    /// with others, at the latest by [`back_to`](Self::back_to).
+    /// Appends a record of another log with its time there. It is written together with others, at
+    /// the latest by [`truncate`](Self::truncate).
     pub(super) fn copy(
         &mut self,
         at: &str,
@@ -206,7 +204,7 @@ impl Log {
         Ok(())
     }
 
-    /// The place behind all records, those that are copied included.
+    /// The position after all records, including copied ones.
     pub(super) fn place(&self) -> Place {
         Place {
             end: self.end + self.waiting.len() as u64,
@@ -214,8 +212,8 @@ impl Log {
         }
     }
 
-    /// Writes all that was copied, up to this place.
-    pub(super) fn back_to(&mut self, place: Place) -> Result<(), StoreError> {
+    /// Writes all copied records up to this position.
+    pub(super) fn truncate(&mut self, place: Place) -> Result<(), StoreError> {
         self.write_waiting()?;
         if place.end < self.end {
             self.end = place.end;
@@ -243,14 +241,14 @@ impl Log {
         &*self.lock.file
     }
 
-    /// Gives the file its name, once what is in it is safe. So far it has been at `from`.
+    /// Renames the file from `from` to its final name, once its content is safe.
     pub(super) fn publish(&mut self, from: &Path) -> Result<(), StoreError> {
-        let synced = self.base.durability != Durability::Os;
+        let synced = self.context.durability != Durability::Os;
         if synced {
             let safe = self.lock.file.sync();
             safe.map_err(StoreError::disk("sync", from))?;
         }
-        let named = self.base.sys.disk.rename(from, &self.lock.path);
+        let named = self.context.sys.disk.rename(from, &self.lock.path);
         named.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StoreError::Exists {
                 id: self.id.clone(),
@@ -258,8 +256,8 @@ impl Log {
             _ => StoreError::disk("create", &self.lock.path)(error),
         })?;
         if synced {
-            if let Err(error) = self.base.sync_dir(&self.base.layout.sessions) {
-                self.base.discard(&self.lock.path);
+            if let Err(error) = self.context.sync_dir(&self.context.layout.sessions) {
+                self.context.discard(&self.lock.path);
                 return Err(error);
             }
             self.name_synced = true;
@@ -268,26 +266,26 @@ impl Log {
         Ok(())
     }
 
-    /// Makes all that was appended survive a power cut, the first time with the file's name, unless the durability is
-    /// [`Durability::Os`].
+    /// Makes all records survive a power failure, the first time also the file's name, unless the
+    /// durability is [`Durability::Os`].
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.unpoisoned()?;
-        if self.base.durability == Durability::Os || self.synced == Synced::All {
+        if self.context.durability == Durability::Os || self.synced == Synced::All {
             return Ok(());
         }
         self.synced = Synced::Unknown;
         let synced = self.lock.file.sync();
         synced.map_err(StoreError::disk("sync", &self.lock.path))?;
         if !self.name_synced {
-            self.base.sync_dir(&self.base.layout.sessions)?;
+            self.context.sync_dir(&self.context.layout.sessions)?;
             self.name_synced = true;
         }
         self.synced = Synced::All;
         Ok(())
     }
 
-    /// Makes sure that the file still has its name: what is appended to a file that another program
-    /// has replaced or removed is lost when this process ends.
+    /// Fails if the file no longer has its name: if another program has replaced or removed it, what
+    /// is appended is lost when this process ends.
     pub fn check_name(&self) -> Result<(), StoreError> {
         if self.lock.is_current()? {
             return Ok(());
@@ -302,9 +300,9 @@ impl Log {
         &self.id
     }
 
-    /// Whether appending a record that is so precious waits for the disk.
+    /// Whether appending such a record waits for the disk.
     pub fn waits(&self, sync: Sync) -> bool {
-        self.base.durability.syncs(sync)
+        self.context.durability.syncs(sync)
     }
 
     /// The time of the record that was appended last, if any was.
@@ -312,15 +310,15 @@ impl Log {
         self.last_at
     }
 
-    /// How long the file is; where the next record goes.
+    /// The length of the file, which is where the next record goes.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Moves the session to the trash, with the lock held: nothing can be appended any more. False if
-    /// another program has replaced or removed its file.
+    /// Moves the session to the trash while it is locked, so that nothing can be appended. False if
+    /// another program has replaced or removed the log.
     pub fn trash(self) -> Result<bool, StoreError> {
-        trash::bury(&self.base, &self.id, &self.lock)
+        trash::move_to_trash(&self.context, &self.id, &self.lock)
     }
 
     fn unpoisoned(&self) -> Result<(), StoreError> {
@@ -332,14 +330,14 @@ impl Log {
         }
     }
 
-    /// Cuts the file back to its last whole record.
+    /// Truncates the file after its last complete record.
     pub(super) fn cut(&mut self) -> Result<(), StoreError> {
         let cut = self.lock.file.set_len(self.end);
         self.uncut = cut.is_err();
         if self.synced == Synced::All {
             self.synced = Synced::NotYet;
         }
-        cut.map_err(StoreError::disk("shorten", &self.lock.path))
+        cut.map_err(StoreError::disk("truncate", &self.lock.path))
     }
 
     /// Writes the buffer, all of it or nothing.
@@ -351,7 +349,7 @@ impl Log {
                 self.unterminated = false;
                 self.synced = Synced::NotYet;
             }
-            // The write's error is the one to tell of; a cut that fails is tried again.
+            // The write's error is reported; a cut that fails is retried.
             Err(_) => self.uncut = self.cut().is_err(),
         }
         if self.buffer.capacity() > KEEP {

@@ -1,24 +1,22 @@
-//! The sessions on disk: one append-only file of records for each. `docs/format.md` is the
-//! specification of the files.
+//! The sessions on disk: an append-only log of records for each. `docs/format.md` specifies the
+//! files.
 //!
-//! [`Store`] is the folder of them all. [`Store::create`] and [`Store::open_log`] give the [`Log`]
-//! of a session, which alone may append, and holds the session's lock for as long as it lives.
-//! [`Store::read`] gives a [`Reader`], which neither locks nor writes and may read while a log is
-//! being written.
+//! [`Store`] is the folder of all sessions. [`Store::create`] and [`Store::open_log`] return the
+//! [`Log`] of a session, the only thing that appends; it holds the session's lock until it is
+//! dropped. [`Store::read`] returns a [`Reader`], which neither locks nor writes and works while a
+//! log is being written.
 //!
 //! Everything here is synchronous and knows nothing of the protocol, except that recovery closes
 //! the tool calls that a crash left open.
 
-mod erase;
 pub mod error;
 pub mod durability;
 mod layout;
-mod base;
-pub mod cleaned;
+mod context;
+pub mod cleanup;
 pub mod damage;
 mod lines;
-mod resync;
-mod pieces;
+mod damaged_line;
 mod records;
 mod header;
 pub mod scan;
@@ -27,12 +25,11 @@ pub mod holder;
 mod lock;
 pub mod log;
 mod recover;
-mod restore;
 pub mod trash;
 pub mod folder;
 pub mod fork;
 
-pub use cleaned::Cleaned;
+pub use cleanup::LastCleanup;
 pub use damage::{DamageReport, Reason, Torn};
 pub use durability::{Durability, Sync};
 pub use error::StoreError;

@@ -1,4 +1,4 @@
-//! Reading a session's file: never locks, never writes, may run beside the one who writes.
+//! Reads a session's log. Never locks or writes, and works while another process writes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::record::Header;
 use crate::sys::{DiskFile, SessionId};
 
-use super::base::StoreContext;
+use super::context::StoreContext;
 use super::damage::{DamageReport, Torn};
 use super::error::StoreError;
 use super::header;
@@ -15,10 +15,10 @@ use super::records::Records;
 use super::scan::{self, Scan};
 use super::trash::Trashed;
 
-/// A place in a session's file, at first its start.
+/// A position in a session's log, initially its start.
 ///
-/// Memory is bounded by the longest line; no record is copied. At the end of the file
-/// [`next`](Self::next) gives nothing, and may be asked again when more was written.
+/// Memory is bounded by the longest line; no record is copied. At the end of the log
+/// [`next`](Self::next) returns none; it can be called again when more was written.
 #[derive(Debug)]
 pub struct Reader {
     id: SessionId,
@@ -29,23 +29,23 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn open(base: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
-        Self::at(base, id, base.layout.log(id))
+    pub(super) fn open(context: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
+        Self::at(context, id, context.layout.log(id))
     }
 
     pub(super) fn open_trashed(
-        base: &Arc<StoreContext>,
+        context: &Arc<StoreContext>,
         trashed: &Trashed,
     ) -> Result<Self, StoreError> {
-        let path = base.layout.trashed(&trashed.id, trashed.at);
-        Self::at(base, &trashed.id, path)
+        let path = context.layout.trashed(&trashed.id, trashed.at);
+        Self::at(context, &trashed.id, path)
     }
 
-    fn at(base: &Arc<StoreContext>, id: &SessionId, path: PathBuf) -> Result<Self, StoreError> {
-        let file = match base.sys.disk.open_read(&path) {
+    fn at(context: &Arc<StoreContext>, id: &SessionId, path: PathBuf) -> Result<Self, StoreError> {
+        let file = match context.sys.disk.open_read(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(base.absent(id));
+                return Err(context.absent(id));
             }
             Err(error) => return Err(StoreError::disk("open", &path)(error)),
         };
@@ -71,12 +71,12 @@ impl Reader {
         &self.header
     }
 
-    /// Reads everything once, up to the limit if one is set, and goes back to the start.
+    /// Reads the log once, up to the limit if one is set, and returns to the start.
     pub fn scan(&mut self) -> Result<Scan, StoreError> {
         self.scan_with(&mut |_| {})
     }
 
-    /// The same, and each record is shown to `visit` as it is read.
+    /// The same, and calls `visit` with each record.
     pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
         let (file, path) = (&*self.file, &self.path);
         let scan = scan::scan(&mut self.records, file, &self.id, path, visit);
@@ -84,18 +84,18 @@ impl Reader {
         scan
     }
 
-    /// Goes on at `offset`, where a record must begin; 0 is the header.
+    /// Continues at `offset`, where a record must begin; 0 is the header.
     pub fn seek(&mut self, offset: u64) {
         self.records.seek(offset);
     }
 
-    /// Stops at `end`, as if the file ended there. To be set where a record ends and before
-    /// anything beyond was read.
+    /// Stops at `end`, as if the log ended there. `end` must be the end of a record, and nothing
+    /// beyond it may have been read yet.
     pub fn limit(&mut self, end: u64) {
         self.records.limit(end);
     }
 
-    /// The next record, the header being the first.
+    /// The next record; the header is the first.
     #[expect(
         clippy::should_implement_trait,
         reason = "an iterator cannot lend what it yields"
@@ -105,12 +105,12 @@ impl Reader {
         next.map_err(StoreError::disk("read", &self.path))
     }
 
-    /// What was found to be wrong so far; at most 1000 reports.
+    /// The damage found so far; at most 1000 reports.
     pub fn damage(&self) -> &[DamageReport] {
         self.records.damage()
     }
 
-    /// At the end: the bytes behind the last line that are no record.
+    /// At the end: the bytes after the last line that are not a record.
     pub fn torn(&self) -> Option<Torn> {
         self.records.torn()
     }

@@ -1,4 +1,4 @@
-//! The records of a file in order, with damage skipped and reported.
+//! Reads the records of a log in order; skips and reports damage.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,40 +10,40 @@ use crate::record::payload::Checker;
 use crate::sys::DiskFile;
 
 use super::damage::{self, DamageReport, Reason, Torn};
+use super::damaged_line::{DamagedLine, Found, Piece};
 use super::lines::{Line, Lines};
-use super::pieces::{DamagedLine, Found, Piece};
 
-/// One record and where it lies.
+/// A record and its position.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its first byte.
+    /// The offset of its first byte.
     pub offset: u64,
     /// Where the next line begins.
     pub end: u64,
-    /// What it says.
+    /// The record.
     pub record: Record<'a>,
 }
 
-/// A reading of a file's records. The file is handed to each call.
+/// A pass over the records of a log. Each call gets the file as an argument.
 #[derive(Debug)]
 pub(super) struct Records {
     lines: Lines,
-    /// What a damaged line was found to be made of.
+    /// The remaining parts of a damaged line.
     ready: VecDeque<Piece>,
     damage: Vec<DamageReport>,
     torn: Option<Torn>,
-    /// The sequence number that should come next, if known.
+    /// The expected sequence number, if known.
     due: Option<u64>,
-    /// How many losses were reported since the last record.
+    /// How many lost records were reported since the last record.
     losses: u64,
-    /// The line that was read a second time before it is called damaged.
+    /// The offset of the line that was read again to confirm its damage.
     read_twice: Option<u64>,
-    /// The last line, and where in it the torn bytes begin: to be read again when it may be
-    /// longer.
+    /// The last line, and where in it the torn bytes begin. It is read again, since it may have
+    /// grown.
     unfinished: Option<(Line, usize)>,
     last: Option<Found>,
     checker: Checker,
-    /// The payload of the last record, where it is not given out as it stands.
+    /// The payload of the last record, if it differs from the log.
     payload: Option<String>,
     /// What the check of it found.
     parts: Option<UpdateParts>,
@@ -70,14 +70,14 @@ impl Records {
         }
     }
 
-    /// Begins anew, with nothing reported.
+    /// Starts over, with no reports.
     pub(super) fn restart(&mut self) {
         self.seek(0);
         self.damage.clear();
         self.next_seq = 0;
     }
 
-    /// Goes on at `offset`, where a record must begin.
+    /// Continues at `offset`, where a record must begin.
     pub(super) fn seek(&mut self, offset: u64) {
         self.lines.seek(offset);
         self.ready.clear();
@@ -89,7 +89,7 @@ impl Records {
         self.last = None;
     }
 
-    /// Stops at `limit`, as if the file ended there.
+    /// Stops at `limit`, as if the log ended there.
     pub(super) fn limit(&mut self, limit: u64) {
         self.lines.limit(limit);
     }
@@ -102,12 +102,12 @@ impl Records {
         std::mem::take(&mut self.damage)
     }
 
-    /// What stands behind the last line break and is no record; known when the end was reached.
+    /// The bytes after the last line break that are not a record; known at the end of the log.
     pub(super) fn torn(&self) -> Option<Torn> {
         self.torn
     }
 
-    /// At the end of the file: where it ends, torn bytes left out.
+    /// At the end of the log: its length without torn bytes.
     pub(super) fn end(&self) -> u64 {
         self.lines.offset()
     }
@@ -117,20 +117,19 @@ impl Records {
         self.last.is_none_or(|found| found.line.ended)
     }
 
-    /// One more than the highest number of the records that were read, those included whose payload
-    /// is damaged.
+    /// One more than the highest number of the records read, including those with a damaged payload.
     pub(super) fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// The next record; nothing at the end, where it may be asked again later.
+    /// The next record; none at the end, where more may follow later.
     pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Entry<'_>>> {
         let Some(found) = self.find(file)? else {
             return Ok(None);
         };
         let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
         let record = found.layout.record(bytes);
-        let mut record = record.expect("find has read the layout from these very bytes");
+        let mut record = record.expect("`find` read the layout from these bytes");
         record.parts = self.parts;
         if let Some(payload) = &self.payload {
             record.payload = payload;
@@ -142,7 +141,7 @@ impl Records {
         }))
     }
 
-    /// Reports that the payload of the record given out last is not what its kind asks for.
+    /// Reports that the payload of the last record does not fit its kind.
     pub(super) fn bad_payload(&mut self, file: &dyn DiskFile) -> io::Result<()> {
         let Some(found) = self.last else {
             return Ok(());
@@ -153,7 +152,7 @@ impl Records {
         Ok(())
     }
 
-    /// Finds the next record whose payload can be used, and reports those that cannot.
+    /// Finds the next record with a usable payload, and reports the others.
     fn find(&mut self, file: &dyn DiskFile) -> io::Result<Option<Found>> {
         while let Some(found) = self.find_any(file)? {
             let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
@@ -204,16 +203,16 @@ impl Records {
                     };
                     return self.in_order(found, file).map(Some);
                 }
-                Some(Err(_)) | None => self.take_apart(line, file)?,
+                Some(Err(_)) | None => self.analyse(line, file)?,
             }
         }
     }
 
-    /// Takes note of a record's sequence number and reports one that is not due.
+    /// Checks a record's sequence number.
     fn in_order(&mut self, found: Found, file: &dyn DiskFile) -> io::Result<Found> {
         let expected = self.due.unwrap_or(found.layout.seq);
         let reason = if found.layout.seq > expected.saturating_add(self.losses) {
-            // Losses that were reported explain as many missing records.
+            // Losses that are already reported explain as many missing records.
             Some(Reason::Gap {
                 expected,
                 found: found.layout.seq,
@@ -238,14 +237,14 @@ impl Records {
         Ok(found)
     }
 
-    /// Sorts out a line that is not simply a record.
-    fn take_apart(&mut self, line: Line, file: &dyn DiskFile) -> io::Result<()> {
+    /// Analyses a line that is not simply a record.
+    fn analyse(&mut self, line: Line, file: &dyn DiskFile) -> io::Result<()> {
         let number = self.lines.number(&line, file)?;
         let bytes = self.lines.bytes(&line);
         let pieces = DamagedLine::of(&line, number, bytes, self.due);
         if pieces.damaged && line.ended && self.read_twice != Some(line.offset) {
-            // A writer that took back half a record while it was being read leaves a mixture of
-            // two in the buffer. What the file says now counts.
+            // If a writer undid a failed write while this line was read, the buffer has a mixture
+            // of two records. The file as it is now counts.
             self.read_twice = Some(line.offset);
             self.lines.again(&line, 0);
             return Ok(());

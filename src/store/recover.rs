@@ -1,5 +1,5 @@
-//! What opening a session for writing repairs after a crash: a torn end is cut off, open turns are
-//! closed. Both by the lock's holder only, and both once.
+//! Recovers a log after a crash: cuts off a torn end and closes open turns. Only the lock holder
+//! does so, when it opens the session.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::record::{Kind, OpenCalls, OpenTurns};
 use crate::sys::{DiskFile, SessionId};
 
-use super::base::StoreContext;
+use super::context::StoreContext;
 use super::damage::Torn;
 use super::durability::Sync;
 use super::error::StoreError;
@@ -16,12 +16,12 @@ use super::log::Log;
 use super::records::{Entry, Records};
 use super::scan::{self, Scan};
 
-/// What a tool call says that was running when the process died.
+/// The text of a tool call that was running when the process died.
 pub(super) const CALL_INTERRUPTED: &str =
     "Interrupted: the agent process ended before this tool call did.";
 /// The end of a turn that was running when the process died.
 pub(super) const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
-/// How much of a torn end is copied at once.
+/// How much of a torn end is copied at once, in bytes.
 const BLOCK: usize = 256 * 1024;
 /// How many names are tried for a torn end.
 const NAMES: u32 = 1000;
@@ -34,10 +34,10 @@ pub(super) struct Recovered {
     pub(super) kept_aside: Option<PathBuf>,
 }
 
-/// Makes the log of a locked file, showing `visit` what is in it. If the file is not a session that this version may write to,
-/// it stays as it is.
+/// Recovers a locked log and calls `visit` with its records. If it is not the log of a session to
+/// which this version may write, it is not changed.
 pub(super) fn recover(
-    base: &Arc<StoreContext>,
+    context: &Arc<StoreContext>,
     id: &SessionId,
     lock: Lock,
     visit: &mut dyn FnMut(&Entry<'_>),
@@ -52,12 +52,12 @@ pub(super) fn recover(
     };
     let calls = calls.map_err(StoreError::disk("read", &lock.path))?;
     let kept_aside = match scan.torn {
-        Some(torn) => Some(keep_aside(base, id, torn, &*lock.file)?),
+        Some(torn) => Some(keep_aside(context, id, torn, &*lock.file)?),
         None => None,
     };
-    let mut log = Log::new(base, id, lock).behind(scan.next_seq, scan.end, scan.unterminated);
+    let mut log = Log::new(context, id, lock).after(scan.next_seq, scan.end, scan.unterminated);
     if kept_aside.is_some() {
-        // Not synced: should a power cut bring the bytes back, they are cut off again.
+        // Not synced: if the bytes reappear after a power failure, they are cut off again.
         log.cut()?;
     }
     if !scan.open_turns.is_empty() || !calls.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn recover(
     })
 }
 
-/// The tool calls that have not ended, of the turn of this prompt and all that follow it.
+/// The tool calls without an end in the turn of this prompt and in all later ones.
 pub(super) fn open_calls(
     records: &mut Records,
     prompt: u64,
@@ -89,8 +89,8 @@ pub(super) fn open_calls(
     Ok(calls)
 }
 
-/// The tool calls that have not ended, of those that began outside of any turn, at `late` or behind,
-/// and of the open turn, if there is one. A turn that has ended answers for its own.
+/// The tool calls without an end among those that began outside of a turn, at `late` or later, and
+/// those of the open turn, if there is one. Calls of a finished turn are not considered.
 fn late_calls(
     records: &mut Records,
     late: u64,
@@ -103,7 +103,7 @@ fn late_calls(
     while let Some(entry) = records.next(file)? {
         match entry.record.kind {
             Kind::Prompt => running += 1,
-            // One without an id ends all turns.
+            // An end without an id ends all turns.
             Kind::End if entry.record.id.is_none() => running = 0,
             Kind::End => running = running.saturating_sub(1),
             Kind::Update | Kind::UpdateParams | Kind::Output
@@ -120,8 +120,8 @@ fn late_calls(
     Ok(calls)
 }
 
-/// Closes tool calls and the open turns as they would have been closed live. The records have the time of the last
-/// one of the conversation, which is as long as the turns are known to have run.
+/// Closes tool calls and open turns as a live session does. The records get the time of the last
+/// record of the conversation, up to which the turns are known to have run.
 fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(), StoreError> {
     let calls = calls.close_all(CALL_INTERRUPTED);
     let updates = calls.iter().map(|update| (Kind::Update, None, &**update));
@@ -140,8 +140,8 @@ fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(
     Ok(())
 }
 
-/// The ids of the `end` records that end all open turns. One without an id ends them all, which is
-/// what a single turn has, and what is left where a prompt has no id.
+/// The ids of the `end` records that end all open turns. An `end` without an id ends them all: it is
+/// used for a single turn, and if a prompt has no id.
 pub(super) fn ends<T>(open: &OpenTurns<T>) -> Vec<Option<&str>> {
     let ids: Vec<_> = open.iter().map(|(id, _)| Some(id)).collect();
     if ids.len() == 1 || ids.contains(&Some("")) {
@@ -150,22 +150,21 @@ pub(super) fn ends<T>(open: &OpenTurns<T>) -> Vec<Option<&str>> {
     ids
 }
 
-/// Copies a torn end into the trash, synced whatever the durability: what is cut off next must be
-/// somewhere.
+/// Copies a torn end into the trash, synced in every durability mode, before it is cut off.
 fn keep_aside(
-    base: &Arc<StoreContext>,
+    context: &Arc<StoreContext>,
     id: &SessionId,
     torn: Torn,
     file: &dyn DiskFile,
 ) -> Result<PathBuf, StoreError> {
-    let disk = &base.sys.disk;
-    let at = base.sys.clock.now();
+    let disk = &context.sys.disk;
+    let at = context.sys.clock.now();
     let mut n = 1;
     let (path, mut copy) = loop {
-        let path = base.layout.torn(id, torn.offset, at, n);
+        let path = context.layout.torn(id, torn.offset, at, n);
         match disk.create_new(&path) {
             Ok(copy) => break (path, copy),
-            // Another attempt got this far within the same millisecond.
+            // Another attempt within the same millisecond has this name.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && n < NAMES => n += 1,
             Err(error) => return Err(StoreError::disk("create", &path)(error)),
         }
@@ -173,13 +172,12 @@ fn keep_aside(
     let copied = copy_end(torn, file, &mut *copy).and_then(|()| copy.sync());
     drop(copy);
     if let Err(error) = copied {
-        // Half a copy would only puzzle whoever finds it.
         if let Err(error) = disk.remove_file(&path) {
-            tracing::debug!(path = %path.display(), %error, "cannot remove half a copy");
+            tracing::debug!(path = %path.display(), %error, "cannot remove an incomplete copy");
         }
         return Err(StoreError::disk("copy a torn end to", &path)(error));
     }
-    let trash = &base.layout.trash;
+    let trash = &context.layout.trash;
     disk.sync_dir(trash)
         .map_err(StoreError::disk("sync", trash))?;
     Ok(path)

@@ -1,4 +1,4 @@
-//! What one pass over a session's file tells.
+//! Reads a whole log once and summarizes it.
 
 use std::path::Path;
 
@@ -14,57 +14,56 @@ use super::error::StoreError;
 use super::header;
 use super::records::{Entry, Records};
 
-/// A longer first prompt is not kept, in bytes.
+/// The maximum length of a first prompt that is kept, in bytes.
 const FIRST_PROMPT: usize = 64 * 1024;
 
-/// A session's file in short.
+/// The summary of a log.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The payload of the first record.
     pub header: Header,
-    /// When the session was made.
+    /// When the session was created.
     pub created_at: String,
-    /// Where the session works: the header's place, or the last `reopen`'s.
+    /// The current workspace: the header's, or that of the last `reopen`.
     pub place: Workspace,
-    /// How many records could be read, the header among them.
+    /// How many records could be read, including the header.
     pub records: u64,
     /// The sequence number of the next record.
     pub next_seq: u64,
-    /// Where the next record goes: behind the last whole line, or behind the last record where
-    /// that has no line break yet.
+    /// Where the next record goes: after the last complete line, or after the last record if that
+    /// has no line break yet.
     pub end: u64,
-    /// Whether a line break is missing at `end`, behind the last record.
+    /// Whether the last record has no line break at `end`.
     pub unterminated: bool,
-    /// The bytes behind `end`, which are no record.
+    /// The bytes after `end`, which are not a record.
     pub torn: Option<Torn>,
-    /// Where each prompt's record begins.
+    /// The offset of each prompt's record.
     pub prompts: Vec<u64>,
-    /// The turns that have no end, and where the records of their prompts begin.
+    /// The turns without an end, and the offsets of their prompts.
     pub open_turns: OpenTurns<u64>,
-    /// Whether the turn that ended last was cut off, by a crash or by a fork, and none has begun
-    /// since.
+    /// Whether the last turn was cut off, by a crash or by a fork.
     pub interrupted: bool,
-    /// Where the first update about a tool call is that belongs to no turn, if there is one.
+    /// The offset of the first update about a tool call outside of any turn, if there is one.
     pub late_call: Option<u64>,
-    /// What is wrong with the file.
+    /// The damage in the log.
     pub damage: Vec<DamageReport>,
     /// The latest time of a record of the conversation; none before the first prompt.
     pub updated_at: Option<String>,
     /// The payload of the first prompt, unless it is longer than 64 KiB.
     pub first_prompt: Option<String>,
-    /// How agents behind the engine know the session.
-    pub inners: Vec<AgentSessionId>,
-    /// What the session is called.
+    /// The agents' ids of the session.
+    pub agent_ids: Vec<AgentSessionId>,
+    /// The titles of the session.
     pub titles: Titles,
     /// Whether it is archived.
     pub archived: bool,
-    /// The latest time at which it was brought back from the trash.
+    /// When it was last restored from the trash.
     pub restored_at: Option<String>,
-    /// Its mode and options.
+    /// Its current mode and options.
     pub stands: CurrentSettings,
 }
 
-/// Reads all records, from the start of the file to its end, and shows them to `visit`.
+/// Reads all records of a log, and calls `visit` with each.
 pub(super) fn scan(
     records: &mut Records,
     file: &dyn DiskFile,
@@ -89,7 +88,7 @@ pub(super) fn scan(
         damage: Vec::new(),
         updated_at: None,
         first_prompt: None,
-        inners: Vec::new(),
+        agent_ids: Vec::new(),
         titles: Titles::default(),
         archived: false,
         restored_at: None,
@@ -98,7 +97,7 @@ pub(super) fn scan(
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
         visit(&entry);
-        let is_good = scan.note(entry.offset, &entry.record);
+        let is_good = scan.apply(entry.offset, &entry.record);
         if !is_good {
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", path))?;
@@ -118,8 +117,8 @@ impl Scan {
         !self.open_turns.is_empty()
     }
 
-    /// False if the payload cannot be read.
-    fn note(&mut self, offset: u64, record: &Record<'_>) -> bool {
+    /// Applies a record; false if its payload cannot be read.
+    fn apply(&mut self, offset: u64, record: &Record<'_>) -> bool {
         self.records += 1;
         self.titles.record(record);
         self.stands.note(record.kind, record.payload);
@@ -146,8 +145,8 @@ impl Scan {
             }
             Kind::AgentSessionId => {
                 let inner = AgentSessionId::read(record.payload);
-                let new = inner.filter(|inner| !self.inners.contains(inner));
-                self.inners.extend(new);
+                let new = inner.filter(|inner| !self.agent_ids.contains(inner));
+                self.agent_ids.extend(new);
             }
             Kind::Info => {
                 if let Some(archived) = archived(record.payload) {
@@ -162,7 +161,7 @@ impl Scan {
             },
             _ => {}
         }
-        // What comes before the first prompt makes no conversation.
+        // What precedes the first prompt is not a conversation.
         if record.kind.is_activity() && !self.prompts.is_empty() {
             keep_latest(&mut self.updated_at, record.at);
         }
@@ -170,7 +169,7 @@ impl Scan {
     }
 }
 
-/// The latest time of several, also where the clock went back.
+/// Keeps the later time, since the clock may go back.
 fn keep_latest(latest: &mut Option<String>, at: &str) {
     if latest.as_deref().is_none_or(|latest| latest < at) {
         *latest = Some(at.to_owned());

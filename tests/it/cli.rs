@@ -188,7 +188,7 @@ fn sessions_are_listed_shown_deleted_and_restored() {
 fn environment_applies_to_all_commands() {
     let root = TempDir::new().unwrap();
     for (arguments, out) in [
-        (&["sessions", "list"], ""),
+        (&["sessions", "list"][..], ""),
         (&["sessions", "prune", "--keep", "1"], "0 sessions"),
     ] {
         let mut command = command(root.path(), arguments);

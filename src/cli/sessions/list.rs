@@ -53,11 +53,7 @@ pub(super) fn show(
         .as_ref()
         .map(std::path::absolute)
         .transpose()
-        .map_err(|error| {
-            Failure::new(format!(
-                "cannot resolve the folder of --cwd: {error}"
-            ))
-        })?;
+        .map_err(|error| Failure::new(format!("cannot resolve the folder of --cwd: {error}")))?;
     let filter = Filter {
         cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
         archived: Archived::Include,

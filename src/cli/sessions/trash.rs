@@ -116,7 +116,7 @@ fn remove(
         let question = format!("Remove what is in the trash for good ({})?", found.count());
         confirm(yes, &question)?;
     }
-    store.empty_trash_before(until)?;
+    store.empty_trash(until)?;
     let left = Content::before(store, until)?;
     output.line(found.without(&left).removed())?;
     context.erase_from_catalog()

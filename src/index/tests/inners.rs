@@ -63,7 +63,7 @@ fn of_a_session_that_the_agent_had_first_are_left_to_it_until_ours_is_listed() {
         let id = world.copy_in("/work");
         let mut summary = world.summary(&id);
         summary.known_as = known_as.map(str::to_owned);
-        summary.inners = vec![inner(known_as.unwrap_or("b"))];
+        summary.agent_ids = vec![inner(known_as.unwrap_or("b"))];
         let before = catalog.before_change();
         catalog.created(&id, &summary, before);
         let unlisted = if known_as.is_some() {

@@ -157,13 +157,13 @@ async fn short_processes_clean_up_once_a_day() {
 
     // Once a day is enough, unless the rules are others.
     let third = world.prompted();
-    let cleaned = world.store.cleaned().unwrap();
+    let cleaned = world.store.last_cleanup().unwrap();
     world.clock.advance(DAY / 2);
     world.short_life(Some(30)).await;
-    assert_eq!(world.store.cleaned().unwrap(), cleaned);
+    assert_eq!(world.store.last_cleanup().unwrap(), cleaned);
     world.clock.advance(DAY);
     world.short_life(Some(30)).await;
-    assert!(world.store.cleaned().unwrap().at > cleaned.at);
+    assert!(world.store.last_cleanup().unwrap().at > cleaned.at);
     assert_eq!(world.trashed(), std::slice::from_ref(&second));
     world.short_life(Some(1)).await;
     let mut both = [second, third];

@@ -8,7 +8,7 @@ use rejoin::record::{AgentSessionId, Kind};
 use rejoin::store::{Durability, Store, StoreError};
 use rejoin::sys::disk::FileInfo;
 use rejoin::sys::sim::{Fault, SimDisk, Tail};
-use rejoin::sys::{Disk, DiskFile, SessionId, Sys};
+use rejoin::sys::{Disk, DiskFile, SessionId, Sys, Timestamp};
 
 use super::support::*;
 
@@ -138,11 +138,11 @@ fn session_creation_is_atomic() {
     }];
     let scan = store.read(&id()).unwrap().scan().unwrap();
     assert_eq!((scan.records, scan.prompts.len(), scan.end), (4, 1, end));
-    assert_eq!(scan.inners, known);
+    assert_eq!(scan.agent_ids, known);
     assert!(store.trash(&id()).unwrap());
     let trashed = store.trashed().unwrap();
     let scan = store.read_trashed(&trashed[0]).unwrap().scan().unwrap();
-    assert_eq!((scan.end, &scan.inners[..]), (end, &known[..]));
+    assert_eq!((scan.end, &scan.agent_ids[..]), (end, &known[..]));
 }
 
 #[test]
@@ -274,9 +274,10 @@ fn the_trash_is_emptied_by_age() {
     }
     disk.put(&stray, b"x");
     let store = store(&disk);
-    assert_eq!(store.empty_trash(10_000).unwrap(), 0);
-    assert_eq!(store.empty_trash(u64::MAX).unwrap(), 0);
-    assert_eq!(store.empty_trash(1000).unwrap(), 2);
+    let before = |ms| store.empty_trash(Timestamp::from_millis(ms)).unwrap();
+    assert_eq!(before(now - 10_000), 0);
+    assert_eq!(before(i64::MIN), 0);
+    assert_eq!(before(now - 1000), 2);
     assert_eq!(disk.files(), [stray, name(now), torn(now)]);
 }
 

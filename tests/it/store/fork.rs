@@ -123,7 +123,7 @@ fn fork_copies_finished_turns() {
         "where the source worked counts no more"
     );
     assert_eq!(scan.updated_at.as_deref(), Some("1970-01-01T00:00:00.000Z"));
-    assert_eq!(scan.inners, []);
+    assert_eq!(scan.agent_ids, []);
     let inner = AgentSessionId {
         agent: "a".to_owned(),
         id: "i1".to_owned(),

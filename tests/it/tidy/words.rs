@@ -41,6 +41,7 @@ const FOLDERS: [&str; 13] = [
     "src/json/",
     "src/transport/",
     "src/server/",
+    "src/store/",
     "src/sys/",
     "src/engine/demo/",
     "src/engine/proxy/",

@@ -1,4 +1,4 @@
-//! What every part of the store works with: the machine, the folders, how much is synced.
+//! What all parts of the store share: system, folders, durability, and the locks held.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,14 +11,15 @@ use super::durability::Durability;
 use super::error::StoreError;
 use super::layout::Layout;
 
+/// The shared state of one store.
 #[derive(Debug)]
 pub(super) struct StoreContext {
     pub(super) layout: Layout,
     pub(super) sys: Sys,
     pub(super) durability: Durability,
-    /// The name of the client that is served, once it is known.
+    /// The name of the connected client, once it is known.
     pub(super) client: OnceLock<String>,
-    /// The sessions that are locked here.
+    /// The sessions that this process has locked.
     pub(super) locked: Mutex<Locked>,
 }
 
@@ -41,7 +42,8 @@ impl StoreContext {
         }
     }
 
-    /// Makes the names in a folder survive a power cut, if anything shall.
+    /// Makes the names in a folder survive a power failure, unless the durability is
+    /// [`Durability::Os`].
     pub(super) fn sync_dir(&self, dir: &Path) -> Result<(), StoreError> {
         if self.durability == Durability::Os {
             return Ok(());
@@ -50,23 +52,23 @@ impl StoreContext {
         synced.map_err(StoreError::disk("sync", dir))
     }
 
-    /// The error for a session that has no file: that it is not there, if the folder in which it
-    /// would be can be looked at. A disk that is not mounted says nothing of its sessions.
+    /// The error for a session that has no file. It is `NotFound` only if the folder exists: if its
+    /// disk is not mounted, the session may still exist.
     pub(super) fn absent(&self, id: &SessionId) -> StoreError {
         let sessions = &self.layout.sessions;
         match self.sys.disk.info(sessions) {
             Ok(info) if info.is_dir => StoreError::NotFound { id: id.clone() },
-            Ok(_) => StoreError::disk("look into", sessions)(io::ErrorKind::NotADirectory.into()),
-            Err(error) => StoreError::disk("look into", sessions)(error),
+            Ok(_) => StoreError::disk("read", sessions)(io::ErrorKind::NotADirectory.into()),
+            Err(error) => StoreError::disk("read", sessions)(error),
         }
     }
 
-    /// Removes a file of which nobody was told, if it is there.
+    /// Removes a file that was never announced, if it exists.
     pub(super) fn discard(&self, path: &Path) {
         if let Err(error) = self.sys.disk.remove_file(path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %path.display(), %error, "cannot remove half a session");
+            tracing::warn!(path = %path.display(), %error, "cannot remove a partially created session");
         }
     }
 }

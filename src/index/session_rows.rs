@@ -6,9 +6,9 @@ use rusqlite::{Result, Row as Columns, ToSql, Transaction, params};
 use crate::record::title::{MAX_CHARS, plain};
 use crate::sys::SessionId;
 
+use super::agent_ids;
 use super::cursor::Position;
 use super::filter::{Archived, Filter};
-use super::inners;
 use super::summary::Summary;
 
 /// How long changes of our own may be recorded without comparing names, in milliseconds.
@@ -164,7 +164,7 @@ pub(super) fn count_listed(
     if *filter == Filter::default() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
         let listed: i64 = statement.query_row([], |columns| columns.get(0))?;
-        let shown = listed.saturating_sub(inners::count_hidden(tx)?);
+        let shown = listed.saturating_sub(agent_ids::count_hidden(tx)?);
         return Ok(u64::try_from(shown).unwrap_or_default());
     }
     let (conditions, values) = conditions(filter, found);
@@ -175,7 +175,7 @@ pub(super) fn count_listed(
 
 /// The conditions for a row to be in a list, and the values for them.
 fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
-    let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", inners::IS_INNER);
+    let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", agent_ids::IS_INNER);
     let mut values: Vec<&dyn ToSql> = Vec::new();
     if let Some(cwd) = &filter.cwd {
         conditions += " AND cwd = ?";
@@ -291,7 +291,7 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         summary.archived,
         summary.restored_at,
     ])?;
-    inners::add(tx, &row.id, &summary.inners)
+    agent_ids::add(tx, &row.id, &summary.agent_ids)
 }
 
 /// Replaces a row, if it still is the one that was found to be behind its log.
@@ -321,7 +321,7 @@ pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> 
         old.len,
         int(old.summary.scanned),
     ])?;
-    inners::add(tx, &new.id, &summary.inners)
+    agent_ids::add(tx, &new.id, &summary.agent_ids)
 }
 
 /// Records that a log may get ahead of its row. The row need not exist yet.
@@ -381,7 +381,7 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
             known_as: columns.get(12)?,
             archived: columns.get(13)?,
             restored_at: columns.get(14)?,
-            inners: Vec::new(),
+            agent_ids: Vec::new(),
         },
         len: columns.get(8)?,
         dirty: columns.get(9)?,

@@ -10,10 +10,10 @@ use rusqlite::{OptionalExtension, Result, Transaction, params};
 
 use crate::sys::SessionId;
 
-use super::erasing;
+use super::erase_words;
 use super::logs::Texts;
-use super::rows::{self, Found, Row};
 use super::search::{Search, parts, words};
+use super::session_rows::{self, Found, Row};
 
 /// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
 const PIECE_BITS: u32 = 20;
@@ -36,7 +36,7 @@ pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, Sta
         "SELECT {}, text_len, text_from, text_pieces FROM sessions
          WHERE updated_at IS NOT NULL AND text_len <> len
          ORDER BY updated_at DESC, id DESC LIMIT ?",
-        rows::columns()
+        session_rows::columns()
     );
     let mut statement = tx.prepare_cached(&sql)?;
     let found = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |columns| {
@@ -45,7 +45,7 @@ pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, Sta
             from: columns.get("text_from")?,
             pieces: columns.get("text_pieces")?,
         };
-        Ok((rows::row(columns)?, state))
+        Ok((session_rows::row(columns)?, state))
     })?;
     found.collect()
 }
@@ -80,7 +80,7 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
     }
     for done in &read.texts.done {
         insert(tx, piece(row, pieces), start, &done.text)?;
-        start = rows::int(done.end);
+        start = session_rows::int(done.end);
         pieces += 1;
     }
     if let Some(text) = read.texts.open.as_ref().filter(|text| !text.is_empty()) {
@@ -89,7 +89,12 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
     tx.prepare_cached(
         "UPDATE sessions SET text_len = ?, text_from = ?, text_pieces = ? WHERE number = ?",
     )?
-    .execute(params![read.len, rows::int(read.texts.from), pieces, row])?;
+    .execute(params![
+        read.len,
+        session_rows::int(read.texts.from),
+        pieces,
+        row
+    ])?;
     Ok(())
 }
 
@@ -168,7 +173,7 @@ pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     if let Some(row) = row {
         forget(tx, row)?;
     }
-    rows::delete(tx, id)
+    session_rows::delete(tx, id)
 }
 
 /// Removes the words of the session in this row.
@@ -179,7 +184,7 @@ fn forget(tx: &Transaction<'_>, row: i64) -> Result<()> {
     if deleted > 0 {
         tx.prepare_cached("DELETE FROM pieces WHERE piece BETWEEN ? AND ?")?
             .execute([piece(row, 0), piece(row.wrapping_add(1), -1)])?;
-        erasing::want(tx)?;
+        erase_words::want(tx)?;
     }
     Ok(())
 }

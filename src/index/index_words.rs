@@ -12,8 +12,8 @@ use crate::sys::SessionId;
 
 use super::catalog::Catalog;
 use super::refresh::{Refresh, RefreshError, read_all};
-use super::rows::{self, Row};
-use super::texts::{self, Read, State};
+use super::session_rows::{self, Row};
+use super::word_rows::{self, Read, State};
 
 /// How many unread logs are queried at once.
 const LOGS: usize = 64;
@@ -74,14 +74,14 @@ impl Catalog {
 impl Refresh<'_> {
     /// Reads words that were not read yet, the newest sessions first, until it has read about
     /// `budget` bytes of logs. Returns whether all are read now.
-    pub(super) fn words(self, budget: usize) -> Result<bool, RefreshError> {
+    pub(super) fn index_words(self, budget: usize) -> Result<bool, RefreshError> {
         let mut left = budget;
         // A log that is being written to is behind again at once, so it is read only once.
         let mut done: BTreeSet<SessionId> = BTreeSet::new();
         let mut behind = 0;
         loop {
             let limit = LOGS + behind;
-            let mut found = self.database.read(|tx| texts::unread(tx, limit))?;
+            let mut found = self.database.read(|tx| word_rows::unread(tx, limit))?;
             let all = found.len() < limit;
             behind = found.len();
             found.retain(|(row, _)| !done.contains(&row.id));
@@ -103,7 +103,7 @@ impl Refresh<'_> {
             });
             let fits = fits.count();
             found.truncate(fits);
-            self.stale(found.iter().map(|(row, _)| row), false)?;
+            self.read_stale(found.iter().map(|(row, _)| row), false)?;
             let outcomes = read_all(&found, |(row, state)| self.read_words(row, state));
             for ((row, state), outcome) in found.iter().zip(&outcomes) {
                 let (bytes, ended) = cost(state, outcome);
@@ -120,7 +120,7 @@ impl Refresh<'_> {
         let Ok(Some(len)) = self.logs.len(&row.id) else {
             return Outcome::Unreadable;
         };
-        if rows::int(len) == state.len {
+        if session_rows::int(len) == state.len {
             return Outcome::Same;
         }
         let known = u64::try_from(state.from).unwrap_or(0);
@@ -130,7 +130,7 @@ impl Refresh<'_> {
         match self.logs.texts(&row.id, from, OF_A_LOG) {
             Ok(texts) => Outcome::Read(Read {
                 len: if texts.open.is_some() {
-                    rows::int(len)
+                    session_rows::int(len)
                 } else {
                     -1
                 },
@@ -148,9 +148,9 @@ impl Refresh<'_> {
         self.database.write(|tx| {
             for ((row, state), outcome) in logs.iter().zip(read) {
                 match outcome {
-                    Outcome::Read(read) => texts::add(tx, &row.id, state, read)?,
+                    Outcome::Read(read) => word_rows::add(tx, &row.id, state, read)?,
                     Outcome::Same => {}
-                    Outcome::Unreadable => texts::pass_over(tx, &row.id)?,
+                    Outcome::Unreadable => word_rows::pass_over(tx, &row.id)?,
                 }
             }
             Ok(())
@@ -165,7 +165,7 @@ fn cost(state: &State, outcome: &Outcome) -> (usize, bool) {
         return (0, true);
     };
     let from = if read.anew { 0 } else { state.from };
-    let to = read.len.max(rows::int(read.texts.from));
+    let to = read.len.max(session_rows::int(read.texts.from));
     let bytes = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
     (bytes, read.texts.open.is_some())
 }
