@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::index::Summary;
 
-use super::aging::last_used;
+use super::retention::last_used;
 
 /// Adds the history's members to a session in a list. Times are in the protocol's format;
 /// `lastModified` is the time of the last activity, or of the creation if there was none.

@@ -4,7 +4,7 @@
 //! It exists beside the protocol's own methods and is the same for all of its versions. So this
 //! folder knows no requests or errors of any version: text and numbers in, JSON text out.
 
-pub mod aging;
+pub mod retention;
 pub mod entry;
 pub mod query;
 pub mod turns;
@@ -14,8 +14,8 @@ mod call;
 mod place;
 mod turn;
 
-pub use aging::{Expiry, Retired, has_aged, last_used, long_before, retire, retire_some};
 pub use entry::entry;
 pub use place::Place;
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};
+pub use retention::{Expired, Expiry, expire, expire_some, has_aged, last_used, long_before};
 pub use turns::{Page, Stopped, count, page};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
-use crate::history::{Expiry, long_before, retire_some};
+use crate::history::{Expiry, long_before, expire_some};
 use crate::session::Registry;
 use crate::store::{LastCleanup, Store};
 
@@ -131,7 +131,7 @@ async fn clean_up(registry: &Registry, when: When) {
         }
         let expiry = Expiry::at(now, deps.expire_after);
         let (store, catalog) = (store.clone(), catalog.clone());
-        let step = spawn_blocking(move || retire_some(&store, &catalog, &expiry, from.as_ref()));
+        let step = spawn_blocking(move || expire_some(&store, &catalog, &expiry, from.as_ref()));
         match step.await {
             Ok(Some(next)) => from = Some(next),
             Ok(None) | Err(_) => break,

@@ -57,7 +57,7 @@ impl Store {
     /// The records keep their times and their order and get new numbers. Left out are the header,
     /// which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
     /// kinds. Memory is bounded by the longest record; the source is neither locked nor changed. On
-    /// return the copy is complete and synced, or there is none.
+    /// return there is a complete, synced copy or nothing.
     pub fn fork(
         &self,
         source: &mut Reader,

@@ -100,7 +100,7 @@ fn unreadable_store_is_an_error() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("file");
     fs::write(&file, "mine").unwrap();
-    fails(&file, &["sessions", "list"], 1, "cannot look at");
+    fails(&file, &["sessions", "list"], 1, "cannot inspect");
     let new = json!({ "method": "session/new", "params": place(json!({})) });
     let answers = serve(&file, &[new]);
     assert_eq!(answers[0]["error"]["data"]["error"], "storage_failed");

@@ -131,7 +131,7 @@ fn prune_moves_old_sessions_to_the_trash() {
     let shown = runs(store, &older);
     assert_eq!(ids(&shown), [&ancient, &unprompted, &old]);
     assert!(
-        shown.contains(&format!("{old} is in use and stays")),
+        shown.contains(&format!("{old} is in use and was not moved")),
         "{shown}"
     );
     assert!(

@@ -262,7 +262,7 @@ fn restore_of_several_sessions() {
     assert_eq!(runs(store, &recent), "0 sessions restored\n");
     // One that is there already is not replaced, and does not keep others from coming back.
     fs::write(store.join(format!("sessions/{c}.jsonl")), "mine").unwrap();
-    let why = format!("session {c} exists already");
+    let why = format!("session {c} already exists");
     let shown = fails(store, &["sessions", "restore", "--all"], 1, &why);
     assert_eq!(shown, "0 sessions restored\n");
     let log = fs::read_to_string(store.join(format!("sessions/{c}.jsonl")));

@@ -6,7 +6,7 @@ use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::terminal::Progress;
-use crate::history::{Retired, has_aged, last_used, long_before, retire};
+use crate::history::{Expired, expire, has_aged, last_used, long_before};
 use crate::index::Listed;
 
 use super::age::age;
@@ -70,12 +70,12 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     for (at, session) in old.iter().enumerate() {
         progress.at(|| format!("{at} of {} …", count(old.len(), "session")));
         let what = if args.dry_run {
-            Retired::Trashed
+            Expired::Trashed
         } else {
-            retire(&context.store, &context.catalog, session)?
+            expire(&context.store, &context.catalog, session)?
         };
         let line = match what {
-            Retired::Trashed => {
+            Expired::Trashed => {
                 tally.gone += 1;
                 if tally.gone > shown {
                     tally.unlisted += 1;
@@ -83,8 +83,8 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
                 }
                 line(session)
             }
-            Retired::InUse => format!("{} is in use and was not moved", session.id),
-            Retired::Changed => continue,
+            Expired::InUse => format!("{} is in use and was not moved", session.id),
+            Expired::Changed => continue,
         };
         progress.clear();
         output.line(line)?;

@@ -1,4 +1,4 @@
-//! A disk with the logs of a store in memory, which counts how often they are read.
+//! Logs on a simulated disk that counts how often they are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,25 +39,25 @@ pub(super) enum Entry {
 pub(super) struct Folder {
     pub(super) logs: BTreeMap<SessionId, Vec<Entry>>,
     pub(super) damaged: BTreeSet<SessionId>,
-    pub(super) changed: i64,
+    changed: i64,
     pub(super) forbidden: bool,
 }
 
 /// A disk with the logs in memory, and everything else on the real one.
 pub(super) struct LogsDisk {
     pub(super) sim: SimDisk,
-    pub(super) real: Arc<dyn Disk>,
+    real: Arc<dyn Disk>,
     pub(super) sessions: PathBuf,
     pub(super) trash: PathBuf,
-    pub(super) folder: Mutex<Folder>,
+    folder: Mutex<Folder>,
     /// Whether the rest is simulated too, so that SQLite cannot use it.
     pub(super) simulated: AtomicBool,
     /// How many logs were opened.
-    pub(super) read: AtomicUsize,
+    read: AtomicUsize,
     /// How often the names were read.
-    pub(super) listed: AtomicUsize,
+    listed: AtomicUsize,
     /// How often a length was read.
-    pub(super) looked: AtomicUsize,
+    looked: AtomicUsize,
     /// What another process does while a log is read, once.
     pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
@@ -65,9 +65,9 @@ pub(super) struct LogsDisk {
 pub(super) type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// An open log. Something may happen between the reading of it and what the reader does then.
-pub(super) struct LogFile {
-    pub(super) file: Box<dyn DiskFile>,
-    pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+struct LogFile {
+    file: Box<dyn DiskFile>,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
 
 /// The path of the session's log.
@@ -100,7 +100,7 @@ impl LogsDisk {
     }
 
     /// The disk that a path is on.
-    pub(super) fn disk(&self, path: &Path) -> &dyn Disk {
+    fn disk(&self, path: &Path) -> &dyn Disk {
         if path.starts_with(&self.sessions) || path.starts_with(&self.trash) {
             &self.sim
         } else {
@@ -146,7 +146,7 @@ impl LogsDisk {
 }
 
 /// Encodes the last entry of a log.
-pub(super) fn encode(out: &mut Vec<u8>, id: &SessionId, log: &[Entry]) {
+fn encode(out: &mut Vec<u8>, id: &SessionId, log: &[Entry]) {
     let (entry, before) = log.split_last().unwrap();
     let last = before.iter().rev().find_map(|entry| match entry {
         Entry::Prompt { at } => Some(*at),

@@ -18,18 +18,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use serde_json::json;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::record::{AgentSessionId, FORMAT, Kind};
+use crate::record::AgentSessionId;
 use crate::store::{Durability, Store};
-use crate::sys::sim::SimDisk;
 use crate::sys::{Clock, SessionId, Sys, Timestamp};
 
-use self::logs_disk::{Entry, LogsDisk, log_of};
 use super::logs::Logs;
 use super::{Catalog, Filter, Listed, Summary};
+use logs_disk::{Entry, LogsDisk, log_of};
 
 /// The least length of a piece of text, so that short logs have several.
 const PIECE: usize = 30;

@@ -1,8 +1,11 @@
 //! Tests of the summary of a log: the same in one go and piece by piece.
 
+use serde_json::json;
+
 use super::*;
-use crate::record::Header;
+use crate::record::{FORMAT, Header, Kind};
 use crate::store::{Log, Sync};
+use crate::sys::sim::SimDisk;
 
 fn header(id: &SessionId) -> Header {
     let header = json!({

@@ -341,7 +341,7 @@ fn a_store_that_cannot_be_made_is_an_error() {
     let error = Store::open(root(), disk.sys(), Durability::Turn).unwrap_err();
     let message = error.to_string();
     assert!(
-        message.starts_with("cannot make the folder /data/rejoin/sessions: "),
+        message.starts_with("cannot create the folder /data/rejoin/sessions: "),
         "{message}"
     );
 }

@@ -1,4 +1,7 @@
-//! Finds the sessions that have become old, and moves them to the trash.
+//! How long sessions are kept: finds those that expire, and moves them to the trash.
+//!
+//! The server does this in the background (`server/maintenance.rs`); a session that has expired is
+//! unavailable before that (`session/mod.rs`); `rejoin sessions prune` does it on request.
 
 use std::time::Duration;
 
@@ -65,7 +68,7 @@ fn was_never_used(summary: &Summary) -> bool {
 
 /// The result of expiring a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retired {
+pub enum Expired {
     /// It is in the trash.
     Trashed,
     /// Another process has it open, so it stays.
@@ -76,7 +79,7 @@ pub enum Retired {
 
 /// Moves a session to the trash, if it still is as the catalog has just described it and no process
 /// has it open.
-pub fn retire(store: &Store, catalog: &Catalog, session: &Listed) -> Result<Retired, StoreError> {
+pub fn expire(store: &Store, catalog: &Catalog, session: &Listed) -> Result<Expired, StoreError> {
     let before = catalog.before_change();
     // Checked while holding the lock, so that no process can prompt it afterwards.
     let unchanged = || {
@@ -89,17 +92,17 @@ pub fn retire(store: &Store, catalog: &Catalog, session: &Listed) -> Result<Reti
     match store.trash_if(&session.id, unchanged) {
         Ok(true) => {
             catalog.removed(&session.id, before);
-            Ok(Retired::Trashed)
+            Ok(Expired::Trashed)
         }
-        Ok(false) => Ok(Retired::Changed),
-        Err(StoreError::InUse { .. }) => Ok(Retired::InUse),
+        Ok(false) => Ok(Expired::Changed),
+        Err(StoreError::InUse { .. }) => Ok(Expired::InUse),
         Err(error) => Err(error),
     }
 }
 
 /// Checks a thousand sessions, beginning after `after`, and moves those that expire to the trash.
 /// Returns where to continue; none at the end.
-pub fn retire_some(
+pub fn expire_some(
     store: &Store,
     catalog: &Catalog,
     expiry: &Expiry,
@@ -108,16 +111,16 @@ pub fn retire_some(
     let sessions = match catalog.every(after) {
         Ok(sessions) => sessions,
         Err(error) => {
-            tracing::warn!(%error, "cannot tell which sessions have expired");
+            tracing::warn!(%error, "cannot determine which sessions have expired");
             return None;
         }
     };
     for session in sessions.iter().filter(|s| expiry.is_due(&s.summary)) {
-        match retire(store, catalog, session) {
-            Ok(Retired::Trashed) => {
+        match expire(store, catalog, session) {
+            Ok(Expired::Trashed) => {
                 tracing::info!(session = %session.id, "expired: moved to the trash");
             }
-            Ok(Retired::InUse | Retired::Changed) => {}
+            Ok(Expired::InUse | Expired::Changed) => {}
             Err(error) => {
                 tracing::warn!(session = %session.id, %error, "cannot move to the trash");
             }
