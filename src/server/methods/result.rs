@@ -134,15 +134,7 @@ fn in_v2(own: &str) -> String {
 
 /// The damage in a log.
 pub(super) fn damage(damage: &[DamageReport]) -> Value {
-    let each = damage.iter().map(|damage| {
-        json!({
-            "line": damage.line,
-            "byte": damage.offset,
-            "length": damage.len,
-            "reason": damage.reason.to_string(),
-        })
-    });
-    each.collect()
+    json!(damage)
 }
 
 #[cfg(test)]
