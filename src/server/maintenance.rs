@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
-use crate::history::{Expiry, long_before, expire_some};
+use crate::history::{Expiry, expire_some, long_before};
 use crate::session::Registry;
 use crate::store::{LastCleanup, Store};
 
