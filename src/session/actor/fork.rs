@@ -62,7 +62,7 @@ impl Actor {
             let cancelled = || {
                 request
                     .as_ref()
-                    .is_some_and(|request| request.is_cancelled())
+                    .is_some_and(tokio_util::sync::CancellationToken::is_cancelled)
             };
             let before = catalog.as_deref().map(Catalog::before_change);
             let forked = store.fork(&mut source, &id, &header, at.as_deref(), &cancelled)?;
