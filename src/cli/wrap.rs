@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::engine::agent::{Names, Program, WrappedEngine};
+use crate::engine::agent::{AgentNames, Program, WrappedEngine};
 use crate::transport::stdio;
 
 use super::exit::Failure;
@@ -30,15 +30,15 @@ pub(super) struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let names = match &args.name {
-        Some(name) => Names::chosen(name.clone()),
-        None => Names::of_command(&args.command),
+        Some(name) => AgentNames::chosen(name.clone()),
+        None => AgentNames::of_command(&args.command),
     };
     let program = Program {
         command: args.command.clone(),
         guard: std::env::current_exe().ok(),
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };
-    if let Some(command) = agents::meant(&Names::program(&args.command), &args.command) {
+    if let Some(command) = agents::meant(&AgentNames::program(&args.command), &args.command) {
         let given = args.command[0].to_string_lossy();
         note(
             global,

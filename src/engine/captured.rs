@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_and_exit_are_told() {
+    fn output_and_exit_are_shown() {
         let exited = |code| Exit {
             code: Some(code),
             signal: None,
@@ -144,15 +144,15 @@ mod tests {
             let fits = letter.repeat(OUTPUT_LIMIT / size);
             assert!(text(&fits, false, None).contains(&fits));
             let long = format!("begin{}end", letter.repeat(OUTPUT_LIMIT / size));
-            let told = text(&long, false, None);
-            let kept = told.matches(letter).count() * size;
+            let shown = text(&long, false, None);
+            let kept = shown.matches(letter).count() * size;
             assert!(
                 kept <= OUTPUT_LIMIT && kept + 16 > OUTPUT_LIMIT - 8,
                 "{letter}"
             );
-            assert!(told.starts_with("```console\nbegin"));
-            assert!(told.contains("end\n```\n"));
-            let said: usize = told
+            assert!(shown.starts_with("```console\nbegin"));
+            assert!(shown.contains("end\n```\n"));
+            let stated: usize = shown
                 .split_once("[… ")
                 .unwrap()
                 .1
@@ -161,10 +161,10 @@ mod tests {
                 .unwrap()
                 .parse()
                 .unwrap();
-            let lost = long.matches(letter).count() - told.matches(letter).count();
+            let lost = long.matches(letter).count() - shown.matches(letter).count();
             // The letters of `console` and of the remarks are not output.
             if letter != "a" {
-                assert_eq!(said, lost * size);
+                assert_eq!(stated, lost * size);
             }
         }
     }

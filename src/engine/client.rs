@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// What the client can do for an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientAbilities {
+pub struct ClientCapabilities {
     /// It reads text files (`fs/read_text_file`).
     pub reads: bool,
     /// It writes text files (`fs/write_text_file`).
@@ -13,7 +13,7 @@ pub struct ClientAbilities {
     pub terminals: bool,
 }
 
-impl ClientAbilities {
+impl ClientCapabilities {
     /// Reads the parameters of version 1's `initialize`. Later versions have none of these
     /// capabilities.
     pub fn read(params: &Value) -> Self {
@@ -54,12 +54,12 @@ mod tests {
                 true,
             ),
         ] {
-            let expected = ClientAbilities {
+            let expected = ClientCapabilities {
                 reads,
                 writes,
                 terminals,
             };
-            assert_eq!(ClientAbilities::read(&params), expected, "{params}");
+            assert_eq!(ClientCapabilities::read(&params), expected, "{params}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub trait History: Send + Sync + fmt::Debug {
     fn prompt(&self, index: u64) -> Result<Prompt, HistoryError>;
 
     /// The mode and options of the session according to its log.
-    fn stands(&self) -> CurrentSettings {
+    fn current_settings(&self) -> CurrentSettings {
         CurrentSettings::default()
     }
 

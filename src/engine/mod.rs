@@ -6,7 +6,6 @@
 
 pub mod captured;
 pub mod client;
-pub mod doing;
 pub mod error;
 pub mod history;
 pub mod demo;
@@ -18,12 +17,12 @@ pub mod proxy;
 pub mod agent;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-pub use client::ClientAbilities;
-pub use doing::BoxFuture;
+pub use client::ClientCapabilities;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, EngineEvent, Outlet, Question};
@@ -33,6 +32,9 @@ pub use relay::{Asked, Foreign, Greeted, Patience};
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId};
 use crate::transport::Wire;
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Answers the prompts of sessions.
 pub trait Engine: Send + Sync + fmt::Debug {
@@ -48,13 +50,13 @@ pub trait Engine: Send + Sync + fmt::Debug {
         Box::pin(async {})
     }
 
-    /// Whether a conversation accepts prompts while it answers others, and orders them by itself.
+    /// Whether a conversation accepts prompts while it answers others, and orders them itself.
     fn takes_prompts_in_turns(&self) -> bool {
         false
     }
 
-    /// Whether the next conversation that attaches may fail since the user must sign in first. A
-    /// client loads it again after that, so nothing is replayed before.
+    /// Whether the next attach may fail because the user must sign in first. The client loads the
+    /// session again after that, so nothing is replayed before.
     fn may_want_sign_in(&self) -> bool {
         false
     }
@@ -127,15 +129,15 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 }
 
-/// What an engine gets to know about a session when it is opened.
+/// What an engine gets when a session is opened.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// The session's id.
     pub session: SessionId,
-    /// Its workspace, and whatever else the client asked for.
+    /// Its workspace and the parameters of the request.
     pub config: SessionConfig,
     /// What the client can do for an engine.
-    pub client: ClientAbilities,
+    pub client: ClientCapabilities,
     /// The earlier part of the conversation.
     pub history: Arc<dyn History>,
     /// The source of ids for messages and tool calls.
@@ -143,11 +145,11 @@ pub struct Opening {
     /// The agent's session id of the session that this one was just forked from, if the agent's
     /// session holds nothing more than the history of this one.
     pub origin: Option<String>,
-    /// Where everything goes that the engine sends, within turns and between them.
+    /// Where the engine sends its events, within turns and between them.
     pub out: Outlet,
 }
 
-/// How a client wants a session to be: its workspace, and whatever else it asked for.
+/// The configuration of a session: its workspace and the parameters of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
     /// The id by which the client knows the session.
@@ -179,11 +181,11 @@ impl fmt::Debug for Secret {
 /// One open session as its engine sees it.
 pub trait Conversation: Send + Sync {
     /// The commands a client may offer its user, as a JSON array of `AvailableCommand`. `None` from
-    /// an engine that sends `available_commands_update` by itself.
+    /// an engine that sends `available_commands_update` itself.
     fn commands(&self) -> Option<String>;
 
     /// The client has reconfigured the session.
-    fn moved(&self, config: SessionConfig);
+    fn reconfigure(&self, config: SessionConfig);
 
     /// Prepares for the first prompt, or reports why that is not possible. May be called again, and
     /// must then be quick if nothing has changed.
@@ -216,13 +218,13 @@ pub trait Conversation: Send + Sync {
     }
 
     /// The client has given the session a title. Does not wait.
-    fn titled(&self, title: &str) {
-        tracing::trace!(title, "titled");
+    fn title_changed(&self, title: &str) {
+        tracing::trace!(title, "title changed");
     }
 
     /// The session is closed or deleted. Does not wait.
-    fn part(&self, how: CloseReason) {
-        tracing::trace!(?how, "parted");
+    fn close(&self, reason: CloseReason) {
+        tracing::trace!(?reason, "closed");
     }
 }
 
@@ -252,7 +254,7 @@ pub struct Attached {
     pub inner: Option<String>,
     /// How the agent was attached to the session, in one word.
     pub way: Option<&'static str>,
-    /// Snapshots to be sent behind the replay.
+    /// Snapshots to be sent after the replay.
     pub snapshots: Vec<String>,
     /// Names of updates in the log that no longer describe the current state.
     pub gone: Vec<&'static str>,

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_does_not_matter() {
+    fn members_that_are_not_read_may_be_broken() {
         let params = r#"{"prompt":[{"type":"text","text":"a"},{"type":"text","text":"b","_meta":{"n":1e400,"s":"\ud83d"}}]}"#;
         let prompt = Prompt {
             message_id: "msg_1".to_owned(),

@@ -12,10 +12,12 @@ pub mod turns;
 mod block;
 mod call;
 mod place;
+mod splitter;
 mod turn;
 
 pub use entry::entry;
 pub use place::Place;
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};
 pub use retention::{Expired, Expiry, expire, expire_some, has_aged, last_used, long_before};
+pub use splitter::{Start, TurnSink, TurnSplitter};
 pub use turns::{Page, Stopped, count, page};

@@ -3,16 +3,10 @@
 use serde_json::Value;
 
 use crate::json;
+use crate::protocol::{Role, UpdateKind};
 
 use super::block::Blocks;
 use super::call::Calls;
-
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    User,
-    Assistant,
-}
 
 /// A turn, as far as its records have been read.
 #[derive(Debug)]
@@ -62,35 +56,39 @@ impl Turn {
         }
     }
 
+    /// Who speaks.
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+
     /// Adds an update.
-    pub(super) fn update(&mut self, name: &str, update: &str) {
+    pub(super) fn update(&mut self, kind: UpdateKind, update: &str) {
         let bytes = update.as_bytes();
-        match name {
-            "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
-                let Some(content) = json::member(bytes, 0, "content") else {
+        match kind {
+            UpdateKind::Chunk(role) => {
+                let Some(content) = json::text_member(update, "content") else {
                     return;
                 };
-                if bytes.get(content.start) != Some(&b'{') {
+                if !content.starts_with('{') {
                     return;
                 }
                 let message = message_id(update);
-                if name == "user_message_chunk" && self.message_id.is_none() {
+                if role == Role::User && self.message_id.is_none() {
                     self.message_id = (!message.is_empty()).then(|| message.to_owned());
                 }
-                if name == "agent_thought_chunk" {
-                    let budget = &mut self.budget;
-                    let whole = self.thoughts.add(&update[content], message, budget);
+                if role == Role::Thought {
+                    let whole = self.thoughts.add(content, message, &mut self.budget);
                     self.truncated |= !whole;
                 } else {
-                    self.block(&update[content], message);
+                    self.block(content, message);
                 }
             }
-            "tool_call" | "tool_call_update" => {
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
                 self.content.close();
                 self.thoughts.close();
                 self.truncated |= !self.calls.apply(update, &mut self.budget);
             }
-            "plan" => {
+            UpdateKind::Plan => {
                 let Some(entries) = json::member(bytes, 0, "entries") else {
                     return;
                 };
@@ -116,7 +114,7 @@ impl Turn {
     pub(super) fn object(&self) -> String {
         let role = match self.role {
             Role::User => "user",
-            Role::Assistant => "assistant",
+            Role::Agent | Role::Thought => "assistant",
         };
         let at = Value::from(self.at.as_str());
         let content = self.content.array();

@@ -2,21 +2,21 @@
 //!
 //! Memory holds only the page, which is bounded, and one record.
 
-use memchr::memmem;
+use std::ops::ControlFlow;
 
-use crate::json;
-use crate::protocol::UpdateKind;
-use crate::record::{Kind, OpenTurns, Record};
-use crate::store::{DamageReport, Reader, StoreError};
+use crate::protocol::{Role, UpdateKind};
+use crate::record::Kind;
+use crate::store::{DamageReport, Entry, Reader, StoreError};
 
 use super::place::Place;
-use super::turn::{Role, Turn, end_members, message_id};
+use super::splitter::{Start, TurnSink, TurnSplitter};
+use super::turn::{Turn, end_members};
 
 /// The maximum length of a page in bytes, unless it is a single turn that is longer.
 const PAGE: usize = 8 * 1024 * 1024;
 
 /// How many records are read between two checks for cancellation.
-const LOOK: u64 = 1024;
+const CHECK_INTERVAL: u64 = 1024;
 
 /// A page of turns.
 #[derive(Debug)]
@@ -44,18 +44,19 @@ pub enum Stopped {
 
 /// How many turns a session has. `cancelled` is called now and then.
 pub fn count(reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<u64, Stopped> {
-    // No turn is returned.
-    let mut fold = Fold::new(Place::START, u64::MAX, usize::MAX, 0);
-    fold.read(reader, cancelled)?;
-    Ok(fold.turn + u64::from(fold.due))
+    let mut splitter = TurnSplitter::new(Place::START);
+    // The limit is never reached, since no turn is returned.
+    let mut page = PageBuilder::new(u64::MAX, 1, 0);
+    _ = read(reader, cancelled, |entry| {
+        splitter.record(&entry.record, entry.offset, &mut page)
+    })?;
+    _ = splitter.finish(&mut page);
+    Ok(splitter.count())
 }
 
-/// Reads a page of at most `limit` turns. The first one is `skip` turns after the one at `place`.
-/// At most `longest` bytes of a single turn are read. `cancelled` is called now and then.
-///
-/// A turn of the user is a prompt. The agent's turn is all that follows it up to the next one;
-/// there is always one, even if it is empty. A log may also have messages of the user among its
-/// updates, if the conversation was not held here: those are turns, too.
+/// Reads a page of at most `limit` turns, as [`TurnSplitter`] defines them. The first one is `skip`
+/// turns after the one at `place`. At most `longest` bytes of a single turn are read. `cancelled`
+/// is called now and then.
 pub fn page(
     reader: &mut Reader,
     (place, skip): (Place, u64),
@@ -63,67 +64,78 @@ pub fn page(
     longest: usize,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Page, Stopped> {
-    let mut fold = Fold::new(place, skip, limit, longest);
+    let first = (place.turn)
+        .saturating_add(u64::from(place.next))
+        .saturating_add(skip);
+    let mut splitter = TurnSplitter::new(place);
+    let mut page = PageBuilder::new(first, limit, longest);
     if limit > 0 {
         reader.seek(place.offset);
-        fold.read(reader, cancelled)?;
-        if fold.next.is_none() {
-            fold.finish();
+        let full = read(reader, cancelled, |entry| {
+            splitter.record(&entry.record, entry.offset, &mut page)
+        })?;
+        if full.is_continue() && splitter.finish(&mut page).is_continue() {
+            let open = splitter.is_open(page.number);
+            _ = page.add_current(open);
         }
     }
     // Turns may overlap, so the end of a turn in this page may be further on in the log.
-    let mut records = 0_u64;
-    while !fold.unended.is_empty()
-        && let Some(entry) = reader.next()?
-    {
-        records += 1;
-        if records.is_multiple_of(LOOK) && cancelled() {
-            return Err(Stopped::Cancelled);
-        }
-        if entry.record.kind == Kind::End {
-            fold.ended_earlier(&entry.record);
-        }
+    if !page.all_ended(&splitter) {
+        _ = read(reader, cancelled, |entry| {
+            let record = &entry.record;
+            if record.kind == Kind::End
+                && let Some(number) = splitter.ended(record)
+                && record.id.is_some()
+            {
+                page.end(number, record.payload);
+            }
+            if page.all_ended(&splitter) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
     }
     Ok(Page {
-        turns: format!("[{}]", fold.out),
-        first: fold.from,
-        next: fold.next,
+        turns: format!("[{}]", page.out),
+        first,
+        next: page.next,
         damage: reader.damage().to_vec(),
     })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Full {
-    Yes,
-    NotYet,
+/// Visits records until `visit` breaks, or to the end of the log.
+fn read(
+    reader: &mut Reader,
+    cancelled: &dyn Fn() -> bool,
+    mut visit: impl FnMut(&Entry<'_>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Stopped> {
+    let mut records = 0_u64;
+    while let Some(entry) = reader.next()? {
+        records += 1;
+        if records.is_multiple_of(CHECK_INTERVAL) && cancelled() {
+            return Err(Stopped::Cancelled);
+        }
+        if visit(&entry).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
-/// Folds records into turns.
+/// Collects the turns of a page.
 #[derive(Debug)]
-struct Fold {
-    limit: usize,
+struct PageBuilder {
     /// The first turn to return.
-    from: u64,
-    /// The number of the next turn.
-    turn: u64,
-    /// A prompt was read and nothing of its answer.
-    due: bool,
-    /// Who speaks in the current turn, if one has begun.
-    role: Option<Role>,
-    /// Where the current turn begins in the log.
-    begun: u64,
-    /// The position of the current turn.
-    here: Place,
+    first: u64,
+    limit: usize,
     /// How many bytes of a turn are read.
     longest: usize,
-    /// The id of the user's message that came as updates, if that is the current turn.
-    message: Option<String>,
+    /// The number and the position of the current turn.
+    number: u64,
+    place: Place,
     /// The current turn, if it is to be returned.
     current: Option<Turn>,
-    /// The time of the last record.
-    at: String,
-    /// The prompts whose turns have not ended, with the number of the agent's turn that answers.
-    open: OpenTurns<u64>,
     /// Turns of the agent that are in the page and have not ended: the number, and where to insert
     /// the members that say how it ended.
     unended: Vec<(u64, usize)>,
@@ -132,23 +144,15 @@ struct Fold {
     next: Option<Place>,
 }
 
-impl Fold {
-    fn new(place: Place, skip: u64, limit: usize, longest: usize) -> Self {
+impl PageBuilder {
+    fn new(first: u64, limit: usize, longest: usize) -> Self {
         Self {
+            first,
             limit,
-            from: (place.turn)
-                .saturating_add(u64::from(place.next))
-                .saturating_add(skip),
-            turn: place.turn,
-            due: false,
-            role: None,
-            begun: place.offset,
-            here: place,
             longest,
-            message: None,
+            number: 0,
+            place: Place::START,
             current: None,
-            at: String::new(),
-            open: OpenTurns::default(),
             unended: Vec::new(),
             out: String::new(),
             count: 0,
@@ -156,76 +160,70 @@ impl Fold {
         }
     }
 
-    /// Reads until the page is full, or to the end of the log.
-    fn read(&mut self, reader: &mut Reader, cancelled: &dyn Fn() -> bool) -> Result<(), Stopped> {
-        let mut records = 0_u64;
-        while let Some(entry) = reader.next()? {
-            records += 1;
-            if records.is_multiple_of(LOOK) && cancelled() {
-                return Err(Stopped::Cancelled);
+    /// Adds the current turn to the page. Breaks if it does not fit: then it begins the next page.
+    fn add_current(&mut self, open: bool) -> ControlFlow<()> {
+        if let Some(turn) = self.current.take() {
+            let turn = turn.object();
+            if self.count > 0 {
+                if self.out.len() + turn.len() > PAGE {
+                    self.next = Some(self.place);
+                    return ControlFlow::Break(());
+                }
+                self.out.push(',');
             }
-            if self.record(&entry.record, entry.offset) == Full::Yes {
-                break;
+            self.out.push_str(&turn);
+            self.count += 1;
+            if open {
+                self.unended.push((self.number, self.out.len() - 1));
             }
         }
-        Ok(())
+        ControlFlow::Continue(())
     }
 
-    fn record(&mut self, record: &Record<'_>, offset: u64) -> Full {
-        record.at.clone_into(&mut self.at);
-        let payload = record.payload;
-        match record.kind {
-            Kind::Prompt => {
-                // The prompt before this one has no answer in the log.
-                if self.due && self.begin(Role::Assistant, offset) == Full::Yes {
-                    return Full::Yes;
-                }
-                if self.begin(Role::User, offset) == Full::Yes {
-                    return Full::Yes;
-                }
-                self.due = true;
-                self.open.begin(record.id, self.turn);
-                if let Some(turn) = &mut self.current {
-                    turn.prompt(record.id, payload);
-                }
-                Full::NotYet
-            }
-            Kind::Update | Kind::Output => self.update(payload, offset),
-            Kind::UpdateParams => match json::member(payload.as_bytes(), 0, "update") {
-                Some(update) => self.update(&payload[update], offset),
-                None => Full::NotYet,
-            },
-            Kind::End if self.ended_earlier(record) => Full::NotYet,
-            Kind::End => {
-                if self.role != Some(Role::Assistant)
-                    && self.begin(Role::Assistant, offset) == Full::Yes
-                {
-                    return Full::Yes;
-                }
-                if let Some(turn) = &mut self.current {
-                    turn.end(payload);
-                }
-                Full::NotYet
-            }
-            _ => Full::NotYet,
+    fn all_ended(&self, splitter: &TurnSplitter) -> bool {
+        !(self.unended.iter()).any(|(number, _)| splitter.is_open(*number))
+    }
+}
+
+impl TurnSink for PageBuilder {
+    fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()> {
+        self.add_current(turn.previous_open)?;
+        if self.count >= self.limit || self.out.len() >= PAGE {
+            self.next = Some(turn.place);
+            return ControlFlow::Break(());
+        }
+        self.number = turn.number;
+        self.place = turn.place;
+        let wanted = turn.number >= self.first;
+        self.current = wanted.then(|| Turn::new(turn.role, turn.at, self.longest));
+        ControlFlow::Continue(())
+    }
+
+    fn wants_content(&self) -> bool {
+        self.current.is_some()
+    }
+
+    fn prompt(&mut self, id: Option<&str>, payload: &str) {
+        if let Some(turn) = &mut self.current {
+            turn.prompt(id, payload);
         }
     }
 
-    /// Handles an `end`, if it ends a turn after which others have begun.
-    fn ended_earlier(&mut self, record: &Record<'_>) -> bool {
-        let ended = self.open.end(record.id);
-        if record.id.is_none() {
-            self.unended.clear();
-            return false;
+    fn update(&mut self, kind: UpdateKind, update: &str) {
+        if let Some(turn) = &mut self.current {
+            turn.update(kind, update);
         }
-        let Some(turn) = ended.first().copied() else {
-            // The turn is on an earlier page.
-            return true;
-        };
-        let place = self.unended.iter().position(|(open, _)| *open == turn);
-        if let Some(place) = place {
+    }
+
+    fn end(&mut self, number: u64, payload: &str) {
+        if let Some(turn) = &mut self.current
+            && number == self.number
+            && turn.role() == Role::Agent
+        {
+            turn.end(payload);
+        } else if let Some(place) = (self.unended.iter()).position(|(open, _)| *open == number) {
             let (_, at) = self.unended.remove(place);
-            let members = end_members(record.payload);
+            let members = end_members(payload);
             self.out.insert_str(at, &members);
             for (_, other) in &mut self.unended {
                 if *other > at {
@@ -233,120 +231,6 @@ impl Fold {
                 }
             }
         }
-        let is_current = turn + 1 == self.turn && self.role == Some(Role::Assistant);
-        let is_due = turn == self.turn && self.due;
-        !is_current && !is_due
-    }
-
-    fn update(&mut self, update: &str, offset: u64) -> Full {
-        let bytes = update.as_bytes();
-        let passed_over = self.role == Some(Role::Assistant) && self.current.is_none();
-        if passed_over && memmem::find(bytes, b"\"user_message_chunk\"").is_none() {
-            return Full::NotYet;
-        }
-        let name = json::member(bytes, 0, "sessionUpdate");
-        let name = name.and_then(|name| json::string_body(bytes, &name));
-        let name = name.map_or("", |name| &update[name]);
-        if name.is_empty() || {
-            let kind = UpdateKind::of_name(name.as_bytes());
-            kind == UpdateKind::Notice || kind.snapshot().is_some()
-        } {
-            return Full::NotYet;
-        }
-        let user = name == "user_message_chunk";
-        let goes_on = if user {
-            let id = message_id(update);
-            let of = self.message.as_deref();
-            of.is_some_and(|of| of.is_empty() || id.is_empty() || of == id)
-        } else {
-            self.role == Some(Role::Assistant)
-        };
-        let role = if user { Role::User } else { Role::Assistant };
-        if !goes_on {
-            if self.begin(role, offset) == Full::Yes {
-                return Full::Yes;
-            }
-            self.message = user.then(|| message_id(update).to_owned());
-        }
-        if let Some(turn) = &mut self.current {
-            turn.update(name, update);
-        }
-        Full::NotYet
-    }
-
-    /// Begins a turn, whose first record is at `offset`, unless the page is full.
-    fn begin(&mut self, role: Role, offset: u64) -> Full {
-        if self.put() == Full::Yes {
-            return Full::Yes;
-        }
-        let behind_user = role == Role::Assistant && self.role == Some(Role::User);
-        let here = if behind_user {
-            self.after_current()
-        } else {
-            Place {
-                turn: self.turn,
-                offset,
-                next: false,
-            }
-        };
-        if self.count >= self.limit || self.out.len() >= PAGE {
-            self.next = Some(here);
-            return Full::Yes;
-        }
-        self.role = Some(role);
-        self.current = (self.turn >= self.from).then(|| Turn::new(role, &self.at, self.longest));
-        self.turn += 1;
-        self.begun = offset;
-        self.here = here;
-        self.message = None;
-        self.due = false;
-        Full::NotYet
-    }
-
-    fn after_current(&self) -> Place {
-        Place {
-            turn: self.turn.saturating_sub(1),
-            offset: self.begun,
-            next: true,
-        }
-    }
-
-    /// Adds the current turn to the page. If it does not fit, it begins the next page.
-    fn put(&mut self) -> Full {
-        if let Some(turn) = self.current.take() {
-            let turn = turn.object();
-            if self.count > 0 {
-                if self.out.len() + turn.len() > PAGE {
-                    self.next = Some(self.here);
-                    return Full::Yes;
-                }
-                self.out.push(',');
-            }
-            self.out.push_str(&turn);
-            self.count += 1;
-            let number = self.turn.saturating_sub(1);
-            if self.open.iter().any(|(_, open)| *open == number) {
-                self.unended.push((number, self.out.len() - 1));
-            }
-        }
-        Full::NotYet
-    }
-
-    /// Finishes at the end of the log.
-    fn finish(&mut self) {
-        if self.due {
-            // The agent has not answered yet.
-            if self.put() == Full::Yes {
-                return;
-            }
-            self.here = self.after_current();
-            if self.count >= self.limit {
-                self.next = Some(self.here);
-            } else if self.turn >= self.from {
-                self.current = Some(Turn::new(Role::Assistant, &self.at, self.longest));
-            }
-        }
-        self.put();
     }
 }
 

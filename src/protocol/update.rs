@@ -142,6 +142,11 @@ impl Role {
     }
 }
 
+/// Whether a tool call with this status has ended. Clients show one with an unknown status as running.
+pub fn ends_call(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled")
+}
+
 /// The name of an update's kind, without escapes.
 pub fn name(update: &[u8]) -> Option<Cow<'_, [u8]>> {
     static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("sessionUpdate", "\"sessionUpdate\""));

@@ -7,6 +7,8 @@ use memchr::memmem::Finder;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::protocol::update::ends_call;
+
 /// The beginning of the `sessionUpdate` of every update about a tool call, including the quote.
 static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tool_call"));
 
@@ -64,8 +66,7 @@ impl OpenCalls {
         let Some(id) = text(&update, "toolCallId") else {
             return;
         };
-        let open = text(&update, "status")
-            .map(|status| !matches!(&*status, "completed" | "failed" | "cancelled"));
+        let open = text(&update, "status").map(|status| !ends_call(&status));
         if let Some(call) = self.calls.get_mut(&id) {
             let open = open.unwrap_or(call.open);
             self.open = self.open - usize::from(call.open) + usize::from(open);

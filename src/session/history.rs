@@ -144,7 +144,7 @@ impl History for SessionHistory {
         crate::sys::blocking(|| self.read(offset)).map_err(error)
     }
 
-    fn stands(&self) -> CurrentSettings {
+    fn current_settings(&self) -> CurrentSettings {
         self.lock().settings.clone()
     }
 

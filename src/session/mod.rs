@@ -25,7 +25,7 @@ pub use reply::{Answer, Busy, Reply};
 pub use request::Request;
 pub use version::ProtocolVersion;
 
-use crate::engine::{ClientAbilities, Engine};
+use crate::engine::{ClientCapabilities, Engine};
 use crate::history::{has_aged, long_before};
 use crate::index::Catalog;
 use crate::record::header::Implementation;
@@ -74,7 +74,7 @@ pub struct Client {
     /// The version of the protocol that was agreed on.
     pub version: ProtocolVersion,
     /// What it can do for an engine.
-    pub abilities: ClientAbilities,
+    pub abilities: ClientCapabilities,
 }
 
 impl Deps {

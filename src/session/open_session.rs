@@ -152,7 +152,7 @@ impl OpenSession {
     pub(super) fn configure(&mut self, config: SessionConfig) {
         if self.config != config {
             self.config = config.clone();
-            self.conversation.moved(config);
+            self.conversation.reconfigure(config);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which agent a command line starts, behind the programs that only start others.
+//! Finds which agent a command line starts, past programs that only start other ones.
 
 use std::path::Path;
 
@@ -158,7 +158,7 @@ const COMMON: [&str; 31] = [
     "debug",
 ];
 
-/// Folders that hold other things than one package.
+/// Folders that do not belong to one package.
 const SHELVES: [&str; 18] = [
     "node_modules",
     ".bin",
@@ -181,10 +181,10 @@ const SHELVES: [&str; 18] = [
 ];
 
 /// How deep commands may be nested.
-const DEEP: usize = 8;
+const DEPTH: usize = 8;
 
-/// Whether a name tells nothing of the agent that has it.
-pub(super) fn says_nothing(name: &str) -> bool {
+/// Whether a name is too generic to identify an agent.
+pub(super) fn is_generic(name: &str) -> bool {
     let known = |names: &[&str]| names.contains(&name);
     let launcher = LAUNCHERS.iter().any(|launcher| known(launcher.names));
     let version = name.strip_prefix("python").is_some_and(is_version);
@@ -193,10 +193,10 @@ pub(super) fn says_nothing(name: &str) -> bool {
 
 /// The word of a command line that names the agent.
 pub(super) fn agent(words: &[String]) -> String {
-    behind(words, DEEP)
+    started_by(words, DEPTH)
 }
 
-fn behind(words: &[String], depth: usize) -> String {
+fn started_by(words: &[String], depth: usize) -> String {
     let Some((program, arguments)) = words.split_first() else {
         return String::new();
     };
@@ -216,7 +216,7 @@ fn behind(words: &[String], depth: usize) -> String {
         launcher.and_then(|launcher| launcher.starts(arguments))
     };
     match next {
-        Some(next) => behind(next, depth - 1),
+        Some(next) => started_by(next, depth - 1),
         None => program.clone(),
     }
 }
@@ -240,7 +240,7 @@ impl Launcher {
     }
 }
 
-/// What is left of the arguments behind options.
+/// The arguments without the options at their beginning.
 fn positional<'a>(mut arguments: &'a [String], values: &[&str]) -> &'a [String] {
     while let Some((word, rest)) = arguments.split_first() {
         if word == "--" {
@@ -255,7 +255,7 @@ fn positional<'a>(mut arguments: &'a [String], values: &[&str]) -> &'a [String] 
     arguments
 }
 
-/// What a shell runs: a command line or a script.
+/// The agent that a shell starts: by a command line or a script.
 fn shell(program: &str, arguments: &[String], depth: usize) -> String {
     let script = positional(arguments, &[]);
     let is_line = arguments
@@ -268,7 +268,7 @@ fn shell(program: &str, arguments: &[String], depth: usize) -> String {
     if !is_line {
         return first.clone();
     }
-    // What comes before the last command of the line makes things ready for it.
+    // Earlier commands of the line only prepare for the last one.
     let line = first.replace("&&", ";");
     let mut parts = line.rsplit(['\n', ';']);
     let last = parts.find(|part| !part.trim().is_empty());
@@ -280,7 +280,7 @@ fn shell(program: &str, arguments: &[String], depth: usize) -> String {
     if words.is_empty() {
         return program.to_owned();
     }
-    behind(&words, depth - 1)
+    started_by(&words, depth - 1)
 }
 
 /// The image that is run, or the program that is started in a container.
@@ -297,7 +297,7 @@ fn image(arguments: &[String]) -> Option<String> {
                 inside = true;
                 continue;
             }
-            _ if inside => return Some(behind(left, DEEP - 1)),
+            _ if inside => return Some(started_by(left, DEPTH - 1)),
             _ => {
                 let last = word.rsplit('/').next().unwrap_or(word);
                 let name = last.split([':', '@']).next().unwrap_or(last);
@@ -309,7 +309,7 @@ fn image(arguments: &[String]) -> Option<String> {
     None
 }
 
-/// The package that a path leads into: the innermost folder with a name of its own.
+/// The package that a path leads into: the innermost folder with a specific name.
 pub(super) fn package(path: &str) -> Option<String> {
     let mut folders: Vec<_> = path.split(['/', '\\']).collect();
     folders.pop();
@@ -321,7 +321,7 @@ pub(super) fn package(path: &str) -> Option<String> {
             return None;
         }
         let name = plain(folder);
-        let known = says_nothing(&name) || SHELVES.contains(&folder) || is_version(&name);
+        let known = is_generic(&name) || SHELVES.contains(&folder) || is_version(&name);
         if !known {
             return Some(name);
         }
@@ -329,7 +329,7 @@ pub(super) fn package(path: &str) -> Option<String> {
     None
 }
 
-/// The name that earlier versions gave a command: it is in their logs.
+/// The name that earlier versions derived from a command; their logs have it.
 pub(super) fn first_argument(words: &[String]) -> String {
     const RUNNERS: [&str; 12] = [
         "npx", "bunx", "uvx", "pnpx", "node", "bun", "deno", "python", "python3", "env", "npm",
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_many_have_say_nothing() {
+    fn common_names_are_generic() {
         for name in [
             "index",
             "npm-loader",
@@ -464,10 +464,10 @@ mod tests {
             "python3.12",
             "",
         ] {
-            assert!(says_nothing(name), "{name}");
+            assert!(is_generic(name), "{name}");
         }
         for name in ["claude-agent-acp", "gemini", "pythonista", "fake-agent"] {
-            assert!(!says_nothing(name), "{name}");
+            assert!(!is_generic(name), "{name}");
         }
     }
 }

@@ -1,36 +1,36 @@
-//! The names by which an agent's sessions are known, and whether a name in a log means this agent.
+//! The names of an agent, and whether a name in a log is one of this agent's.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 
-use super::command::{self, says_nothing};
+use super::command::{self, is_generic};
 
-/// The names of an agent that is started by a command.
+/// The names of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// The name, if it is known before the agent is asked.
+pub struct AgentNames {
+    /// The name, if it is known before the agent is initialized.
     pub(super) name: Option<String>,
-    /// The name of an agent that does not give itself one.
+    /// The name if the agent has none in its `agentInfo`.
     pub(super) fallback: String,
-    /// Other names that nobody but this agent has.
+    /// Other names that only this agent has.
     aliases: Vec<String>,
-    /// Names that logs may have for this agent and that others may have had, too.
+    /// Names that logs may have for this agent, but also for others.
     shared: Vec<String>,
-    /// Whether the user has chosen the name: no other one counts then.
+    /// Whether the user chose the name: then no other one counts.
     chosen: bool,
 }
 
-/// Whether a name means this agent.
+/// Whether a name is this agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Means {
+pub(super) enum NameMatch {
     This,
-    /// This one or another one: only the agent can tell whether a session is its own.
-    Perhaps,
-    Another,
+    /// This one's or another one's: only the agent knows whether a session is its own.
+    Maybe,
+    Other,
 }
 
-impl Names {
-    /// The name that the user has chosen.
+impl AgentNames {
+    /// With the name that the user chose.
     pub fn chosen(name: String) -> Self {
         Self {
             name: Some(name),
@@ -39,16 +39,16 @@ impl Names {
         }
     }
 
-    /// What the command tells.
+    /// With names from the agent's command.
     pub fn of_command(command: &[OsString]) -> Self {
         let words = words(command);
         let word = command::agent(&words);
         let name = command::plain(&word);
-        // Earlier versions took less care.
+        // Earlier versions of rejoin derived it in a simpler way.
         let former = command::first_argument(&words);
         let mut shared = vec![former];
         shared.retain(|former| *former != name);
-        if !says_nothing(&name) {
+        if !is_generic(&name) {
             return Self {
                 name: Some(name),
                 shared,
@@ -64,12 +64,12 @@ impl Names {
         }
     }
 
-    /// The name of the program that a command line starts, as a person who types it sees it.
+    /// The name of the program that a command line starts, for display.
     pub fn program(command: &[OsString]) -> String {
         command::first_argument(&words(command))
     }
 
-    /// Only the agent itself can tell.
+    /// With the name that the agent reports, or else `fallback`.
     pub(super) fn asked(fallback: &str) -> Self {
         Self {
             name: None,
@@ -80,22 +80,22 @@ impl Names {
         }
     }
 
-    /// Whether `recorded` means the agent that goes by `name`, and that gave itself the name `own`.
-    pub(super) fn means(&self, recorded: &str, name: &str, own: Option<&str>) -> Means {
+    /// Whether `recorded` is a name of the agent that is stored as `name` and reports itself as `own`.
+    pub(super) fn means(&self, recorded: &str, name: &str, own: Option<&str>) -> NameMatch {
         if self.chosen {
             return if recorded == name {
-                Means::This
+                NameMatch::This
             } else {
-                Means::Another
+                NameMatch::Other
             };
         }
         let shared = self.shared.iter().any(|shared| shared == recorded);
         let is_own = Some(recorded) == own || self.aliases.iter().any(|alias| alias == recorded);
         match recorded {
-            _ if is_own => Means::This,
-            _ if shared => Means::Perhaps,
-            _ if recorded == name => Means::This,
-            _ => Means::Another,
+            _ if is_own => NameMatch::This,
+            _ if shared => NameMatch::Maybe,
+            _ if recorded == name => NameMatch::This,
+            _ => NameMatch::Other,
         }
     }
 
@@ -111,19 +111,19 @@ fn words(command: &[OsString]) -> Vec<String> {
     words.map(Cow::into_owned).collect()
 }
 
-/// The name that an agent gives itself, if it says anything: without the scope of a package.
-pub(super) fn given(name: &str) -> Option<String> {
+/// The name that an agent reports, without the scope of a package; `None` if it is too generic.
+pub(super) fn reported(name: &str) -> Option<String> {
     let name = command::plain(name.trim());
-    (!says_nothing(&name)).then_some(name)
+    (!is_generic(&name)).then_some(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(command: &str) -> Names {
+    fn names(command: &str) -> AgentNames {
         let words: Vec<_> = command.split(' ').map(OsString::from).collect();
-        Names::of_command(&words)
+        AgentNames::of_command(&words)
     }
 
     #[test]
@@ -131,9 +131,9 @@ mod tests {
         let names = names("npx -y @google/gemini-cli --acp");
         assert_eq!(names.name.as_deref(), Some("gemini-cli"));
         let means = |recorded| names.means(recorded, "gemini-cli", Some("Gemini"));
-        assert_eq!(means("gemini-cli"), Means::This);
-        assert_eq!(means("Gemini"), Means::This);
-        assert_eq!(means("index"), Means::Another);
+        assert_eq!(means("gemini-cli"), NameMatch::This);
+        assert_eq!(means("Gemini"), NameMatch::This);
+        assert_eq!(means("index"), NameMatch::Other);
     }
 
     #[test]
@@ -144,10 +144,10 @@ mod tests {
             (None, "claude-agent-acp")
         );
         let means = |recorded| names.means(recorded, "Claude", Some("Claude"));
-        assert_eq!(means("Claude"), Means::This);
-        assert_eq!(means("claude-agent-acp"), Means::This);
-        assert_eq!(means("index"), Means::Perhaps);
-        assert_eq!(means("codex-acp"), Means::Another);
+        assert_eq!(means("Claude"), NameMatch::This);
+        assert_eq!(means("claude-agent-acp"), NameMatch::This);
+        assert_eq!(means("index"), NameMatch::Maybe);
+        assert_eq!(means("codex-acp"), NameMatch::Other);
         let all: Vec<_> = names.all(Some("Claude")).collect();
         assert_eq!(all, ["claude-agent-acp", "index", "Claude"]);
     }
@@ -156,26 +156,29 @@ mod tests {
     fn names_of_earlier_versions_are_shared() {
         let names = names("uv run --directory /srv/agents opencode acp");
         let means = |recorded| names.means(recorded, "opencode", None);
-        assert_eq!(means("opencode"), Means::This);
-        assert_eq!(means("agents"), Means::Perhaps);
+        assert_eq!(means("opencode"), NameMatch::This);
+        assert_eq!(means("agents"), NameMatch::Maybe);
     }
 
     #[test]
     fn a_chosen_name_is_the_only_one() {
-        let names = Names::chosen("index".to_owned());
+        let names = AgentNames::chosen("index".to_owned());
         let means = |recorded| names.means(recorded, "index", Some("Claude"));
-        assert_eq!(means("index"), Means::This);
-        assert_eq!(means("Claude"), Means::Another);
+        assert_eq!(means("index"), NameMatch::This);
+        assert_eq!(means("Claude"), NameMatch::Other);
         assert_eq!(names.all(Some("Claude")).count(), 0);
     }
 
     #[test]
     fn what_an_agent_calls_itself_is_plain() {
         assert_eq!(
-            given("@agentclientprotocol/codex-acp").as_deref(),
+            reported("@agentclientprotocol/codex-acp").as_deref(),
             Some("codex-acp")
         );
-        assert_eq!(given("GitHub Copilot").as_deref(), Some("GitHub Copilot"));
-        assert_eq!((given(" "), given("index")), (None, None));
+        assert_eq!(
+            reported("GitHub Copilot").as_deref(),
+            Some("GitHub Copilot")
+        );
+        assert_eq!((reported(" "), reported("index")), (None, None));
     }
 }

@@ -1,24 +1,133 @@
-//! The history of a session that the agent made without us, as our log is to have it.
+//! Imports a session that the agent created without rejoin.
 
 use std::sync::Arc;
 
-use crate::engine::Block;
+use serde_json::Value;
+
+use crate::engine::{Block, EngineError, SessionConfig};
 use crate::json::{string_member, text_member};
+use crate::protocol::{Role, UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::Ids;
 
-/// The most of such a history that is taken, in bytes.
+use super::connection::Connection;
+use super::members::with_members;
+use super::restore::{self, RestoreMethod, Restored, RouteBy, Task, other_session};
+use super::route::Route;
+
+/// The longest history that is imported, in bytes.
 const LIMIT: usize = 512 * 1024 * 1024;
 
-/// How the end of a turn is written down of which nothing is known but that it is over.
+/// The end of an imported turn: agents do not replay how a turn ended.
 const END: &str = r#"{"stopReason":"end_turn"}"#;
 
-/// Gathers a history: the user's messages become prompts, so that turns can be told.
+/// Opens a session that the agent created without rejoin, and returns its whole history. If the agent
+/// refuses, the session counts as unknown, unless its user must sign in first.
+pub(super) async fn import(
+    connection: &Arc<Connection>,
+    config: &SessionConfig,
+    task: Task<'_>,
+    ids: Arc<dyn Ids>,
+) -> Result<(Restored, Block), EngineError> {
+    let route = task.route;
+    let capabilities = connection.capabilities();
+    let method = match (capabilities.load, capabilities.resume) {
+        (true, _) => method::SESSION_LOAD,
+        (false, true) => method::SESSION_RESUME,
+        (false, false) => return Err(EngineError::unknown_session()),
+    };
+    route.import(Import::new(ids));
+    let subscription = Subscription::new(connection, &config.name, route);
+    let id = Value::from(config.name.as_str()).to_string();
+    let params = with_members(task.params, &[], &[("sessionId", &id)]);
+    let mut answer = match restore::open(connection, method, &params, task, RouteBy::Request).await
+    {
+        Ok(answer) if other_session(&answer, &config.name).is_none() => answer,
+        Err(error) if is_final(connection, &error) => return Err(error),
+        refused => {
+            let error = refused.err();
+            tracing::info!(method, ?error, "the agent did not open the session");
+            return Err(EngineError::unknown_session());
+        }
+    };
+    if capabilities.load {
+        let before = route.replayed() > 0;
+        route
+            .wait_for_replay(connection.replays_first(before))
+            .await;
+    }
+    let Some(import) = route.imported(capabilities.load) else {
+        return Err(EngineError::internal(
+            "the replay of the agent's session was lost",
+        ));
+    };
+    let Some(block) = import.finish() else {
+        let message = "the agent's session is too long to be imported";
+        return Err(EngineError::internal(message));
+    };
+    if !capabilities.load {
+        answer = without_history(&answer);
+    }
+    subscription.keep();
+    let restored = Restored {
+        how: RestoreMethod::Import,
+        session_id: config.name.clone(),
+        answer,
+        snapshots: Vec::new(),
+    };
+    Ok((restored, block))
+}
+
+/// Whether an error leaves open whether the agent knows the session.
+fn is_final(connection: &Connection, error: &EngineError) -> bool {
+    connection.is_dead() || error.code == EngineError::SIGN_IN || error.is_named("agent_timeout")
+}
+
+/// A response with a note that the history is not shown, because the agent cannot replay it.
+fn without_history(answer: &str) -> String {
+    let meta = text_member(answer, "_meta").unwrap_or("{}");
+    let note = r#"{"agent":{"historyShown":false}}"#;
+    let meta = with_members(meta, &["rejoin"], &[("rejoin", note)]);
+    with_members(answer, &["_meta"], &[("_meta", &meta)])
+}
+
+/// A session's route while the session is being opened. Dropping it removes the route, unless it is
+/// kept.
+struct Subscription<'a> {
+    connection: &'a Connection,
+    session: &'a str,
+    keep: bool,
+}
+
+impl<'a> Subscription<'a> {
+    fn new(connection: &'a Connection, session: &'a str, route: &Arc<Route>) -> Self {
+        connection.subscribe(session, route);
+        Self {
+            connection,
+            session,
+            keep: false,
+        }
+    }
+
+    fn keep(mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Subscription<'_> {
+    fn drop(&mut self) {
+        if !self.keep {
+            self.connection.unsubscribe(self.session);
+        }
+    }
+}
+
+/// Collects a history as records. The user's messages become prompts, which separate the turns.
 #[derive(Debug)]
 pub(super) struct Import {
     ids: Arc<dyn Ids>,
     block: Block,
-    /// The user's message that is being gathered: its id, and its blocks as they came.
+    /// The current message of the user: its id, and its blocks as they came.
     prompt: Option<(String, Vec<String>)>,
     /// Whether a turn has begun and not ended.
     in_turn: bool,
@@ -38,12 +147,12 @@ impl Import {
         }
     }
 
-    /// How much history there is.
+    /// How many updates of the history have come.
     pub(super) fn updates(&self) -> u64 {
         self.updates
     }
 
-    /// Takes the next update, shaped as it would be live.
+    /// Adds the next update, normalized as it would be in a live session.
     pub(super) fn update(&mut self, kind: Kind, payload: &str) {
         if self.block.bytes() + payload.len() > LIMIT {
             self.too_long = true;
@@ -71,7 +180,7 @@ impl Import {
         }
     }
 
-    /// Writes the user's message down.
+    /// Adds the user's message as a prompt.
     fn flush(&mut self) {
         let Some((id, blocks)) = self.prompt.take() else {
             return;
@@ -81,13 +190,13 @@ impl Import {
         }
         self.in_turn = true;
         let params = format!(r#"{{"prompt":[{}]}}"#, blocks.join(","));
-        // An id goes into a record as it stands, so an odd one is not taken over.
+        // A record's id must need no escaping.
         let plain = !id.is_empty() && !id.contains(['"', '\\']) && !id.contains(char::is_control);
         let id = if plain { id } else { self.ids.message() };
         self.block.push_with_id(Kind::Prompt, &id, &params);
     }
 
-    /// The whole history, or `None` if it is too long to be taken.
+    /// The whole history; `None` if it is too long.
     pub(super) fn finish(mut self) -> Option<Block> {
         self.flush();
         if self.in_turn {
@@ -101,7 +210,7 @@ impl Import {
 fn user_block(payload: &str) -> Option<(Option<String>, String)> {
     // The update itself, or the parameters that it is a member of.
     let update = text_member(payload, "update").unwrap_or(payload);
-    if text_member(update, "sessionUpdate")? != "\"user_message_chunk\"" {
+    if UpdateKind::of(update.as_bytes()) != UpdateKind::Chunk(Role::User) {
         return None;
     }
     let content = text_member(update, "content")?.to_owned();
@@ -133,12 +242,12 @@ mod tests {
         import.update(Kind::Update, &user("b", "three"));
         assert_eq!(import.updates(), 4);
         let block = import.finish().unwrap();
-        let told: Vec<_> = block
+        let records: Vec<_> = block
             .iter()
             .map(|entry| (entry.kind, entry.id, entry.payload))
             .collect();
         assert_eq!(
-            told,
+            records,
             [
                 (
                     Kind::Prompt,

@@ -1,4 +1,4 @@
-//! Reads what an agent says, on a thread of its own, and takes each message where it belongs.
+//! Reads an agent's output on a thread of its own, and dispatches each message.
 
 use std::io::Read;
 use std::ops::Range;
@@ -8,48 +8,50 @@ use tokio::sync::oneshot;
 
 use crate::engine::{Block, EngineEvent, Question};
 use crate::json::text_member;
+use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{Lines, pump};
 
-use super::link::{Ending, Link};
+use super::connection::{Connection, TurnEnd};
+use super::members::with_members;
+use super::parse::{self, Message, NamedSession, Reader, read, session_of};
 use super::route::Route;
-use super::screens;
-use super::shape::{self, Message, Named, Reader, read};
+use super::terminals;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
 
-/// The longest line that is taken, in bytes. No client takes longer ones.
-const LINE: usize = 64 * 1024 * 1024;
+/// The longest line that is accepted, in bytes. No client accepts longer ones.
+const LINE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How much is handed on at once, in bytes.
-const HANDED: usize = 128 * 1024;
+/// How many bytes of updates are passed on at once.
+const FLUSH_AT: usize = 128 * 1024;
 
-/// How many lines of junk are told of.
-const TOLD: u32 = 10;
+/// How many invalid lines are logged.
+const MAX_WARNINGS: u32 = 10;
 
 /// The thread's state.
 struct Intake {
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     reader: Reader,
-    /// Updates that are handed on together, and whose they are.
+    /// Updates that are passed on together, and the session that they belong to.
     block: Block,
     route: Option<(String, Arc<Route>)>,
-    junk: u32,
+    invalid_lines: u32,
 }
 
 /// Reads until the agent's output ends.
-pub(super) fn run(link: Arc<Link>, input: impl Read) {
+pub(super) fn run(connection: Arc<Connection>, input: impl Read) {
     let mut intake = Intake {
-        link,
+        connection,
         reader: Reader::default(),
         block: Block::default(),
         route: None,
-        junk: 0,
+        invalid_lines: 0,
     };
-    // An agent whose output breaks has said all it will say.
-    pump(input, BLOCK, LINE, &mut intake).ok();
-    intake.link.finish();
+    // An error of the pipe is the end of the output.
+    pump(input, BLOCK, LINE_LIMIT, &mut intake).ok();
+    intake.connection.finish();
 }
 
 impl Lines for Intake {
@@ -57,18 +59,18 @@ impl Lines for Intake {
         self.message(line);
     }
 
-    /// A response that is too long is a response all the same: who waits for it is told.
+    /// Handles the start of a line that is too long. If it is a response, its request fails.
     fn too_long(&mut self, start: &[u8]) {
-        self.junk("a line that is too long");
+        self.invalid_line("it is too long");
         let id = crate::transport::message::id_in(start);
         if let Some(id) = id {
-            let error = r#"{"code":-32603,"message":"the agent's response was too long to be taken","data":{"error":"internal_error","details":"the agent's response was too long to be taken"}}"#;
-            self.link.settle(&id, Err(error.to_owned()));
+            let error = r#"{"code":-32603,"message":"the agent's response is too long","data":{"error":"internal_error","details":"the agent's response is too long"}}"#;
+            self.connection.resolve(&id, Err(error.to_owned()));
         }
     }
 
     fn rest(&mut self) {
-        self.hand_on();
+        self.flush();
     }
 }
 
@@ -81,19 +83,19 @@ impl Intake {
                         route.update(payload, &mut self.block);
                     }
                 } else {
-                    self.hand_on();
-                    match self.link.route(&session) {
+                    self.flush();
+                    match self.connection.route(&session) {
                         Some(route) => {
-                            self.claim(&session, &route);
+                            self.deliver_early(&session, &route);
                             route.update(payload, &mut self.block);
                             self.route = Some((session.into_owned(), route));
                         }
-                        None if self.link.keep(&session, line) => {}
-                        None => tracing::debug!("an update of a session that is not open"),
+                        None if self.connection.keep_early(&session, line) => {}
+                        None => tracing::debug!("ignoring an update of a session that is not open"),
                     }
                 }
-                if self.block.bytes() >= HANDED {
-                    self.hand_on();
+                if self.block.bytes() >= FLUSH_AT {
+                    self.flush();
                 }
             }
             Message::Request {
@@ -102,15 +104,15 @@ impl Intake {
                 params,
                 session,
             } => {
-                self.hand_on();
+                self.flush();
                 if let Some(session) = session {
-                    match self.link.route_of_request(&session.id) {
+                    match self.connection.route_of_request(&session.id) {
                         Some(route) => self.ask(&route, id, &method, &params, session.range),
-                        None if self.link.keep(&session.id, line) => {}
+                        None if self.connection.keep_early(&session.id, line) => {}
                         None => self.refuse(id),
                     }
                 } else {
-                    self.ask_beside_sessions(id, &method, &params);
+                    self.ask_without_session(id, &method, &params);
                 }
             }
             Message::Notification {
@@ -118,31 +120,32 @@ impl Intake {
                 params,
                 session,
             } => {
-                self.hand_on();
-                let known = |session: &Named<'_>| self.link.route(&session.id).is_some();
+                self.flush();
+                let known =
+                    |session: &NamedSession<'_>| self.connection.route(&session.id).is_some();
                 if let Some(session) = session.as_ref().filter(|session| !known(session))
-                    && self.link.keep(&session.id, line)
+                    && self.connection.keep_early(&session.id, line)
                 {
                     return;
                 }
                 self.notification(&method, &params, session);
             }
             Message::Response { id, outcome } => {
-                self.hand_on();
+                self.flush();
                 let outcome: Outcome = match outcome {
-                    shape::Outcome::Result(result) => Ok(result.into_owned()),
-                    shape::Outcome::Error(error) => Err(error.into_owned()),
+                    parse::Outcome::Result(result) => Ok(result.into_owned()),
+                    parse::Outcome::Error(error) => Err(error.into_owned()),
                 };
-                if let Some(ending) = self.link.ending(id) {
-                    end_turn(ending);
+                if let Some(end) = self.connection.take_turn_end(id) {
+                    end_turn(end);
                 }
-                if !self.link.settle(id, outcome) {
-                    tracing::debug!("a response that nobody waits for");
+                if !self.connection.resolve(id, outcome) {
+                    tracing::debug!("ignoring a response without a pending request");
                 }
-                self.claim_all();
+                self.deliver_all_early();
             }
             Message::Blank => {}
-            Message::Junk(what) => self.junk(what),
+            Message::Invalid(reason) => self.invalid_line(reason),
         }
     }
 
@@ -150,18 +153,18 @@ impl Intake {
         self.route.as_ref().is_some_and(|(id, _)| id == session)
     }
 
-    /// Hands on what was said of sessions that have come to be heard. When no more are to come,
-    /// nobody will hear what is left.
-    fn claim_all(&mut self) {
-        for session in self.link.unclaimed.sessions() {
-            if let Some(route) = self.link.route(&session) {
-                self.claim(&session, &route);
-                self.hand_on();
+    /// Delivers early messages about sessions that have a route now. When no request is pending that
+    /// creates a session, the others are dropped.
+    fn deliver_all_early(&mut self) {
+        for session in self.connection.early.sessions() {
+            if let Some(route) = self.connection.route(&session) {
+                self.deliver_early(&session, &route);
+                self.flush();
             }
         }
         self.route = None;
-        if !self.link.awaits_sessions() {
-            for line in self.link.unclaimed.take_all() {
+        if !self.connection.awaits_sessions() {
+            for line in self.connection.early.take_all() {
                 if let Message::Request { id, .. } = read(&line) {
                     self.refuse(id);
                 }
@@ -169,13 +172,13 @@ impl Intake {
         }
     }
 
-    /// Takes what was said of a session before anybody heard it.
-    fn claim(&mut self, session: &str, route: &Arc<Route>) {
-        if self.link.unclaimed.is_empty() {
+    /// Delivers the messages about a session that came before it had a route.
+    fn deliver_early(&mut self, session: &str, route: &Arc<Route>) {
+        if self.connection.early.is_empty() {
             return;
         }
         self.route = Some((session.to_owned(), route.clone()));
-        for line in self.link.unclaimed.take(session) {
+        for line in self.connection.early.take(session) {
             match read(&line) {
                 Message::Update { payload, .. } => route.update(payload, &mut self.block),
                 Message::Request {
@@ -184,7 +187,7 @@ impl Intake {
                     params,
                     session: Some(session),
                 } => {
-                    self.hand_on();
+                    self.flush();
                     self.ask(route, id, &method, &params, session.range);
                 }
                 Message::Notification {
@@ -192,7 +195,7 @@ impl Intake {
                     params,
                     session,
                 } => {
-                    self.hand_on();
+                    self.flush();
                     self.notification(&method, &params, session);
                 }
                 _ => {}
@@ -200,52 +203,58 @@ impl Intake {
         }
     }
 
-    /// Hands on the updates that were gathered. Waits if log and client are slower than the agent.
-    fn hand_on(&mut self) {
+    /// Passes on the collected updates. Blocks if log and client are slower than the agent.
+    fn flush(&mut self) {
         let Some((_, route)) = &self.route else {
             return;
         };
         if !self.block.is_empty() {
             let block = std::mem::take(&mut self.block);
-            // A session that was closed hears nothing.
+            // It fails if the session was closed.
             route.out.say_blocking(EngineEvent::Block(block)).ok();
         }
     }
 
-    /// Answers a request about a session that nobody hears.
+    /// Refuses a request about a session that is not open.
     fn refuse(&self, id: &str) {
         let error = r#"{"code":-32602,"message":"the session is not open"}"#;
-        self.link.respond(id, &Err(error.to_owned()));
+        self.connection.respond(id, &Err(error.to_owned()));
     }
 
-    /// Hands on a request of the agent that is about no session, and the answer back to it.
-    fn ask_beside_sessions(&self, id: &str, method: &str, params: &str) {
-        let link = self.link.clone();
-        let cancel = link.begin(id);
+    /// Forwards a request of the agent without a session, and its response.
+    fn ask_without_session(&self, id: &str, method: &str, params: &str) {
+        let connection = self.connection.clone();
+        let cancel = connection.begin(id);
         let id = id.to_owned();
-        let (params, client) = (self.in_terms_of_the_client(params), link.client.clone());
-        // In the order in which the agent asks.
-        let call = self.link.runtime.block_on(client.ask(method, &params));
-        self.link.runtime.spawn(async move {
+        let (params, client) = (
+            self.with_client_request_id(params),
+            connection.client.clone(),
+        );
+        // Sent before the next message is read, so requests keep their order.
+        let call = self
+            .connection
+            .runtime
+            .block_on(client.ask(method, &params));
+        self.connection.runtime.spawn(async move {
             let outcome = match call {
                 Some(call) => client.answer_to(call, cancel.cancelled()).await,
                 None => None,
             };
-            link.respond(&id, &outcome.unwrap_or_else(gone));
+            connection.respond(&id, &outcome.unwrap_or_else(gone));
         });
     }
 
-    /// Hands on a request of the agent about a session, and the answer back to it. `at` is where its
-    /// parameters have the session's id.
+    /// Forwards a request of the agent about a session, and its response. `at` is the position of the
+    /// session's id in the parameters.
     fn ask(&self, route: &Arc<Route>, id: &str, method: &str, params: &str, at: Range<usize>) {
-        let (link, route) = (self.link.clone(), route.clone());
+        let (connection, route) = (self.connection.clone(), route.clone());
         let (id, method) = (id.to_owned(), method.to_owned());
-        let cancel = link.begin(&id);
-        let (params, at) = named(&route, params, at);
+        let cancel = connection.begin(&id);
+        let (params, at) = with_client_ids(&route, params, at);
         let (reply, answer) = oneshot::channel();
-        let taken_back = cancel.clone();
+        let withdrawn = cancel.clone();
         let unanswered = move || {
-            if taken_back.is_cancelled() {
+            if withdrawn.is_cancelled() {
                 Err(r#"{"code":-32800,"message":"Request cancelled"}"#.to_owned())
             } else {
                 gone()
@@ -254,7 +263,7 @@ impl Intake {
         let question = Question {
             logged: matches!(
                 method.as_str(),
-                "session/request_permission" | "elicitation/create"
+                method::REQUEST_PERMISSION | method::ELICITATION_CREATE
             ),
             method: method.clone(),
             params: params.clone(),
@@ -262,107 +271,108 @@ impl Intake {
             cancel,
             reply,
         };
-        if screens::is_release(&method) {
-            // What the terminal shows is asked for while it is there.
-            self.link.runtime.spawn(async move {
-                screens::capture_output(&route, &params, at).await;
+        if method == method::TERMINAL_RELEASE {
+            // The terminal's output is requested while the terminal still exists.
+            self.connection.runtime.spawn(async move {
+                terminals::capture_output(&route, &params, at).await;
                 if route.out.say(EngineEvent::Ask(question)).await.is_ok() {
-                    link.respond(&id, &answer.await.unwrap_or_else(|_| unanswered()));
+                    connection.respond(&id, &answer.await.unwrap_or_else(|_| unanswered()));
                 } else {
-                    link.respond(&id, &gone());
+                    connection.respond(&id, &gone());
                 }
             });
             return;
         }
         if route.out.say_blocking(EngineEvent::Ask(question)).is_err() {
-            return link.respond(&id, &gone());
+            return connection.respond(&id, &gone());
         }
-        self.link.runtime.spawn(async move {
+        self.connection.runtime.spawn(async move {
             let outcome = answer.await.unwrap_or_else(|_| unanswered());
-            screens::answered(&route, &method, &params, &outcome).await;
-            link.respond(&id, &outcome);
+            terminals::record_output(&route, &method, &params, &outcome).await;
+            connection.respond(&id, &outcome);
         });
     }
 
-    /// Parameters that may name a request of the client by the id under which it was handed on.
-    fn in_terms_of_the_client(&self, params: &str) -> String {
+    /// Parameters with the client's own id, if they refer to a forwarded request of the client.
+    fn with_client_request_id(&self, params: &str) -> String {
         let id = text_member(params, "requestId");
-        match id.and_then(|id| self.link.origin(id)) {
-            Some(origin) => super::said::with_members(params, &[], &[("requestId", &origin)]),
+        match id.and_then(|id| self.connection.origin(id)) {
+            Some(origin) => with_members(params, &[], &[("requestId", &origin)]),
             None => params.to_owned(),
         }
     }
 
-    fn notification(&mut self, method: &str, params: &str, session: Option<Named<'_>>) {
-        if method == "$/cancel_request" {
+    fn notification(&mut self, method: &str, params: &str, session: Option<NamedSession<'_>>) {
+        if method == method::CANCEL_REQUEST {
             if let Some(id) = text_member(params, "requestId") {
-                self.link.cancel(id);
+                self.connection.cancel(id);
             }
             return;
         }
-        if method == "session/update" {
-            // One that could be logged would have been taken as an update.
-            return self.junk("a `session/update` that has no update");
+        if method == method::SESSION_UPDATE {
+            // A valid one was parsed as an update.
+            return self.invalid_line("it is a `session/update` without an update");
         }
-        match session.map(|session| (self.link.route(&session.id), session.range)) {
+        match session.map(|session| (self.connection.route(&session.id), session.range)) {
             None => {
-                let notify = self.link.client.notify(method, params);
-                self.link.runtime.block_on(notify);
+                let notify = self.connection.client.notify(method, params);
+                self.connection.runtime.block_on(notify);
             }
             Some((Some(route), at)) => {
-                let (params, session) = named(&route, params, at);
+                let (params, session) = with_client_ids(&route, params, at);
                 let method = method.to_owned();
-                let said = EngineEvent::Notify {
+                let event = EngineEvent::Notify {
                     method,
                     params,
                     session,
                 };
-                route.out.say_blocking(said).ok();
+                route.out.say_blocking(event).ok();
             }
-            Some((None, _)) => tracing::debug!("a notification of a session that is not open"),
+            Some((None, _)) => {
+                tracing::debug!("ignoring a notification of a session that is not open");
+            }
         }
     }
 
-    fn junk(&mut self, what: &str) {
-        self.junk = self.junk.saturating_add(1);
-        if self.junk <= TOLD {
+    fn invalid_line(&mut self, reason: &str) {
+        self.invalid_lines = self.invalid_lines.saturating_add(1);
+        if self.invalid_lines <= MAX_WARNINGS {
             tracing::warn!(
-                what,
-                "the agent wrote something to its output that is no message"
+                reason,
+                "ignoring output of the agent that is not a valid message"
             );
         }
     }
 }
 
-/// Marks the place of a turn's end among what the session's agent says. What comes behind it belongs
-/// to other turns, or to none.
-fn end_turn(ending: Ending) {
-    let Ending {
+/// Marks the end of a turn among the session's events: later ones belong to other turns or to none.
+fn end_turn(end: TurnEnd) {
+    let TurnEnd {
         route,
         message_id,
         surely,
-    } = ending;
-    let shown = screens::block(route.turn_ends(&message_id));
-    if !shown.is_empty() {
-        route.out.say_blocking(EngineEvent::Block(shown)).ok();
+    } = end;
+    let outputs = terminals::output_block(route.turn_ends(&message_id));
+    // Both fail if the session was closed.
+    if !outputs.is_empty() {
+        route.out.say_blocking(EngineEvent::Block(outputs)).ok();
     }
-    // A session that was closed hears nothing.
     let ends = EngineEvent::Ends { message_id, surely };
     route.out.say_blocking(ends).ok();
 }
 
-/// The parameters with tool calls as the client knows them, and where the session's id is then.
-fn named(route: &Route, params: &str, at: Range<usize>) -> (String, Range<usize>) {
-    match route.with_marks(|marks| marks.outward(params)) {
+/// The parameters with the client's ids of tool calls, and the new position of the session's id.
+fn with_client_ids(route: &Route, params: &str, at: Range<usize>) -> (String, Range<usize>) {
+    match route.with_normalizer(|ids| ids.outgoing(params)) {
         Some(params) => {
-            let at = shape::session_of(&params).map_or(at, |session| session.range);
+            let at = session_of(&params).map_or(at, |session| session.range);
             (params, at)
         }
         None => (params.to_owned(), at),
     }
 }
 
-/// What an agent is answered whose client cannot answer.
+/// The error for an agent whose client cannot respond.
 fn gone() -> Outcome {
-    Err(r#"{"code":-32603,"message":"the client does not answer any more"}"#.to_owned())
+    Err(r#"{"code":-32603,"message":"the client has disconnected"}"#.to_owned())
 }

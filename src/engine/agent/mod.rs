@@ -1,41 +1,38 @@
-//! Another agent, run as a child process or reached through a conductor, as the engine of our
-//! sessions.
+//! Another agent, run as a subprocess or reached through a conductor, as the engine of our sessions.
 //!
-//! One agent serves all sessions. It is started when it is needed, and again when it has ended.
-//! What it says is read as text (`intake`, `shape`), and goes by way of each session's outlet into
-//! its log and to its client. Sessions are made in the agent, or brought back to it (`restore`),
-//! when the client opens them.
+//! One agent serves all sessions. It is started when it is needed, and again after it has ended.
+//! `intake` reads its messages, `parse` takes them apart as text, `ids` makes their ids unique, and
+//! `route` sends them through the session's outlet into its log and to its client. When the client
+//! opens a session, it is created in the agent or opened there again (`restore`).
 
-mod abilities;
-mod shared_agent;
+mod agent_session;
+mod attach;
+mod capabilities;
 mod command;
-mod conversation;
-mod transport;
-mod fold;
-mod fork;
+mod connection;
 mod identity;
+mod ids;
 mod import;
 mod intake;
-mod link;
-mod live;
-mod past;
-mod policy;
+mod live_session;
+mod members;
+mod parse;
+mod replayed_state;
 mod restore;
 mod route;
-mod said;
-mod screens;
 mod settings;
-pub mod shape;
+mod shared_agent;
+mod terminals;
 mod titles;
 mod transcript;
-mod unclaimed;
+mod transport;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-pub use identity::Names;
-pub use policy::Policy;
+pub use identity::AgentNames;
 pub use transport::Program;
 
 use crate::engine::proxy::Port;
@@ -43,15 +40,29 @@ use crate::engine::{
     Asked, BoxFuture, Conversation, Engine, EngineError, Foreign, Greeted, Opening, Patience,
 };
 use crate::json::{self, string_member};
+use crate::protocol::method;
 use crate::record::header::Implementation;
 use crate::transport::Wire;
 
-use conversation::AgentSession;
+use agent_session::AgentSession;
 use shared_agent::Agent;
 use transport::Source;
 
-/// The name of a successor that does not say what it is called.
-const NAMELESS: &str = "successor";
+/// The name of a successor that has none in its `agentInfo`.
+const DEFAULT_NAME: &str = "successor";
+
+/// How sessions are opened in an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// The maximum size of a transcript, in bytes.
+    pub context_budget: usize,
+    /// Whether the agent always gets a transcript, even if it may have the conversation.
+    pub adopt: bool,
+    /// How long the agent may take to start and to answer `initialize`.
+    pub start_timeout: Duration,
+    /// How long it may be silent while it creates or opens a session.
+    pub load_timeout: Duration,
+}
 
 /// The engine that is another agent.
 #[derive(Debug)]
@@ -61,20 +72,20 @@ pub struct WrappedEngine {
 }
 
 impl WrappedEngine {
-    /// An agent that is started by this program. Its sessions are known by its names, which must
-    /// stay the same.
-    pub fn new(program: Program, names: Names, policy: Policy) -> Self {
+    /// An agent that is started by this program. The store has its sessions under its names, so these
+    /// must stay the same.
+    pub fn new(program: Program, names: AgentNames, policy: Policy) -> Self {
         Self::of(Source::Program(program), names, policy)
     }
 
-    /// The agent that is our successor. Without a name, its sessions are known by the name that it
-    /// gives itself.
+    /// The agent that is our successor. Without a name, the store has its sessions under the name
+    /// that it reports.
     pub fn successor(port: Port, name: Option<String>, policy: Policy) -> Self {
-        let names = name.map_or_else(|| Names::asked(NAMELESS), Names::chosen);
+        let names = name.map_or_else(|| AgentNames::asked(DEFAULT_NAME), AgentNames::chosen);
         Self::of(Source::Successor(port), names, policy)
     }
 
-    fn of(source: Source, names: Names, policy: Policy) -> Self {
+    fn of(source: Source, names: AgentNames, policy: Policy) -> Self {
         let agent = Arc::new(Agent::new(source, names, policy.start_timeout));
         Self { agent, policy }
     }
@@ -85,7 +96,7 @@ impl Engine for WrappedEngine {
         let current = self.agent.current();
         Implementation {
             name: self.agent.name().to_owned(),
-            version: current.and_then(|link| link.abilities().version),
+            version: current.and_then(|connection| connection.capabilities().version),
         }
     }
 
@@ -93,7 +104,7 @@ impl Engine for WrappedEngine {
         Arc::new(AgentSession::new(self.agent.clone(), self.policy, opening))
     }
 
-    /// Some agents queue them, some answer them at once, some refuse.
+    /// Some agents queue them, some answer them concurrently, some refuse.
     fn takes_prompts_in_turns(&self) -> bool {
         true
     }
@@ -129,17 +140,18 @@ impl Engine for WrappedEngine {
 
     fn notify(&self, method: &str, params: &str) {
         // An agent that does not run needs no notification.
-        if let Some(link) = self.agent.current() {
-            link.notify(method, params);
+        if let Some(connection) = self.agent.current() {
+            connection.notify(method, params);
         }
     }
 
     fn sessions(&self, asked: Asked) -> BoxFuture<'static, Result<Foreign, EngineError>> {
         let agent = self.agent.clone();
         Box::pin(async move {
-            let link = agent.current();
-            let link = link.ok_or_else(|| EngineError::internal("the agent does not run"))?;
-            if !link.abilities().list {
+            let connection = agent.current();
+            let connection =
+                connection.ok_or_else(|| EngineError::internal("the agent does not run"))?;
+            if !connection.capabilities().list {
                 // An agent need not have a list.
                 return Ok(Foreign {
                     source: agent.name().to_owned(),
@@ -154,7 +166,10 @@ impl Engine for WrappedEngine {
                 params.insert("cursor".to_owned(), cursor.into());
             }
             let params = Value::Object(params).to_string();
-            let page = link.request("session/list", &params).outcome().await?;
+            let page = connection
+                .request(method::SESSION_LIST, &params)
+                .outcome()
+                .await?;
             let mut sessions = Vec::new();
             if let Some(mut parts) = json::member_elements(page.as_bytes(), 0, "sessions") {
                 while let Some(at) = parts.element() {
@@ -177,9 +192,12 @@ impl Engine for WrappedEngine {
     }
 
     fn may_have_sessions(&self) -> bool {
-        let abilities = self.agent.current().map(|link| link.abilities());
+        let capabilities = self
+            .agent
+            .current()
+            .map(|connection| connection.capabilities());
         // One that does not run is started and asked.
-        abilities.is_none_or(|abilities| abilities.load || abilities.resume)
+        capabilities.is_none_or(|capabilities| capabilities.load || capabilities.resume)
     }
 
     fn declares(&self, capability: &str) -> bool {
@@ -190,9 +208,12 @@ impl Engine for WrappedEngine {
         let agent = self.agent.clone();
         let params = json!({ "sessionId": id }).to_string();
         Box::pin(async move {
-            match agent.current().filter(|link| link.abilities().delete) {
-                Some(link) => link
-                    .request("session/delete", &params)
+            match agent
+                .current()
+                .filter(|connection| connection.capabilities().delete)
+            {
+                Some(connection) => connection
+                    .request(method::SESSION_DELETE, &params)
                     .outcome()
                     .await
                     .map(drop),

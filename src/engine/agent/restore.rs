@@ -1,43 +1,43 @@
-//! Brings an agent to where a session is: its own `session/resume`, its `session/load`, or a new
-//! session of it that is given a transcript.
+//! Opens a session in the agent: by its `session/resume`, its `session/load`, its `session/fork`, or
+//! as a new session that gets a transcript.
 //!
-//! What an agent declares is tried, and may fail, take too long or even end the agent. What it does
-//! not declare is never called.
+//! The capabilities that an agent declares are tried, and may fail, take too long or even end the
+//! agent. A method that it does not declare is never called.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use serde_json::json;
-
-use crate::engine::{Block, EngineError, SessionConfig};
+use crate::engine::{EngineError, Outlet};
 use crate::json::{self, string_member, text_member};
+use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::import::Import;
-use super::link::Link;
+use super::connection::Connection;
+use super::ids::IdNormalizer;
+use super::members::with_members;
 use super::route::Route;
-use super::said::with_members;
 use super::settings::{self, Settings};
 use super::shared_agent::Agent;
 
-/// How an agent came to where the session is.
+/// How a session was opened in the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum RestoreMethod {
     New,
     /// The agent's own fork of another session.
     Fork,
     Resume,
     Load,
-    /// The agent does not know the conversation.
+    /// A new session; the agent does not know the conversation.
     Transcript,
-    /// The agent has loaded it and shows nothing of it, so it may not know it.
+    /// The agent loaded it and replayed nothing, so it may not know the conversation.
     EmptyLoad,
     Import,
 }
 
-impl How {
+impl RestoreMethod {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -53,42 +53,42 @@ impl How {
 /// A session that is open in the agent.
 #[derive(Debug)]
 pub(super) struct Restored {
-    pub(super) how: How,
-    /// The agent's id of it.
-    pub(super) inner: String,
-    /// What the agent answered.
+    pub(super) how: RestoreMethod,
+    /// The agent's session id.
+    pub(super) session_id: String,
+    /// The agent's response.
     pub(super) answer: String,
-    /// Updates that say how things are now.
+    /// The snapshots that the agent sent while it opened the session.
     pub(super) snapshots: Vec<String>,
 }
 
 impl Restored {
-    /// What the log is to know of it: the payload of an `inner` record.
+    /// The payload of an `inner` record for the log.
     pub(super) fn record(&self, agent: &str, version: Option<&str>) -> String {
-        let inner = json!({
-            "id": self.inner,
+        let payload = json!({
+            "id": self.session_id,
             "agent": { "name": agent, "version": version },
             "how": self.how.as_str(),
         });
-        let told = settings::told(&self.answer);
-        let told = told.as_deref().map(|told| ("answer", told));
-        with_members(&inner.to_string(), &[], told.as_slice())
+        let reported = settings::reported(&self.answer);
+        let answer = reported.as_deref().map(|reported| ("answer", reported));
+        with_members(&payload.to_string(), &[], answer.as_slice())
     }
 }
 
-/// Whether an answer of the agent says that another process has its session.
+/// Whether the agent's response says that another process has the session open.
 pub(super) fn is_held_elsewhere(answer: &str) -> bool {
     let mut path = ["_meta", "rejoin", "holder"].into_iter();
     path.try_fold(answer, text_member).is_some()
 }
 
-/// Which of the agent's own ways back are tried.
+/// Which methods are tried to continue a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ways {
+pub(super) enum Strategy {
     /// `session/resume`, then `session/load`.
-    All,
-    /// Only `session/load`, which shows whether the agent knows the conversation.
-    Load,
+    Any,
+    /// Only `session/load`, since its replay shows whether the agent knows the conversation.
+    LoadOnly,
 }
 
 /// A session that is to be opened in the agent.
@@ -99,81 +99,96 @@ pub(super) struct Task<'a> {
     pub(super) params: &'a str,
     /// Where the agent's updates go.
     pub(super) route: &'a Arc<Route>,
-    /// How long the agent may be silent before it answers.
+    /// How long the agent may be silent before it responds.
     pub(super) limit: Duration,
 }
 
-/// Makes a session with the client's own request.
-pub(super) async fn fresh(link: &Arc<Link>, task: Task<'_>) -> Result<Restored, EngineError> {
+/// Creates a session with the client's own parameters.
+pub(super) async fn create(
+    connection: &Arc<Connection>,
+    task: Task<'_>,
+) -> Result<Restored, EngineError> {
     let params = with_members(task.params, &["sessionId"], &[]);
-    let answer = ask(link, "session/new", &params, task, Hears::Born).await?;
-    let Some(inner) = string_member(&answer, "sessionId") else {
-        let message = "the agent made a session without an id";
+    let answer = open(
+        connection,
+        method::SESSION_NEW,
+        &params,
+        task,
+        RouteBy::Response,
+    )
+    .await?;
+    let Some(session_id) = string_member(&answer, "sessionId") else {
+        let message = "the agent created a session without an id";
         return Err(EngineError::internal(message));
     };
     Ok(Restored {
-        how: How::New,
-        inner,
+        how: RestoreMethod::New,
+        session_id,
         answer,
         snapshots: Vec::new(),
     })
 }
 
-/// Continues a session that the agent once knew as `inner`. Answers with `None` if it does not know
-/// it any more; fails if it cannot be started or wants its user to sign in. An agent that ends
-/// while it opens the session is started again for the next way: `link` is the connection then.
-pub(super) async fn again(
-    link: &mut Arc<Link>,
+/// Continues a session that the agent once had as `session_id`. Returns `None` if it no longer
+/// has it; fails if the agent cannot be started or requires its user to sign in. An agent that ends
+/// while it opens the session is restarted for the next method, and `connection` is replaced.
+pub(super) async fn continue_session(
+    connection: &mut Arc<Connection>,
     task: Task<'_>,
-    inner: &str,
+    session_id: &str,
     prompts: u64,
-    ways: Ways,
+    strategy: Strategy,
 ) -> Result<Option<Restored>, EngineError> {
     let route = task.route;
-    let id = Value::from(inner).to_string();
+    let id = Value::from(session_id).to_string();
     let params = with_members(task.params, &[], &[("sessionId", &id)]);
-    for (method, how) in [("session/resume", How::Resume), ("session/load", How::Load)] {
+    for (method, how) in [
+        (method::SESSION_RESUME, RestoreMethod::Resume),
+        (method::SESSION_LOAD, RestoreMethod::Load),
+    ] {
         let mut tries = 0;
         loop {
-            if link.is_dead() {
-                *link = task.agent.link().await?;
+            if connection.is_dead() {
+                *connection = task.agent.connection().await?;
             }
-            let abilities = link.abilities();
+            let capabilities = connection.capabilities();
             let possible = match how {
-                How::Resume => abilities.resume && ways == Ways::All,
-                _ => abilities.load,
+                RestoreMethod::Resume => capabilities.resume && strategy == Strategy::Any,
+                _ => capabilities.load,
             };
             if !possible {
                 break;
             }
-            // Heard before it is asked for: agents replay before they answer.
-            route.swallow();
-            link.hear(inner, route);
-            let answer = ask(link, method, &params, task, Hears::Known).await;
+            // Subscribed before the request: agents replay before they respond.
+            route.discard_replay();
+            connection.subscribe(session_id, route);
+            let answer = open(connection, method, &params, task, RouteBy::Request).await;
             let error = match answer {
-                Ok(answer) => match other_session(&answer, inner) {
+                Ok(answer) => match other_session(&answer, session_id) {
                     None => {
-                        return Ok(Some(opened(link, route, how, inner, answer, prompts).await));
+                        return Ok(Some(
+                            opened(connection, route, how, session_id, answer, prompts).await,
+                        ));
                     }
                     Some(other) => {
-                        EngineError::internal(format!("it has opened another one, {other}"))
+                        EngineError::internal(format!("it opened another session, {other}"))
                     }
                 },
                 Err(error) => error,
             };
-            link.forget(inner);
+            connection.unsubscribe(session_id);
             if error.code == EngineError::SIGN_IN {
                 return Err(error);
             }
             route.go_live(false);
-            if !link.is_dead() {
-                tracing::info!(method, %error, "the agent does not have the session any more");
+            if !connection.is_dead() {
+                tracing::info!(method, %error, "the agent no longer has the session");
                 break;
             }
-            tracing::warn!(method, %error, "the agent has ended while it opened a session");
+            tracing::warn!(method, %error, "the agent ended while it opened a session");
             tries += 1;
-            // What else was under way may have ended it.
-            if link.ended_alone() || tries > 1 {
+            // Another pending request may have ended it, so this one is tried again.
+            if connection.ended_alone() || tries > 1 {
                 break;
             }
         }
@@ -181,75 +196,189 @@ pub(super) async fn again(
     Ok(None)
 }
 
-/// A session that the agent has opened.
+/// Waits for the replay of a session that the agent has opened.
 async fn opened(
-    link: &Link,
+    connection: &Connection,
     route: &Route,
-    how: How,
-    inner: &str,
+    how: RestoreMethod,
+    session_id: &str,
     answer: String,
     prompts: u64,
 ) -> Restored {
-    let replays = how == How::Load && prompts > 0;
+    let replays = how == RestoreMethod::Load && prompts > 0;
     if replays {
-        let before = route.shown() > 0;
-        route.late(link.replays_first(before)).await;
+        let before = route.replayed() > 0;
+        route
+            .wait_for_replay(connection.replays_first(before))
+            .await;
     }
-    let swallowed = route.go_live(replays);
-    let empty = replays && swallowed.history == 0;
+    let discarded = route.go_live(replays);
+    let empty = replays && discarded.history == 0;
     Restored {
-        // An agent that shows nothing of what was said does not know it.
-        how: if empty { How::EmptyLoad } else { how },
-        inner: inner.to_owned(),
+        // An agent that replays nothing may not know the conversation.
+        how: if empty { RestoreMethod::EmptyLoad } else { how },
+        session_id: session_id.to_owned(),
         answer,
-        snapshots: swallowed.snapshots(),
+        snapshots: discarded.snapshots(),
     }
 }
 
-/// The id of the session that an agent has opened in the place of another one, if its answer has
-/// one: as the protocol's own member, or as what an agent calls the protocol's id among its own.
-fn other_session(answer: &str, inner: &str) -> Option<String> {
-    fn named(value: &Value, inner: &str) -> Option<String> {
+/// The id of another session that an agent has opened instead, if its response has one: in
+/// `sessionId`, or in an `acpSessionId` somewhere in `_meta`, as some agents report it.
+pub(super) fn other_session(answer: &str, session_id: &str) -> Option<String> {
+    fn reported(value: &Value, session_id: &str) -> Option<String> {
         match value {
             Value::Object(members) => members.iter().find_map(|(name, value)| {
-                let id = value.as_str().filter(|id| *id != inner);
+                let id = value.as_str().filter(|id| *id != session_id);
                 match (name.as_str(), id) {
                     ("acpSessionId", Some(id)) => Some(id.to_owned()),
-                    _ => named(value, inner),
+                    _ => reported(value, session_id),
                 }
             }),
             _ => None,
         }
     }
-    let own = string_member(answer, "sessionId").filter(|id| id != inner);
-    own.or_else(|| named(&json::tree(text_member(answer, "_meta")?)?, inner))
+    let own = string_member(answer, "sessionId").filter(|id| id != session_id);
+    own.or_else(|| reported(&json::tree(text_member(answer, "_meta")?)?, session_id))
 }
 
-/// How the agent's updates of a session that is asked for are heard.
+/// The session of the agent that a fork begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    /// The agent's session id.
+    pub(super) session_id: &'a str,
+    /// How many prompts it has.
+    pub(super) prompts: u64,
+}
+
+/// Has the agent fork a session. Returns `None` if it cannot; fails if it has ended or requires its
+/// user to sign in.
+pub(super) async fn fork(
+    connection: &mut Arc<Connection>,
+    task: Task<'_>,
+    origin: Origin<'_>,
+    ids: Arc<dyn Ids>,
+) -> Result<Option<Restored>, EngineError> {
+    if !connection.capabilities().fork {
+        return Ok(None);
+    }
+    let id = Value::from(origin.session_id).to_string();
+    let params = with_members(task.params, &[], &[("sessionId", &id)]);
+    if let Some(forked) = request_fork(connection, &params, task, origin).await? {
+        return Ok(Some(forked));
+    }
+    if connection.route(origin.session_id).is_some() {
+        return Ok(None);
+    }
+    // Some agents fork only sessions that they have open. Its messages about this one are ignored.
+    let ignored = Route::new(
+        Outlet::new().0,
+        IdNormalizer::new(ids),
+        Arc::default(),
+        HashMap::new(),
+    );
+    let opening = Task {
+        params: &params,
+        route: &ignored,
+        ..task
+    };
+    let opened = continue_session(
+        connection,
+        opening,
+        origin.session_id,
+        origin.prompts,
+        Strategy::Any,
+    )
+    .await?;
+    let forked = match opened {
+        Some(opened) if opened.how != RestoreMethod::EmptyLoad => {
+            request_fork(connection, &params, task, origin).await
+        }
+        _ => Ok(None),
+    };
+    connection.unsubscribe(origin.session_id);
+    if connection.capabilities().close {
+        let params = json!({ "sessionId": origin.session_id }).to_string();
+        // The response does not matter.
+        drop(connection.request(method::SESSION_CLOSE, &params));
+    }
+    forked
+}
+
+async fn request_fork(
+    connection: &Arc<Connection>,
+    params: &str,
+    task: Task<'_>,
+    origin: Origin<'_>,
+) -> Result<Option<Restored>, EngineError> {
+    let route = task.route;
+    let original = connection.route(origin.session_id);
+    // The log already has the history that the agent may replay.
+    route.discard_replay();
+    let answer = open(
+        connection,
+        method::SESSION_FORK,
+        params,
+        task,
+        RouteBy::Response,
+    )
+    .await;
+    let discarded = route.go_live(true);
+    let why = match answer {
+        Ok(answer) => match string_member(&answer, "sessionId") {
+            Some(session_id) if session_id != origin.session_id => {
+                return Ok(Some(Restored {
+                    how: RestoreMethod::Fork,
+                    session_id,
+                    answer,
+                    snapshots: discarded.snapshots(),
+                }));
+            }
+            Some(session_id) => {
+                // Two of our sessions must not share one of the agent's.
+                match original {
+                    Some(original) => connection.subscribe(&session_id, &original),
+                    None => connection.unsubscribe(&session_id),
+                }
+                EngineError::internal("the fork has the id of the session that was forked")
+            }
+            None => EngineError::internal("the fork has no id"),
+        },
+        Err(error) if connection.is_dead() || error.code == EngineError::SIGN_IN => {
+            return Err(error);
+        }
+        Err(error) => error,
+    };
+    tracing::info!(error = %why, "the agent did not fork the session");
+    Ok(None)
+}
+
+/// Which id routes the messages about a session that is being opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hears {
-    /// By the id that the request names.
-    Known,
-    /// By the id that the answer names.
-    Born,
+pub(super) enum RouteBy {
+    /// The one in the request.
+    Request,
+    /// The one in the response.
+    Response,
 }
 
-/// Sends a request that opens a session, and waits as long as the agent is not silent for too long.
-pub(super) async fn ask(
-    link: &Arc<Link>,
+/// Sends a request that opens a session, and waits for the response. Fails if the agent is silent for
+/// too long.
+pub(super) async fn open(
+    connection: &Arc<Connection>,
     method: &str,
     params: &str,
     task: Task<'_>,
-    hears: Hears,
+    route_by: RouteBy,
 ) -> Result<String, EngineError> {
-    let mut pending = match hears {
-        Hears::Known => link.request(method, params),
-        Hears::Born => link.request_for(method, params, task.route),
+    let mut pending = match route_by {
+        RouteBy::Request => connection.request(method, params),
+        RouteBy::Response => connection.request_for(method, params, task.route),
     };
     tokio::select! {
         biased;
-        outcome = pending.settled() => return outcome,
-        () = task.route.silence(task.limit) => {}
+        outcome = pending.wait() => return outcome,
+        () = task.route.wait_for_silence(task.limit) => {}
     }
     pending.abandon();
     let limit = humantime::format_duration(task.limit);
@@ -260,124 +389,30 @@ pub(super) async fn ask(
     ))
 }
 
-/// Opens a session that the agent made without us. Answers with all that it shows of it. An agent
-/// that refuses does not know it, as far as anybody can tell, unless it wants its user to sign in.
-pub(super) async fn import(
-    link: &Arc<Link>,
-    config: &SessionConfig,
-    task: Task<'_>,
-    ids: Arc<dyn Ids>,
-) -> Result<(Restored, Block), EngineError> {
-    let route = task.route;
-    let abilities = link.abilities();
-    let method = match (abilities.load, abilities.resume) {
-        (true, _) => "session/load",
-        (false, true) => "session/resume",
-        (false, false) => return Err(EngineError::unknown_session()),
-    };
-    route.import(Import::new(ids));
-    let heard = Heard::new(link, &config.name, route);
-    let id = Value::from(config.name.as_str()).to_string();
-    let params = with_members(task.params, &[], &[("sessionId", &id)]);
-    let mut answer = match ask(link, method, &params, task, Hears::Known).await {
-        Ok(answer) if other_session(&answer, &config.name).is_none() => answer,
-        Err(error) if is_final(link, &error) => return Err(error),
-        refused => {
-            let error = refused.err();
-            tracing::info!(method, ?error, "the agent does not open the session");
-            return Err(EngineError::unknown_session());
-        }
-    };
-    if abilities.load {
-        let before = route.shown() > 0;
-        route.late(link.replays_first(before)).await;
-    }
-    let Some(import) = route.imported(abilities.load) else {
-        return Err(EngineError::internal("the agent's session was not heard"));
-    };
-    let Some(block) = import.finish() else {
-        let message = "the agent's session is too long to be taken over";
-        return Err(EngineError::internal(message));
-    };
-    if !abilities.load {
-        answer = without_history(&answer);
-    }
-    heard.keep();
-    let restored = Restored {
-        how: How::Import,
-        inner: config.name.clone(),
-        answer,
-        snapshots: Vec::new(),
-    };
-    Ok((restored, block))
-}
-
-/// Whether an error says nothing of whether the agent knows a session.
-fn is_final(link: &Link, error: &EngineError) -> bool {
-    link.is_dead() || error.code == EngineError::SIGN_IN || error.is_named("agent_timeout")
-}
-
-/// An answer that says that what was said before is not shown, since the agent cannot show it.
-fn without_history(answer: &str) -> String {
-    let meta = text_member(answer, "_meta").unwrap_or("{}");
-    let note = r#"{"agent":{"historyShown":false}}"#;
-    let meta = with_members(meta, &["rejoin"], &[("rejoin", note)]);
-    with_members(answer, &["_meta"], &[("_meta", &meta)])
-}
-
-/// A session that is heard while it is asked for, and no longer if that comes to nothing.
-struct Heard<'a> {
-    link: &'a Link,
-    session: &'a str,
-    keep: bool,
-}
-
-impl<'a> Heard<'a> {
-    fn new(link: &'a Link, session: &'a str, route: &Arc<Route>) -> Self {
-        link.hear(session, route);
-        Self {
-            link,
-            session,
-            keep: false,
-        }
-    }
-
-    fn keep(mut self) {
-        self.keep = true;
-    }
-}
-
-impl Drop for Heard<'_> {
-    fn drop(&mut self) {
-        if !self.keep {
-            self.link.forget(self.session);
-        }
-    }
-}
-
-/// Sets again what was set before. Answers with the agent's answer as it is then.
-pub(super) async fn settle(
-    link: &Arc<Link>,
-    inner: &str,
+/// Restores the settings that the session had `before`. Returns the agent's response with the current
+/// settings, and these settings.
+pub(super) async fn restore_settings(
+    connection: &Arc<Connection>,
+    session_id: &str,
     answer: &str,
     before: &Settings,
     limit: Duration,
 ) -> (String, Settings) {
     let mut now = Settings::default();
     now.opened(answer);
-    for wish in before.wishes(answer) {
-        let mut params = wish.params;
-        params["sessionId"] = inner.into();
+    for request in before.restore_requests(answer) {
+        let mut params = request.params;
+        params["sessionId"] = session_id.into();
         let params = params.to_string();
-        let set = link.request(wish.method, &params).outcome();
+        let set = connection.request(request.method, &params).outcome();
         match tokio::time::timeout(limit, set).await {
             Ok(Ok(result)) => {
-                now.served(wish.method, &params, &result);
+                now.apply_request(request.method, &params, &result);
             }
             Ok(Err(error)) => {
-                tracing::warn!(method = wish.method, %error, "a setting cannot be restored");
+                tracing::warn!(method = request.method, %error, "could not restore a setting");
             }
-            Err(_) => tracing::warn!(method = wish.method, "the agent does not restore a setting"),
+            Err(_) => tracing::warn!(method = request.method, "timed out restoring a setting"),
         }
     }
     (now.apply(answer), now)

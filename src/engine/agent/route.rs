@@ -12,79 +12,81 @@ use crate::protocol::UpdateKind;
 use crate::record::Kind;
 use crate::sys::lock;
 
+use super::ids::IdNormalizer;
 use super::import::Import;
+use super::parse::Payload;
 use super::settings::Settings;
-use super::shape::{IdNormalizer, Payload, Terminals};
+use super::terminals::Terminals;
 use super::titles::Titles;
 
-/// How long an agent says nothing before it counts as having replayed all it had.
+/// How long an agent is silent before its replay counts as complete.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// How long an agent that has answered a load may take to begin its replay. One that takes longer
-/// counts as having forgotten the session.
-const BEGINS: Duration = Duration::from_secs(3);
+/// How long an agent may take to begin its replay after it has responded to a load. One that takes
+/// longer counts as having lost the session.
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The same for an agent that is known to replay before it answers.
-const BEGINS_SOON: Duration = Duration::from_secs(1);
+/// The same for an agent that is known to replay before it responds.
+const SHORT_REPLAY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One session's way from the agent's pipe to the session's actor.
+/// Takes one session's messages from the agent's pipe to the session's actor.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) out: Outlet,
     state: Mutex<State>,
-    /// How mode, model and options were set last.
+    /// The latest mode, model and options.
     settings: Arc<Mutex<Settings>>,
-    /// Counts what came.
+    /// Counts updates while a replay is awaited.
     activity: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct State {
     mode: Mode,
-    marks: IdNormalizer,
+    normalizer: IdNormalizer,
     terminals: Terminals,
-    /// Terminals whose command has ended, so that what they show is known for good.
+    /// Terminals whose command has ended, so that their output is complete.
     ended: HashSet<String>,
-    /// The last of each update that says how things are now, by its name.
-    infos: HashMap<String, String>,
+    /// The last snapshot of each kind, by its name.
+    snapshots: HashMap<String, String>,
     titles: Titles,
-    /// Whether there was a turn since the agent has had the session open.
+    /// Whether there was a turn since the agent opened the session.
     prompted: bool,
-    /// Whether an update has come since the turn began.
-    heard: bool,
-    /// The turns that run, by the ids of their messages.
+    /// Whether an update has come since the last turn began.
+    updated: bool,
+    /// The running turns, by the ids of their messages.
     turns: Vec<String>,
 }
 
-/// What is done with updates.
+/// What happens to updates.
 #[derive(Debug)]
 enum Mode {
-    /// They are the conversation.
+    /// They are logged and sent.
     Live,
-    /// Until the next turn begins, they tell how things are or repeat what is in the log.
-    Late,
-    /// They repeat what is in the log.
-    Swallow(Swallowed),
-    /// They are the history of a session that was made without us.
+    /// The session was replayed. Until the next turn begins, only snapshots are new.
+    AfterReplay,
+    /// They are a replay of what is in the log.
+    Discard(Discarded),
+    /// They are the history of a session that is being imported.
     Import(Box<Import>),
 }
 
-/// What came while updates were swallowed.
+/// The replay of an agent that was discarded.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Swallowed {
-    /// How much of it was history.
+pub(super) struct Discarded {
+    /// How many updates of the history it had.
     pub(super) history: u64,
-    /// The last of each update that says how things are now, by its name.
+    /// The last snapshot of each kind, by its name.
     snapshots: Vec<(String, String)>,
 }
 
-impl Swallowed {
+impl Discarded {
     fn keep(&mut self, name: String, payload: String) {
         self.snapshots.retain(|(known, _)| *known != name);
         self.snapshots.push((name, payload));
     }
 
-    /// The updates that say how things are now.
+    /// The last snapshot of each kind.
     pub(super) fn snapshots(&self) -> Vec<String> {
         let payloads = self.snapshots.iter().map(|(_, payload)| payload.clone());
         payloads.collect()
@@ -92,24 +94,24 @@ impl Swallowed {
 }
 
 impl Route {
-    /// `infos` are the updates that say how things are and that the log has, the last of each name.
+    /// `snapshots` are the last snapshots in the log, by their names.
     pub(super) fn new(
         out: Outlet,
-        marks: IdNormalizer,
+        normalizer: IdNormalizer,
         settings: Arc<Mutex<Settings>>,
-        infos: HashMap<String, String>,
+        snapshots: HashMap<String, String>,
     ) -> Arc<Self> {
         Arc::new(Self {
             out,
             state: Mutex::new(State {
                 mode: Mode::Live,
-                marks,
+                normalizer,
                 terminals: Terminals::default(),
                 ended: HashSet::new(),
-                titles: Titles::new(infos.get(UpdateKind::SessionInfo.name())),
-                infos,
+                titles: Titles::new(snapshots.get(UpdateKind::SessionInfo.name())),
+                snapshots,
                 prompted: false,
-                heard: false,
+                updated: false,
                 turns: Vec::new(),
             }),
             settings,
@@ -117,57 +119,61 @@ impl Route {
         })
     }
 
-    /// From now on, history that the agent shows is not heeded.
-    pub(super) fn swallow(&self) {
-        self.lock().mode = Mode::Swallow(Swallowed::default());
+    /// From now on, the agent replays what the log has.
+    pub(super) fn discard_replay(&self) {
+        self.lock().mode = Mode::Discard(Discarded::default());
     }
 
-    /// From now on, history that the agent shows is gathered.
+    /// From now on, the agent replays a session that is to be imported.
     pub(super) fn import(&self, import: Import) {
         self.lock().mode = Mode::Import(Box::new(import));
     }
 
-    /// From now on, all that the agent shows is the conversation; after a replay, which may come
-    /// `late`, only from the next turn on. Answers with what was swallowed.
-    pub(super) fn go_live(&self, late: bool) -> Swallowed {
-        match self.change(late) {
-            Mode::Swallow(swallowed) => swallowed,
-            Mode::Live | Mode::Late | Mode::Import(_) => Swallowed::default(),
+    /// From now on, updates are logged and sent; after a replay, which may still go on, only from the
+    /// next turn on. Returns what was discarded.
+    pub(super) fn go_live(&self, replayed: bool) -> Discarded {
+        match self.change(replayed) {
+            Mode::Discard(discarded) => discarded,
+            Mode::Live | Mode::AfterReplay | Mode::Import(_) => Discarded::default(),
         }
     }
 
-    /// The same, with what was gathered.
-    pub(super) fn imported(&self, late: bool) -> Option<Import> {
-        match self.change(late) {
+    /// The same; returns what was imported.
+    pub(super) fn imported(&self, replayed: bool) -> Option<Import> {
+        match self.change(replayed) {
             Mode::Import(import) => Some(*import),
-            Mode::Live | Mode::Late | Mode::Swallow(_) => None,
+            Mode::Live | Mode::AfterReplay | Mode::Discard(_) => None,
         }
     }
 
-    fn change(&self, late: bool) -> Mode {
-        let mode = if late { Mode::Late } else { Mode::Live };
+    fn change(&self, replayed: bool) -> Mode {
+        let mode = if replayed {
+            Mode::AfterReplay
+        } else {
+            Mode::Live
+        };
         std::mem::replace(&mut self.lock().mode, mode)
     }
 
     /// A turn begins: the message's id, and the parameters of `session/prompt`, sent with `context`
-    /// in front.
+    /// before them.
     pub(super) fn turn_begins(&self, message_id: &str, prompt: &str, context: Option<&str>) {
         let mut state = self.lock();
         let overlaps = !state.turns.is_empty();
         state
-            .marks
+            .normalizer
             .turn_begins(message_id, prompt, context, overlaps);
         state.turns.push(message_id.to_owned());
         state.titles.turn_begins(context.is_some());
         state.prompted = true;
-        state.heard = false;
-        if matches!(state.mode, Mode::Late) {
+        state.updated = false;
+        if matches!(state.mode, Mode::AfterReplay) {
             state.mode = Mode::Live;
         }
     }
 
-    /// The turn of this message ends. Answers with updates for what it left to be shown; with none
-    /// if it has ended before.
+    /// The turn of this message ends. Returns the output of terminals that is due, as updates; none
+    /// if the turn has ended before.
     pub(super) fn turn_ends(&self, message_id: &str) -> Vec<String> {
         let mut state = self.lock();
         let mut turns = state.turns.iter();
@@ -175,7 +181,7 @@ impl Route {
             return Vec::new();
         };
         state.turns.remove(place);
-        state.marks.turn_ends(message_id);
+        state.normalizer.turn_ends(message_id);
         state.titles.turn_ends();
         let updates = state.terminals.flush();
         state.terminals.turn_ends();
@@ -184,104 +190,108 @@ impl Route {
 
     /// Whether no update has come since the last turn began.
     pub(super) fn is_silent(&self) -> bool {
-        !self.lock().heard
+        !self.lock().updated
     }
 
-    /// How much history was swallowed or gathered so far.
-    pub(super) fn shown(&self) -> u64 {
+    /// How many updates of the history were replayed so far.
+    pub(super) fn replayed(&self) -> u64 {
         match &self.lock().mode {
-            Mode::Live | Mode::Late => 0,
-            Mode::Swallow(swallowed) => swallowed.history,
+            Mode::Live | Mode::AfterReplay => 0,
+            Mode::Discard(discarded) => discarded.history,
             Mode::Import(import) => import.updates(),
         }
     }
 
-    /// Waits for the rest of the replay of an agent that has answered a load: some answer before
-    /// it, and some in its midst. Waits until it has begun, and then until nothing more comes. One
-    /// that is `known` to replay before it answers has nothing to begin with.
-    pub(super) async fn late(&self, known: bool) {
+    /// Waits for the rest of the replay of an agent that has responded to a load: some respond before
+    /// it, and some in the middle of it. Waits until the replay has begun, and then until nothing more
+    /// comes; not for long if the agent is `known` to replay before it responds.
+    pub(super) async fn wait_for_replay(&self, known: bool) {
         let mut activity = self.activity.subscribe();
-        let begun = async { while self.shown() == 0 && activity.changed().await.is_ok() {} };
-        let begins = if known { BEGINS_SOON } else { BEGINS };
-        if timeout(begins, begun).await.is_ok() {
+        let begun = async { while self.replayed() == 0 && activity.changed().await.is_ok() {} };
+        let limit = if known {
+            SHORT_REPLAY_TIMEOUT
+        } else {
+            REPLAY_TIMEOUT
+        };
+        if timeout(limit, begun).await.is_ok() {
             while let Ok(Ok(())) = timeout(QUIET, activity.changed()).await {}
         }
     }
 
-    /// Waits until the agent has shown nothing of the session for so long.
-    pub(super) async fn silence(&self, limit: Duration) {
+    /// Waits until no update has come for this time.
+    pub(super) async fn wait_for_silence(&self, limit: Duration) {
         let mut activity = self.activity.subscribe();
         while let Ok(Ok(())) = timeout(limit, activity.changed()).await {}
     }
 
-    /// Takes an update; what is to be logged and sent goes into `block`.
+    /// Handles an update; what is to be logged and sent goes into `block`.
     pub(super) fn update(&self, payload: Payload<'_>, block: &mut Block) {
         if !payload.has_shape() {
-            // A record of it would count as damage, and clients could do nothing with it.
-            tracing::debug!("ignoring an update of the agent that is not one of the protocol");
+            // A record of it would count as damage.
+            tracing::debug!("ignoring an update that the protocol does not define");
             return;
         }
         let mut state = self.lock();
         let State {
             mode,
-            marks,
+            normalizer,
             terminals,
-            infos,
+            snapshots,
             titles,
             prompted,
-            heard,
+            updated,
             ..
         } = &mut *state;
         match mode {
             Mode::Live => {
-                *heard = true;
-                if marks.repeats_context(&payload) {
+                *updated = true;
+                if normalizer.repeats_context(&payload) {
                     return;
                 }
-                let shaped = marks.shape(payload);
-                if shaped.is_call {
-                    terminals.update(&shaped);
+                let update = normalizer.normalize(payload);
+                if update.is_call {
+                    terminals.update(&update);
                 }
-                if shaped.kind == Kind::Info {
-                    if let Some(payload) = titles.shown(&shaped.payload) {
-                        self.info(infos, *prompted, &payload, block);
+                if update.kind == Kind::Info {
+                    if let Some(payload) = titles.shown(&update.payload) {
+                        self.snapshot(snapshots, *prompted, &payload, block);
                     }
                 } else {
-                    block.push(shaped.kind, &shaped.payload);
+                    block.push(update.kind, &update.payload);
                 }
                 return;
             }
-            Mode::Late => {
-                let shaped = marks.shape(payload);
-                match shaped.kind {
+            Mode::AfterReplay => {
+                let update = normalizer.normalize(payload);
+                match update.kind {
                     Kind::Info => {
-                        if let Some(payload) = titles.shown(&shaped.payload) {
-                            self.info(infos, *prompted, &payload, block);
+                        if let Some(payload) = titles.shown(&update.payload) {
+                            self.snapshot(snapshots, *prompted, &payload, block);
                         }
                     }
-                    Kind::Transient => block.push(shaped.kind, &shaped.payload),
-                    _ => tracing::debug!("the agent repeats what is known"),
+                    Kind::Transient => block.push(update.kind, &update.payload),
+                    _ => tracing::debug!("ignoring an update that was already recorded"),
                 }
                 return;
             }
-            Mode::Swallow(swallowed) => {
-                let shaped = marks.shape(payload);
-                match shaped.kind {
+            Mode::Discard(discarded) => {
+                let update = normalizer.normalize(payload);
+                match update.kind {
                     Kind::Info => {
-                        if let Some(payload) = titles.shown(&shaped.payload) {
-                            swallowed.keep(name_of(&payload), payload.into_owned());
+                        if let Some(payload) = titles.shown(&update.payload) {
+                            discarded.keep(name_of(&payload), payload.into_owned());
                         }
                     }
                     Kind::Transient => {}
-                    _ => swallowed.history += 1,
+                    _ => discarded.history += 1,
                 }
             }
             Mode::Import(import) => {
-                let shaped = marks.shape(payload);
-                if shaped.kind != Kind::Info {
-                    import.update(shaped.kind, &shaped.payload);
-                } else if let Some(payload) = titles.shown(&shaped.payload) {
-                    import.update(shaped.kind, &payload);
+                let update = normalizer.normalize(payload);
+                if update.kind != Kind::Info {
+                    import.update(update.kind, &update.payload);
+                } else if let Some(payload) = titles.shown(&update.payload) {
+                    import.update(update.kind, &payload);
                 }
             }
         }
@@ -289,47 +299,41 @@ impl Route {
         self.activity.send_modify(|count| *count += 1);
     }
 
-    /// Takes an update that says how things are now. An agent may say the same at every load, which
-    /// is nothing new to the log, and a load alone shall change nothing.
-    fn info(
+    /// Handles a snapshot. An agent may send the same one at every load: it is logged once, so that
+    /// loading a session does not change its log.
+    fn snapshot(
         &self,
-        infos: &mut HashMap<String, String>,
+        snapshots: &mut HashMap<String, String>,
         prompted: bool,
         payload: &str,
         block: &mut Block,
     ) {
         let name = name_of(payload);
-        if !prompted && infos.get(&name).is_some_and(|last| last == payload) {
+        if !prompted && snapshots.get(&name).is_some_and(|last| last == payload) {
             return block.push_known(Kind::Info, payload);
         }
-        infos.insert(name, payload.to_owned());
-        self.note(payload);
+        snapshots.insert(name, payload.to_owned());
+        lock(&self.settings).apply_update(payload);
         block.push(Kind::Info, payload);
     }
 
-    /// Takes note of a setting that the agent has changed.
-    fn note(&self, payload: &str) {
-        let mut settings = lock(&self.settings);
-        settings.note(payload);
-    }
-
     /// The ids of messages and tool calls.
-    pub(super) fn with_marks<T>(&self, work: impl FnOnce(&mut IdNormalizer) -> T) -> T {
-        work(&mut self.lock().marks)
+    pub(super) fn with_normalizer<T>(&self, work: impl FnOnce(&mut IdNormalizer) -> T) -> T {
+        work(&mut self.lock().normalizer)
     }
 
-    /// The client's terminals that the agent has shown.
+    /// The client's terminals that the agent's tool calls show.
     pub(super) fn with_terminals<T>(&self, work: impl FnOnce(&mut Terminals) -> T) -> T {
         work(&mut self.lock().terminals)
     }
 
-    /// Notes that a terminal's command has ended; false if that was known.
+    /// Records that a terminal's command has ended; false if that was known.
     pub(super) fn terminal_ends(&self, terminal: &str) -> bool {
         self.lock().ended.insert(terminal.to_owned())
     }
 
-    /// Forgets a terminal that is released. Answers whether its command had ended before.
-    pub(super) fn terminal_goes(&self, terminal: &str) -> bool {
+    /// Forgets a terminal that is released. Returns whether its command had ended before.
+    pub(super) fn terminal_released(&self, terminal: &str) -> bool {
         self.lock().ended.remove(terminal)
     }
 
@@ -338,7 +342,7 @@ impl Route {
     }
 }
 
-/// The name of an update, whatever form it is kept in.
+/// The name of an update, in any form of its record.
 pub(super) fn name_of(payload: &str) -> String {
     let payload = Payload::of_record(Kind::Update, payload)
         .filter(|payload| payload.name().is_some())
@@ -367,7 +371,7 @@ mod tests {
         )
     }
 
-    /// What becomes of an update.
+    /// The kinds of the records of an update.
     fn take(route: &Route, update: &str) -> Vec<Kind> {
         let mut block = Block::default();
         route.update(
@@ -378,31 +382,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replay_that_begins_after_the_answer_is_waited_for() {
+    async fn a_replay_after_the_response_is_awaited() {
         let route = route();
-        route.swallow();
+        route.discard_replay();
         let agent = async {
-            sleep(BEGINS / 2).await;
+            sleep(REPLAY_TIMEOUT / 2).await;
             // This is not the replay yet.
             take(&route, MODE);
-            sleep(BEGINS / 3).await;
+            sleep(REPLAY_TIMEOUT / 3).await;
             for _ in 0..3 {
                 take(&route, SAID);
                 sleep(QUIET * 4 / 5).await;
             }
         };
-        tokio::join!(route.late(false), agent);
-        let swallowed = route.go_live(true);
-        assert_eq!((swallowed.history, swallowed.snapshots().len()), (3, 1));
+        tokio::join!(route.wait_for_replay(false), agent);
+        let discarded = route.go_live(true);
+        assert_eq!((discarded.history, discarded.snapshots().len()), (3, 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_has_forgotten_is_not_waited_for_long() {
+    async fn an_agent_without_a_replay_is_not_awaited_for_long() {
         let route = route();
-        route.swallow();
-        for (known, waits) in [(false, BEGINS), (true, BEGINS_SOON)] {
+        route.discard_replay();
+        for (known, waits) in [(false, REPLAY_TIMEOUT), (true, SHORT_REPLAY_TIMEOUT)] {
             let start = Instant::now();
-            route.late(known).await;
+            route.wait_for_replay(known).await;
             assert_eq!(start.elapsed(), waits);
         }
         assert_eq!(route.go_live(true).history, 0);
@@ -411,7 +415,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_still_replays_is_not_silent() {
         let route = route();
-        route.swallow();
+        route.discard_replay();
         let limit = Duration::from_mins(2);
         let start = Instant::now();
         let agent = async {
@@ -420,29 +424,29 @@ mod tests {
                 take(&route, SAID);
             }
         };
-        tokio::join!(route.silence(limit), agent);
+        tokio::join!(route.wait_for_silence(limit), agent);
         assert_eq!(start.elapsed(), limit / 2 * 3 + limit);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_answers_in_the_midst_of_its_replay_is_waited_for() {
+    async fn a_replay_that_goes_on_after_the_response_is_awaited() {
         let route = route();
-        route.swallow();
+        route.discard_replay();
         take(&route, SAID);
         let start = Instant::now();
         let agent = async {
             sleep(QUIET / 2).await;
             take(&route, SAID);
         };
-        tokio::join!(route.late(false), agent);
+        tokio::join!(route.wait_for_replay(false), agent);
         assert_eq!(start.elapsed(), QUIET / 2 + QUIET);
         assert_eq!(route.go_live(true).history, 2);
     }
 
     #[test]
-    fn what_comes_even_later_is_no_news_before_the_next_turn() {
+    fn late_updates_of_a_replay_are_ignored_until_the_next_turn() {
         let route = route();
-        route.swallow();
+        route.discard_replay();
         route.go_live(true);
         assert_eq!(take(&route, SAID), []);
         assert_eq!(take(&route, MODE), [Kind::Info]);

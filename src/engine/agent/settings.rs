@@ -1,4 +1,4 @@
-//! Mode, model and options of a session: how they were set last, so that they can be set again.
+//! Mode, model and options of a session, so that they can be restored.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::json as text;
 use crate::json::text_member;
-use crate::protocol::UpdateKind;
+use crate::protocol::{UpdateKind, method};
 use crate::record::CurrentSettings;
 
-use super::said::with_members;
+use super::members::with_members;
 
-/// The update that says which mode there is.
-const MODE: &str = "current_mode_update";
+/// The name of the update with the current mode.
+const MODE: &str = UpdateKind::CurrentMode.name();
 
-/// The update that says how the options are set.
+/// The name of the update with the options.
 const OPTIONS: &str = UpdateKind::ConfigOptions.name();
 
-/// What was set in a session, as far as it is known.
+/// The latest settings of a session, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Settings {
     mode: Option<String>,
@@ -27,17 +27,17 @@ pub(super) struct Settings {
     list: Option<String>,
 }
 
-/// A request that sets something again.
+/// A request that restores a setting.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct SettingRequest {
     pub(super) method: &'static str,
-    /// Its parameters, but for the session's id.
+    /// Its parameters without the session's id.
     pub(super) params: Value,
 }
 
 impl Settings {
-    /// Takes note of an update that says how things are now, or of our own note of a model.
-    pub(super) fn note(&mut self, payload: &str) {
+    /// Applies a snapshot, or our own record of a model.
+    pub(super) fn apply_update(&mut self, payload: &str) {
         let Some(value) = text::tree(payload) else {
             return;
         };
@@ -55,7 +55,7 @@ impl Settings {
             Some(OPTIONS) => {
                 let whole = text_member(payload, "update").unwrap_or(payload);
                 if let Some(list) = text_member(whole, "configOptions") {
-                    self.note_options(list);
+                    self.set_options(list);
                 }
             }
             Some(_) => {}
@@ -67,7 +67,7 @@ impl Settings {
         }
     }
 
-    fn note_options(&mut self, list: &str) {
+    fn set_options(&mut self, list: &str) {
         for option in text::tree(list)
             .as_ref()
             .and_then(Value::as_array)
@@ -83,36 +83,43 @@ impl Settings {
         self.list = Some(list.to_owned());
     }
 
-    /// Takes note of a request of the client that was served. Answers with the payload of the
-    /// `info` record that remembers it.
-    pub(super) fn served(&mut self, method: &str, params: &str, result: &str) -> Option<String> {
+    /// Applies a request of the client that the agent has served. Returns the payload of its `info`
+    /// record.
+    pub(super) fn apply_request(
+        &mut self,
+        method: &str,
+        params: &str,
+        result: &str,
+    ) -> Option<String> {
         let params = text::tree(params)?;
-        let note = match method {
-            "session/set_mode" => {
+        let update = match method {
+            method::SESSION_SET_MODE => {
                 let mode = params["modeId"].as_str()?;
                 json!({ "sessionUpdate": MODE, "currentModeId": mode }).to_string()
             }
-            "session/set_model" => json!({ "modelId": params["modelId"].as_str()? }).to_string(),
-            "session/set_config_option" => {
+            method::SESSION_SET_MODEL => {
+                json!({ "modelId": params["modelId"].as_str()? }).to_string()
+            }
+            method::SESSION_SET_CONFIG_OPTION => {
                 let list = text_member(result, "configOptions")?;
-                format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{list}}}"#)
+                format!(r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{list}}}"#)
             }
             _ => return None,
         };
-        self.note(&note);
-        Some(note)
+        self.apply_update(&update);
+        Some(update)
     }
 
-    /// What has to be set again in a session that the agent has just opened with this answer. What
-    /// no longer exists is not.
-    pub(super) fn wishes(&self, answer: &str) -> Vec<Wish> {
+    /// The requests that restore these settings in a session that the agent has just opened with this
+    /// response. Settings that the agent no longer offers are left out.
+    pub(super) fn restore_requests(&self, answer: &str) -> Vec<SettingRequest> {
         let answer = text::tree(answer).unwrap_or_default();
         let has = |list: &Value, key: &str, config: &str| {
             let entries = list.as_array().into_iter().flatten();
             entries.into_iter().any(|entry| entry[key] == config)
         };
-        let mut wishes = Vec::new();
-        let mut wish = |method, params| wishes.push(Wish { method, params });
+        let mut requests = Vec::new();
+        let mut request = |method, params| requests.push(SettingRequest { method, params });
         let options = answer["configOptions"].as_array();
         for option in options.into_iter().flatten() {
             let Some(id) = option["id"].as_str() else {
@@ -123,11 +130,11 @@ impl Settings {
                     if option["currentValue"] != value.as_str() && offers(option, value) =>
                 {
                     let params = json!({ "configId": id, "value": value });
-                    wish("session/set_config_option", params);
+                    request(method::SESSION_SET_CONFIG_OPTION, params);
                 }
                 Some(Value::Bool(value)) if option["currentValue"] == !value => {
                     let params = json!({ "configId": id, "type": "boolean", "value": value });
-                    wish("session/set_config_option", params);
+                    request(method::SESSION_SET_CONFIG_OPTION, params);
                 }
                 _ => {}
             }
@@ -137,33 +144,33 @@ impl Settings {
             && modes["currentModeId"] != mode.as_str()
             && has(&modes["availableModes"], "id", mode)
         {
-            wish("session/set_mode", json!({ "modeId": mode }));
+            request(method::SESSION_SET_MODE, json!({ "modeId": mode }));
         }
         if let Some(model) = &self.model
             && models["currentModelId"] != model.as_str()
             && has(&models["availableModels"], "modelId", model)
         {
-            wish("session/set_model", json!({ "modelId": model }));
+            request(method::SESSION_SET_MODEL, json!({ "modelId": model }));
         }
-        wishes
+        requests
     }
 
-    /// How a session stands by its log, as an answer would tell it: for a session that cannot be
-    /// asked of the agent. A log that does not have the agent's answer knows only what is set.
-    pub(super) fn answer(stands: &CurrentSettings, agent: &str) -> String {
-        // What another agent told means nothing to this one.
+    /// The members of a response for a session that is opened without the agent, from its log. A log
+    /// without the agent's own response has only the current values.
+    pub(super) fn response_from_log(current: &CurrentSettings, agent: &str) -> String {
+        // The settings of another agent do not apply to this one.
         let none = CurrentSettings::default();
-        let is_ours = stands.agent.as_deref() == Some(agent);
-        let stands = if is_ours { stands } else { &none };
+        let is_ours = current.agent.as_deref() == Some(agent);
+        let current = if is_ours { current } else { &none };
         let mut settings = Self::default();
-        let told = stands.answer.as_deref();
-        if let Some(told) = told {
-            settings.opened(told);
+        let reported = current.answer.as_deref();
+        if let Some(reported) = reported {
+            settings.opened(reported);
         }
-        for update in [&stands.mode, &stands.options].into_iter().flatten() {
-            settings.note(update);
+        for update in [&current.mode, &current.options].into_iter().flatten() {
+            settings.apply_update(update);
         }
-        let mut answer = told.unwrap_or("{}").to_owned();
+        let mut answer = reported.unwrap_or("{}").to_owned();
         if let (Some(mode), None) = (&settings.mode, text_member(&answer, "modes")) {
             let only = json!([{ "id": mode, "name": mode }]);
             let modes = json!({ "currentModeId": mode, "availableModes": only }).to_string();
@@ -175,7 +182,7 @@ impl Settings {
         settings.apply(&answer)
     }
 
-    /// An answer of the agent with things as they are now.
+    /// A response of the agent with the current settings.
     pub(super) fn apply(&self, answer: &str) -> String {
         let mut answer = answer.to_owned();
         let mut set = |holder: &str, name: &str, value: &Option<String>| {
@@ -195,28 +202,28 @@ impl Settings {
         answer
     }
 
-    /// Updates that say how things are now, where they were otherwise `before`; and the names of
-    /// those that hold no longer.
-    pub(super) fn since(&self, before: &Self) -> (Vec<String>, Vec<&'static str>) {
-        let (mut news, mut gone) = (Vec::new(), Vec::new());
+    /// The snapshots of settings that have changed since `before`, and the names of the snapshots that
+    /// no longer apply.
+    pub(super) fn changes_since(&self, before: &Self) -> (Vec<String>, Vec<&'static str>) {
+        let (mut changed, mut gone) = (Vec::new(), Vec::new());
         match (&before.mode, &self.mode) {
             (Some(was), Some(is)) if was != is => {
-                news.push(json!({ "sessionUpdate": MODE, "currentModeId": is }).to_string());
+                changed.push(json!({ "sessionUpdate": MODE, "currentModeId": is }).to_string());
             }
             (Some(_), None) => gone.push(MODE),
             _ => {}
         }
         match (&before.list, &self.list) {
-            (Some(was), Some(is)) if was != is => news.push(format!(
+            (Some(was), Some(is)) if was != is => changed.push(format!(
                 r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{is}}}"#
             )),
             (Some(_), None) => gone.push(OPTIONS),
             _ => {}
         }
-        (news, gone)
+        (changed, gone)
     }
 
-    /// The agent has opened the session with this answer: it says how things are.
+    /// The agent has opened the session with this response.
     pub(super) fn opened(&mut self, answer: &str) {
         *self = Self::default();
         let read = text::tree(answer).unwrap_or_default();
@@ -224,13 +231,13 @@ impl Settings {
         self.mode = string(&read["modes"]["currentModeId"]);
         self.model = string(&read["models"]["currentModelId"]);
         if let Some(list) = text_member(answer, "configOptions") {
-            self.note_options(list);
+            self.set_options(list);
         }
     }
 }
 
-/// What an agent's answer tells of modes, models and options; none if it tells nothing of them.
-pub(super) fn told(answer: &str) -> Option<String> {
+/// The modes, models and options in a response of the agent, if there are any.
+pub(super) fn reported(answer: &str) -> Option<String> {
     let names = ["modes", "models", "configOptions"];
     let members = names
         .into_iter()
@@ -240,7 +247,7 @@ pub(super) fn told(answer: &str) -> Option<String> {
     (!members.is_empty()).then(|| text::object(members))
 }
 
-/// Whether an option can be set to a value. Values may stand in groups.
+/// Whether an option can be set to a value. Values may be in groups.
 fn offers(option: &Value, value: &str) -> bool {
     let entries = option["options"].as_array().into_iter().flatten();
     entries.into_iter().any(|entry| {
@@ -259,19 +266,19 @@ mod tests {
                          {"id":"loud","type":"boolean","currentValue":false}]}"#;
 
     #[test]
-    fn what_was_set_is_wished_for_if_it_still_exists() {
+    fn settings_that_still_exist_are_restored() {
         let mut settings = Settings::default();
-        settings.note(r#"{"sessionUpdate":"current_mode_update","currentModeId":"code"}"#);
-        settings.note(r#"{"modelId":"gone"}"#);
+        settings.apply_update(r#"{"sessionUpdate":"current_mode_update","currentModeId":"code"}"#);
+        settings.apply_update(r#"{"modelId":"gone"}"#);
         let list = r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"style","currentValue":"b"},{"id":"loud","currentValue":true},{"id":"old","currentValue":"x"}]}"#;
-        settings.note(list);
-        let wishes = settings.wishes(ANSWER);
-        let told: Vec<_> = wishes
+        settings.apply_update(list);
+        let requests = settings.restore_requests(ANSWER);
+        let requests: Vec<_> = requests
             .iter()
-            .map(|wish| format!("{} {}", wish.method, wish.params))
+            .map(|request| format!("{} {}", request.method, request.params))
             .collect();
         assert_eq!(
-            told,
+            requests,
             [
                 r#"session/set_config_option {"configId":"style","value":"b"}"#,
                 r#"session/set_config_option {"configId":"loud","type":"boolean","value":true}"#,
@@ -279,47 +286,46 @@ mod tests {
             ]
         );
         settings.opened(ANSWER);
-        assert_eq!(settings.wishes(ANSWER), []);
+        assert_eq!(settings.restore_requests(ANSWER), []);
     }
 
     #[test]
-    fn a_log_tells_how_a_session_stands() {
+    fn a_log_has_the_settings_of_a_session() {
         let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"code"}"#;
         let list = r#"[{"id":"style","currentValue":"b"}]"#;
-        let options =
-            format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{list}}}"#);
-        let mut stands = CurrentSettings {
+        let options = format!(r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{list}}}"#);
+        let mut current = CurrentSettings {
             mode: Some(mode.to_owned()),
             options: Some(options),
             agent: Some("agent".to_owned()),
             ..CurrentSettings::default()
         };
-        assert_eq!(Settings::answer(&stands, "other"), "{}");
-        let answer = Settings::answer(&stands, "agent");
+        assert_eq!(Settings::response_from_log(&current, "other"), "{}");
+        let answer = Settings::response_from_log(&current, "agent");
         assert!(answer.contains(r#""currentModeId":"code""#), "{answer}");
         assert!(answer.contains(list), "{answer}");
-        stands.answer = told(ANSWER);
-        let answer = Settings::answer(&stands, "agent");
+        current.answer = reported(ANSWER);
+        let answer = Settings::response_from_log(&current, "agent");
         assert!(answer.contains(r#""currentModeId":"code""#), "{answer}");
         assert!(answer.contains(r#"{"id":"ask"}"#), "{answer}");
         assert!(answer.contains(list), "{answer}");
         assert!(answer.contains(r#""currentModelId":"m1""#), "{answer}");
-        assert_eq!(told(r#"{"sessionId":"s","modes":null}"#), None);
+        assert_eq!(reported(r#"{"sessionId":"s","modes":null}"#), None);
     }
 
     #[test]
-    fn answers_say_how_things_are_now() {
+    fn responses_have_the_current_settings() {
         let mut settings = Settings::default();
         settings.opened(ANSWER);
-        let noted = settings.served("session/set_mode", r#"{"modeId":"code"}"#, "{}");
-        assert!(noted.unwrap().contains("current_mode_update"));
+        let update = settings.apply_request("session/set_mode", r#"{"modeId":"code"}"#, "{}");
+        assert!(update.unwrap().contains("current_mode_update"));
         let result = r#"{"configOptions":[{"id":"style","currentValue":"b"}]}"#;
-        settings.served("session/set_config_option", "{}", result);
+        settings.apply_request("session/set_config_option", "{}", result);
         let applied = settings.apply(ANSWER);
         assert!(applied.contains(r#""currentModeId":"code""#), "{applied}");
         assert!(applied.contains("1e400"), "{applied}");
         assert!(applied.contains(r#""configOptions":[{"id":"style","currentValue":"b"}]"#));
-        assert_eq!(settings.served("_other", "{}", "{}"), None);
+        assert_eq!(settings.apply_request("_other", "{}", "{}"), None);
         assert_eq!(settings.apply("{}"), "{}");
     }
 }

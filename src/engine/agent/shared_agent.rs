@@ -1,4 +1,4 @@
-//! Keeps the agent running: starts it when it is needed, greets it, signs in again, ends it.
+//! The agent that all sessions share: starts it when needed, initializes it, signs in again, ends it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,76 +11,77 @@ use tokio::time::timeout;
 use crate::engine::relay::{Greeted, Patience};
 use crate::engine::{BoxFuture, EngineError};
 use crate::json::text_member;
+use crate::protocol::method;
 use crate::sys::lock;
 use crate::transport::Wire;
 
-use super::abilities::Abilities;
-use super::identity::{self, Means, Names};
+use super::capabilities::Capabilities;
+use super::connection::Connection;
+use super::identity::{self, AgentNames, NameMatch};
 use super::intake;
-use super::link::Link;
-use super::said::with_members;
+use super::members::with_members;
 use super::transport::Source;
 
-/// When an agent that has not answered `initialize` is worth a warning.
-const SLOW: Duration = Duration::from_secs(5);
+/// How long an agent may take to answer `initialize` before a warning is logged.
+const WARN_AFTER: Duration = Duration::from_secs(5);
 
-/// The version of the protocol that we speak with agents.
+/// The version of the protocol that we use with agents.
 const VERSION: &str = "1";
 
-/// The longest name that an agent may give itself, in bytes.
-const NAME: usize = 200;
+/// The longest name of an agent that is accepted, in bytes.
+const NAME_LIMIT: usize = 200;
 
-/// The one agent of all sessions.
+/// The agent that all sessions share.
 #[derive(Debug)]
 pub(super) struct Agent {
     source: Source,
-    names: Names,
+    names: AgentNames,
     /// How long it may take to start and to answer `initialize`.
     start_timeout: Duration,
-    /// The name by which its sessions are known in the store.
+    /// The name that the store has for it.
     name: OnceLock<String>,
-    /// The name that it gives itself.
+    /// The name in its `agentInfo`.
     own: OnceLock<String>,
     client: OnceLock<Arc<Wire>>,
-    /// The connection with the process that runs, for those who cannot wait.
-    current: Mutex<Option<Arc<Link>>>,
+    /// The connection with the running process, for callers that cannot wait.
+    current: Mutex<Option<Arc<Connection>>>,
     /// The connection with a process that has not answered `initialize` yet.
-    starting: Mutex<Option<Arc<Link>>>,
-    /// What it declared of sessions when it was started last.
+    starting: Mutex<Option<Arc<Connection>>>,
+    /// The session capabilities that it declared when it was last started.
     declared: Mutex<BTreeSet<String>>,
-    /// Whether its next answer about a session may be that its user must sign in: it has ways to
-    /// do that, and its process has not yet opened a session or accepted a sign-in.
+    /// Whether the next session may fail because the user must sign in: the agent has ways to sign
+    /// in, and its process has not yet opened a session or accepted a sign-in.
     may_want_sign_in: AtomicBool,
-    /// Whether no process is to be started any more.
+    /// Whether no further process may be started.
     left: AtomicBool,
     state: tokio::sync::Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The parameters of `initialize`, and what the agent answered.
-    hello: Option<String>,
-    greeting: Option<String>,
+    /// The parameters of `initialize`, and the agent's result.
+    initialize_params: Option<String>,
+    initialize_result: Option<String>,
     /// The parameters with which the client has signed in.
     signed_in: Option<String>,
-    /// What the client was told in the answer to `initialize`, where few look: that the agent did
-    /// not answer that. The next request that needs the agent fails with it.
-    unanswered: Option<EngineError>,
+    /// The error that the agent did not answer `initialize`. The client has it only inside of our own
+    /// result, so the next request that needs the agent fails with it, too.
+    unreported: Option<EngineError>,
 }
 
-/// Why there is no agent.
-enum Failed {
-    /// It could not be started, or ended at once: what it did, in words.
+/// Why the agent is not available.
+enum StartError {
+    /// It could not be started, or ended at once; with a description.
     Start(String),
-    /// It does not answer `initialize`.
+    /// It did not answer `initialize` in time; with a description.
     Silent(String),
-    /// It refuses.
+    /// It answered `initialize` with an error.
     Refused(EngineError),
 }
 
 impl Agent {
-    /// An agent that goes by these names.
-    pub(super) fn new(source: Source, names: Names, start_timeout: Duration) -> Self {
+    /// An agent with these names.
+    pub(super) fn new(source: Source, names: AgentNames, start_timeout: Duration) -> Self {
         Self {
             source,
             name: names.name.clone().map(OnceLock::from).unwrap_or_default(),
@@ -97,13 +98,13 @@ impl Agent {
         }
     }
 
-    /// The name by which its sessions are known in the store.
+    /// The name that the store has for it.
     pub(super) fn name(&self) -> &str {
         self.name.get().unwrap_or(&self.names.fallback)
     }
 
     /// Whether a name in a log means this agent.
-    pub(super) fn means(&self, recorded: &str) -> Means {
+    pub(super) fn means(&self, recorded: &str) -> NameMatch {
         let own = self.own.get().map(String::as_str);
         self.names.means(recorded, self.name(), own)
     }
@@ -115,27 +116,30 @@ impl Agent {
         names.map(str::to_owned).collect()
     }
 
-    /// Whether the agent, when it was there last, declared this one of its session capabilities.
+    /// Whether the agent declared this session capability when it was last started.
     pub(super) fn declares(&self, capability: &str) -> bool {
         lock(&self.declared).contains(capability)
     }
 
-    /// Whether its next answer about a session may be that its user must sign in.
+    /// Whether the next session may fail because the user must sign in.
     pub(super) fn may_want_sign_in(&self) -> bool {
         self.may_want_sign_in.load(Ordering::Relaxed)
     }
 
-    /// Notes what the result of opening a session in the agent says of that.
-    pub(super) fn noted<T>(&self, opened: Result<T, EngineError>) -> Result<T, EngineError> {
+    /// Updates that by the result of opening a session in the agent.
+    pub(super) fn track_sign_in<T>(
+        &self,
+        opened: Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         match &opened {
-            Ok(_) => self.note_sign_in(false),
-            Err(error) if error.code == EngineError::SIGN_IN => self.note_sign_in(true),
+            Ok(_) => self.set_may_want_sign_in(false),
+            Err(error) if error.code == EngineError::SIGN_IN => self.set_may_want_sign_in(true),
             Err(_) => {}
         }
         opened
     }
 
-    fn note_sign_in(&self, wanted: bool) {
+    fn set_may_want_sign_in(&self, wanted: bool) {
         self.may_want_sign_in.store(wanted, Ordering::Relaxed);
     }
 
@@ -143,51 +147,53 @@ impl Agent {
         if let Source::Successor(port) = &self.source {
             port.connect(client.writer.clone());
         }
-        // There is one client.
+        // There is only one client.
         self.client.set(client).ok();
     }
 
     /// The connection, if the agent runs.
-    pub(super) fn current(&self) -> Option<Arc<Link>> {
-        self.lock().clone().filter(|link| !link.is_dead())
+    pub(super) fn current(&self) -> Option<Arc<Connection>> {
+        self.lock()
+            .clone()
+            .filter(|connection| !connection.is_dead())
     }
 
     /// The connection; starts the agent if it does not run.
-    pub(super) async fn link(&self) -> Result<Arc<Link>, EngineError> {
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, EngineError> {
         let mut state = self.state.lock().await;
-        if let Some(error) = state.unanswered.take() {
+        if let Some(error) = state.unreported.take() {
             return Err(error);
         }
         match self.running(&mut state).await {
-            Ok(link) => Ok(link),
-            Err(Failed::Refused(error)) => Err(error),
-            Err(Failed::Start(why) | Failed::Silent(why)) => Err(self.start_failed(&why)),
+            Ok(connection) => Ok(connection),
+            Err(StartError::Refused(error)) => Err(error),
+            Err(StartError::Start(why) | StartError::Silent(why)) => Err(self.start_failed(&why)),
         }
     }
 
-    /// Why the agent did not answer `initialize`, if nobody was told of it yet.
-    pub(super) async fn unanswered(&self) -> Option<EngineError> {
-        self.state.lock().await.unanswered.clone()
+    /// The error that the agent did not answer `initialize`, if no request has failed with it yet.
+    pub(super) async fn unreported_failure(&self) -> Option<EngineError> {
+        self.state.lock().await.unreported.clone()
     }
 
-    /// Hands on `initialize`.
+    /// Forwards `initialize`.
     pub(super) async fn greet(&self, params: &str) -> Greeted {
         let mut state = self.state.lock().await;
         let version = [("protocolVersion", VERSION)];
-        state.hello = Some(with_members(params, &[], &version));
+        state.initialize_params = Some(with_members(params, &[], &version));
         match self.running(&mut state).await {
-            Ok(_) => Greeted::Answered(Ok(state.greeting.clone().unwrap_or_default())),
-            Err(Failed::Refused(error)) => Greeted::Answered(Err(error)),
-            Err(Failed::Start(why)) => Greeted::Unavailable(self.start_failed(&why)),
-            Err(Failed::Silent(why)) => {
+            Ok(_) => Greeted::Answered(Ok(state.initialize_result.clone().unwrap_or_default())),
+            Err(StartError::Refused(error)) => Greeted::Answered(Err(error)),
+            Err(StartError::Start(why)) => Greeted::Unavailable(self.start_failed(&why)),
+            Err(StartError::Silent(why)) => {
                 let error = self.start_failed(&why);
-                state.unanswered = Some(error.clone());
+                state.unreported = Some(error.clone());
                 Greeted::Unavailable(error)
             }
         }
     }
 
-    /// Hands on a request that is about no session.
+    /// Forwards a request that belongs to no session.
     pub(super) async fn call(
         &self,
         id: &str,
@@ -195,80 +201,89 @@ impl Agent {
         params: &str,
         cancelled: BoxFuture<'static, ()>,
     ) -> Result<String, EngineError> {
-        let link = self.link().await?;
-        let pending = link.request_of(id, method, params);
-        let result = pending.outcome_unless(cancelled).await?;
+        let connection = self.connection().await?;
+        let pending = connection.request_of(id, method, params);
+        let result = pending.outcome_or_cancel(cancelled).await?;
         let signed_in = match method {
-            "authenticate" => Some(params.to_owned()),
-            "logout" => None,
+            method::AUTHENTICATE => Some(params.to_owned()),
+            method::LOGOUT => None,
             _ => return Ok(result),
         };
-        self.note_sign_in(signed_in.is_none());
+        self.set_may_want_sign_in(signed_in.is_none());
         self.state.lock().await.signed_in = signed_in;
         Ok(result)
     }
 
     pub(super) async fn leave(&self, patience: Patience) {
         self.left.store(true, Ordering::Release);
-        let links = [self.lock().take(), lock(&self.starting).take()];
-        for link in links.into_iter().flatten() {
-            link.leave(patience).await;
+        let connections = [self.lock().take(), lock(&self.starting).take()];
+        for connection in connections.into_iter().flatten() {
+            connection.leave(patience).await;
         }
         if let Source::Successor(port) = &self.source {
             port.leave();
         }
     }
 
-    async fn running(&self, state: &mut State) -> Result<Arc<Link>, Failed> {
-        if let Some(link) = self.current() {
-            return Ok(link);
+    async fn running(&self, state: &mut State) -> Result<Arc<Connection>, StartError> {
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
-        let (link, greeting) = self.start(state).await?;
+        let (connection, initialize_result) = self.start(state).await?;
         if let Some(params) = &state.signed_in {
-            // The process that had signed in is gone.
-            match link.request("authenticate", params).outcome().await {
-                Ok(_) => self.note_sign_in(false),
-                Err(error) => tracing::warn!(%error, "the agent does not let us sign in again"),
+            // The process that was signed in has ended.
+            match connection
+                .request(method::AUTHENTICATE, params)
+                .outcome()
+                .await
+            {
+                Ok(_) => self.set_may_want_sign_in(false),
+                Err(error) => tracing::warn!(%error, "could not sign in to the restarted agent"),
             }
         }
-        state.greeting = Some(greeting);
-        *self.lock() = Some(link.clone());
+        state.initialize_result = Some(initialize_result);
+        *self.lock() = Some(connection.clone());
         lock(&self.starting).take();
-        Ok(link)
+        Ok(connection)
     }
 
-    async fn start(&self, state: &State) -> Result<(Arc<Link>, String), Failed> {
+    async fn start(&self, state: &State) -> Result<(Arc<Connection>, String), StartError> {
         let Some(client) = self.client.get() else {
-            let why = "cannot be started: there is no client yet";
-            return Err(Failed::Start(why.to_owned()));
+            let why = "cannot be started before a client is connected";
+            return Err(StartError::Start(why.to_owned()));
         };
-        let failed = |error: String| Failed::Start(format!("could not be started: {error}"));
+        let failed = |error: String| StartError::Start(format!("could not be started: {error}"));
         let (transport, output) = self.source.open().map_err(failed)?;
-        let link = Link::new(client.clone(), transport);
-        *lock(&self.starting) = Some(link.clone());
+        let connection = Connection::new(client.clone(), transport);
+        *lock(&self.starting) = Some(connection.clone());
         if self.left.load(Ordering::Acquire) {
-            link.end(Patience::Hurry).await;
+            connection.end(Patience::Hurry).await;
         }
-        let reader = link.clone();
+        let reader = connection.clone();
         thread::Builder::new()
             .name("rejoin-agent-reader".to_owned())
             .spawn(move || intake::run(reader, output))
             .map_err(|error| failed(error.to_string()))?;
-        let hello = state.hello.clone();
-        let hello = hello.unwrap_or_else(|| format!(r#"{{"protocolVersion":{VERSION}}}"#));
-        let greeting = link.request("initialize", &hello).outcome();
+        let initialize_params = state.initialize_params.clone();
+        let initialize_params =
+            initialize_params.unwrap_or_else(|| format!(r#"{{"protocolVersion":{VERSION}}}"#));
+        let initialize_result = connection
+            .request(method::INITIALIZE, &initialize_params)
+            .outcome();
         let limit = self.start_timeout;
-        let result = match within(limit, greeting, || self.warn()).await {
+        let result = match within(limit, initialize_result, || self.warn()).await {
             Some(Ok(result)) => result,
-            Some(Err(_)) if link.is_dead() => return Err(Failed::Start(link.last_words())),
+            Some(Err(_)) if connection.is_dead() => {
+                return Err(StartError::Start(connection.startup_failure()));
+            }
             Some(Err(error)) => {
-                link.end(Patience::Hurry).await;
-                return Err(Failed::Refused(error));
+                connection.end(Patience::Hurry).await;
+                return Err(StartError::Refused(error));
             }
             None => {
-                link.end(Patience::Hurry).await;
+                connection.end(Patience::Hurry).await;
                 let limit = humantime::format_duration(limit);
-                return Err(Failed::Silent(format!(
+                return Err(StartError::Silent(format!(
                     "did not answer `initialize` within {limit} (`--start-timeout`); is it an ACP \
                      agent?"
                 )));
@@ -276,27 +291,30 @@ impl Agent {
         };
         let version = text_member(&result, "protocolVersion").unwrap_or("none");
         if version != VERSION {
-            link.end(Patience::Hurry).await;
+            connection.end(Patience::Hurry).await;
             let version: String = version.chars().take(20).collect();
             let why = format!("speaks version {version} of the protocol, not {VERSION}");
-            return Err(Failed::Start(why));
+            return Err(StartError::Start(why));
         }
-        let abilities = Abilities::read(&result);
-        let name = abilities.name.clone().filter(|name| name.len() <= NAME);
+        let capabilities = Capabilities::read(&result);
+        let name = capabilities
+            .name
+            .clone()
+            .filter(|name| name.len() <= NAME_LIMIT);
         let name = match self.source {
-            Source::Program(_) => name.and_then(|name| identity::given(&name)),
+            Source::Program(_) => name.and_then(|name| identity::reported(&name)),
             Source::Successor(_) => name.filter(|name| !name.is_empty()),
         };
         if let Some(name) = &name {
             self.own.set(name.clone()).ok();
         }
-        // Once known by a name, it stays so.
+        // The first name is kept for good, since logs have it.
         let name = name.unwrap_or_else(|| self.names.fallback.clone());
         self.name.set(name).ok();
-        lock(&self.declared).clone_from(&abilities.declared);
-        self.note_sign_in(abilities.sign_in);
-        link.know(abilities);
-        Ok((link, result))
+        lock(&self.declared).clone_from(&capabilities.declared);
+        self.set_may_want_sign_in(capabilities.sign_in);
+        connection.set_capabilities(capabilities);
+        Ok((connection, result))
     }
 
     fn warn(&self) {
@@ -304,7 +322,7 @@ impl Agent {
         tracing::warn!("`{program}` has not answered `initialize`; is it an ACP agent?");
     }
 
-    /// The error for who needs an agent that is not there: `why` says what it did, in words.
+    /// The error for a request that needs an agent that is not available.
     fn start_failed(&self, why: &str) -> EngineError {
         let program = self.source.command();
         let message = match &program {
@@ -316,22 +334,24 @@ impl Agent {
         EngineError::with(EngineError::INTERNAL, name, message, [command])
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
         lock(&self.current)
     }
 }
 
-/// Waits for an answer, but no longer than `limit`; says once that it takes long.
+/// Waits for an answer until `limit`. Calls `slow` once if it takes long.
 async fn within<T>(
     limit: Duration,
     answer: impl Future<Output = T>,
     slow: impl FnOnce(),
 ) -> Option<T> {
     tokio::pin!(answer);
-    if let Ok(answer) = timeout(SLOW.min(limit), &mut answer).await {
+    if let Ok(answer) = timeout(WARN_AFTER.min(limit), &mut answer).await {
         return Some(answer);
     }
-    let left = limit.checked_sub(SLOW).filter(|left| !left.is_zero())?;
+    let left = limit
+        .checked_sub(WARN_AFTER)
+        .filter(|left| !left.is_zero())?;
     slow();
     timeout(left, answer).await.ok()
 }
@@ -345,18 +365,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_start_is_told_of_and_waited_for() {
+    async fn a_slow_start_is_awaited_with_a_warning() {
         let limit = Duration::from_mins(2);
         for (takes, warned, answers) in [
-            (SLOW / 2, false, true),
-            (SLOW * 2, true, true),
+            (WARN_AFTER / 2, false, true),
+            (WARN_AFTER * 2, true, true),
             (limit * 2, true, false),
         ] {
-            let told = Cell::new(false);
+            let called = Cell::new(false);
             let begun = Instant::now();
-            let answer = within(limit, sleep(takes), || told.set(true)).await;
+            let answer = within(limit, sleep(takes), || called.set(true)).await;
             assert_eq!(
-                (answer.is_some(), told.get()),
+                (answer.is_some(), called.get()),
                 (answers, warned),
                 "{takes:?}"
             );
@@ -367,7 +387,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_short_limit_needs_no_warning() {
         let never = std::future::pending::<()>();
-        let answer = within(SLOW / 2, never, || unreachable!("nobody waits so long")).await;
+        let answer = within(WARN_AFTER / 2, never, || {
+            unreachable!("the limit is shorter")
+        })
+        .await;
         assert_eq!(answer, None);
     }
 }

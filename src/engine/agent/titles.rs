@@ -1,6 +1,6 @@
-//! Keeps titles out of sight that an agent has made of context that was meant for it alone.
+//! Hides titles that an agent has derived from a transcript.
 //!
-//! Many agents name a session after the beginning of its first prompt. In a session that goes on
+//! Many agents name a session after the beginning of its first prompt. In a session that continues
 //! from a transcript, that is the transcript's first sentence.
 
 use std::borrow::Cow;
@@ -8,46 +8,47 @@ use std::borrow::Cow;
 use crate::json::{text_member, text_members};
 use crate::record::title::named;
 
-use super::fold::OPENINGS;
-use super::said::with_members;
+use super::members::with_members;
+use super::transcript::OPENINGS;
 
-/// How many characters of our own, without white space, tell that a title was made of them.
-const CERTAIN: usize = 30;
+/// How many characters of a transcript's opening, without white space, identify a title as derived
+/// from it.
+const UNAMBIGUOUS: usize = 30;
 
-/// The same for a title that was cut short, or in a session that was given context.
+/// The same for a title that was shortened, or in a session with a transcript.
 const LIKELY: usize = 12;
 
-/// What is known of a session's titles.
+/// Tracks the titles of a session.
 #[derive(Debug, Default)]
 pub(super) struct Titles {
-    /// Whether the agent has named it.
+    /// Whether the session has a title.
     named: bool,
     context: Context,
 }
 
-/// Whether the agent was given context.
+/// When the agent was sent a transcript.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Context {
     #[default]
     Never,
     /// In an earlier turn.
     Before,
-    /// In the turn that runs.
+    /// In the running turn.
     Now,
 }
 
 impl Titles {
-    /// `last` is the last `session_info_update` that the log has.
+    /// `last` is the last `session_info_update` in the log.
     pub(super) fn new(last: Option<&String>) -> Self {
         let title = last.and_then(|payload| named(payload)).flatten();
         Self {
-            // Earlier versions have kept such titles.
+            // Earlier versions did not hide such titles.
             named: title.is_some_and(|title| !is_of_context(&title, false)),
             context: Context::Never,
         }
     }
 
-    /// A turn begins, perhaps with context in front of the prompt.
+    /// A turn begins, perhaps with a transcript before the prompt.
     pub(super) fn turn_begins(&mut self, with_context: bool) {
         if with_context {
             self.context = Context::Now;
@@ -61,13 +62,12 @@ impl Titles {
         }
     }
 
-    /// An update that says how things are now, without a title that is not to be shown; `None` if
-    /// nothing else is in it.
+    /// A snapshot without a title that must be hidden; `None` if nothing else is in it.
     pub(super) fn shown<'a>(&mut self, payload: &'a str) -> Option<Cow<'a, str>> {
         let Some(Some(title)) = named(payload) else {
             return Some(payload.into());
         };
-        // A session that has a name needs no other one in a turn that begins with context.
+        // A title that comes in a turn with a transcript does not replace an earlier one.
         let renamed = self.named && self.context == Context::Now;
         if !renamed && !is_of_context(&title, self.context != Context::Never) {
             self.named = true;
@@ -81,7 +81,7 @@ impl Titles {
     }
 }
 
-/// An entry of the agent's own list, without a title that was made of context.
+/// An entry of the agent's own list, without a title that was derived from a transcript.
 pub(super) fn listed(entry: String) -> String {
     let title = crate::json::string_member(&entry, "title");
     match title.filter(|title| is_of_context(title, false)) {
@@ -95,17 +95,17 @@ fn without_title(update: &str) -> Option<String> {
     (text_members(&update).len() > 1).then_some(update)
 }
 
-/// Whether a title was made of the beginning of a context: the beginning itself, perhaps cut short
-/// or behind a word of the agent's.
+/// Whether a title was derived from a transcript: it is its opening, perhaps shortened or after a
+/// word of the agent.
 fn is_of_context(title: &str, given: bool) -> bool {
     let title: String = title.split_whitespace().collect();
     let whole = title.trim_end_matches(['…', '.']);
     let cut = whole.len() < title.len();
-    let least = if given || cut { LIKELY } else { CERTAIN };
+    let least = if given || cut { LIKELY } else { UNAMBIGUOUS };
     OPENINGS.iter().any(|opening| {
         let opening: String = opening.split_whitespace().collect();
         let begins = opening.starts_with(whole) && whole.chars().count() >= least;
-        let beginning: String = opening.chars().take(CERTAIN).collect();
+        let beginning: String = opening.chars().take(UNAMBIGUOUS).collect();
         begins || whole.contains(&beginning)
     })
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_of_our_own_words_are_recognised() {
+    fn titles_from_transcripts_are_recognized() {
         let long = "Below is a record of the conversation so far between the user and an agent";
         for (title, given, expected) in [
             (long, false, true),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_an_update_says_is_shown() {
+    fn other_members_of_an_update_are_kept() {
         let mut titles = Titles::default();
         let own = r#"{"sessionUpdate":"session_info_update","title":"Below is a record of the conversation so far","n":1e400}"#;
         let shown = r#"{"sessionUpdate":"session_info_update","n":1e400}"#;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_outlives_the_turn_that_begins_with_context() {
+    fn a_title_outlives_a_turn_with_a_transcript() {
         let mut titles = Titles::new(Some(&update("Mine")));
         titles.turn_begins(true);
         assert_eq!(titles.shown(&update("Another")), None);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_no_title_of_our_words() {
+    fn lists_have_no_titles_from_transcripts() {
         let entry = |title: &str| format!(r#"{{"sessionId":"a","title":"{title}","n":1e400}}"#);
         let own = entry("Below is a record of the conversation so far between");
         assert_eq!(listed(own), r#"{"sessionId":"a","n":1e400}"#);

@@ -1,4 +1,4 @@
-//! What an agent is to us: a process of ours, or the successor that a conductor has started.
+//! The transport to an agent: the pipes of a subprocess, or the successor of a conductor.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::engine::process::{Child, Pipes};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
+use crate::protocol::method;
 use crate::sys::{blocking, lock};
 use crate::transport::message::{notification_line, request_line, response_line};
 use crate::transport::{Outcome, Writer};
@@ -19,54 +20,54 @@ use crate::transport::{Outcome, Writer};
 pub struct Program {
     /// The command, then its arguments.
     pub command: Vec<OsString>,
-    /// The program that [guards](crate::engine::process::guard) it, if one is to.
+    /// The program that [guards](crate::engine::process::guard) it, if any.
     pub guard: Option<PathBuf>,
-    /// How long it may take to end when its input has ended.
+    /// How long it may take to exit after its input was closed.
     pub exit_timeout: Duration,
 }
 
 /// Where an agent comes from.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// We start it.
+    /// A subprocess that we start.
     Program(Program),
-    /// It is there.
+    /// The successor, which the conductor has started.
     Successor(Port),
 }
 
-/// The other end of a connection with an agent.
+/// The transport to a running agent.
 #[derive(Debug)]
 pub(super) enum AgentTransport {
-    /// A process, and where its input is written; `None` once that has ended.
+    /// A subprocess, and the writer of its input; `None` once that was closed.
     Process(Child, Mutex<Option<Writer>>),
     /// The successor.
     Successor(SuccessorConnection),
 }
 
-/// What an agent says.
+/// The output of an agent.
 pub(super) type Output = Box<dyn Read + Send>;
 
 impl Source {
-    /// Makes a connection with the agent. Fails with the reason, in words.
+    /// Opens a transport to the agent. Fails with a description.
     pub(super) fn open(&self) -> Result<(AgentTransport, Output), String> {
         match self {
             Self::Program(program) => {
-                let in_words = |error: std::io::Error| error.to_string();
-                let (child, (input, output)) = blocking(|| start(program)).map_err(in_words)?;
-                let writer = Writer::start(input).map_err(in_words)?;
+                let message = |error: io::Error| error.to_string();
+                let (child, (input, output)) = blocking(|| start(program)).map_err(message)?;
+                let writer = Writer::start(input).map_err(message)?;
                 Ok((
                     AgentTransport::Process(child, Mutex::new(Some(writer))),
                     Box::new(output),
                 ))
             }
             Self::Successor(port) => {
-                let (seat, output) = port.open().ok_or("the conductor has left")?;
-                Ok((AgentTransport::Successor(seat), Box::new(output)))
+                let (successor, output) = port.open().ok_or("the conductor has disconnected")?;
+                Ok((AgentTransport::Successor(successor), Box::new(output)))
             }
         }
     }
 
-    /// The command, as far as it can be told: arguments may hold secrets.
+    /// The command without its arguments, which may hold secrets.
     pub(super) fn command(&self) -> Option<String> {
         match self {
             Self::Program(program) => {
@@ -83,7 +84,7 @@ impl AgentTransport {
     pub(super) fn request(&self, id: u64, method: &str, params: &str) {
         match self {
             Self::Process(_, out) => put(out, &request_line(id, method, params)),
-            Self::Successor(seat) => seat.request(id, method, params),
+            Self::Successor(successor) => successor.request(id, method, params),
         }
     }
 
@@ -91,7 +92,7 @@ impl AgentTransport {
     pub(super) fn notify(&self, method: &str, params: &str) {
         match self {
             Self::Process(_, out) => put(out, &notification_line(method, params)),
-            Self::Successor(seat) => seat.notify(method, params),
+            Self::Successor(successor) => successor.notify(method, params),
         }
     }
 
@@ -100,9 +101,9 @@ impl AgentTransport {
         match self {
             Self::Process(_, out) => {
                 let params = format!(r#"{{"requestId":{id}}}"#);
-                put(out, &notification_line("$/cancel_request", &params));
+                put(out, &notification_line(method::CANCEL_REQUEST, &params));
             }
-            Self::Successor(seat) => seat.cancel(id),
+            Self::Successor(successor) => successor.cancel(id),
         }
     }
 
@@ -110,7 +111,7 @@ impl AgentTransport {
     pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
         match self {
             Self::Process(_, out) => put(out, &response_line(id, outcome)),
-            Self::Successor(seat) => seat.respond(id, outcome),
+            Self::Successor(successor) => successor.respond(id, outcome),
         }
     }
 
@@ -118,29 +119,29 @@ impl AgentTransport {
     pub(super) fn number(&self, id: &str) -> Option<u64> {
         match self {
             Self::Process(..) => id.parse().ok(),
-            Self::Successor(seat) => seat.number(id),
+            Self::Successor(successor) => successor.number(id),
         }
     }
 
-    /// Ends a process of ours; the successor is the conductor's, and only not heard any more.
+    /// Ends a subprocess. Messages of the successor are ignored from now on.
     pub(super) async fn end(&self, patience: Patience) {
         match self {
             Self::Process(child, out) => {
                 lock(out).take();
                 child.end(patience).await;
             }
-            Self::Successor(seat) => seat.close(),
+            Self::Successor(successor) => successor.close(),
         }
     }
 
-    /// The same when we end ourselves.
+    /// The same because our own process is about to exit.
     pub(super) async fn leave(&self, patience: Patience) {
         match self {
             Self::Process(child, out) => {
                 lock(out).take();
                 child.leave(patience).await;
             }
-            Self::Successor(seat) => seat.close(),
+            Self::Successor(successor) => successor.close(),
         }
     }
 
@@ -148,22 +149,22 @@ impl AgentTransport {
     pub(super) fn kill(&self) {
         match self {
             Self::Process(child, _) => child.kill(),
-            Self::Successor(seat) => seat.close(),
+            Self::Successor(successor) => successor.close(),
         }
     }
 
-    /// Why the agent is gone, in one line.
+    /// Why the agent has ended, in one line.
     pub(super) fn exit_reason(&self) -> String {
         let Self::Process(child, _) = self else {
             return "the conductor has closed the connection".to_owned();
         };
         let how = child.how();
         let how = how.unwrap_or_else(|| "it closed its output".to_owned());
-        with_words(how, child)
+        with_stderr(how, child)
     }
 
     /// How an agent has ended that did not answer `initialize`, in one line.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn startup_failure(&self) -> String {
         let Self::Process(child, _) = self else {
             return "cannot be reached: the conductor has closed the connection".to_owned();
         };
@@ -174,38 +175,38 @@ impl AgentTransport {
             }
             None => "closed its output before it answered `initialize`".to_owned(),
         };
-        with_words(ended, child)
+        with_stderr(ended, child)
     }
 
-    /// Whether it may end by itself, which is worth a warning.
+    /// Whether it is a subprocess, whose unexpected end is logged.
     pub(super) fn is_process(&self) -> bool {
         matches!(self, Self::Process(..))
     }
 }
 
-fn with_words(ended: String, child: &Child) -> String {
-    match child.last_words() {
-        Some(words) => format!("{ended}; it said last: {words}"),
+fn with_stderr(ended: String, child: &Child) -> String {
+    match child.stderr_tail() {
+        Some(lines) => format!("{ended}; its last output on stderr: {lines}"),
         None => ended,
     }
 }
 
-/// Starts the agent's process, whose words go into our own log.
+/// Starts the agent's process. Its stderr goes into our own log.
 fn start(program: &Program) -> io::Result<(Child, Pipes)> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let mut command = Command::new(name);
     command.args(arguments);
-    let heard = |line: &str| {
+    let log_line = |line: &str| {
         tracing::info!(target: "rejoin::agent", "{}", line.escape_debug());
         line.to_owned()
     };
     let guard = program.guard.as_deref();
-    Child::start(command, guard, program.exit_timeout, Box::new(heard))
+    Child::start(command, guard, program.exit_timeout, Box::new(log_line))
 }
 
-/// Sends a line, even if the agent does not keep up: what a client asks for is bounded elsewhere.
+/// Sends a line, even if the agent does not keep up: the client's requests are bounded elsewhere.
 fn put(out: &Mutex<Option<Writer>>, line: &str) {
     let line = line.trim_end_matches('\n');
     if let Some(out) = &*lock(out) {

@@ -107,7 +107,7 @@ impl Conversation for LocalConversation {
         Some(command::announcement())
     }
 
-    fn moved(&self, config: SessionConfig) {
+    fn reconfigure(&self, config: SessionConfig) {
         lock(&self.opening).config = config;
     }
 
@@ -157,7 +157,7 @@ impl Conversation for LocalConversation {
         })
     }
 
-    fn part(&self, _: CloseReason) {
+    fn close(&self, _: CloseReason) {
         let servers = self.session.servers.clone();
         // The engine waits for this when it ends.
         tokio::spawn(async move { servers.end(Patience::EndOfInput).await });

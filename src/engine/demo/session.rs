@@ -43,7 +43,7 @@ impl SessionState {
     /// The current settings.
     pub(super) fn settings(&self, history: &dyn History) -> Settings {
         let mut settings = lock(&self.settings);
-        *settings.get_or_insert_with(|| Settings::restored(&history.stands()))
+        *settings.get_or_insert_with(|| Settings::restored(&history.current_settings()))
     }
 
     /// Serves a request that changes a setting.
@@ -63,7 +63,7 @@ impl SessionState {
     /// that had the session before are not sent again.
     pub(super) fn attached(&self, history: &dyn History) -> Attached {
         let settings = self.settings(history);
-        let logged = history.stands();
+        let logged = history.current_settings();
         let (mut outdated, snapshots) = settings.since(&logged);
         // Our own commands are announced separately.
         outdated.push(UpdateKind::AvailableCommands.name());
@@ -107,7 +107,7 @@ impl SessionState {
 /// ones.
 pub(super) fn attached_elsewhere(history: &dyn History) -> Attached {
     Attached {
-        answer: Some(Settings::restored(&history.stands()).answer()),
+        answer: Some(Settings::restored(&history.current_settings()).answer()),
         ..Attached::default()
     }
 }

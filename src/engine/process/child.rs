@@ -2,63 +2,54 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
-
-use tokio::sync::watch;
 
 use crate::engine::relay::Patience;
 use crate::sys::lock;
 
-use super::guard::Guard;
-use super::signal::{Signal, signal};
+use super::group::{Group, Status, spawn, start_guard};
 
 /// How long we wait for a process to exit after its input was closed. Then its guard waits in our
 /// place, so that a client that waits for our own exit is not held up.
-const LEAVES: Duration = Duration::from_millis(400);
+const EXIT_GRACE: Duration = Duration::from_millis(400);
 
 /// How long it may take to exit after SIGTERM, before it is killed.
-const OBEYS: Duration = Duration::from_millis(200);
+const TERM_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The capacity of the process's output pipe, in bytes.
 #[cfg(target_os = "linux")]
-const ROOM: usize = 512 * 1024;
+const PIPE_CAPACITY: usize = 512 * 1024;
 
 /// How much of one line of stderr is kept, in bytes.
-const SAID_LINE: usize = 64 * 1024;
+const STDERR_LINE: usize = 64 * 1024;
 
 /// How much of the end of a longer line is left out, in bytes: a secret that is cut in two would
 /// not be recognized there.
-const SAID_END: usize = 8 * 1024;
+const STDERR_LINE_END: usize = 8 * 1024;
 
 /// How many of the last lines of stderr are shown with the error that the process ended.
-const SAID_LAST: usize = 5;
+const STDERR_LINES: usize = 5;
 
 /// A subprocess. Dropping it kills it, unless it was left to its guard.
 #[derive(Debug)]
 pub(in crate::engine) struct Child {
-    id: u32,
-    ended: watch::Receiver<Option<String>>,
-    said: Arc<Said>,
+    group: Group,
+    stderr: Arc<Stderr>,
     /// How long it may take to exit after its input was closed.
     exit_timeout: Duration,
-    guarded: bool,
-    /// Whether the process was left to its guard.
-    left: AtomicBool,
 }
 
 /// The ends of a process's pipes.
 pub(in crate::engine) type Pipes = (ChildStdin, ChildStdout);
 
-/// Gets each line of the process's stderr and returns what may be kept of it.
-pub(in crate::engine) type Heard = Box<dyn Fn(&str) -> String + Send>;
+/// Gets each line of the process's stderr and returns the part that may be kept.
+pub(in crate::engine) type StderrFilter = Box<dyn Fn(&str) -> String + Send>;
 
 /// The last lines of a process's stderr.
 #[derive(Debug, Default)]
-struct Said(Mutex<Vec<String>>);
+struct Stderr(Mutex<Vec<String>>);
 
 impl Child {
     /// Starts the command in a process group of its own, with `guard`, if given, as its guard
@@ -67,128 +58,78 @@ impl Child {
         mut command: Command,
         guard: Option<&Path>,
         exit_timeout: Duration,
-        heard: Heard,
+        filter: StderrFilter,
     ) -> io::Result<(Self, Pipes)> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut process = command.spawn()?;
+        let mut process = spawn(&mut command)?;
         let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
         let input = process.stdin.take().ok_or_else(missing)?;
         let output = process.stdout.take().ok_or_else(missing)?;
         let errors = process.stderr.take().ok_or_else(missing)?;
         widen(&output);
-        let said = Arc::new(Said::default());
-        let id = process.id();
-        let guard = guard.and_then(|program| {
-            let outputs = [shared(&output), shared(&errors)];
-            let started = Guard::start(program, id, exit_timeout, outputs);
-            let told = |error: &io::Error| tracing::warn!(%error, "a process has no guard");
-            started.inspect_err(told).ok()
-        });
-        let (tell, ended) = watch::channel(None);
+        let outputs = [shared(&output), shared(&errors)];
+        let guard = start_guard(guard, &process, exit_timeout, outputs);
+        let stderr = Arc::new(Stderr::default());
+        let lines = stderr.clone();
+        let group = Group::new(process, guard, move || drain(errors, &lines, &filter))?;
         let child = Self {
-            id,
-            ended,
-            said: said.clone(),
+            group,
+            stderr,
             exit_timeout,
-            // Outside of Unix, a guard cannot see that the process has ended.
-            guarded: cfg!(unix) && guard.is_some(),
-            left: AtomicBool::new(false),
         };
-        let listener = thread::Builder::new()
-            .name("rejoin-child-stderr".to_owned())
-            .spawn(move || drain(errors, &said, &heard))?;
-        thread::Builder::new()
-            .name("rejoin-child-wait".to_owned())
-            .spawn(move || {
-                let status = process.wait();
-                // Its children must not outlive it or hold its pipes open.
-                signal(id, Signal::Kill);
-                wait_briefly(&listener);
-                drop(guard);
-                tell.send_replace(Some(in_words(status)));
-            })?;
         Ok((child, (input, output)))
     }
 
     /// Waits until the process has ended, and returns how.
     pub(in crate::engine) async fn ended(&self) -> String {
-        let mut ended = self.ended.clone();
-        match ended.wait_for(Option::is_some).await {
-            Ok(how) => how.clone().unwrap_or_default(),
-            Err(_) => "it is gone".to_owned(),
-        }
+        let status = self.group.ended().await;
+        status.map_or_else(|| "it is gone".to_owned(), |status| in_words(&status))
     }
 
     /// How the process ended, if it has.
     pub(in crate::engine) fn how(&self) -> Option<String> {
-        self.ended.borrow().clone()
+        self.group.status().map(|status| in_words(&status))
     }
 
     pub(in crate::engine) fn has_ended(&self) -> bool {
-        self.ended.borrow().is_some()
+        self.group.status().is_some()
     }
 
     /// The last lines of its stderr, joined into one line.
-    pub(in crate::engine) fn last_words(&self) -> Option<String> {
-        let said = lock(&self.said.0);
-        (!said.is_empty()).then(|| said.join(" | "))
+    pub(in crate::engine) fn stderr_tail(&self) -> Option<String> {
+        let lines = lock(&self.stderr.0);
+        (!lines.is_empty()).then(|| lines.join(" | "))
     }
 
     /// Ends the process and its children. Its input must have been closed before.
     pub(in crate::engine) async fn end(&self, patience: Patience) {
-        if patience == Patience::EndOfInput && self.ends_within(LEAVES).await {
+        if patience == Patience::EndOfInput && self.group.ends_within(EXIT_GRACE).await {
             return;
         }
-        signal(self.id, Signal::Ask);
-        if self.ends_within(OBEYS).await {
-            return;
-        }
-        signal(self.id, Signal::Kill);
-        self.ends_within(OBEYS).await;
+        self.group.terminate(TERM_TIMEOUT).await;
     }
 
     /// Ends the process, or leaves that to its guard, because our own process is about to exit. Its
     /// input must have been closed before.
     pub(in crate::engine) async fn leave(&self, patience: Patience) {
-        if patience == Patience::EndOfInput && self.ends_within(LEAVES).await {
+        if patience == Patience::EndOfInput && self.group.ends_within(EXIT_GRACE).await {
             return;
         }
-        if patience == Patience::Hurry {
-            signal(self.id, Signal::Ask);
-            if self.ends_within(OBEYS).await {
-                return;
-            }
+        if patience == Patience::Hurry && self.group.ask(TERM_TIMEOUT).await {
+            return;
         }
-        if self.guarded {
-            return self.left.store(true, Ordering::Release);
+        if self.group.leave() || self.group.ends_within(self.exit_timeout).await {
+            return;
         }
-        if !self.ends_within(self.exit_timeout).await {
-            self.end(Patience::Hurry).await;
-        }
+        self.end(Patience::Hurry).await;
     }
 
     /// Kills the process at once.
     pub(in crate::engine) fn kill(&self) {
-        if !self.has_ended() {
-            signal(self.id, Signal::Kill);
-        }
-    }
-
-    async fn ends_within(&self, time: Duration) -> bool {
-        tokio::time::timeout(time, self.ended()).await.is_ok()
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        if !self.left.load(Ordering::Acquire) {
-            self.kill();
-        }
+        self.group.kill();
     }
 }
 
@@ -209,14 +150,14 @@ fn shared<T>(_: &T) -> Stdio {
 #[cfg(target_os = "linux")]
 fn widen(output: &std::process::ChildStdout) {
     // If the system refuses, the pipe works with its usual capacity.
-    rustix::pipe::fcntl_setpipe_size(output, ROOM).ok();
+    rustix::pipe::fcntl_setpipe_size(output, PIPE_CAPACITY).ok();
 }
 
 #[cfg(not(target_os = "linux"))]
 fn widen(_: &std::process::ChildStdout) {}
 
 /// Reads a process's stderr to its end.
-fn drain(errors: impl Read, said: &Said, heard: &Heard) {
+fn drain(errors: impl Read, lines: &Stderr, filter: &StderrFilter) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     loop {
@@ -230,23 +171,23 @@ fn drain(errors: impl Read, said: &Said, heard: &Heard) {
         if text.is_empty() {
             continue;
         }
-        let text = heard(text);
-        let mut said = lock(&said.0);
-        if said.len() == SAID_LAST {
-            said.remove(0);
+        let text = filter(text);
+        let mut lines = lock(&lines.0);
+        if lines.len() == STDERR_LINES {
+            lines.remove(0);
         }
-        said.push(text.chars().filter(|c| !c.is_control()).take(300).collect());
+        lines.push(text.chars().filter(|c| !c.is_control()).take(300).collect());
     }
 }
 
 /// Reads a line, or the beginning of one that is too long. Returns how many bytes were read.
 fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
-    let limit = SAID_LINE as u64;
+    let limit = STDERR_LINE as u64;
     let mut read = input.by_ref().take(limit).read_until(b'\n', line)?;
-    if read < SAID_LINE || line.last() == Some(&b'\n') {
+    if read < STDERR_LINE || line.last() == Some(&b'\n') {
         return Ok(read);
     }
-    line.truncate(SAID_LINE - SAID_END);
+    line.truncate(STDERR_LINE - STDERR_LINE_END);
     let mut rest = Vec::new();
     loop {
         rest.clear();
@@ -258,18 +199,8 @@ fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> 
     }
 }
 
-/// Waits until a thread has ended, but not for long: another process may hold the pipe open.
-fn wait_briefly(listener: &thread::JoinHandle<()>) {
-    for _ in 0..20 {
-        if listener.is_finished() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn in_words(status: io::Result<ExitStatus>) -> String {
-    match status {
+fn in_words(status: &Status) -> String {
+    match &**status {
         Ok(status) => status.to_string(),
         Err(error) => format!("it cannot be waited for: {error}"),
     }

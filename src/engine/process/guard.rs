@@ -10,16 +10,17 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::group::spawn;
 use super::signal::{Signal, is_there, signal};
 
 /// How long a process may take to exit by itself, unless the caller sets another time.
 pub const LEAVES: Duration = Duration::from_millis(1500);
 
 /// How long it may take to exit after SIGTERM.
-const OBEYS: Duration = Duration::from_millis(500);
+const TERM_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often the guard checks whether the process has exited.
-const LOOK: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// A running guard. Dropping it ends it.
 #[derive(Debug)]
@@ -46,9 +47,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors);
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut process = command.spawn()?;
+        let mut process = spawn(&mut command)?;
         let input = process.stdin.take();
         Ok(Self { process, input })
     }
@@ -84,7 +83,7 @@ pub fn guard(
         return;
     }
     signal(group, Signal::Ask);
-    if !ends_within(group, OBEYS) {
+    if !ends_within(group, TERM_TIMEOUT) {
         signal(group, Signal::Kill);
     }
 }
@@ -103,7 +102,7 @@ fn ends_within(group: u32, time: Duration) -> bool {
         if Instant::now() >= end {
             return false;
         }
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
     }
     true
 }

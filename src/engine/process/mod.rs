@@ -1,6 +1,7 @@
 //! Subprocesses of engines: each in a process group that ends as a whole, even if we are killed.
 
 mod child;
+mod group;
 mod guard;
 mod shell;
 mod signal;

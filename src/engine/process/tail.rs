@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_shown_as_such() {
+    fn invalid_utf8_is_replaced() {
         let mut tail = Tail::new(6);
         tail.push(b"a\xFFb");
         assert_eq!(tail.text(6), ("a\u{FFFD}b".to_owned(), false));

@@ -127,7 +127,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn all_that_was_put_in_comes_out_however_small_the_lane() {
+    fn everything_put_in_comes_out_however_small_the_lane() {
         for limit in [1, 7, 1 << 20] {
             let (lane, mut reader) = lane(limit);
             let writing = thread::spawn(move || {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_that_is_gone() {
+    fn a_dropped_reader_ends_the_lane() {
         let (lane, reader) = lane(1);
         lane.put(&mut b"full".to_vec());
         let waiting = thread::spawn(move || {

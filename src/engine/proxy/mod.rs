@@ -2,15 +2,15 @@
 //!
 //! A conductor has one connection with each of its components. Messages of the client's side come
 //! over it as they are; messages from and to the successor are wrapped in `proxy/successor`.
-//! `sorter` reads the input and separates the two, `heading` finds the parts of a line that this
+//! `demultiplexer` reads the input and separates the two, `envelope` finds the parts of a line that this
 //! needs, `lane` is the queue that each side reads from, and `port` is the connection with the
 //! successor, which the rest of the program uses like an agent's pipes. Parameters and results are
 //! unwrapped and wrapped as text, without parsing.
 
-mod heading;
+mod demultiplexer;
+mod envelope;
 mod lane;
 mod port;
-mod sorter;
 
 use std::io::{self, Read};
 
@@ -24,6 +24,6 @@ pub fn split(
     line_limit: usize,
 ) -> io::Result<(Port, LaneReader)> {
     let port = Port::default();
-    let client = sorter::start(input, line_limit, port.clone())?;
+    let client = demultiplexer::start(input, line_limit, port.clone())?;
     Ok((port, client))
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::protocol::method;
 use crate::sys::lock;
 use crate::transport::message::{notification_line, response_line};
 use crate::transport::{Outcome, Writer};
@@ -168,7 +169,7 @@ impl SuccessorConnection {
     pub fn cancel(&self, id: u64) {
         let params = format!(r#"{{"requestId":{}}}"#, self.id(id));
         self.port
-            .put(&notification_line("$/cancel_request", &params));
+            .put(&notification_line(method::CANCEL_REQUEST, &params));
     }
 
     /// Responds to a request of the successor, whose id is given as JSON text.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::engine::relay::{Greeted, Patience};
-use crate::engine::{ClientAbilities, EngineError};
+use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
 use crate::record::header::Implementation;
 use crate::server::capabilities;
@@ -151,8 +151,8 @@ fn record_client(deps: &Deps, params: &Value, version: ProtocolVersion) {
     }
     // Version 2 has no methods for these.
     let abilities = match version {
-        ProtocolVersion::V1 => ClientAbilities::read(params),
-        ProtocolVersion::V2 => ClientAbilities::default(),
+        ProtocolVersion::V1 => ClientCapabilities::read(params),
+        ProtocolVersion::V2 => ClientCapabilities::default(),
     };
     let client = session::Client {
         identity,

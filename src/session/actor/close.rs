@@ -27,7 +27,7 @@ impl Actor {
         self.client_requests.withdraw();
         // Nothing reads its events any longer, so the engine must not wait for that.
         session.events.close();
-        session.conversation.part(reason);
+        session.conversation.close(reason);
         let refused = reason == CloseReason::Refused;
         match session.log {
             // It was created, but not whole, and the client does not know of it. An imported log is
@@ -73,7 +73,7 @@ impl Actor {
         self.move_to_trash(log)?;
         if let Some(mut session) = self.session.take() {
             session.events.close();
-            session.conversation.part(CloseReason::Deleted);
+            session.conversation.close(CloseReason::Deleted);
         }
         delete_at_agent(&self.deps, agent_ids);
         Ok(())

@@ -26,7 +26,7 @@ impl Actor {
         }
         if let (MetadataChange::Title(title), Some(session)) = (change, &mut self.session) {
             session.client_title = Some(title.clone());
-            session.conversation.titled(title);
+            session.conversation.title_changed(title);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use agent_client_protocol_schema::v1;
 use rejoin::engine::demo::LocalEngine;
 use rejoin::engine::{
-    Cancel, ClientAbilities, Conversation, Ended, Engine, EngineError, EngineEvent, History,
+    Cancel, ClientCapabilities, Conversation, Ended, Engine, EngineError, EngineEvent, History,
     HistoryError, Opening, Outlet, Prompt, Secret, SessionConfig, StopReason,
 };
 use rejoin::record::header::Workspace;
@@ -97,7 +97,7 @@ fn open(before: Vec<Option<Value>>) -> Talk {
             params: Secret::new("{}"),
         },
         session,
-        client: ClientAbilities::default(),
+        client: ClientCapabilities::default(),
         history: Arc::new(Before(before)),
         ids: Arc::new(ids),
         origin: None,

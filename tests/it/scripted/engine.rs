@@ -84,7 +84,7 @@ impl Conversation for Session {
         None
     }
 
-    fn moved(&self, _: SessionConfig) {}
+    fn reconfigure(&self, _: SessionConfig) {}
 
     fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
         if how == Attach::Elsewhere {
@@ -109,7 +109,7 @@ impl Conversation for Session {
         self.ask(|told| Event::Call(method, told))
     }
 
-    fn part(&self, how: CloseReason) {
+    fn close(&self, how: CloseReason) {
         self.tell(Event::Part(how));
     }
 }

@@ -44,6 +44,7 @@ const FOLDERS: [&str; 14] = [
     "src/store/",
     "src/sys/",
     "src/engine/demo/",
+    "src/engine/agent/",
     "src/engine/proxy/",
     "src/engine/process/",
     "src/session/",

@@ -178,7 +178,7 @@ impl Connection {
 pub(super) fn exit_reason(child: &Child) -> String {
     let how = child.how();
     let how = how.unwrap_or_else(|| "it closed its output".to_owned());
-    match child.last_words() {
+    match child.stderr_tail() {
         Some(words) => format!("{how}; it said last: {words}"),
         None => how,
     }

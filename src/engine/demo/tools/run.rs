@@ -80,7 +80,7 @@ async fn in_subprocess(
                 let total = shell.total();
                 let sent = match paused {
                     Ok(()) if total > shown => {
-                        let (output, cut) = shell.said(SHOWN);
+                        let (output, cut) = shell.output(SHOWN);
                         call.progress(turn, Some(&[text(&captured::so_far(&output, cut))])).await
                     }
                     paused => paused,
@@ -107,7 +107,7 @@ async fn in_subprocess(
 
 /// The content of the tool call for a command that has ended.
 fn content(shell: &Shell, exit: &Exit) -> Vec<Value> {
-    let (output, cut) = shell.said(KEPT);
+    let (output, cut) = shell.output(KEPT);
     vec![text(&captured::text(&output, cut, Some(exit)))]
 }
 

@@ -1,0 +1,304 @@
+//! One session of the agent: attached when it is needed, and again after the agent was restarted.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::engine::{
+    Attach, Attached, Block, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended,
+    EngineError, EngineEvent, Opening, Prompt, SessionConfig, StopReason,
+};
+use crate::json::with_string;
+use crate::protocol::method;
+use crate::record::Kind;
+use crate::sys::lock;
+
+use super::Policy;
+use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
+use super::parse::session_of;
+use super::restore::Strategy;
+use super::settings::Settings;
+use super::shared_agent::Agent;
+use super::transcript::{self, Reason};
+
+/// A session of the agent. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct AgentSession(Arc<Shared>);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) agent: Arc<Agent>,
+    pub(super) policy: Policy,
+    pub(super) opening: Opening,
+    pub(super) config: Mutex<SessionConfig>,
+    /// Held while the session is attached.
+    pub(super) attaching: tokio::sync::Mutex<()>,
+    pub(super) live: Mutex<Option<LiveSession>>,
+    pub(super) settings: Arc<Mutex<Settings>>,
+    /// The agent's session id that was used last, for sessions without a log.
+    pub(super) last_id: Mutex<Option<String>>,
+    pub(super) order: PromptOrder,
+}
+
+impl AgentSession {
+    pub(super) fn new(agent: Arc<Agent>, policy: Policy, opening: Opening) -> Self {
+        Self(Arc::new(Shared {
+            agent,
+            policy,
+            config: Mutex::new(opening.config.clone()),
+            opening,
+            attaching: tokio::sync::Mutex::default(),
+            live: Mutex::default(),
+            settings: Arc::default(),
+            last_id: Mutex::default(),
+            order: PromptOrder::default(),
+        }))
+    }
+}
+
+impl Conversation for AgentSession {
+    fn commands(&self) -> Option<String> {
+        None
+    }
+
+    fn reconfigure(&self, config: SessionConfig) {
+        *lock(&self.0.config) = config;
+    }
+
+    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
+        let shared = self.0.clone();
+        Box::pin(async move {
+            if how == Attach::Elsewhere {
+                return Ok(shared.recorded_state());
+            }
+            let failed = match how {
+                // The history can be shown without the agent; the first prompt reports the failure.
+                Attach::Again => shared.agent.unreported_failure().await,
+                _ => None,
+            };
+            let attached = match failed {
+                Some(error) => Err(error),
+                None => shared
+                    .agent
+                    .track_sign_in(shared.ensure_attached(how, Strategy::Any).await),
+            };
+            match attached.map_err(|error| shared.with_client_id(error)) {
+                // The history can be read without the agent, and the next prompt tries again.
+                Err(error)
+                    if matches!(how, Attach::Again | Attach::Fork)
+                        && error.code != EngineError::SIGN_IN =>
+                {
+                    tracing::warn!(%error, "opening the session without its agent");
+                    let note =
+                        json!({ "_meta": { "rejoin": { "agent": { "error": error.message } } } });
+                    Ok(Attached {
+                        answer: Some(note.to_string()),
+                        ..Attached::default()
+                    })
+                }
+                result => result,
+            }
+        })
+    }
+
+    fn prompt(
+        &self,
+        prompt: Prompt,
+        cancel: Cancel,
+    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
+        let shared = self.0.clone();
+        // Prompts keep their order, so this one is sent before anything is awaited.
+        let before = shared.order.before();
+        if before.is_none()
+            && let Some(live) = shared.live().filter(|live| live.transcript.is_none())
+        {
+            let unproven = live.unproven.swap(false, Ordering::AcqRel);
+            let sent = live.prompt(&prompt, None);
+            return Box::pin(async move {
+                let ended = match live.turn(sent, unproven, &cancel).await {
+                    TurnOutcome::Ended(ended) => ended,
+                    TurnOutcome::Refused => {
+                        shared.discard(&live);
+                        let next = shared.order.next();
+                        shared
+                            .prompt(prompt, Strategy::LoadOnly, cancel, next)
+                            .await
+                    }
+                };
+                ended.map_err(|error| shared.with_client_id(error))
+            });
+        }
+        let next = shared.order.next();
+        Box::pin(async move {
+            if let Some(before) = before {
+                // It does not matter whether that prompt was sent.
+                before.await.ok();
+            }
+            let ended = shared.prompt(prompt, Strategy::Any, cancel, next).await;
+            ended.map_err(|error| shared.with_client_id(error))
+        })
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        params: String,
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<Called, EngineError>> {
+        let (shared, method) = (self.0.clone(), method.to_owned());
+        let live = shared.live();
+        let sent = live.map(|live| (live.call(&method, &params), live));
+        Box::pin(async move {
+            let (sent, live) = if let Some(sent) = sent {
+                sent
+            } else {
+                let attached = shared.ensure_attached(Attach::Again, Strategy::Any).await?;
+                shared.log_attached(attached).await?;
+                let live = shared.live().ok_or_else(|| shared.agent_ended())?;
+                (live.call(&method, &params), live)
+            };
+            let result = sent.outcome_or_cancel(cancelled).await;
+            let result = result.map_err(|error| shared.with_client_id(error))?;
+            let info = lock(&shared.settings).apply_request(&method, &params, &result);
+            let result = match session_of(&result) {
+                Some(session) if session.id == live.session_id => {
+                    let name = lock(&shared.config).name.clone();
+                    with_string(&result, &session.range, &name)
+                }
+                _ => result,
+            };
+            Ok(Called {
+                result,
+                info,
+                ..Called::default()
+            })
+        })
+    }
+
+    fn notify(&self, method: &str, params: String) {
+        if let Some(live) = self.0.live() {
+            live.connection
+                .notify(method, &live.with_agent_ids(&params));
+        }
+    }
+
+    fn title_changed(&self, title: &str) {
+        if let Some(live) = self
+            .0
+            .live()
+            .filter(|live| live.connection.capabilities().title)
+        {
+            let params = json!({ "sessionId": live.session_id, "title": title }).to_string();
+            // The response does not matter: the title is that of the session in any case.
+            drop(live.connection.request(method::SESSION_SET_TITLE, &params));
+        }
+    }
+
+    fn close(&self, how: CloseReason) {
+        let Some(live) = lock(&self.0.live).take() else {
+            return;
+        };
+        let capabilities = live.connection.capabilities();
+        let params = json!({ "sessionId": live.session_id }).to_string();
+        // The responses do not matter.
+        if capabilities.close {
+            drop(live.connection.request(method::SESSION_CLOSE, &params));
+        }
+        if how == CloseReason::Deleted && capabilities.delete {
+            drop(live.connection.request(method::SESSION_DELETE, &params));
+        }
+        live.connection.unsubscribe(&live.session_id);
+    }
+}
+
+impl Shared {
+    /// The session, if it is open in the running agent.
+    pub(super) fn live(&self) -> Option<LiveSession> {
+        let live = lock(&self.live).clone();
+        live.filter(|live| !live.connection.is_dead())
+    }
+
+    fn agent_ended(&self) -> EngineError {
+        let current = self.agent.current();
+        current.map_or_else(
+            || EngineError::internal("the agent has ended"),
+            |connection| connection.ended_error(),
+        )
+    }
+
+    /// Discards a session that the agent claimed to have resumed, but does not know. It is attached in
+    /// another way next.
+    fn discard(&self, live: &LiveSession) {
+        tracing::warn!("the agent refused a prompt in a session that it had resumed");
+        live.connection.unsubscribe(&live.session_id);
+        lock(&self.live).take();
+    }
+
+    /// An error of the agent with its session id replaced by the client's.
+    fn with_client_id(&self, error: EngineError) -> EngineError {
+        let last = lock(&self.last_id).clone();
+        match last {
+            Some(session_id) => error.renamed(&session_id, &lock(&self.config).name),
+            None => error,
+        }
+    }
+
+    /// Answers a prompt, attaching the session first. `next` is dropped once the prompt was sent, so
+    /// that the next one may follow.
+    async fn prompt(
+        &self,
+        prompt: Prompt,
+        mut strategy: Strategy,
+        cancel: Cancel,
+        next: oneshot::Sender<()>,
+    ) -> Result<Ended, EngineError> {
+        let mut next = Some(next);
+        loop {
+            let attached = tokio::select! {
+                biased;
+                attached = self.ensure_attached(Attach::Again, strategy) => attached?,
+                () = cancel.cancelled() => return Ok(Ended::Because(StopReason::Cancelled)),
+            };
+            self.log_attached(attached).await?;
+            let live = self.live().ok_or_else(|| self.agent_ended())?;
+            let reason = {
+                let mut live = lock(&self.live);
+                live.as_mut().and_then(|live| live.transcript.take())
+            };
+            let context = match reason {
+                Some(reason) => self.context(&reason).await?,
+                None => None,
+            };
+            if cancel.is_cancelled() {
+                return Ok(Ended::Because(StopReason::Cancelled));
+            }
+            let unproven = live.unproven.swap(false, Ordering::AcqRel);
+            let sent = live.prompt(&prompt, context.as_deref());
+            drop(next.take());
+            match live.turn(sent, unproven, &cancel).await {
+                TurnOutcome::Ended(ended) => return ended,
+                TurnOutcome::Refused => {}
+            }
+            self.discard(&live);
+            strategy = Strategy::LoadOnly;
+        }
+    }
+
+    /// The transcript that is sent with a prompt. Notifies the user of it.
+    async fn context(&self, reason: &Reason) -> Result<Option<String>, EngineError> {
+        let history = self.opening.history.clone();
+        let budget = self.policy.context_budget;
+        let context = match reason {
+            Reason::Cut => transcript::of_last_turn(&*history, budget)?,
+            _ => transcript::of(&*history, budget)?,
+        };
+        let (agent, id) = (self.agent.name(), self.opening.ids.message());
+        if let Some(note) = transcript::note(reason, agent, context.is_some(), &id) {
+            let block = Block::of(Kind::Update, note);
+            self.opening.out.say(EngineEvent::Block(block)).await?;
+        }
+        Ok(context)
+    }
+}

@@ -1,0 +1,242 @@
+//! Attaches a session: makes sure that the agent has it open.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::engine::{Attach, Attached, Block, EngineError, EngineEvent, SessionConfig};
+use crate::record::Kind;
+use crate::sys::lock;
+
+use super::agent_session::Shared;
+use super::connection::Connection;
+use super::ids::IdNormalizer;
+use super::import::import;
+use super::live_session::{LiveSession, key};
+use super::replayed_state::ReplayedState;
+use super::restore::{self, Origin, RestoreMethod, Restored, Strategy, Task, fork};
+use super::route::Route;
+use super::settings::{self, Settings};
+use super::transcript::Reason;
+
+impl Shared {
+    fn route(&self, normalizer: IdNormalizer, snapshots: HashMap<String, String>) -> Arc<Route> {
+        Route::new(
+            self.opening.out.clone(),
+            normalizer,
+            self.settings.clone(),
+            snapshots,
+        )
+    }
+
+    /// Makes sure that the agent has the session open.
+    pub(super) async fn ensure_attached(
+        &self,
+        how: Attach,
+        strategy: Strategy,
+    ) -> Result<Attached, EngineError> {
+        let _guard = self.attaching.lock().await;
+        let config = lock(&self.config).clone();
+        let key = key(&config.params.0);
+        if let Some(live) = self.live()
+            && (live.key == key && !restore::is_held_elsewhere(&live.answer)
+                || lock(&live.turns).running > 0)
+        {
+            return Ok(Attached {
+                answer: Some(lock(&self.settings).apply(&live.answer)),
+                ..Attached::default()
+            });
+        }
+        let connection = self.agent.connection().await?;
+        let params = &config.params.0;
+        match how {
+            Attach::New => {
+                let normalizer = IdNormalizer::new(self.opening.ids.clone());
+                let route = self.route(normalizer, HashMap::new());
+                let restored = restore::create(&connection, self.task(params, &route)).await?;
+                let mut settings = Settings::default();
+                settings.opened(&restored.answer);
+                Ok(self.attached(connection, route, restored, settings, key, None))
+            }
+            Attach::Again | Attach::Fork => {
+                self.reattach(connection, params, key, how, strategy).await
+            }
+            Attach::Import => self.import(connection, &config, key).await,
+            Attach::Elsewhere => Ok(self.recorded_state()),
+        }
+    }
+
+    /// The state of a session that another process has open, according to its log.
+    pub(super) fn recorded_state(&self) -> Attached {
+        let current = self.opening.history.current_settings();
+        Attached {
+            answer: Some(Settings::response_from_log(&current, self.agent.name())),
+            ..Attached::default()
+        }
+    }
+
+    fn task<'a>(&'a self, params: &'a str, route: &'a Arc<Route>) -> Task<'a> {
+        Task {
+            agent: &self.agent,
+            params,
+            route,
+            limit: self.policy.load_timeout,
+        }
+    }
+
+    async fn reattach(
+        &self,
+        mut connection: Arc<Connection>,
+        params: &str,
+        key: String,
+        how: Attach,
+        strategy: Strategy,
+    ) -> Result<Attached, EngineError> {
+        let (history, ids) = (&*self.opening.history, &self.opening.ids);
+        let mut replayed = ReplayedState::read(history, &self.agent, ids.clone())?;
+        if replayed.session_id.is_none() {
+            replayed.session_id.clone_from(&lock(&self.last_id));
+        }
+        if self.policy.adopt {
+            replayed.session_id = None;
+        }
+        if replayed.settings == Settings::default() {
+            // The settings of a session without a log are only here.
+            replayed.settings = lock(&self.settings).clone();
+        }
+        let unsure = replayed.is_unsure(&self.agent);
+        let recorded = replayed.recorded.as_deref();
+        let renamed = recorded.is_some_and(|name| name != self.agent.name());
+        let unknown = replayed.reason(&self.agent, self.policy.adopt);
+        let route = self.route(replayed.normalizer, replayed.snapshots);
+        let task = self.task(params, &route);
+        let origin = self.opening.origin.as_deref();
+        let origin = origin.filter(|_| how == Attach::Fork && !self.policy.adopt);
+        // An agent may accept the id of a session that it has not created.
+        let strategy = if unsure { Strategy::LoadOnly } else { strategy };
+        let known = match (&replayed.session_id, origin) {
+            (_, Some(session_id)) => {
+                let prompts = replayed.prompts;
+                let origin = Origin {
+                    session_id,
+                    prompts,
+                };
+                fork(&mut connection, task, origin, ids.clone()).await?
+            }
+            (Some(session_id), None) => {
+                restore::continue_session(
+                    &mut connection,
+                    task,
+                    session_id,
+                    replayed.prompts,
+                    strategy,
+                )
+                .await?
+            }
+            (None, None) => None,
+        };
+        let restored = if let Some(restored) = known {
+            restored
+        } else {
+            if connection.is_dead() {
+                connection = self.agent.connection().await?;
+            }
+            let mut restored = restore::create(&connection, task).await?;
+            restored.how = RestoreMethod::Transcript;
+            restored
+        };
+        let cut = replayed.cut && !connection.capabilities().history;
+        let reason = match restored.how {
+            RestoreMethod::Transcript => Some(unknown),
+            RestoreMethod::EmptyLoad => Some(Reason::EmptyLoad),
+            RestoreMethod::Resume | RestoreMethod::Load if cut => Some(Reason::Cut),
+            _ => None,
+        };
+        let reason = reason.filter(|_| replayed.prompts > 0);
+        let (session_id, answer) = (&restored.session_id, &restored.answer);
+        let limit = self.policy.load_timeout;
+        let (answer, settings) =
+            restore::restore_settings(&connection, session_id, answer, &replayed.settings, limit)
+                .await;
+        // A log of an earlier version does not have the modes and options that the agent reports.
+        let reported = settings::reported(&restored.answer).is_some();
+        let unrecorded = self.opening.history.current_settings().answer.is_none();
+        let new =
+            renamed || replayed.session_id.as_deref() != Some(session_id) || reported && unrecorded;
+        let (changed, gone) = settings.changes_since(&replayed.settings);
+        let mut restored = Restored { answer, ..restored };
+        restored.snapshots.extend(changed);
+        let mut attached = self.attached(connection, route, restored, settings, key, reason);
+        attached.gone = gone;
+        if !new {
+            attached.inner = None;
+        }
+        Ok(attached)
+    }
+
+    async fn import(
+        &self,
+        connection: Arc<Connection>,
+        config: &SessionConfig,
+        key: String,
+    ) -> Result<Attached, EngineError> {
+        let ids = self.opening.ids.clone();
+        let route = self.route(IdNormalizer::new(ids.clone()), HashMap::new());
+        let task = self.task(&config.params.0, &route);
+        let (restored, block) = import(&connection, config, task, ids).await?;
+        let mut settings = Settings::default();
+        settings.opened(&restored.answer);
+        let mut attached = self.attached(connection, route, restored, settings, key, None);
+        attached.imported = vec![block];
+        Ok(attached)
+    }
+
+    /// Records that the agent has opened the session.
+    fn attached(
+        &self,
+        connection: Arc<Connection>,
+        route: Arc<Route>,
+        restored: Restored,
+        settings: Settings,
+        key: String,
+        transcript: Option<Reason>,
+    ) -> Attached {
+        let version = connection.capabilities().version.clone();
+        let session_id = restored.record(self.agent.name(), version.as_deref());
+        *lock(&self.last_id) = Some(restored.session_id.clone());
+        *lock(&self.settings) = settings;
+        *lock(&self.live) = Some(LiveSession {
+            connection,
+            session_id: restored.session_id,
+            route,
+            answer: restored.answer.clone(),
+            key,
+            turns: Arc::default(),
+            unproven: Arc::new(AtomicBool::new(restored.how == RestoreMethod::Resume)),
+            transcript,
+        });
+        Attached {
+            answer: Some(restored.answer),
+            inner: Some(session_id),
+            way: Some(restored.how.as_str()),
+            snapshots: restored.snapshots,
+            gone: Vec::new(),
+            imported: Vec::new(),
+        }
+    }
+
+    /// Logs how the session was attached, if that happened outside of a request to open it.
+    pub(super) async fn log_attached(&self, attached: Attached) -> Result<(), EngineError> {
+        let mut block = Block::default();
+        if let Some(session_id) = attached.inner {
+            block.push(Kind::AgentSessionId, &session_id);
+        }
+        for snapshot in &attached.snapshots {
+            block.push(Kind::Info, snapshot);
+        }
+        if !block.is_empty() {
+            self.opening.out.say(EngineEvent::Block(block)).await?;
+        }
+        Ok(())
+    }
+}

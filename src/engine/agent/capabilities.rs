@@ -1,0 +1,92 @@
+//! The capabilities of an agent that we use.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::json;
+
+/// An agent's capabilities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a capability of its own"
+)]
+pub(super) struct Capabilities {
+    /// Its name and version, if it reports them.
+    pub(super) name: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) load: bool,
+    /// Whether it has ways to sign in.
+    pub(super) sign_in: bool,
+    pub(super) resume: bool,
+    pub(super) list: bool,
+    pub(super) close: bool,
+    pub(super) delete: bool,
+    pub(super) fork: bool,
+    pub(super) title: bool,
+    /// Whether it records conversations as rejoin does, and so knows how far each turn came.
+    pub(super) history: bool,
+    /// The names of all session capabilities that it declares, known to us or not.
+    pub(super) declared: BTreeSet<String>,
+}
+
+impl Capabilities {
+    /// Reads the result of `initialize`.
+    pub(super) fn read(result: &str) -> Self {
+        let result = json::tree(result).unwrap_or_default();
+        let capabilities = &result["agentCapabilities"];
+        let session = &capabilities["sessionCapabilities"];
+        // A capability is an object; `null` and `false` mean that it is absent.
+        let can = |name: &str| !matches!(session[name], Value::Null | Value::Bool(false));
+        let names = session
+            .as_object()
+            .into_iter()
+            .flat_map(|members| members.keys());
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            name: text(&result["agentInfo"]["name"]),
+            version: text(&result["agentInfo"]["version"]),
+            load: capabilities["loadSession"] == true,
+            sign_in: result["authMethods"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty()),
+            resume: can("resume"),
+            list: can("list"),
+            close: can("close"),
+            delete: can("delete"),
+            fork: can("fork"),
+            title: can("title"),
+            history: capabilities["sessionHistory"].is_object(),
+            declared: names.filter(|name| can(name)).cloned().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_declared_capabilities_count() {
+        let read = Capabilities::read(
+            r#"{"agentInfo":{"name":"a","version":"1"},"authMethods":[{}],"agentCapabilities":{"loadSession":true,"sessionHistory":{},
+                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false,"fork":{}}}}"#,
+        );
+        let expected = Capabilities {
+            name: Some("a".to_owned()),
+            version: Some("1".to_owned()),
+            load: true,
+            sign_in: true,
+            resume: true,
+            close: true,
+            fork: true,
+            history: true,
+            declared: ["close", "fork", "resume"].map(str::to_owned).into(),
+            ..Capabilities::default()
+        };
+        assert_eq!(read, expected);
+        assert_eq!(Capabilities::read("{}"), Capabilities::default());
+        assert_eq!(Capabilities::read("7"), Capabilities::default());
+    }
+}

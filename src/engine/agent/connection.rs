@@ -1,0 +1,433 @@
+//! The connection with a running agent: requests in both directions, and where the messages about
+//! each session go.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+
+use crate::engine::outlet::Canceller;
+use crate::engine::relay::Patience;
+use crate::engine::{Cancel, EngineError};
+use crate::json;
+use crate::protocol::method;
+use crate::sys::lock;
+use crate::transport::{Call, Outcome, OutgoingRequests, Wire};
+
+use super::capabilities::Capabilities;
+use super::parse::session_of;
+use super::route::Route;
+use super::transport::AgentTransport;
+
+/// How much is kept of messages about sessions without a route, in bytes.
+const EARLY_LIMIT: usize = 1024 * 1024;
+
+/// A connection with an agent.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The client, which gets the agent's requests.
+    pub(super) client: Arc<Wire>,
+    pub(super) runtime: Handle,
+    transport: AgentTransport,
+    calls: OutgoingRequests,
+    routes: Mutex<HashMap<String, Arc<Route>>>,
+    /// Requests whose result names a new session, and where the messages about that session go.
+    pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
+    /// Requests whose response ends a turn.
+    turn_ends: Mutex<HashMap<u64, TurnEnd>>,
+    pub(super) early: EarlyMessages,
+    /// The client's ids of its forwarded requests, as JSON text, by ours.
+    origins: Mutex<HashMap<u64, String>>,
+    /// Pending requests of the agent, by their id's JSON text.
+    requested: Mutex<BTreeMap<String, Canceller>>,
+    /// What the agent can do; known once it has answered `initialize`.
+    capabilities: OnceLock<Capabilities>,
+    dead: watch::Sender<bool>,
+    /// How many of our requests were pending when the agent ended.
+    lost_requests: AtomicUsize,
+    leaving: AtomicBool,
+    /// Whether the agent has replayed a session before it answered the request to load it.
+    replays_first: AtomicBool,
+}
+
+/// Marks the end of a turn: handled when the response to its prompt arrives, before any message
+/// that follows it.
+#[derive(Debug)]
+pub(super) struct TurnEnd {
+    pub(super) route: Arc<Route>,
+    /// The id of the message that is answered.
+    pub(super) message_id: String,
+    /// Resolves to whether the response ends the turn.
+    pub(super) surely: oneshot::Receiver<bool>,
+}
+
+/// A pending request to the agent.
+#[derive(Debug)]
+pub(super) struct Pending {
+    call: Call,
+    connection: Arc<Connection>,
+}
+
+impl Connection {
+    pub(super) fn new(client: Arc<Wire>, transport: AgentTransport) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            runtime: Handle::current(),
+            transport,
+            calls: OutgoingRequests::default(),
+            routes: Mutex::default(),
+            pending_sessions: Mutex::default(),
+            turn_ends: Mutex::default(),
+            early: EarlyMessages::default(),
+            origins: Mutex::default(),
+            requested: Mutex::default(),
+            capabilities: OnceLock::new(),
+            dead: watch::Sender::new(false),
+            lost_requests: AtomicUsize::new(0),
+            leaving: AtomicBool::new(false),
+            replays_first: AtomicBool::new(false),
+        })
+    }
+
+    /// What the agent can do: nothing until it has answered `initialize`.
+    pub(super) fn capabilities(&self) -> Capabilities {
+        self.capabilities.get().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn set_capabilities(&self, capabilities: Capabilities) {
+        // Each process is initialized once.
+        self.capabilities.set(capabilities).ok();
+    }
+
+    /// Sends a request. Requests keep their order. `params` is the JSON text of an object.
+    pub(super) fn request(self: &Arc<Self>, method: &str, params: &str) -> Pending {
+        self.send(method, params, |_| {})
+    }
+
+    /// The same for a request that creates a session, whose messages go to `route`.
+    pub(super) fn request_for(
+        self: &Arc<Self>,
+        method: &str,
+        params: &str,
+        route: &Arc<Route>,
+    ) -> Pending {
+        self.send(method, params, |id| {
+            lock(&self.pending_sessions).insert(id, route.clone());
+        })
+    }
+
+    /// The same for a prompt.
+    pub(super) fn request_turn(self: &Arc<Self>, params: &str, turn_end: TurnEnd) -> Pending {
+        self.send(method::SESSION_PROMPT, params, |id| {
+            lock(&self.turn_ends).insert(id, turn_end);
+        })
+    }
+
+    /// The turn that ends with the response to this request.
+    pub(super) fn take_turn_end(&self, id: &str) -> Option<TurnEnd> {
+        lock(&self.turn_ends).remove(&id.parse().ok()?)
+    }
+
+    /// The same for a request that the client sent with the id `origin`.
+    pub(super) fn request_of(
+        self: &Arc<Self>,
+        origin: &str,
+        method: &str,
+        params: &str,
+    ) -> Pending {
+        self.send(method, params, |id| {
+            lock(&self.origins).insert(id, origin.to_owned());
+        })
+    }
+
+    /// Sends a request after `register` was called with its id.
+    fn send(self: &Arc<Self>, method: &str, params: &str, register: impl FnOnce(u64)) -> Pending {
+        let call = self.calls.begin();
+        register(call.id);
+        self.transport.request(call.id, method, params);
+        Pending {
+            call,
+            connection: self.clone(),
+        }
+    }
+
+    /// The client's id of a request that was forwarded with `id`.
+    pub(super) fn origin(&self, id: &str) -> Option<String> {
+        let id = self.transport.number(id)?;
+        lock(&self.origins).get(&id).cloned()
+    }
+
+    /// Sends a notification.
+    pub(super) fn notify(&self, method: &str, params: &str) {
+        self.transport.notify(method, params);
+    }
+
+    /// Answers a request of the agent.
+    pub(super) fn respond(&self, id: &str, outcome: &Outcome) {
+        lock(&self.requested).remove(id);
+        self.transport.respond(id, outcome);
+    }
+
+    /// Handles a response of the agent. Returns whether its request is still pending.
+    pub(super) fn resolve(&self, id: &str, outcome: Outcome) -> bool {
+        let created = id
+            .parse()
+            .ok()
+            .and_then(|id| lock(&self.pending_sessions).remove(&id));
+        if let (Some(route), Ok(result)) = (created, &outcome) {
+            // Messages that follow the response already have their route.
+            if let Some(session) = session_of(result) {
+                self.subscribe(&session.id, &route);
+            }
+        }
+        self.calls.resolve(id, outcome)
+    }
+
+    /// Records whether the agent has replayed a session before its response, and returns whether it
+    /// ever has: such an agent does not replay later.
+    pub(super) fn replays_first(&self, now: bool) -> bool {
+        self.replays_first.fetch_or(now, Ordering::AcqRel) || now
+    }
+
+    /// From now on, messages about this session go to `route`.
+    pub(super) fn subscribe(&self, session: &str, route: &Arc<Route>) {
+        lock(&self.routes).insert(session.to_owned(), route.clone());
+    }
+
+    /// From now on, messages about this session are ignored.
+    pub(super) fn unsubscribe(&self, session: &str) {
+        lock(&self.routes).remove(session);
+    }
+
+    /// Whether a request is pending whose response names a new session.
+    pub(super) fn awaits_sessions(&self) -> bool {
+        !lock(&self.pending_sessions).is_empty()
+    }
+
+    /// Keeps a line about a session without a route, if the session may be one that is being
+    /// created.
+    pub(super) fn keep_early(&self, session: &str, line: &[u8]) -> bool {
+        self.awaits_sessions() && self.early.keep(session, line)
+    }
+
+    /// Where a request about a session goes. An agent may need the response before it can answer
+    /// the request that creates the session, so it is not kept until then; if only one such request
+    /// is pending, it is clear which session is meant.
+    pub(super) fn route_of_request(&self, session: &str) -> Option<Arc<Route>> {
+        self.route(session).or_else(|| {
+            let pending_sessions = lock(&self.pending_sessions);
+            let mut routes = pending_sessions.values();
+            routes.next().filter(|_| routes.next().is_none()).cloned()
+        })
+    }
+
+    pub(super) fn route(&self, session: &str) -> Option<Arc<Route>> {
+        lock(&self.routes).get(session).cloned()
+    }
+
+    /// Registers a request of the agent. The result signals when the agent withdraws it.
+    pub(super) fn begin(&self, id: &str) -> Cancel {
+        let (canceller, cancel) = Cancel::new();
+        lock(&self.requested).insert(id.to_owned(), canceller);
+        cancel
+    }
+
+    /// The agent withdraws a request.
+    pub(super) fn cancel(&self, id: &str) {
+        if let Some(canceller) = lock(&self.requested).get(id) {
+            canceller.cancel();
+        }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        *self.dead.borrow()
+    }
+
+    /// The agent's output has ended, so the process is ended, too.
+    pub(super) fn finish(&self) {
+        // Otherwise it is being ended already, with another time limit.
+        if !self.leaving.load(Ordering::Acquire) {
+            let ended = self.transport.end(Patience::EndOfInput);
+            self.runtime.block_on(ended);
+            self.transport.kill();
+        }
+        self.lost_requests
+            .store(self.calls.waiting(), Ordering::Release);
+        // Set before pending requests fail, so that they find the reason.
+        self.dead.send_replace(true);
+        // Its requests to the client are withdrawn.
+        for (_, canceller) in std::mem::take(&mut *lock(&self.requested)) {
+            canceller.cancel();
+        }
+        self.calls.close();
+        if self.transport.is_process() && !self.leaving.load(Ordering::Acquire) {
+            tracing::warn!(reason = %self.exit_reason(), "the agent has ended");
+        }
+    }
+
+    /// Ends the agent.
+    pub(super) async fn end(&self, patience: Patience) {
+        self.leaving.store(true, Ordering::Release);
+        self.transport.end(patience).await;
+    }
+
+    /// Ends the agent because our own process is about to exit.
+    pub(super) async fn leave(&self, patience: Patience) {
+        self.leaving.store(true, Ordering::Release);
+        self.transport.leave(patience).await;
+    }
+
+    /// Why the agent has ended, in one line.
+    pub(super) fn exit_reason(&self) -> String {
+        self.transport.exit_reason()
+    }
+
+    /// How an agent has ended that did not answer `initialize`, in one line.
+    pub(super) fn startup_failure(&self) -> String {
+        self.transport.startup_failure()
+    }
+
+    /// The error for requests that were pending when the agent ended.
+    pub(super) fn ended_error(&self) -> EngineError {
+        let message = format!("the agent ended unexpectedly: {}", self.exit_reason());
+        EngineError::named(EngineError::INTERNAL, "agent_ended", message)
+    }
+
+    /// Whether at most one request was pending when the agent ended.
+    pub(super) fn ended_alone(&self) -> bool {
+        self.lost_requests.load(Ordering::Acquire) <= 1
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        lock(&self.connection.origins).remove(&self.call.id);
+        // The session of a request that was given up has no route.
+        lock(&self.connection.pending_sessions).remove(&self.call.id);
+        lock(&self.connection.turn_ends).remove(&self.call.id);
+    }
+}
+
+impl Pending {
+    /// Gives up waiting and cancels the request.
+    pub(super) fn abandon(self) {
+        self.connection.transport.cancel(self.call.id);
+    }
+
+    /// Waits for the outcome.
+    pub(super) async fn outcome(mut self) -> Result<String, EngineError> {
+        self.wait().await
+    }
+
+    /// The same, if the caller may give up.
+    pub(super) async fn wait(&mut self) -> Result<String, EngineError> {
+        let outcome = (&mut self.call).await;
+        self.read(outcome)
+    }
+
+    /// The same, but cancels the request when `cancelled` resolves, and goes on waiting.
+    pub(super) async fn outcome_or_cancel(
+        mut self,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<String, EngineError> {
+        tokio::select! {
+            outcome = &mut self.call => return self.read(outcome),
+            () = cancelled => {}
+        }
+        self.connection.transport.cancel(self.call.id);
+        self.outcome().await
+    }
+
+    fn read(&self, outcome: Option<Outcome>) -> Result<String, EngineError> {
+        match outcome {
+            Some(outcome) => outcome.map_err(|error| agent_error(&error)),
+            None => Err(self.connection.ended_error()),
+        }
+    }
+}
+
+/// Lines about sessions without a route: an agent may send messages about a new session before its
+/// response to the request that creates it.
+#[derive(Debug, Default)]
+pub(super) struct EarlyMessages(Mutex<Vec<(String, Vec<u8>)>>);
+
+impl EarlyMessages {
+    /// Keeps a line about this session; false if there is no room for it.
+    pub(super) fn keep(&self, session: &str, line: &[u8]) -> bool {
+        let mut lines = lock(&self.0);
+        let kept: usize = lines.iter().map(|(_, line)| line.len()).sum();
+        let room = kept + line.len() <= EARLY_LIMIT;
+        if room {
+            lines.push((session.to_owned(), line.to_vec()));
+        }
+        room
+    }
+
+    /// Whether there are no lines.
+    pub(super) fn is_empty(&self) -> bool {
+        let lines = lock(&self.0);
+        lines.is_empty()
+    }
+
+    /// The sessions that the lines are about.
+    pub(super) fn sessions(&self) -> Vec<String> {
+        let lines = lock(&self.0);
+        let mut sessions: Vec<_> = lines.iter().map(|(session, _)| session.clone()).collect();
+        sessions.dedup();
+        sessions
+    }
+
+    /// All lines, in order.
+    pub(super) fn take_all(&self) -> Vec<Vec<u8>> {
+        let lines = std::mem::take(&mut *lock(&self.0));
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The lines of this session, in order.
+    pub(super) fn take(&self, session: &str) -> Vec<Vec<u8>> {
+        let mut lines = lock(&self.0);
+        let (taken, left) = std::mem::take(&mut *lines)
+            .into_iter()
+            .partition(|(name, _)| name == session);
+        *lines = left;
+        taken.into_iter().map(|(_, line)| line).collect()
+    }
+}
+
+/// An error object of the agent. The client gets the agent's own words and nothing else.
+fn agent_error(object: &str) -> EngineError {
+    let mut error = EngineError {
+        code: EngineError::INTERNAL,
+        message: "the agent returned a malformed JSON-RPC error".to_owned(),
+        data: None,
+    };
+    for (name, value) in json::text_members(object) {
+        match name.as_str() {
+            "code" => error.code = value.parse().unwrap_or(EngineError::INTERNAL),
+            "message" => {
+                if let Ok(message) = serde_json::from_str(value) {
+                    error.message = message;
+                }
+            }
+            "data" => error.data = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_keep_their_members() {
+        let read = agent_error(r#"{"code":-32000,"message":"sign \"in\"","data":{"n":1e400}}"#);
+        assert_eq!(read.code, EngineError::SIGN_IN);
+        assert_eq!(read.message, "sign \"in\"");
+        assert_eq!(read.data.as_deref(), Some(r#"{"n":1e400}"#));
+        assert_eq!(agent_error("7").code, EngineError::INTERNAL);
+    }
+}

@@ -1,0 +1,213 @@
+//! A session that is open in the running agent: its turns, and the requests about it.
+
+use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::engine::{Cancel, Ended, EngineError, Prompt, StopReason};
+use crate::json::{string_member, text_member, with_string};
+use crate::protocol::method;
+use crate::sys::lock;
+
+use super::connection::{Connection, Pending, TurnEnd};
+use super::members::with_members;
+use super::parse::session_of;
+use super::route::Route;
+use super::terminals;
+use super::transcript::{self, Reason};
+
+/// How long an agent may take to end a turn that was cancelled.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A session that is open in the running agent.
+#[derive(Clone, Debug)]
+pub(super) struct LiveSession {
+    pub(super) connection: Arc<Connection>,
+    /// The agent's session id.
+    pub(super) session_id: String,
+    pub(super) route: Arc<Route>,
+    /// The agent's response when it opened the session.
+    pub(super) answer: String,
+    /// The workspace that was requested then, as [`key`] returns it.
+    pub(super) key: String,
+    pub(super) turns: Arc<Mutex<Turns>>,
+    /// Whether the agent claims to have resumed the conversation, and nothing has proved it yet.
+    pub(super) unproven: Arc<AtomicBool>,
+    /// Why the next prompt is sent with a transcript, if it is.
+    pub(super) transcript: Option<Reason>,
+}
+
+/// The prompts that were sent, counted.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    pub(super) running: usize,
+    sent: u64,
+    /// The last one that was cancelled: `session/cancel` is about all before it.
+    cancelled: u64,
+}
+
+/// Keeps prompts in order if one has to wait until the session is attached.
+#[derive(Debug, Default)]
+pub(super) struct PromptOrder(Mutex<Option<oneshot::Receiver<()>>>);
+
+impl PromptOrder {
+    /// Resolves when the previous prompt was sent or failed; `None` if that is the case.
+    pub(super) fn before(&self) -> Option<oneshot::Receiver<()>> {
+        let mut before = lock(&self.0).take()?;
+        let waits = before.try_recv() == Err(oneshot::error::TryRecvError::Empty);
+        waits.then_some(before)
+    }
+
+    /// The next prompt waits until this is dropped.
+    pub(super) fn next(&self) -> oneshot::Sender<()> {
+        let (next, sent) = oneshot::channel();
+        *lock(&self.0) = Some(sent);
+        next
+    }
+}
+
+/// A prompt that was sent.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pending: Pending,
+    number: u64,
+    message_id: String,
+    /// Gets whether its response ends the turn.
+    surely: oneshot::Sender<bool>,
+}
+
+/// The outcome of a prompt.
+#[derive(Debug)]
+pub(super) enum TurnOutcome {
+    Ended(Result<Ended, EngineError>),
+    /// The agent does not know the session, although it claimed to have resumed it.
+    Refused,
+}
+
+impl LiveSession {
+    /// Sends a prompt, with `context` before what the user sent.
+    pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> Sent {
+        let message_id = prompt.message_id.clone();
+        let (surely, decided) = oneshot::channel();
+        let turn_end = TurnEnd {
+            route: self.route.clone(),
+            message_id: message_id.clone(),
+            surely: decided,
+        };
+        let own = prompt.params.as_str();
+        let id = serde_json::Value::from(self.session_id.as_str()).to_string();
+        let params = context.map_or(Cow::Borrowed(own), |context| {
+            transcript::prepend(own, context).into()
+        });
+        let params = with_members(&params, &[], &[("sessionId", &id)]);
+        // Locked while sending: a cancel is about the prompts that were sent before it.
+        let mut turns = lock(&self.turns);
+        turns.running += 1;
+        turns.sent += 1;
+        self.route.turn_begins(&message_id, own, context);
+        Sent {
+            pending: self.connection.request_turn(&params, turn_end),
+            number: turns.sent,
+            message_id,
+            surely,
+        }
+    }
+
+    /// Waits for the end of a turn. `unproven` says whether a refusal would mean that the agent does
+    /// not know the session.
+    pub(super) async fn turn(&self, sent: Sent, unproven: bool, cancel: &Cancel) -> TurnOutcome {
+        let result = {
+            let outcome = sent.pending.outcome_or_cancel(async {
+                cancel.request_cancelled().await;
+                // If all turns are cancelled, `session/cancel` is sent instead.
+                if cancel.is_cancelled() {
+                    std::future::pending::<()>().await;
+                }
+            });
+            tokio::pin!(outcome);
+            tokio::select! {
+                biased;
+                result = &mut outcome => Some(result),
+                () = cancel.cancelled() => {
+                    self.cancel(sent.number);
+                    tokio::time::timeout(CANCEL_TIMEOUT, outcome).await.ok()
+                }
+            }
+        };
+        lock(&self.turns).running -= 1;
+        let ended = ended(result);
+        let refused = unproven && self.refused(&ended) && !cancel.is_cancelled();
+        if sent.surely.send(!refused).is_err() {
+            // Without a response, the reader has not marked the end of the turn.
+            let outputs = self.route.turn_ends(&sent.message_id);
+            terminals::log_outputs(&self.route, outputs).await;
+        }
+        if refused {
+            TurnOutcome::Refused
+        } else {
+            TurnOutcome::Ended(ended)
+        }
+    }
+
+    /// Cancels all prompts that were sent, unless that was done after this one was sent.
+    fn cancel(&self, number: u64) {
+        let mut turns = lock(&self.turns);
+        if turns.cancelled < number {
+            turns.cancelled = turns.sent;
+            let params = json!({ "sessionId": self.session_id }).to_string();
+            self.connection.notify(method::SESSION_CANCEL, &params);
+        }
+    }
+
+    /// Whether a turn ended in a refusal without anything shown, as with some agents that do not know
+    /// the session.
+    fn refused(&self, ended: &Result<Ended, EngineError>) -> bool {
+        let refusal = |ended: &Ended| {
+            let reason = string_member(&ended.result(), "stopReason");
+            reason.as_deref() == Some(StopReason::Refusal.as_str())
+        };
+        ended.as_ref().is_ok_and(refusal) && self.route.is_silent()
+    }
+
+    pub(super) fn call(&self, method: &str, params: &str) -> Pending {
+        self.connection
+            .request(method, &self.with_agent_ids(params))
+    }
+
+    /// Parameters of the client with the agent's ids.
+    pub(super) fn with_agent_ids(&self, params: &str) -> String {
+        let inward = self.route.with_normalizer(|ids| ids.incoming(params));
+        let params = inward.as_deref().unwrap_or(params);
+        match session_of(params) {
+            Some(session) => with_string(params, &session.range, &self.session_id),
+            None => params.to_owned(),
+        }
+    }
+}
+
+/// How a turn ended, by the agent's response; `None` if there was none in time.
+fn ended(result: Option<Result<String, EngineError>>) -> Result<Ended, EngineError> {
+    match result {
+        Some(Ok(result)) if text_member(&result, "stopReason").is_some() => Ok(Ended::With(result)),
+        Some(Ok(_)) => Ok(Ended::Because(StopReason::EndTurn)),
+        Some(Err(error)) => Err(error),
+        None => {
+            tracing::warn!("the agent did not end a cancelled turn in time");
+            Ok(Ended::Because(StopReason::Cancelled))
+        }
+    }
+}
+
+/// The workspace of a request, by which it is decided whether an open session must be reopened.
+pub(super) fn key(params: &str) -> String {
+    let part = |name: &str| match text_member(params, name) {
+        None | Some("null" | "[]") => "",
+        Some(value) => value,
+    };
+    let parts = ["cwd", "additionalDirectories", "mcpServers"].map(part);
+    parts.join("\n")
+}

@@ -1,0 +1,218 @@
+//! The parts of an agent's message as text: its update, and its session's id.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::json::{self, Span};
+use crate::record::Kind;
+use crate::record::payload::has_shape;
+
+/// How a notification's parameters are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine::agent) enum Form {
+    /// They are a session id and an update; the payload is the `update` object.
+    Update,
+    /// They have more members; the payload is all of them except the session id.
+    Params,
+}
+
+/// An update as text, with the positions of the members that are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engine::agent) struct Payload<'a> {
+    pub(in crate::engine::agent) text: Cow<'a, str>,
+    pub(in crate::engine::agent) form: Form,
+    pub(in crate::engine::agent) fields: Fields,
+}
+
+impl<'a> Payload<'a> {
+    /// The payload of a record, whose kind gives its form. `None` if it contains no update.
+    pub(in crate::engine::agent) fn of_record(kind: Kind, text: &'a str) -> Option<Self> {
+        let form = match kind {
+            Kind::Update => Form::Update,
+            Kind::UpdateParams => Form::Params,
+            _ => return None,
+        };
+        Self::read(form, Cow::Borrowed(text))
+    }
+
+    /// Parses a text and records the positions of its members.
+    pub(in crate::engine::agent) fn read(form: Form, text: Cow<'a, str>) -> Option<Self> {
+        let fields = match form {
+            Form::Update => fields(&text, json::skip_space(text.as_bytes(), 0))?,
+            Form::Params => {
+                let mut found = None;
+                json::walk(text.as_bytes(), 0, |name, _, at| {
+                    if name != b"update" {
+                        return json::value_end(text.as_bytes(), at);
+                    }
+                    found = fields(&text, at);
+                    found.map_or_else(
+                        || json::value_end(text.as_bytes(), at),
+                        |found| Some(found.whole.end),
+                    )
+                })?;
+                found?
+            }
+        };
+        Some(Self { text, form, fields })
+    }
+
+    /// Its text: one JSON object on one line.
+    pub(in crate::engine::agent) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text of the `update` object alone.
+    pub(in crate::engine::agent) fn update(&self) -> &str {
+        self.fields.whole.of(&self.text)
+    }
+
+    /// Whether readers of a log recognize it as an update.
+    pub(in crate::engine::agent) fn has_shape(&self) -> bool {
+        let of = |span: Option<Span>| span.map(|span| span.of(&self.text));
+        has_shape(of(self.fields.name), of(self.fields.content))
+    }
+
+    /// The name of the update's kind in the protocol.
+    pub(in crate::engine::agent) fn name(&self) -> Option<Cow<'_, str>> {
+        self.fields.name?.string(&self.text)
+    }
+}
+
+/// Positions in an `update` object. If a member occurs twice, the last one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine::agent) struct Fields {
+    /// The object itself.
+    pub(in crate::engine::agent) whole: Span,
+    pub(in crate::engine::agent) name: Option<Span>,
+    pub(in crate::engine::agent) message: Option<Span>,
+    pub(in crate::engine::agent) call: Option<Span>,
+    pub(in crate::engine::agent) status: Option<Span>,
+    pub(in crate::engine::agent) content: Option<Span>,
+}
+
+impl Fields {
+    /// The same with each position moved.
+    pub(in crate::engine::agent) fn map(self, to: impl Fn(Span) -> Span) -> Self {
+        Self {
+            whole: to(self.whole),
+            name: self.name.map(&to),
+            message: self.message.map(&to),
+            call: self.call.map(&to),
+            status: self.status.map(&to),
+            content: self.content.map(&to),
+        }
+    }
+}
+
+/// Reads the `update` object that begins at `at`.
+pub(in crate::engine::agent) fn fields(text: &str, at: usize) -> Option<Fields> {
+    let mut fields = Fields {
+        whole: Span { start: at, end: at },
+        name: None,
+        message: None,
+        call: None,
+        status: None,
+        content: None,
+    };
+    let end = json::walk(text.as_bytes(), at, |name, _, start| {
+        let end = json::value_end(text.as_bytes(), start)?;
+        let place = match name {
+            b"sessionUpdate" => &mut fields.name,
+            b"messageId" => &mut fields.message,
+            b"toolCallId" => &mut fields.call,
+            b"status" => &mut fields.status,
+            b"content" => &mut fields.content,
+            _ => return Some(end),
+        };
+        *place = Some(Span { start, end });
+        Some(end)
+    })?;
+    fields.whole.end = end;
+    Some(fields)
+}
+
+/// The `sessionId` of some parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engine::agent) struct NamedSession<'a> {
+    /// The agent's session id.
+    pub(in crate::engine::agent) id: Cow<'a, str>,
+    /// The range of its JSON text, quotes included, in the parameters' text.
+    pub(in crate::engine::agent) range: Range<usize>,
+}
+
+/// An object's text without its `sessionId` members, otherwise unchanged.
+pub(super) fn without_session(object: &str) -> Option<String> {
+    let mut rest = String::with_capacity(object.len());
+    let mut previous_end = None;
+    let mut kept = false;
+    let end = json::walk(object.as_bytes(), 0, |name, quote, at| {
+        let end = json::value_end(object.as_bytes(), at)?;
+        let before = previous_end.replace(end).unwrap_or(0);
+        if before == 0 {
+            rest.push_str(&object[..quote]);
+        }
+        if name != b"sessionId" {
+            if kept {
+                rest.push_str(&object[before..quote]);
+            }
+            kept = true;
+            rest.push_str(&object[quote..end]);
+        }
+        Some(end)
+    })?;
+    rest.push_str(&object[previous_end.unwrap_or(1)..end]);
+    Some(rest)
+}
+
+/// The `sessionId` of an object, such as a request's parameters or its result. `None` if the text
+/// is not an object or has no such member.
+pub(in crate::engine::agent) fn session_of(text: &str) -> Option<NamedSession<'_>> {
+    let mut found = None;
+    json::walk(text.as_bytes(), 0, |name, _, start| {
+        let end = json::value_end(text.as_bytes(), start)?;
+        if name == b"sessionId" {
+            found = Some(Span { start, end });
+        }
+        Some(end)
+    })?;
+    let found = found?;
+    Some(NamedSession {
+        id: found.string(text)?,
+        range: found.start..found.end,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{Message, read};
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_session_is_replaced_in_place() {
+        let params = r#"{ "sessionId":"inner", "x":"inner", "sessionId" : "in\u006eer" }"#;
+        let line = format!(r#"{{"id":1,"params":{params},"method":"m"}}"#);
+        let Message::Request {
+            session: Some(named),
+            ..
+        } = read(line.as_bytes())
+        else {
+            panic!("{line}");
+        };
+        assert_eq!(session_of(params), Some(named.clone()));
+        assert_eq!(named.id, "inner");
+        assert_eq!(
+            crate::json::with_string(params, &named.range, "a\"b"),
+            r#"{ "sessionId":"inner", "x":"inner", "sessionId" : "a\"b" }"#
+        );
+        for none in [
+            "",
+            "[]",
+            "{}",
+            r#"{"sessionId":null}"#,
+            r#"{"a":{"sessionId":"s"}}"#,
+        ] {
+            assert_eq!(session_of(none), None, "{none}");
+        }
+    }
+}

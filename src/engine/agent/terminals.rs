@@ -1,0 +1,294 @@
+//! Records the output of the client's terminals that tool calls show.
+//!
+//! A terminal belongs to the client and no longer exists when its session is loaded again. So when
+//! a terminal has ended, each call that shows it gets an update that only replays send: the same
+//! content with text in place of the terminal. A display-only terminal, which has
+//! `_meta.terminal_info`, is created again in a replay by its updates, so it is kept.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+
+use tokio::sync::oneshot;
+
+use crate::engine::captured::{self, Exit};
+use crate::engine::{Block, Cancel, EngineEvent, Question};
+use crate::json::{self, string_member, text_member};
+use crate::protocol::method;
+use crate::record::Kind;
+use crate::transport::Outcome;
+
+use super::ids::NormalizedUpdate;
+use super::parse::Payload;
+use super::route::Route;
+
+/// The most bytes of terminal output that are kept for calls that show a terminal later.
+const KEPT_LIMIT: usize = 8 * 1024 * 1024;
+
+/// The terminals of one session, as its tool calls show them.
+#[derive(Debug, Default)]
+pub(super) struct Terminals {
+    /// Calls whose content has terminals, in the order of their first terminal.
+    calls: Vec<Call>,
+    /// Terminals that have ended and the items that replace them, the oldest first.
+    ended: VecDeque<(String, String)>,
+    /// The number of bytes in `ended`.
+    kept: usize,
+    /// Display-only terminals.
+    display: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    /// Its latest content, an array.
+    content: String,
+    /// The ranges and ids of the terminals in its content.
+    places: Vec<(Range<usize>, String)>,
+    /// Whether a replacement is due: it shows a terminal that has ended.
+    due: bool,
+}
+
+impl Terminals {
+    /// Handles an update that was logged.
+    pub(super) fn update(&mut self, update: &NormalizedUpdate<'_>) {
+        let mentions = || memchr::memmem::find(update.payload.as_bytes(), b"terminal").is_some();
+        if update.is_call && (!self.calls.is_empty() || mentions()) {
+            self.call(update);
+        }
+    }
+
+    fn call(&mut self, update: &NormalizedUpdate<'_>) -> Option<()> {
+        let payload = Payload::of_record(update.kind, &update.payload)?;
+        let (update, fields) = (payload.update(), &payload.fields);
+        if let Some(id) = display_terminal(update) {
+            self.display.insert(id);
+        }
+        let id = string(payload.text(), &fields.call?.range())?;
+        let content = fields.content?.of(payload.text());
+        let mut items = json::elements(content.as_bytes(), 0)?;
+        let mut places = Vec::new();
+        while let Some(item) = items.element() {
+            if let Some(terminal) = terminal(content, &item)
+                && !self.display.contains(&terminal)
+            {
+                places.push((item, terminal));
+            }
+        }
+        let known = self.calls.iter().position(|call| call.id == id);
+        if places.is_empty() {
+            if let Some(known) = known {
+                self.calls.remove(known);
+            }
+            return None;
+        }
+        let due = places.iter().any(|(_, id)| self.shown(id).is_some());
+        let call = Call {
+            id,
+            content: content.to_owned(),
+            places,
+            due,
+        };
+        match known.and_then(|known| self.calls.get_mut(known)) {
+            Some(known) => *known = call,
+            None => self.calls.push(call),
+        }
+        Some(())
+    }
+
+    /// A terminal has ended, or is about to be released, with this output. Returns the updates for the
+    /// calls that show it, and those of [`flush`](Self::flush).
+    pub(super) fn ended(
+        &mut self,
+        terminal_id: &str,
+        output: &str,
+        truncated: bool,
+        exit: Option<&Exit>,
+    ) -> Vec<String> {
+        let item = captured::item(output, truncated, exit);
+        self.forget(|id| id != terminal_id);
+        self.kept += item.len();
+        self.ended.push_back((terminal_id.to_owned(), item));
+        for call in &mut self.calls {
+            call.due |= call.places.iter().any(|(_, id)| id == terminal_id);
+        }
+        let updates = self.flush();
+        while self.kept > KEPT_LIMIT
+            && let Some((_, item)) = self.ended.pop_front()
+        {
+            self.kept -= item.len();
+        }
+        updates
+    }
+
+    /// The updates for calls that show a terminal which had already ended. Each is a
+    /// `tool_call_update` object, for a record of kind `output`.
+    pub(super) fn flush(&mut self) -> Vec<String> {
+        let mut updates = Vec::new();
+        for call in self.calls.iter().filter(|call| call.due) {
+            updates.push(self.replaced(call));
+        }
+        for call in &mut self.calls {
+            call.due = false;
+        }
+        updates
+    }
+
+    /// The turn has ended: calls whose terminals have all ended need no further updates.
+    pub(super) fn turn_ends(&mut self) {
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.retain(|call| {
+            let runs = |(_, id): &(_, String)| self.shown(id).is_none();
+            call.due || call.places.iter().any(runs)
+        });
+        let named: HashSet<&str> = calls.iter().flat_map(Call::terminals).collect();
+        self.forget(|id| named.contains(id));
+        self.calls = calls;
+    }
+
+    /// Drops the output of all other terminals.
+    fn forget(&mut self, keeps: impl Fn(&str) -> bool) {
+        self.ended.retain(|(id, _)| keeps(id));
+        self.kept = self.ended.iter().map(|(_, item)| item.len()).sum();
+    }
+
+    fn shown(&self, terminal: &str) -> Option<&str> {
+        let found = self.ended.iter().find(|(id, _)| id == terminal);
+        found.map(|(_, item)| item.as_str())
+    }
+
+    fn replaced(&self, call: &Call) -> String {
+        let id = serde_json::Value::from(call.id.as_str());
+        let mut update =
+            format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"content":"#);
+        let mut copied = 0;
+        for (place, terminal) in &call.places {
+            if let Some(item) = self.shown(terminal) {
+                update.push_str(&call.content[copied..place.start]);
+                update.push_str(item);
+                copied = place.end;
+            }
+        }
+        update.push_str(&call.content[copied..]);
+        update.push('}');
+        update
+    }
+}
+
+impl Call {
+    fn terminals(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().map(|(_, id)| id.as_str())
+    }
+}
+
+fn string(text: &str, value: &Range<usize>) -> Option<String> {
+    let body = json::string_body(text.as_bytes(), value)?;
+    Some(json::unescape(&text[body]))
+}
+
+/// The id of the terminal, if the content item is one.
+fn terminal(content: &str, item: &Range<usize>) -> Option<String> {
+    let bytes = content.as_bytes();
+    let kind = json::member(bytes, item.start, "type")?;
+    if &bytes[kind] != b"\"terminal\"" {
+        return None;
+    }
+    string(content, &json::member(bytes, item.start, "terminalId")?)
+}
+
+fn display_terminal(update: &str) -> Option<String> {
+    let bytes = update.as_bytes();
+    let meta = json::member(bytes, 0, "_meta")?;
+    let info = json::member(bytes, meta.start, "terminal_info")?;
+    string(update, &json::member(bytes, info.start, "terminal_id")?)
+}
+
+/// Requests the output of a terminal that is about to be released. `params` are the parameters of
+/// the request that releases it; `at` is the position of the session's id in them.
+pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>) {
+    let Some(terminal) = string_member(params, "terminalId") else {
+        return;
+    };
+    if route.terminal_released(&terminal) {
+        return;
+    }
+    let Some(session) = params.get(at) else {
+        return;
+    };
+    let name = serde_json::Value::from(terminal.as_str());
+    let begin = r#"{"sessionId":"#;
+    let at = begin.len()..begin.len() + session.len();
+    let params = format!(r#"{begin}{session},"terminalId":{name}}}"#);
+    let (_keep, cancel) = Cancel::new();
+    let (reply, answer) = oneshot::channel();
+    let question = Question {
+        method: method::TERMINAL_OUTPUT.to_owned(),
+        params,
+        session: at,
+        logged: false,
+        cancel,
+        reply,
+    };
+    if route.out.say(EngineEvent::Ask(question)).await.is_err() {
+        return;
+    }
+    if let Ok(Ok(result)) = answer.await {
+        log_output(route, &terminal, &result).await;
+    }
+}
+
+/// Logs the output of a terminal if a request of the agent was answered with it, and its command has
+/// ended.
+pub(super) async fn record_output(route: &Route, method: &str, params: &str, outcome: &Outcome) {
+    if method != method::TERMINAL_OUTPUT {
+        return;
+    }
+    if let (Some(terminal), Ok(result)) = (string_member(params, "terminalId"), outcome)
+        && exit(result).is_some()
+        && route.terminal_ends(&terminal)
+    {
+        log_output(route, &terminal, result).await;
+    }
+}
+
+async fn log_output(route: &Route, terminal: &str, result: &str) {
+    let output = string_member(result, "output").unwrap_or_default();
+    let truncated = text_member(result, "truncated") == Some("true");
+    let exit = exit(result);
+    let updates = route
+        .with_terminals(|terminals| terminals.ended(terminal, &output, truncated, exit.as_ref()));
+    log_outputs(route, updates).await;
+}
+
+/// Logs updates that only replays send.
+pub(super) async fn log_outputs(route: &Route, updates: Vec<String>) {
+    let block = output_block(updates);
+    if !block.is_empty() {
+        // It fails if the session was closed.
+        route.out.say(EngineEvent::Block(block)).await.ok();
+    }
+}
+
+/// A block of updates that only replays send.
+pub(super) fn output_block(updates: Vec<String>) -> Block {
+    let mut block = Block::default();
+    for update in &updates {
+        block.push(Kind::Output, update);
+    }
+    block
+}
+
+/// How a terminal's command ended, if it has.
+fn exit(result: &str) -> Option<Exit> {
+    let status = text_member(result, "exitStatus")?;
+    let status = json::tree(status)?;
+    status.is_object().then(|| Exit {
+        code: status["exitCode"]
+            .as_u64()
+            .and_then(|code| u32::try_from(code).ok()),
+        signal: status["signal"].as_str().map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+#[path = "terminals_tests.rs"]
+mod tests;

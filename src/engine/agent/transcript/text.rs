@@ -1,0 +1,311 @@
+//! Text for a transcript: of bounded length, taken out of JSON, and descriptions of other content.
+
+use crate::json::{self, text_member};
+
+/// The longest type or name, in characters.
+const WORD: usize = 80;
+/// The longest address, in characters.
+const ADDRESS: usize = 300;
+
+/// A text that grows, up to a limit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clip {
+    limit: usize,
+    head: String,
+    /// The end of the text; empty while nothing is left out.
+    tail: String,
+    /// How many bytes are left out between the beginning and the end.
+    left_out: u64,
+}
+
+impl Clip {
+    /// An empty text that takes about `limit` bytes, and never more than twice as many.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            head: String::new(),
+            tail: String::new(),
+            left_out: 0,
+        }
+    }
+
+    /// How many bytes are kept.
+    pub(super) fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.left_out == 0
+    }
+
+    /// The beginning, the number of bytes left out after it, and the end.
+    pub(super) fn parts(&self) -> (&str, u64, &str) {
+        (&self.head, self.left_out, &self.tail)
+    }
+
+    /// Appends text that has JSON escapes.
+    pub(super) fn push_escaped(&mut self, body: &str) {
+        // Text that would be left out anyway is not unescaped. If this cuts an escape in two, a few
+        // wrong characters appear beside the gap.
+        let most = self.limit.saturating_mul(8).saturating_add(64);
+        if body.len() <= 2 * most {
+            return self.push(&json::unescape(body));
+        }
+        let (head, tail) = (floor(body, most), floor(body, body.len() - most));
+        self.push(&json::unescape(&body[..head]));
+        self.split();
+        self.left_out += (tail - head) as u64;
+        self.push(&json::unescape(&body[tail..]));
+    }
+
+    /// Appends text.
+    pub(super) fn push(&mut self, text: &str) {
+        if self.left_out == 0 && self.head.len() + text.len() <= self.limit {
+            self.head.push_str(text);
+            return;
+        }
+        let half = self.limit / 2;
+        if self.left_out == 0 {
+            self.head.push_str(text);
+            self.split();
+        } else {
+            self.tail.push_str(text);
+        }
+        if self.tail.len() > self.limit {
+            let cut = floor(&self.tail, self.tail.len() - half);
+            self.left_out += cut as u64;
+            self.tail.drain(..cut);
+            self.tail.shrink_to(self.limit);
+        }
+    }
+
+    /// The same text in at most `room` bytes: half from its beginning, half from its end.
+    pub(super) fn within(&self, room: usize) -> Self {
+        let mut clip = Self {
+            limit: room,
+            ..self.clone()
+        };
+        if clip.len() > room {
+            let whole = clip.len() as u64 + clip.left_out;
+            let end = if clip.left_out > 0 {
+                &self.tail
+            } else {
+                &self.head
+            };
+            let from = end.len().saturating_sub(room / 2);
+            end[end.ceil_char_boundary(from)..].clone_into(&mut clip.tail);
+            clip.head.truncate(floor(&clip.head, room / 2));
+            clip.left_out = whole - clip.len() as u64;
+        }
+        clip
+    }
+
+    /// Splits a long text into its beginning and its end.
+    fn split(&mut self) {
+        let half = self.limit / 2;
+        let rest = &self.head[floor(&self.head, half)..];
+        let cut = floor(rest, rest.len().saturating_sub(half));
+        if self.left_out == 0 && cut > 0 {
+            self.left_out = cut as u64;
+            self.tail = rest[cut..].to_owned();
+            self.head.truncate(floor(&self.head, half));
+            self.head.shrink_to_fit();
+        }
+    }
+}
+
+/// The last boundary between two characters at or before `at`.
+pub(super) fn floor(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at)
+}
+
+/// A text on one line, without invisible characters, of at most `chars` characters.
+pub(super) fn one_line(text: &str, chars: usize) -> String {
+    let mut line = String::new();
+    let mut count = 0;
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    for word in words.filter(|word| !word.is_empty()) {
+        let space = usize::from(!line.is_empty());
+        let len = word.chars().count();
+        if count + space + len > chars {
+            let room = chars.saturating_sub(count + space + 1);
+            if space > 0 && room > 0 {
+                line.push(' ');
+            }
+            line.extend(word.chars().take(room));
+            line.push('…');
+            return line;
+        }
+        if space > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        count += space + len;
+    }
+    line
+}
+
+/// The text between the quotes of a JSON string, still escaped.
+pub(super) fn string_body(value: &str) -> Option<&str> {
+    value.get(json::string_body(value.as_bytes(), &(0..value.len()))?)
+}
+
+/// The elements of a JSON array.
+pub(super) fn elements(array: &str) -> impl Iterator<Item = &str> {
+    let mut parts = json::elements(array.as_bytes(), 0);
+    std::iter::from_fn(move || array.get(parts.as_mut()?.element()?))
+}
+
+/// A JSON string, or the JSON of another value, on one line of at most `chars` characters. `None`
+/// if nothing is left.
+pub(super) fn line(value: &str, chars: usize) -> Option<String> {
+    let body = string_body(value);
+    let text = body.unwrap_or(value);
+    // A character takes at most two escapes of six bytes.
+    let start = &text[..floor(text, chars.saturating_mul(12).saturating_add(64))];
+    let line = match body {
+        Some(_) => one_line(&json::unescape(start), chars),
+        None => one_line(start, chars),
+    };
+    (!line.is_empty()).then_some(line)
+}
+
+/// A JSON string on one line of at most `chars` characters. `None` for other values, and if nothing
+/// is left.
+pub(super) fn short(value: &str, chars: usize) -> Option<String> {
+    string_body(value)?;
+    line(value, chars)
+}
+
+/// The same for a member of an object.
+pub(super) fn short_member(object: &str, key: &str, chars: usize) -> Option<String> {
+    short(text_member(object, key)?, chars)
+}
+
+/// The text of a content block, still escaped, if it is a text block.
+pub(super) fn block_text(block: &str) -> Option<&str> {
+    let kind = text_member(block, "type").and_then(string_body);
+    string_body(text_member(block, "text")?).filter(|_| kind == Some("text"))
+}
+
+/// What a content block that is not text is, how large it is, and where it came from.
+pub(super) fn block_name(block: &str) -> String {
+    let inner = text_member(block, "resource").unwrap_or(block);
+    let word = |key| short_member(inner, key, WORD);
+    let kind = short_member(block, "type", WORD);
+    let size = text_member(inner, "size").and_then(|size| size.parse().ok());
+    let words = [
+        Some(kind.map_or_else(
+            || "unknown content".to_owned(),
+            |kind| kind.replace('_', " "),
+        )),
+        word("title").or_else(|| word("name")),
+        word("mimeType"),
+        (size.or_else(|| media_size(inner))).map(|size: usize| format!("{size} bytes")),
+        short_member(inner, "uri", ADDRESS),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The size of a medium or a file, in bytes.
+fn media_size(of: &str) -> Option<usize> {
+    let body = |key| string_body(text_member(of, key)?);
+    // Four characters of Base64 encode three bytes.
+    let decoded = |base64: &str| base64.trim_end_matches('=').len() * 3 / 4;
+    (body("data").or_else(|| body("blob")).map(decoded)).or_else(|| Some(body("text")?.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_within_the_limit_is_whole() {
+        let mut clip = Clip::new(10);
+        clip.push("abc");
+        clip.push_escaped(r"d\u00e9\nf\ud83d\ude00");
+        assert_eq!(clip.parts(), ("abcd", 3, "f😀"));
+        let mut clip = Clip::new(12);
+        clip.push("abc");
+        clip.push_escaped(r"d\u00e9\nf\ud83d\ude00");
+        assert_eq!(clip.parts(), ("abcdé\nf😀", 0, ""));
+    }
+
+    #[test]
+    fn of_a_long_text_both_ends_are_kept() {
+        let mut clip = Clip::new(20);
+        for n in 0..1000 {
+            clip.push(&format!("{n:03}é "));
+            assert!(clip.len() <= 40);
+        }
+        let (head, left_out, tail) = clip.parts();
+        assert_eq!(head, "000é 001");
+        assert!(tail.ends_with("999é "), "{tail}");
+        assert_eq!(
+            head.len() + tail.len() + usize::try_from(left_out).unwrap(),
+            6000
+        );
+    }
+
+    #[test]
+    fn an_endless_text_is_not_unescaped_whole() {
+        let mut clip = Clip::new(10);
+        clip.push_escaped(&r"\u0061\\".repeat(1_000_000));
+        let (head, left_out, tail) = clip.parts();
+        assert!(head.starts_with(r"a\a\") && tail.ends_with(r"a\"));
+        assert!(left_out > 7_000_000 && clip.len() <= 20);
+    }
+
+    #[test]
+    fn a_line_has_no_more_characters_than_asked_for() {
+        for (text, chars, line) in [
+            (" a\n\tb\u{0}c  ", 10, "a b c"),
+            ("one two", 7, "one two"),
+            ("one two", 6, "one t…"),
+            ("one two", 4, "one…"),
+            ("one two", 1, "…"),
+            ("", 5, ""),
+        ] {
+            assert_eq!(one_line(text, chars), line, "{text} {chars}");
+        }
+    }
+
+    #[test]
+    fn a_text_in_less_room_keeps_both_ends() {
+        let mut clip = Clip::new(100);
+        clip.push("abcdeé😀fghijk");
+        assert_eq!(clip.within(17).parts(), clip.parts());
+        assert_eq!(clip.within(8).parts(), ("abcd", 9, "hijk"));
+        assert_eq!(clip.within(0).parts(), ("", 17, ""));
+        let mut clip = Clip::new(4);
+        clip.push("abcdefgh");
+        assert_eq!(clip.within(2).parts(), ("a", 6, "h"));
+    }
+
+    #[test]
+    fn a_block_is_named_by_type_size_and_address() {
+        for (block, expected) in [
+            (
+                r#"{"type":"image","data":"AAAAAA==","mimeType":"image/png","uri":"file:///a.png"}"#,
+                "image, image/png, 4 bytes, file:///a.png",
+            ),
+            (
+                r#"{"type":"audio","data":"","mimeType":"audio/wav"}"#,
+                "audio, audio/wav, 0 bytes",
+            ),
+            (
+                r#"{"type":"resource","resource":{"uri":"file:///a.rs","text":"abc"}}"#,
+                "resource, 3 bytes, file:///a.rs",
+            ),
+            (
+                r#"{"type":"resource_link","name":"n","title":"t\nu","size":7,"uri":"u"}"#,
+                "resource link, t u, 7 bytes, u",
+            ),
+            (r#"{"type":"hologram"}"#, "hologram"),
+            ("7", "unknown content"),
+            ("", "unknown content"),
+        ] {
+            assert_eq!(block_name(block), expected);
+        }
+    }
+}

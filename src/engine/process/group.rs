@@ -1,0 +1,144 @@
+//! Starts, guards, waits for and ends a process group.
+
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::guard::Guard;
+use super::signal::{Signal, signal};
+
+/// How the first process of a group ended, or why that is not known.
+pub(super) type Status = Arc<io::Result<ExitStatus>>;
+
+/// A process and all its children, as a process group. Dropping it kills the group, unless it was
+/// left to its guard.
+#[derive(Debug)]
+pub(super) struct Group {
+    id: u32,
+    ended: watch::Receiver<Option<Status>>,
+    guarded: bool,
+    /// Whether the group was left to its guard.
+    left: AtomicBool,
+}
+
+/// Starts a command in a process group of its own.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    command.spawn()
+}
+
+/// Starts the guard program, if given, for a process. The guard inherits `outputs`.
+pub(super) fn start_guard(
+    program: Option<&Path>,
+    process: &Child,
+    exit_timeout: Duration,
+    outputs: [Stdio; 2],
+) -> Option<Guard> {
+    let guard = Guard::start(program?, process.id(), exit_timeout, outputs);
+    guard
+        .inspect_err(|error| tracing::warn!(%error, "a process has no guard"))
+        .ok()
+}
+
+impl Group {
+    /// Waits for the process on a thread, and reads its output by `read` on another one.
+    pub(super) fn new(
+        mut process: Child,
+        guard: Option<Guard>,
+        read: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let (sender, ended) = watch::channel(None);
+        let group = Self {
+            id: process.id(),
+            ended,
+            // Outside of Unix, a guard cannot see that the process has ended.
+            guarded: cfg!(unix) && guard.is_some(),
+            left: AtomicBool::new(false),
+        };
+        let id = group.id;
+        let reader = thread::Builder::new()
+            .name("rejoin-child-output".to_owned())
+            .spawn(read)?;
+        thread::Builder::new()
+            .name("rejoin-child-wait".to_owned())
+            .spawn(move || {
+                let status = process.wait();
+                // Its children must not outlive it or hold its pipes open.
+                signal(id, Signal::Kill);
+                wait_briefly(&reader);
+                drop(guard);
+                sender.send_replace(Some(Arc::new(status)));
+            })?;
+        Ok(group)
+    }
+
+    /// Waits until the process has ended. `None` if that cannot be known.
+    pub(super) async fn ended(&self) -> Option<Status> {
+        let mut ended = self.ended.clone();
+        ended.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
+    /// How the process ended, if it has.
+    pub(super) fn status(&self) -> Option<Status> {
+        self.ended.borrow().clone()
+    }
+
+    /// Waits until the process has ended, but no longer than `time`. Returns whether it has.
+    pub(super) async fn ends_within(&self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.ended()).await.is_ok()
+    }
+
+    /// Sends SIGTERM. Returns whether the process has ended within `time`.
+    pub(super) async fn ask(&self, time: Duration) -> bool {
+        signal(self.id, Signal::Ask);
+        self.ends_within(time).await
+    }
+
+    /// Sends SIGTERM, and SIGKILL if the process has not ended within `time`.
+    pub(super) async fn terminate(&self, time: Duration) {
+        if self.status().is_none() && !self.ask(time).await {
+            self.kill();
+            self.ends_within(time).await;
+        }
+    }
+
+    /// Leaves the group to its guard, which ends it after we have exited. Returns whether there is a
+    /// guard.
+    pub(super) fn leave(&self) -> bool {
+        self.left.store(self.guarded, Ordering::Release);
+        self.guarded
+    }
+
+    /// Kills the group at once.
+    pub(super) fn kill(&self) {
+        if self.status().is_none() {
+            signal(self.id, Signal::Kill);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.left.load(Ordering::Acquire) {
+            self.kill();
+        }
+    }
+}
+
+/// Waits until a thread has ended, but not for long: a process that has left the group may hold the
+/// pipe open.
+fn wait_briefly(reader: &thread::JoinHandle<()>) {
+    for _ in 0..20 {
+        if reader.is_finished() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}

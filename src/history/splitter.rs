@@ -1,0 +1,222 @@
+//! Splits the records of a log into turns: who speaks, and which turn a record belongs to.
+
+use std::ops::ControlFlow;
+
+use memchr::memmem;
+
+use crate::json;
+use crate::protocol::update::name;
+use crate::protocol::{Role, UpdateKind};
+use crate::record::{Kind, OpenTurns, Record};
+
+use super::place::Place;
+use super::turn::message_id;
+
+/// The beginning of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// Its number among all turns of the session, from 0.
+    pub number: u64,
+    /// Who speaks: the user or the agent.
+    pub role: Role,
+    /// The time of its first record.
+    pub at: &'a str,
+    /// The position of its first record.
+    pub(super) place: Place,
+    /// Whether the turn before it has not ended.
+    pub(super) previous_open: bool,
+}
+
+/// Receives the turns of a log.
+pub trait TurnSink {
+    /// A turn begins. If this breaks, nothing of the turn is read.
+    fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()>;
+
+    /// Whether the content of the current turn is needed.
+    fn wants_content(&self) -> bool {
+        true
+    }
+
+    /// The prompt that the current turn consists of, and the id of its message.
+    fn prompt(&mut self, id: Option<&str>, payload: &str);
+
+    /// An update that belongs to the current turn.
+    fn update(&mut self, kind: UpdateKind, update: &str);
+
+    /// The turn of this number has ended, with the payload of this `end` record.
+    fn end(&mut self, number: u64, payload: &str);
+}
+
+/// Splits the records of a log into turns.
+///
+/// A turn of the user is a prompt. The agent's turn is all that follows it up to the next one;
+/// there is always one, even if it is empty. A log may also have messages of the user among its
+/// updates, if the conversation was not held here: those are turns, too.
+#[derive(Debug)]
+pub struct TurnSplitter {
+    /// The number of the next turn.
+    next: u64,
+    /// A prompt was read and nothing of its answer.
+    due: bool,
+    /// Who speaks in the current turn, if one has begun.
+    role: Option<Role>,
+    /// The offset of the record with which the current turn begins.
+    begun: u64,
+    /// The id of the user's message that came as updates, if that is the current turn.
+    message: Option<String>,
+    /// The time of the last record.
+    at: String,
+    /// The prompts whose turns have not ended, with the number of the agent's turn that answers.
+    open: OpenTurns<u64>,
+}
+
+impl TurnSplitter {
+    /// A splitter for the records from this position on.
+    pub fn new(place: Place) -> Self {
+        Self {
+            next: place.turn,
+            due: false,
+            role: None,
+            begun: place.offset,
+            message: None,
+            at: String::new(),
+            open: OpenTurns::default(),
+        }
+    }
+
+    /// Adds the next record, which is at `offset`. Breaks if the sink takes no more turns.
+    pub fn record(
+        &mut self,
+        record: &Record<'_>,
+        offset: u64,
+        sink: &mut dyn TurnSink,
+    ) -> ControlFlow<()> {
+        record.at.clone_into(&mut self.at);
+        let payload = record.payload;
+        match record.kind {
+            Kind::Prompt => {
+                if self.due {
+                    // The prompt before this one has no answer in the log.
+                    self.begin(Role::Agent, offset, sink)?;
+                }
+                self.begin(Role::User, offset, sink)?;
+                self.due = true;
+                self.open.begin(record.id, self.next);
+                sink.prompt(record.id, payload);
+            }
+            Kind::Update | Kind::Output => self.update(payload, offset, sink)?,
+            Kind::UpdateParams => {
+                if let Some(update) = json::text_member(payload, "update") {
+                    self.update(update, offset, sink)?;
+                }
+            }
+            Kind::End => {
+                if let Some(number) = self.ended(record) {
+                    if number == self.next {
+                        // Nothing of the answer is in the log.
+                        self.begin(Role::Agent, offset, sink)?;
+                    }
+                    sink.end(number, payload);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The number of the turn that an `end` ends. `None` for a turn that began before the first
+    /// record that was read.
+    pub(super) fn ended(&mut self, record: &Record<'_>) -> Option<u64> {
+        let ended = self.open.end(record.id);
+        match record.id {
+            Some(_) => ended.first().copied(),
+            None if self.role == Some(Role::Agent) => Some(self.current()),
+            None => Some(self.next),
+        }
+    }
+
+    /// Begins the answer to the last prompt, if nothing of it is in the log.
+    pub(super) fn finish(&mut self, sink: &mut dyn TurnSink) -> ControlFlow<()> {
+        if self.due {
+            self.begin(Role::Agent, self.begun, sink)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// How many turns have begun, with those before the first record.
+    pub(super) fn count(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether the turn of this number has not ended.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        self.open.iter().any(|(_, open)| *open == number)
+    }
+
+    /// The number of the current turn.
+    fn current(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+
+    fn update(&mut self, update: &str, offset: u64, sink: &mut dyn TurnSink) -> ControlFlow<()> {
+        let bytes = update.as_bytes();
+        let passed_over = self.role == Some(Role::Agent) && !sink.wants_content();
+        if passed_over && memmem::find(bytes, b"\"user_message_chunk\"").is_none() {
+            return ControlFlow::Continue(());
+        }
+        let kind = match name(bytes) {
+            Some(name) if !name.is_empty() => UpdateKind::of_name(&name),
+            _ => return ControlFlow::Continue(()),
+        };
+        if kind == UpdateKind::Notice || kind.snapshot().is_some() {
+            return ControlFlow::Continue(());
+        }
+        let user = kind == UpdateKind::Chunk(Role::User);
+        let goes_on = if user {
+            let id = message_id(update);
+            let of = self.message.as_deref();
+            of.is_some_and(|of| of.is_empty() || id.is_empty() || of == id)
+        } else {
+            self.role == Some(Role::Agent)
+        };
+        if !goes_on {
+            let role = if user { Role::User } else { Role::Agent };
+            self.begin(role, offset, sink)?;
+            self.message = user.then(|| message_id(update).to_owned());
+        }
+        sink.update(kind, update);
+        ControlFlow::Continue(())
+    }
+
+    /// Begins a turn whose first record is at `offset`.
+    fn begin(&mut self, role: Role, offset: u64, sink: &mut dyn TurnSink) -> ControlFlow<()> {
+        let answers = role == Role::Agent && self.role == Some(Role::User);
+        let place = if answers {
+            // An answer may have no record, so it is found by its prompt.
+            Place {
+                turn: self.current(),
+                offset: self.begun,
+                next: true,
+            }
+        } else {
+            Place {
+                turn: self.next,
+                offset,
+                next: false,
+            }
+        };
+        sink.begin(Start {
+            number: self.next,
+            role,
+            at: &self.at,
+            place,
+            previous_open: self.is_open(self.current()),
+        })?;
+        self.role = Some(role);
+        self.next += 1;
+        self.begun = offset;
+        self.message = None;
+        self.due = false;
+        ControlFlow::Continue(())
+    }
+}
