@@ -32,7 +32,7 @@ const WORDS: [(&str, &str); 23] = [
 ];
 
 /// Where the prose is in plain English already. A folder that is cleaned up is added here.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: &[&str] = &[
     "src/cli/",
     "src/history/",
     "src/index/",
