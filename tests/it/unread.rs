@@ -18,10 +18,10 @@ use crate::support::agent::GUARD;
 /// may be under way, and what the writer's lane and the reader's buffers hold.
 const UNANSWERED: usize = 1024 + 3000;
 
-/// How many threads a runtime may need: those that read from the disk, those that replay, and some.
-/// A thread that is done counts as busy until it is scheduled again, so a busy machine needs more of
-/// them than read at a time. Without a bound there would be 512.
-const THREADS: usize = 192;
+/// How many threads a runtime may start. At most 32 read or replay at a time, but a thread that is
+/// done is not used again before it was scheduled, so a busy machine starts more: up to 100 were
+/// seen. Without a bound there would be 512.
+const THREADS: usize = 384;
 
 /// A client: what it has sent and what it has read so far.
 #[derive(Debug, Default)]
