@@ -31,30 +31,11 @@ const WORDS: [(&str, &str); 23] = [
     ("without end", "unbounded, endless"),
 ];
 
-/// Where the prose is in plain English already. A folder that is cleaned up is added here.
-const FOLDERS: &[&str] = &[
-    "src/cli/",
-    "src/history/",
-    "src/index/",
-    "src/replay/",
-    "src/record/",
-    "src/json/",
-    "src/transport/",
-    "src/server/",
-    "src/store/",
-    "src/sys/",
-    "src/engine/demo/",
-    "src/engine/agent/",
-    "src/engine/proxy/",
-    "src/engine/process/",
-    "src/session/",
-];
-
 /// Documents for readers of the project.
 const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "README.md", "docs/"];
 
 fn is_clean(path: &str) -> bool {
-    FOLDERS.iter().any(|folder| path.starts_with(folder))
+    path.starts_with("src/")
 }
 
 /// Comments with a word that is not the field's.
