@@ -81,7 +81,7 @@ impl fmt::Display for Process<'_> {
         };
         let this = Holder::this_process(None);
         if *pid == this.pid && *host == this.host {
-            write!(f, "this process ({pid} on host {host})")
+            write!(f, "this process, {pid} on host {host}")
         } else {
             write!(f, "process {pid} on host {host}")
         }

@@ -64,7 +64,7 @@ impl View {
 
     /// The same, but it shows nothing of the history before the first chunk of the message with
     /// this id. It still needs the lines of the whole session, since earlier lines affect the
-    /// conversion of later ones. [`View::is_reached`] tells whether the message has come.
+    /// conversion of later ones. [`View::is_reached`] is true once the message has come.
     #[must_use]
     pub fn from_message(mut self, id: &str) -> Self {
         self.awaited = Some(id.as_bytes().to_vec());

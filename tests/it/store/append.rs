@@ -252,7 +252,7 @@ fn second_writer_learns_the_lock_holder() {
     let (holder, message) = in_use();
     let pid = std::process::id();
     assert_eq!(holder.unwrap().pid, pid);
-    assert!(message.contains(&format!("this process ({pid} on host ")));
+    assert!(message.contains(&format!("this process, {pid} on host ")));
     disk.put(&hint, br#"{"pid":4711,"host":"elsewhere"}"#);
     let (_, message) = in_use();
     assert!(message.ends_with("is in use by process 4711 on host elsewhere"));
