@@ -23,7 +23,7 @@ pub struct Summary {
     pub source: String,
     /// One line that distinguishes the session from others.
     pub title: Option<String>,
-    /// When the session was created, in the format of [`Timestamp`]'s `Display`.
+    /// When the session was created, as [`Timestamp`](crate::sys::Timestamp) is displayed.
     pub created_at: String,
     /// The latest time of its prompts, in the same format; none if it was never prompted. It must
     /// not go back when the clock does, since lists are ordered by it.

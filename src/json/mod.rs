@@ -1,8 +1,8 @@
 //! Reads and changes JSON text without building a tree.
 //!
 //! Updates are passed on as text, byte for byte. So this works on bytes and returns positions:
-//! [`scan`] walks text and checks it, [`path`] looks members up, [`text`] unescapes strings,
-//! [`object`] writes objects, [`Splice`] changes single places, and [`TextLayout`] recognizes
+//! `scan` walks text and checks it, `path` looks members up, `text` unescapes strings,
+//! `object` writes objects, [`Splice`] changes single places, and [`TextLayout`] recognizes
 //! messages that differ only in their text. Invalid JSON never causes a panic, only a `None`.
 
 mod layout;
