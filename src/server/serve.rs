@@ -224,6 +224,14 @@ impl Connection<'_> {
             self.has_requests = true;
             return methods::request(&context, request);
         }
+        if self.context.is_some() {
+            // Nothing waits for a repeated one: a wrapped agent that signs in again may need a
+            // response of the client first.
+            tokio::spawn(async move {
+                methods::initialize(&context, request.params, request.responder).await;
+            });
+            return;
+        }
         // What follows waits for the response, so that a file of requests can be piped in.
         if methods::initialize(&context, request.params, request.responder).await {
             self.has_requests = false;

@@ -136,7 +136,8 @@ impl Incoming {
                     return Some(Received::Notification { method, params });
                 }
                 Message::Request { id, method, params } => {
-                    let held = self.wire.flow.request(&method, params.len());
+                    // The id is held by the responder and twice by the table of requests.
+                    let held = self.wire.flow.request(&method, params.len() + 3 * id.len());
                     let responder = self.wire.requests.begin(id, held);
                     return Some(Received::Request(Request {
                         method,

@@ -48,7 +48,9 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         // The page is in memory until it is written.
         let permit = tokio::select! {
             permit = wire.flow.read(Load::Heavy) => permit,
-            () = cancellation.cancelled() => None,
+            () = cancellation.cancelled() => {
+                return (Err(error::refused(&name, Refusal::Cancelled)), None);
+            }
         };
         let read = tokio::task::spawn_blocking(move || {
             let cancelled = || cancellation.is_cancelled();

@@ -268,6 +268,8 @@ impl Actor {
             let finished = playback.finish();
             (playback, played.and(finished))
         };
+        // It holds a thread for as long as the client does not read.
+        let _permit = self.deps.wire.flow.replays().acquire_owned().await;
         let Ok((playback, played)) = tokio::task::spawn_blocking(work).await else {
             self.view = self.deps.version().view();
             return Err(failed());

@@ -69,7 +69,8 @@ impl<R> Machine<R> {
         if self.lifecycle.is_changing() {
             return None;
         }
-        if !self.turns.is_empty() && !self.may_overlap() {
+        let is_full = self.turns.len() >= OVERLAPPING;
+        if !self.turns.is_empty() && (is_full || !self.may_overlap()) {
             return None;
         }
         let prompt = self.prompts.pop_front()?;

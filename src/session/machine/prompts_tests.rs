@@ -445,6 +445,28 @@ fn a_cancellation_is_about_all_turns_and_later_prompts_wait_for_them() {
 }
 
 #[test]
+fn held_prompts_beyond_the_bound_of_overlapping_turns_wait() {
+    let mut machine = overlapping();
+    effects!(machine, request(named("a")));
+    effects!(machine, request(cancel()));
+    for number in 0..=OVERLAPPING {
+        let held = effects!(
+            machine,
+            request(Request::Prompt {
+                reply: "p",
+                message_id: number.to_string(),
+                params: "{}".to_owned(),
+            })
+        );
+        assert_eq!(held, "");
+    }
+    let begun = effects!(machine, finished("a", Ok(end_turn())));
+    assert_eq!(begun.matches("append prompt").count(), OVERLAPPING);
+    let begun = effects!(machine, finished("0", Ok(end_turn())));
+    assert!(begun.ends_with("append prompt, begin"), "{begun}");
+}
+
+#[test]
 fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_after_the_last() {
     for overlapped in [true, false] {
         let mut machine = overlapping();
