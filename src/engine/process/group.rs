@@ -13,6 +13,10 @@ use tokio::sync::watch;
 use super::guard::Guard;
 use super::signal::{Signal, signal};
 
+/// How long a process may take to be gone after SIGKILL. It cannot ignore that, so only a busy machine
+/// or a system call that hangs takes long.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How the first process of a group ended, or why that is not known.
 pub(super) type Status = Arc<io::Result<ExitStatus>>;
 
@@ -105,7 +109,7 @@ impl Group {
     pub(super) async fn terminate(&self, time: Duration) {
         if self.status().is_none() && !self.ask(time).await {
             self.kill();
-            self.ends_within(time).await;
+            self.ends_within(KILL_TIMEOUT).await;
         }
     }
 
