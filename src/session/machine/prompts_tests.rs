@@ -35,10 +35,8 @@ fn withdrawing() -> Request<&'static str> {
 fn a_prompt_is_answered_when_it_is_logged_and_its_end_is_an_update() {
     let mut machine = opened();
     assert_eq!(effects!(machine, request(prompt("p"))), TAKEN);
-    assert_eq!(
-        effects!(machine, update(update("{}"))),
-        "append update, send"
-    );
+    let sent = effects!(machine, update(update("{}")));
+    assert_eq!(sent, "append update, send");
     assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
     effects!(machine, request(prompt("p")));
     let error = EngineError::internal("no luck");
@@ -444,21 +442,21 @@ fn a_cancellation_is_about_all_turns_and_later_prompts_wait_for_them() {
     assert_eq!(last, "cancel turns, withdraw");
 }
 
+fn numbered(number: usize) -> Request<&'static str> {
+    Request::Prompt {
+        reply: "p",
+        message_id: number.to_string(),
+        params: "{}".to_owned(),
+    }
+}
+
 #[test]
 fn held_prompts_beyond_the_bound_of_overlapping_turns_wait() {
     let mut machine = overlapping();
     effects!(machine, request(named("a")));
     effects!(machine, request(cancel()));
     for number in 0..=OVERLAPPING {
-        let held = effects!(
-            machine,
-            request(Request::Prompt {
-                reply: "p",
-                message_id: number.to_string(),
-                params: "{}".to_owned(),
-            })
-        );
-        assert_eq!(held, "");
+        assert_eq!(effects!(machine, request(numbered(number))), "");
     }
     let begun = effects!(machine, finished("a", Ok(end_turn())));
     assert_eq!(begun.matches("append prompt").count(), OVERLAPPING);
@@ -491,18 +489,11 @@ fn a_log_that_cannot_be_written_ends_all_turns_and_is_recovered_after_the_last()
 #[test]
 fn there_is_a_bound_to_prompts_that_overlap() {
     let mut machine = overlapping();
-    let prompt = |number: usize| Request::Prompt {
-        reply: "p",
-        message_id: number.to_string(),
-        params: "{}".to_owned(),
-    };
     for number in 0..OVERLAPPING {
-        let begun = effects!(machine, request(prompt(number)));
+        let begun = effects!(machine, request(numbered(number)));
         assert!(begun.ends_with("begin"), "{begun}");
     }
-    let refused = effects!(machine, request(prompt(OVERLAPPING)));
-    assert_eq!(
-        refused,
-        "refuse p: there is already an active prompt execution"
-    );
+    let refused = effects!(machine, request(numbered(OVERLAPPING)));
+    let reason = "there is already an active prompt execution";
+    assert_eq!(refused, format!("refuse p: {reason}"));
 }
