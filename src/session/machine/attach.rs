@@ -13,7 +13,7 @@ impl<R> Machine<R> {
     /// The request that waits for the engine to attach.
     pub fn attaching(&self) -> Option<&R> {
         match &self.lifecycle {
-            Lifecycle::Attaching { request, .. } => Some(request.reply()),
+            Lifecycle::Attaching { reply, .. } => Some(reply),
             _ => None,
         }
     }
@@ -28,7 +28,7 @@ impl<R> Machine<R> {
         matches!(
             self.lifecycle,
             Lifecycle::Attaching {
-                request: AttachRequest::BeforeReplay(_),
+                request: AttachRequest::BeforeReplay,
                 ..
             }
         )
@@ -37,22 +37,22 @@ impl<R> Machine<R> {
     /// The engine has attached, or has failed to.
     pub fn attached(&mut self, result: AttachResult) -> Batch<R> {
         let was_open = self.lifecycle.was_open();
-        let request = match std::mem::replace(&mut self.lifecycle, Lifecycle::Open) {
-            Lifecycle::Attaching { request, .. } => request,
+        let (reply, request) = match std::mem::replace(&mut self.lifecycle, Lifecycle::Open) {
+            Lifecycle::Attaching { reply, request, .. } => (reply, request),
             other => {
                 self.lifecycle = other;
                 return Vec::new();
             }
         };
         match result {
-            Ok(attached) => self.proceed(request, attached),
-            Err(refusal) => self.not_attached(request, was_open, refusal),
+            Ok(attached) => self.proceed(reply, request, attached),
+            Err(refusal) => self.not_attached(reply, request, was_open, refusal),
         }
     }
 
-    fn proceed(&mut self, request: AttachRequest<R>, mut attached: Attached) -> Batch<R> {
+    fn proceed(&mut self, reply: R, request: AttachRequest, mut attached: Attached) -> Batch<R> {
         match request {
-            AttachRequest::New(reply) => {
+            AttachRequest::New => {
                 let mut batch = self.create_log(&mut attached);
                 batch.extend(introduce(
                     reply,
@@ -61,7 +61,7 @@ impl<R> Machine<R> {
                 ));
                 batch
             }
-            AttachRequest::Fork(reply) => {
+            AttachRequest::Fork => {
                 self.purpose = Purpose::Create;
                 // The agent's copy is lost without this record, so it is synced like the rest.
                 let record = |payload: &String| Effect::synced(Kind::AgentSessionId, None, payload);
@@ -73,7 +73,7 @@ impl<R> Machine<R> {
                 ));
                 batch
             }
-            AttachRequest::Import { reply, replay } => {
+            AttachRequest::Import { replay } => {
                 let mut batch = self.create_log(&mut attached);
                 self.imported = true;
                 if replay {
@@ -83,13 +83,13 @@ impl<R> Machine<R> {
                 }
                 batch
             }
-            AttachRequest::BeforeReplay(reply) => {
+            AttachRequest::BeforeReplay => {
                 self.purpose = Purpose::Open;
                 let mut batch = keep(&mut attached);
                 batch.push(self.replay(reply, attached));
                 batch
             }
-            AttachRequest::AfterReplay { reply, .. } => {
+            AttachRequest::AfterReplay { .. } => {
                 self.purpose = Purpose::CatchUp;
                 let mut batch = keep(&mut attached);
                 batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
@@ -98,7 +98,7 @@ impl<R> Machine<R> {
                 batch.push(Effect::Answer(reply, Ok(Done::Loaded(attached.answer))));
                 batch
             }
-            AttachRequest::Resume { reply, .. } => {
+            AttachRequest::Resume { .. } => {
                 let mut batch = keep(&mut attached);
                 batch.extend(self.resume(reply, attached));
                 batch
@@ -127,31 +127,25 @@ impl<R> Machine<R> {
 
     fn not_attached(
         &mut self,
-        request: AttachRequest<R>,
+        reply: R,
+        request: AttachRequest,
         was_open: bool,
         refusal: Refusal,
     ) -> Batch<R> {
         let mut batch = Vec::new();
         let is_import = matches!(request, AttachRequest::Import { .. });
-        let reply = match request {
-            AttachRequest::New(reply)
-            | AttachRequest::Fork(reply)
-            | AttachRequest::Import { reply, .. } => {
+        match request {
+            AttachRequest::New | AttachRequest::Fork | AttachRequest::Import { .. } => {
                 batch.push(Effect::Release(CloseReason::Refused));
-                reply
             }
-            AttachRequest::AfterReplay { reply, .. } if was_open => {
-                batch.extend(self.abandon_replay());
-                reply
-            }
-            AttachRequest::BeforeReplay(reply)
-            | AttachRequest::AfterReplay { reply, .. }
-            | AttachRequest::Resume { reply, .. } => {
+            AttachRequest::AfterReplay { .. } if was_open => batch.extend(self.abandon_replay()),
+            AttachRequest::BeforeReplay
+            | AttachRequest::AfterReplay { .. }
+            | AttachRequest::Resume { .. } => {
                 let release = Effect::Release(CloseReason::Closed);
                 batch.extend((!was_open).then_some(release));
-                reply
             }
-        };
+        }
         if !was_open {
             self.lifecycle = Lifecycle::Closed;
         }

@@ -14,7 +14,8 @@ pub(super) enum Lifecycle<R> {
     Open,
     /// The engine attaches.
     Attaching {
-        request: AttachRequest<R>,
+        reply: R,
+        request: AttachRequest,
         /// Whether the engine was asked to stop, since the session is to be closed.
         aborted: bool,
     },
@@ -22,21 +23,21 @@ pub(super) enum Lifecycle<R> {
     Replaying { reply: R, session: Replayed },
 }
 
-/// A request that waits for the engine to attach.
-#[derive(Debug)]
-pub(super) enum AttachRequest<R> {
+/// What waits for the engine to attach.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AttachRequest {
     /// A new session.
-    New(R),
+    New,
     /// A session made from another one.
-    Fork(R),
+    Fork,
     /// A session that only the engine's agent has, and whether to replay it.
-    Import { reply: R, replay: bool },
+    Import { replay: bool },
     /// A load whose replay follows, since the engine may want its user to sign in first.
-    BeforeReplay(R),
+    BeforeReplay,
     /// A load whose replay has reached the end that the log had when it began.
-    AfterReplay { reply: R, was_open: bool },
+    AfterReplay { was_open: bool },
     /// A session that continues without a replay.
-    Resume { reply: R, was_open: bool },
+    Resume { was_open: bool },
 }
 
 /// The state of a session whose log is being replayed.
@@ -52,8 +53,9 @@ pub(super) enum Replayed {
 
 impl<R> Lifecycle<R> {
     /// The engine begins to attach.
-    pub(super) fn attaching(request: AttachRequest<R>) -> Self {
+    pub(super) fn attaching(reply: R, request: AttachRequest) -> Self {
         Self::Attaching {
+            reply,
             request,
             aborted: false,
         }
@@ -79,7 +81,7 @@ impl<R> Lifecycle<R> {
         let Self::Attaching { request, .. } = self else {
             return false;
         };
-        matches!(request, New(_) | Fork(_) | Import { .. })
+        matches!(request, New | Fork | Import { .. })
     }
 
     /// The load under way. Nothing is sent live until it is answered.
@@ -88,7 +90,8 @@ impl<R> Lifecycle<R> {
         match self {
             Self::Replaying { reply, .. }
             | Self::Attaching {
-                request: BeforeReplay(reply) | AfterReplay { reply, .. },
+                reply,
+                request: BeforeReplay | AfterReplay { .. },
                 ..
             } => Some(reply),
             _ => None,
@@ -111,7 +114,7 @@ impl<R> Lifecycle<R> {
             Self::Closed => false,
             Self::Replaying { session, .. } => matches!(session, Replayed::Open),
             Self::Attaching { request, .. } => match request {
-                AfterReplay { was_open, .. } | Resume { was_open, .. } => *was_open,
+                AfterReplay { was_open } | Resume { was_open } => *was_open,
                 _ => false,
             },
         }
@@ -121,33 +124,7 @@ impl<R> Lifecycle<R> {
     pub(super) fn end(&mut self, now: Self) -> Option<R> {
         match mem::replace(self, now) {
             Self::Closed | Self::Open => None,
-            Self::Replaying { reply, .. } => Some(reply),
-            Self::Attaching { request, .. } => Some(request.into_reply()),
-        }
-    }
-}
-
-impl<R> AttachRequest<R> {
-    /// Where the answer goes.
-    pub(super) fn reply(&self) -> &R {
-        match self {
-            Self::New(reply)
-            | Self::Fork(reply)
-            | Self::Import { reply, .. }
-            | Self::BeforeReplay(reply)
-            | Self::AfterReplay { reply, .. }
-            | Self::Resume { reply, .. } => reply,
-        }
-    }
-
-    fn into_reply(self) -> R {
-        match self {
-            Self::New(reply)
-            | Self::Fork(reply)
-            | Self::Import { reply, .. }
-            | Self::BeforeReplay(reply)
-            | Self::AfterReplay { reply, .. }
-            | Self::Resume { reply, .. } => reply,
+            Self::Replaying { reply, .. } | Self::Attaching { reply, .. } => Some(reply),
         }
     }
 }

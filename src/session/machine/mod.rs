@@ -258,8 +258,8 @@ impl<R> Machine<R> {
         };
         let was_open = matches!(session, Replayed::Open);
         let Err(refusal) = result else {
-            let request = AttachRequest::AfterReplay { reply, was_open };
-            self.lifecycle = Lifecycle::attaching(request);
+            let request = AttachRequest::AfterReplay { was_open };
+            self.lifecycle = Lifecycle::attaching(reply, request);
             return match session {
                 Replayed::Opened(Some(attached)) => self.attached(Ok(attached)),
                 _ => vec![Effect::Attach(Attach::Again)],
@@ -295,11 +295,11 @@ impl<R> Machine<R> {
         match request {
             Request::New(reply, config) => {
                 let prepare = Effect::Prepare(config);
-                self.create(AttachRequest::New(reply), prepare, Attach::New)
+                self.create(reply, AttachRequest::New, prepare, Attach::New)
             }
             Request::Fork { reply, config, at } => {
                 let fork = Effect::Fork(config, at);
-                self.create(AttachRequest::Fork(reply), fork, Attach::Fork)
+                self.create(reply, AttachRequest::Fork, fork, Attach::Fork)
             }
             // Another request was first to import it.
             Request::Import {
@@ -317,11 +317,8 @@ impl<R> Machine<R> {
                 replay,
             } => {
                 let prepare = Effect::Prepare(config);
-                self.create(
-                    AttachRequest::Import { reply, replay },
-                    prepare,
-                    Attach::Import,
-                )
+                let request = AttachRequest::Import { replay };
+                self.create(reply, request, prepare, Attach::Import)
             }
             Request::ReadForFork => vec![Effect::ReadForFork],
             Request::MetadataChange(reply, change) => self.change_metadata(reply, change),
@@ -334,8 +331,8 @@ impl<R> Machine<R> {
             } => self.serve_load(reply, config, Some(message)),
             Request::Resume(reply, config) => {
                 let was_open = is_open;
-                let request = AttachRequest::Resume { reply, was_open };
-                self.open(config, Lifecycle::attaching(request))
+                let request = AttachRequest::Resume { was_open };
+                self.open(config, Lifecycle::attaching(reply, request))
             }
             Request::Prompt {
                 reply,
@@ -373,8 +370,8 @@ impl<R> Machine<R> {
         } else if from.is_some() {
             Replayed::Opened(None)
         } else if self.attaches_first {
-            let request = AttachRequest::BeforeReplay(reply);
-            return self.open(config, Lifecycle::attaching(request));
+            let request = AttachRequest::BeforeReplay;
+            return self.open(config, Lifecycle::attaching(reply, request));
         } else {
             Replayed::Closed
         };
@@ -391,9 +388,15 @@ impl<R> Machine<R> {
     }
 
     /// Begins to create the session.
-    fn create(&mut self, request: AttachRequest<R>, first: Effect<R>, attach: Attach) -> Batch<R> {
+    fn create(
+        &mut self,
+        reply: R,
+        request: AttachRequest,
+        first: Effect<R>,
+        attach: Attach,
+    ) -> Batch<R> {
         self.purpose = Purpose::Create;
-        self.lifecycle = Lifecycle::attaching(request);
+        self.lifecycle = Lifecycle::attaching(reply, request);
         vec![first, Effect::Attach(attach)]
     }
 
