@@ -89,11 +89,11 @@ fn ours(line: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
     rest = rest.strip_prefix(b"\"")?;
     if let Some(note) = rest.strip_prefix(NOTE) {
         let at = line.len() - note.len();
-        let (told, behind) = note.split_at_checked(TIME_LEN)?;
+        let (time_text, behind) = note.split_at_checked(TIME_LEN)?;
         let behind = behind.strip_prefix(TURN)?;
         let digits = behind.iter().take_while(|byte| byte.is_ascii_digit());
         let digits = digits.count();
-        let is_plain = memchr::memchr2(b'"', b'\\', told).is_none();
+        let is_plain = memchr::memchr2(b'"', b'\\', time_text).is_none();
         rest = (digits > 0 && is_plain).then(|| &behind[digits..])?;
         rest = rest.strip_prefix(b"}}")?;
         time = Some(at..at + TIME_LEN);

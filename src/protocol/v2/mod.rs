@@ -112,14 +112,14 @@ impl View {
     /// become all options of version 2, and only the last of them is sent.
     pub fn last_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
         // The range of the last line with options.
-        let mut told = 0..0;
+        let mut last = 0..0;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let start = out.len();
             self.lines(line, out);
-            if tells_options(&out[start..]) {
+            if has_options(&out[start..]) {
                 let len = out.len() - start;
-                out.drain(told);
-                told = out.len() - len..out.len();
+                out.drain(last);
+                last = out.len() - len..out.len();
             }
         }
     }
@@ -236,7 +236,7 @@ impl View {
 }
 
 /// Whether a line of version 2 has all options.
-fn tells_options(line: &[u8]) -> bool {
+fn has_options(line: &[u8]) -> bool {
     let mut members = Vec::new();
     line::read(line, &mut members).is_some_and(|spot| {
         let update = Update {

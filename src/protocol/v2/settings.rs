@@ -134,8 +134,8 @@ fn has_value(text: &[u8], at: usize, config: &[u8]) -> bool {
 /// The option that represents the modes. `current` is the JSON of the current mode, if it differs
 /// from the one in `modes`.
 pub(super) fn mode_option(id: &str, modes: &str, current: Option<&str>) -> Option<Vec<u8>> {
-    let told = json::text_member(modes, "currentModeId")?;
-    let current = current.unwrap_or(told);
+    let initial = json::text_member(modes, "currentModeId")?;
+    let current = current.unwrap_or(initial);
     let text = modes.as_bytes();
     let mut values: Vec<Vec<u8>> = Vec::new();
     let mut known = false;

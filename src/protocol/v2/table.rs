@@ -208,7 +208,7 @@ fn each_kind_becomes_what_it_should() {
     let (_, v1) = schema::<v1::SessionUpdate>();
     let (_, v2) = schema::<v2::SessionUpdate>();
     let (mut view, mut fold) = (View::new(), String::new());
-    let mut told = Transcript::default();
+    let mut original = Transcript::default();
     for (update, expected) in TABLE {
         let expected = if expected.is_empty() {
             update
@@ -227,9 +227,9 @@ fn each_kind_becomes_what_it_should() {
         }
         assert_eq!(errors(&v2, expected), Vec::<String>::new());
         fold.push_str(&out);
-        told.update(update);
+        original.update(update);
     }
-    assert_eq!(bare(Fold::lines(&fold)), bare(told));
+    assert_eq!(bare(Fold::lines(&fold)), bare(original));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn the_table_has_every_kind() {
         assert!(made.contains(&name), "where does {name} come from?");
         assert!(
             document.contains(&format!("`{name}`")),
-            "{name} is not told of"
+            "{name} is not in the table"
         );
     }
 }

@@ -32,32 +32,32 @@ impl Terminals {
         let Some(meta) = update.get("_meta") else {
             return out;
         };
-        let told = |key: &str| {
-            let told = json::member(line, meta.start, key)?;
-            let id = json::member(line, told.start, "terminal_id")?;
+        let terminal = |key: &str| {
+            let value = json::member(line, meta.start, key)?;
+            let id = json::member(line, value.start, "terminal_id")?;
             let body = json::string_body(line, &id)?;
-            Some((told.start, &line[id], &line[body]))
+            Some((value.start, &line[id], &line[body]))
         };
         let mut write = |update: &[u8]| {
             out.extend_from_slice(&line[..spot.update.start]);
             out.extend_from_slice(update);
             out.extend_from_slice(&line[spot.update.end..]);
         };
-        if let Some((at, id, body)) = told("terminal_info") {
+        if let Some((at, id, body)) = terminal("terminal_info") {
             self.0.add(Id::of(&json::unescaped_bytes(body)));
             let cwd = string(line, at, "cwd").filter(|cwd| is_absolute(&line[cwd.clone()]));
             let cwd = cwd.map_or(Vec::new(), |cwd| [b",\"cwd\":", &line[cwd]].concat());
             let head = b"{\"sessionUpdate\":\"terminal_update\",\"terminalId\":";
             write(&[&head[..], id, &cwd, b"}"].concat());
         }
-        if let Some((at, id, _)) = told("terminal_output")
+        if let Some((at, id, _)) = terminal("terminal_output")
             && let Some(data) = string(line, at, "data")
         {
             let data = json::unescaped_bytes(&line[data.start + 1..data.end - 1]);
             let head = b"{\"sessionUpdate\":\"terminal_output_chunk\",\"terminalId\":";
             write(&[&head[..], id, b",\"data\":\"", &base64(&data), b"\"}"].concat());
         }
-        if let Some((at, id, _)) = told("terminal_exit") {
+        if let Some((at, id, _)) = terminal("terminal_exit") {
             let code =
                 json::member(line, at, "exit_code").filter(|code| is_code(&line[code.clone()]));
             let code = code.map_or(&b"null"[..], |code| &line[code]);
