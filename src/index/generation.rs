@@ -88,8 +88,7 @@ impl Generation {
     /// again.
     pub(super) fn begin_audit(&self, disk: &dyn Disk) {
         if let Some(path) = &self.missed
-            && let Err(error) = disk.remove_file(path)
-            && error.kind() != ErrorKind::NotFound
+            && let Err(error) = disk.remove_if_exists(path)
         {
             tracing::debug!(%error, "the next process compares the lengths of all logs again");
         }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::sys::Disk;
+use crate::sys::disk::copy;
 
 /// What marks a database as a catalog of this program: `rjin`.
 pub(super) const APPLICATION_ID: i32 = 0x726a_696e;
@@ -124,7 +125,7 @@ fn read(disk: &dyn Disk, path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
 /// earlier copy.
 pub(super) fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let target = damaged(path);
-    remove(disk, &target)?;
+    disk.remove_if_exists(&target)?;
     let from = disk.open_read(path)?;
     let mut to = match disk.create_new(&target) {
         Ok(to) => to,
@@ -132,33 +133,15 @@ pub(super) fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(target),
         Err(error) => return Err(error),
     };
-    let mut buffer = vec![0; 256 * 1024];
-    let mut at = 0;
-    loop {
-        let len = from.read_at(&mut buffer, at)?;
-        if len == 0 {
-            return Ok(target);
-        }
-        let mut written = 0;
-        while written < len {
-            written += to.append(&buffer[written..len])?;
-        }
-        at += len as u64;
-    }
+    copy(&*from, 0, &mut *to)?;
+    Ok(target)
 }
 
 /// Removes the copy of a damaged file.
 pub(super) fn remove_set_aside(disk: &dyn Disk, path: &Path) -> io::Result<()> {
-    remove(disk, &damaged(path))
+    disk.remove_if_exists(&damaged(path)).map(|_| ())
 }
 
 fn damaged(path: &Path) -> PathBuf {
     beside(path, ".damaged")
-}
-
-fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
-    match disk.remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }

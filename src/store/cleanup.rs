@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::Timestamp;
 
-use super::context::StoreContext;
 use super::error::StoreError;
+use super::folder::Store;
 
 /// How often a cleanup is due, in milliseconds.
 const EVERY: u64 = 24 * 60 * 60 * 1000;
@@ -27,6 +27,36 @@ pub struct LastCleanup {
     pub words_left: bool,
 }
 
+impl Store {
+    /// When the store was last cleaned up, if known.
+    pub fn last_cleanup(&self) -> Option<LastCleanup> {
+        let path = &self.context.layout.last_cleanup;
+        let file = self.sys().disk.open_read(path).ok()?;
+        let mut text = vec![0; MOST];
+        let len = file.read_at(&mut text, 0).ok()?;
+        serde_json::from_slice(text.get(..len)?).ok()
+    }
+
+    /// Records that the store was cleaned up. The file is neither synced nor replaced at once: if it
+    /// is lost or incomplete, a cleanup is due again.
+    pub fn set_last_cleanup(&self, cleanup: &LastCleanup) -> Result<(), StoreError> {
+        let path = &self.context.layout.last_cleanup;
+        let disk = &self.sys().disk;
+        let failed = |operation| StoreError::disk(operation, path);
+        let text = serde_json::to_string(cleanup).map_err(io::Error::from);
+        let text = text.map_err(failed("write"))?;
+        disk.remove_if_exists(path).map_err(failed("replace"))?;
+        let written = disk
+            .create_new(path)
+            .and_then(|mut file| file.append_all(text.as_bytes()));
+        match written {
+            // Another process is writing it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            written => written.map_err(failed("write")),
+        }
+    }
+}
+
 impl LastCleanup {
     /// Whether a cleanup is due with this setting.
     pub fn is_due(&self, now: Timestamp, expire_after: Option<u64>) -> bool {
@@ -34,41 +64,5 @@ impl LastCleanup {
         now.as_millis().abs_diff(self.at) >= EVERY
             || self.expire_after != expire_after
             || self.words_left
-    }
-
-    pub(super) fn load(context: &StoreContext) -> Option<Self> {
-        let file = context
-            .sys
-            .disk
-            .open_read(&context.layout.last_cleanup)
-            .ok()?;
-        let mut text = vec![0; MOST];
-        let len = file.read_at(&mut text, 0).ok()?;
-        serde_json::from_slice(text.get(..len)?).ok()
-    }
-
-    /// Neither synced nor atomic: if the file is lost or incomplete, a cleanup is due again.
-    pub(super) fn save(&self, context: &StoreContext) -> Result<(), StoreError> {
-        let path = &context.layout.last_cleanup;
-        let failed = |operation| StoreError::disk(operation, path);
-        let text = serde_json::to_string(self).map_err(io::Error::from);
-        let text = text.map_err(failed("write"))?;
-        match context.sys.disk.remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("replace")(error));
-            }
-            _ => {}
-        }
-        let written = context.sys.disk.create_new(path).and_then(|mut file| {
-            let written = file.append(text.as_bytes())?;
-            (written == text.len())
-                .then_some(())
-                .ok_or_else(|| io::ErrorKind::WriteZero.into())
-        });
-        match written {
-            // Another process is writing it.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            written => written.map_err(failed("write")),
-        }
     }
 }

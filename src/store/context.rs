@@ -65,9 +65,7 @@ impl StoreContext {
 
     /// Removes a file that was never announced, if it exists.
     pub(super) fn discard(&self, path: &Path) {
-        if let Err(error) = self.sys.disk.remove_file(path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(error) = self.sys.disk.remove_if_exists(path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove a partially created session");
         }
     }

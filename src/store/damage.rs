@@ -2,23 +2,27 @@
 
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use crate::record::line::Damage;
 
 /// The maximum number of reports for one file. Further damage is skipped without a report.
 pub(super) const MAX_REPORTS: usize = 1000;
 
-/// A range of a log that is not as it was written. Reading continues after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A range of a log that is not as it was written. Reading continues after it. Commands and
+/// `session/verify` report it in its form as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DamageReport {
     /// The line in which it begins, counted from 1.
     pub line: u64,
     /// Its first byte, counted from 0.
+    #[serde(rename = "byte")]
     pub offset: u64,
     /// Its length in bytes; 0 if records are missing here.
+    #[serde(rename = "length")]
     pub len: u64,
     /// How many consecutive lines have the same damage.
+    #[serde(skip)]
     pub lines: u64,
     /// What is wrong.
     pub reason: Reason,
@@ -124,15 +128,9 @@ impl fmt::Display for DamageReport {
     }
 }
 
-impl Serialize for DamageReport {
-    /// As commands and `session/verify` report it.
+impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut json = serializer.serialize_struct("DamageReport", 4)?;
-        json.serialize_field("line", &self.line)?;
-        json.serialize_field("byte", &self.offset)?;
-        json.serialize_field("length", &self.len)?;
-        json.serialize_field("reason", &self.reason.to_string())?;
-        json.end()
+        serializer.collect_str(self)
     }
 }
 

@@ -7,39 +7,22 @@ use std::sync::Arc;
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp};
 
-use super::cleanup::LastCleanup;
 use super::context::StoreContext;
 use super::durability::{Durability, Sync};
 use super::error::StoreError;
 use super::header;
 use super::layout::Layout;
-use super::lock::{self, Lock};
+use super::lock::Lock;
 use super::log::Log;
 use super::reader::{Entry, Reader};
-use super::recover::{self, Recovered};
-use super::scan::Scan;
-use super::trash::{self, Trashed};
+use super::recover::{Opened, recover};
+use super::trash::Trashed;
 
 /// A folder of sessions. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
-    context: Arc<StoreContext>,
+    pub(super) context: Arc<StoreContext>,
 }
-
-/// A session that was opened for writing.
-#[derive(Debug)]
-pub struct Opened {
-    /// Its log.
-    pub log: Log,
-    /// The content of the log, including what recovery appended. `torn` and `damage` describe the
-    /// log before recovery.
-    pub scan: Scan,
-    /// Where recovery has saved the bytes that it cut off, if any.
-    pub kept_aside: Option<PathBuf>,
-}
-
-/// A log that is being created: its path, its header, its lock.
-type Begun = (PathBuf, String, Result<Lock, StoreError>);
 
 impl Store {
     /// Opens the store at `root`. Creates it if it does not exist, accessible only to its owner.
@@ -63,16 +46,6 @@ impl Store {
         self.context.client.set(client.to_owned()).ok();
     }
 
-    /// Lets other processes know that this one is about to release its sessions, so that they wait.
-    pub fn ending(&self) {
-        lock::ending(&self.context);
-    }
-
-    /// Whether another process that has a session open is about to release it.
-    pub fn is_being_released(&self, id: &SessionId) -> bool {
-        lock::is_being_released(&self.context, id)
-    }
-
     /// Creates missing folders of the store.
     pub fn prepare(&self) -> Result<(), StoreError> {
         make_folders(&self.context.layout, &self.context.sys)
@@ -81,11 +54,10 @@ impl Store {
     /// Whether there is a store at `root`. Creates nothing.
     pub fn is_at(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
         let sessions = Layout::new(root).sessions;
-        match sys.disk.info(&sessions) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(StoreError::disk("inspect", &sessions)(error)),
-        }
+        let found = sys.disk.info_if_exists(&sessions);
+        Ok(found
+            .map_err(StoreError::disk("inspect", &sessions))?
+            .is_some())
     }
 
     /// Where it is.
@@ -134,44 +106,41 @@ impl Store {
         header: &Header,
         fill: impl FnOnce(&mut Log, &str) -> Result<T, E>,
     ) -> Result<(Log, T), E> {
-        let (begun, payload, lock) = self.begin(id, header)?;
+        let payload = self.header_for(id, header)?;
+        // It gets its name when it is complete, so that no incomplete session ever has one. After a
+        // crash it is an old file in the trash.
+        let context = &self.context;
+        let path = context.layout.torn(id, 0, context.sys.clock.now(), 1);
+        let file = context.sys.disk.create_new(&path);
+        let file = file.map_err(|error| match error.kind() {
+            // Another process is creating it.
+            io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
+            _ => StoreError::disk("create", &path)(error),
+        })?;
+        let lock = Lock::of_file(context, id, file);
         let made = lock.map_err(E::from).and_then(|lock| {
-            let mut log = Log::new(&self.context, id, lock);
+            let mut log = Log::new(lock);
             let filled = fill(&mut log, &payload)?;
-            log.publish(&begun)?;
+            log.publish(&path)?;
             Ok((log, filled))
         });
         if made.is_err() {
-            self.context.discard(&begun);
+            context.discard(&path);
         }
         made
     }
 
-    /// A file that does not have a session's name yet, its header, and its lock.
-    fn begin(&self, id: &SessionId, header: &Header) -> Result<Begun, StoreError> {
+    /// The payload of the header of a session that does not exist yet.
+    fn header_for(&self, id: &SessionId, header: &Header) -> Result<String, StoreError> {
         header::fits(header, id)?;
         self.prepare()?;
-        let context = &self.context;
-        let path = context.layout.log(id);
         let payload = serde_json::to_string(header).map_err(io::Error::from);
+        let path = self.context.layout.log(id);
         let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
         if self.exists(id)? {
             return Err(StoreError::Exists { id: id.clone() });
         }
-        // It gets its name when it is complete, so that no incomplete session ever has one. After a
-        // crash it is an old file in the trash.
-        let begun = context.layout.torn(id, 0, context.sys.clock.now(), 1);
-        let file = context.sys.disk.create_new(&begun);
-        let file = file.map_err(|error| match error.kind() {
-            // Another process is creating it.
-            io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
-            _ => StoreError::disk("create", &begun)(error),
-        })?;
-        Ok((begun, payload, Lock::of_file(context, id, file)))
-    }
-
-    pub(super) fn context(&self) -> &Arc<StoreContext> {
-        &self.context
+        Ok(payload)
     }
 
     /// Opens a session for writing: locks its log, cuts off a torn end, which is kept aside, and
@@ -188,16 +157,7 @@ impl Store {
         visit: &mut dyn FnMut(&Entry<'_>),
     ) -> Result<Opened, StoreError> {
         let lock = Lock::take(&self.context, id)?;
-        let Recovered {
-            log,
-            scan,
-            kept_aside,
-        } = recover::recover(&self.context, id, lock, visit)?;
-        Ok(Opened {
-            log,
-            scan,
-            kept_aside,
-        })
+        recover(lock, visit)
     }
 
     /// Opens a session for reading.
@@ -208,15 +168,13 @@ impl Store {
     /// Whether the session has a log; an error if that cannot be determined.
     pub fn exists(&self, id: &SessionId) -> Result<bool, StoreError> {
         let path = self.context.layout.log(id);
-        match self.context.sys.disk.info(&path) {
-            Ok(info) => Ok(!info.is_dir),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match self.context.absent(id) {
-                    StoreError::NotFound { .. } => Ok(false),
-                    error => Err(error),
-                }
-            }
-            Err(error) => Err(StoreError::disk("inspect", &path)(error)),
+        let found = self.context.sys.disk.info_if_exists(&path);
+        match found.map_err(StoreError::disk("inspect", &path))? {
+            Some(info) => Ok(!info.is_dir),
+            None => match self.context.absent(id) {
+                StoreError::NotFound { .. } => Ok(false),
+                error => Err(error),
+            },
         }
     }
 
@@ -236,50 +194,9 @@ impl Store {
     /// The length of a session's log in bytes, without opening it; none if it does not exist.
     pub fn len_of(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
         let path = self.context.layout.log(id);
-        match self.context.sys.disk.info(&path) {
-            Ok(info) => Ok(Some(info.len)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::disk("inspect", &path)(error)),
-        }
-    }
-
-    /// Moves a session to the trash; false if it does not exist. Fails while it is open for writing;
-    /// then [`Log::trash`] does it.
-    pub fn trash(&self, id: &SessionId) -> Result<bool, StoreError> {
-        self.trash_if(id, || true)
-    }
-
-    /// The same, if `wanted` returns true once the session is locked.
-    pub fn trash_if(
-        &self,
-        id: &SessionId,
-        wanted: impl FnOnce() -> bool,
-    ) -> Result<bool, StoreError> {
-        match Lock::take(&self.context, id) {
-            Ok(lock) => Ok(wanted() && trash::move_to_trash(&self.context, id, &lock)?),
-            Err(StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Restores a session from the trash; its newest log, if there are several.
-    pub fn restore(&self, id: &SessionId) -> Result<(), StoreError> {
-        trash::restore(&self.context, id)
-    }
-
-    /// Restores one log from the trash.
-    pub fn restore_trashed(&self, trashed: &Trashed) -> Result<(), StoreError> {
-        trash::restore_one(&self.context, trashed)
-    }
-
-    /// When the store was last cleaned up, if known.
-    pub fn last_cleanup(&self) -> Option<LastCleanup> {
-        LastCleanup::load(&self.context)
-    }
-
-    /// Records that the store was cleaned up.
-    pub fn set_last_cleanup(&self, cleanup: &LastCleanup) -> Result<(), StoreError> {
-        cleanup.save(&self.context)
+        let found = self.context.sys.disk.info_if_exists(&path);
+        let found = found.map_err(StoreError::disk("inspect", &path))?;
+        Ok(found.map(|info| info.len))
     }
 
     /// When a session was last added, removed or renamed, as precise as the file system has it.
@@ -289,36 +206,9 @@ impl Store {
         Ok(info.map_err(StoreError::disk("inspect", path))?.modified)
     }
 
-    /// The sessions in the trash, by id and then by time.
-    pub fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
-        trash::list(&self.context)
-    }
-
     /// Opens a session in the trash for reading.
     pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
         Reader::open_trashed(&self.context, trashed)
-    }
-
-    /// Permanently removes what came into the trash before a time: deleted sessions and torn ends.
-    /// Returns how many files were removed.
-    pub fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
-        trash::empty_trash(&self.context, before)
-    }
-
-    /// How many files [`empty_trash`](Self::empty_trash) would remove.
-    pub fn count_trash_before(&self, before: Timestamp) -> Result<usize, StoreError> {
-        trash::trash_before(&self.context, before).map(|files| files.len())
-    }
-
-    /// Whether any file in the store, the trash included, belongs to this session.
-    pub fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {
-        Ok(!trash::files(&self.context, id)?.is_empty())
-    }
-
-    /// Permanently removes a session: its log, and its copies and torn ends in the trash; false if
-    /// there are none. Fails while it is open for writing. Does not touch the catalog.
-    pub fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
-        trash::erase(&self.context, id)
     }
 }
 

@@ -71,7 +71,7 @@ impl Store {
             let mut copy = Copy::new(log, at);
             copy.copy_all(self, source, cancelled)?;
             let inner = copy.finish()?;
-            let path = self.context().layout.log(id);
+            let path = self.context.layout.log(id);
             // Reads the copy once, as a check.
             let scan = scan::scan(&mut Records::new(), log.file(), id, &path, &mut |_| {})?;
             Ok::<_, ForkError>((scan, inner))
@@ -162,7 +162,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         // A process that works on a turn has the lock. None can begin one while we hold it.
-        let lock = match Lock::take(store.context(), source.id()) {
+        let lock = match Lock::take(&store.context, source.id()) {
             Ok(lock) => Some(lock),
             Err(StoreError::NotFound { .. }) => None,
             Err(StoreError::InUse { .. } | StoreError::ReadOnly { .. }) => return Ok(()),
@@ -321,11 +321,7 @@ fn close(
         return Ok(());
     };
     let calls = recover::open_calls(&mut Records::new(), turn.end, log.file());
-    let mut calls = calls.map_err(|cause| StoreError::Disk {
-        operation: "read",
-        path: log.path().to_owned(),
-        cause,
-    })?;
+    let mut calls = calls.map_err(StoreError::disk("read", log.path()))?;
     let calls = calls.close_all(call);
     let updates = calls.iter().map(|update| (Kind::Update, None, &**update));
     let ends = recover::ends(open);

@@ -1,7 +1,5 @@
 //! The process that has a session open, as other processes report it.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// The maximum length of a client's name, in bytes; longer names are truncated.
@@ -60,45 +58,30 @@ impl Holder {
     }
 
     pub(super) fn describe(holder: Option<&Self>) -> String {
-        match holder {
-            None => "in use by another process".to_owned(),
-            Some(Self {
-                client: Some(client),
-                ..
-            }) => format!("open in {client} ({})", Process(holder)),
-            Some(_) => format!("in use by {}", Process(holder)),
-        }
-    }
-}
-
-/// Displays the process of a lock holder.
-struct Process<'a>(Option<&'a Holder>);
-
-impl fmt::Display for Process<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Holder { pid, host, .. }) = self.0 else {
-            return f.write_str("another process");
+        let Some(Self {
+            pid, host, client, ..
+        }) = holder
+        else {
+            return "in use by another process".to_owned();
         };
-        let this = Holder::this_process(None);
-        if *pid == this.pid && *host == this.host {
-            write!(f, "this process, {pid} on host {host}")
+        let this = Self::this_process(None);
+        let process = if *pid == this.pid && *host == this.host {
+            format!("this process, {pid} on host {host}")
         } else {
-            write!(f, "process {pid} on host {host}")
+            format!("process {pid} on host {host}")
+        };
+        match client {
+            Some(client) => format!("open in {client} ({process})"),
+            None => format!("in use by {process}"),
         }
     }
 }
 
 /// A client's name for display: short, without control characters.
 fn shortened(name: &str) -> String {
-    let shown = name.chars().filter(|c| !c.is_control());
-    let mut kept = String::new();
-    for c in shown {
-        if kept.len() + c.len_utf8() > LONGEST_NAME {
-            break;
-        }
-        kept.push(c);
-    }
-    kept
+    let mut shown: String = name.chars().filter(|c| !c.is_control()).collect();
+    shown.truncate(shown.floor_char_boundary(LONGEST_NAME));
+    shown
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 //! ending. It may be missing or stale; it only decides how long other processes wait.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::sys::{DiskFile, SessionId, lock};
 
 use super::context::StoreContext;
 use super::error::StoreError;
+use super::folder::Store;
 use super::holder::Holder;
 
 /// How often a file may be replaced between opening and locking it.
@@ -22,8 +23,8 @@ const HINT: usize = 4096;
 /// The locked log of a session. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
-    context: Arc<StoreContext>,
-    id: SessionId,
+    pub(super) context: Arc<StoreContext>,
+    pub(super) id: SessionId,
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn DiskFile>,
 }
@@ -96,9 +97,7 @@ impl Lock {
 
     fn remove_hint(&self) {
         let path = self.context.layout.hint(&self.id);
-        if let Err(error) = self.context.sys.disk.remove_file(&path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(error) = self.context.sys.disk.remove_if_exists(&path) {
             tracing::debug!(path = %path.display(), %error, "cannot remove the lock holder's hint");
         }
     }
@@ -145,43 +144,49 @@ fn read_hint(context: &Arc<StoreContext>, id: &SessionId) -> Option<Holder> {
     Holder::read(&text[..len])
 }
 
-/// Marks the hints of all sessions that this process has locked: it is ending.
-pub(super) fn ending(context: &StoreContext) {
-    let ids = {
-        let mut locked = lock(&context.locked);
-        if std::mem::replace(&mut locked.ending, true) {
-            return;
+impl Store {
+    /// Lets other processes know that this one is about to release its sessions, so that they wait.
+    pub fn ending(&self) {
+        let context = &*self.context;
+        let ids = {
+            let mut locked = lock(&context.locked);
+            if std::mem::replace(&mut locked.ending, true) {
+                return;
+            }
+            locked.ids.clone()
+        };
+        for id in ids {
+            // If it was released in the meantime, the hint is the next holder's.
+            let locked = lock(&context.locked);
+            if !locked.ids.contains(&id) {
+                continue;
+            }
+            let path = context.layout.hint(&id);
+            let hint = context.sys.disk.open_append(&path);
+            if let Err(error) = hint.and_then(|mut hint| hint.append(Holder::ending())) {
+                tracing::debug!(path = %path.display(), %error, "cannot mark the hint of an ending process");
+            }
         }
-        locked.ids.clone()
-    };
-    for id in ids {
-        // If it was released in the meantime, the hint is the next holder's.
-        let locked = lock(&context.locked);
-        if !locked.ids.contains(&id) {
-            continue;
-        }
-        let path = context.layout.hint(&id);
-        let hint = context.sys.disk.open_append(&path);
-        if let Err(error) = hint.and_then(|mut hint| hint.append(Holder::ending())) {
-            tracing::debug!(path = %path.display(), %error, "cannot mark the hint of an ending process");
-        }
+    }
+
+    /// Whether another process that has a session open is about to release it.
+    pub fn is_being_released(&self, id: &SessionId) -> bool {
+        let context = &self.context;
+        // A process that was killed leaves its hint behind.
+        read_hint(context, id).is_some_and(|holder| holder.ending)
+            && is_locked(context, &context.layout.log(id))
     }
 }
 
-/// Whether the process that has locked a session is ending.
-pub(super) fn is_being_released(context: &Arc<StoreContext>, id: &SessionId) -> bool {
-    if !read_hint(context, id).is_some_and(|holder| holder.ending) {
-        return false;
-    }
-    // The process may have been killed before it could remove its hint.
-    match context.sys.disk.open_append(&context.layout.log(id)) {
+/// Whether a process has a file of the store open for writing.
+pub(super) fn is_locked(context: &StoreContext, path: &Path) -> bool {
+    match context.sys.disk.open_append(path) {
         Ok(file) => match file.try_lock() {
             Ok(true) => {
                 file.unlock().ok();
                 false
             }
-            Ok(false) => true,
-            Err(_) => false,
+            locked => locked.is_ok(),
         },
         Err(error) => error.kind() == io::ErrorKind::ResourceBusy,
     }

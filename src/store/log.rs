@@ -2,12 +2,10 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::record::{Kind, line};
 use crate::sys::{DiskFile, SessionId, Timestamp};
 
-use super::context::StoreContext;
 use super::durability::{Durability, Sync};
 use super::error::StoreError;
 use super::lock::Lock;
@@ -31,8 +29,6 @@ const BLOCK: usize = 256 * 1024;
 /// record is cut off, too, if possible. Opening the session again reads what the file contains.
 #[derive(Debug)]
 pub struct Log {
-    context: Arc<StoreContext>,
-    id: SessionId,
     lock: Lock,
     next_seq: u64,
     /// The length of the file, or what it will be once it is cut (see `uncut`).
@@ -82,10 +78,8 @@ pub struct Appended {
 }
 
 impl Log {
-    pub(super) fn new(context: &Arc<StoreContext>, id: &SessionId, lock: Lock) -> Self {
+    pub(super) fn new(lock: Lock) -> Self {
         Self {
-            context: context.clone(),
-            id: id.clone(),
             lock,
             next_seq: 0,
             end: 0,
@@ -128,7 +122,7 @@ impl Log {
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
         sync: Sync,
     ) -> Result<Appended, StoreError> {
-        let at = self.context.sys.clock.now();
+        let at = self.lock.context.sys.clock.now();
         let before = self.end + u64::from(self.unterminated);
         let (seq, end) = self.append_at(&at.to_string(), records, sync)?;
         self.last_at = Some(at);
@@ -160,12 +154,12 @@ impl Log {
         for (kind, id, payload) in records {
             if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
                 return Err(StoreError::LineBreak {
-                    id: self.id.clone(),
+                    id: self.lock.id.clone(),
                 });
             }
             if payload.len() > line::LONGEST - line::AROUND {
                 return Err(StoreError::TooLong {
-                    id: self.id.clone(),
+                    id: self.lock.id.clone(),
                 });
             }
             line::encode_at(&mut self.buffer, next_seq, time, kind, id, payload);
@@ -173,13 +167,13 @@ impl Log {
         }
         let before = (self.end, self.unterminated);
         self.write()?;
-        if self.context.durability.syncs(sync)
+        if self.lock.context.durability.syncs(sync)
             && let Err(error) = self.sync()
         {
             // These records are not reported, so they must not reappear.
             (self.end, self.unterminated) = before;
             if let Err(error) = self.cut() {
-                tracing::debug!(session = %self.id, %error, "cannot undo the write of a record");
+                tracing::debug!(session = %self.lock.id, %error, "cannot undo the write of a record");
             }
             return Err(error);
         }
@@ -243,21 +237,25 @@ impl Log {
 
     /// Renames the file from `from` to its final name, once its content is safe.
     pub(super) fn publish(&mut self, from: &Path) -> Result<(), StoreError> {
-        let synced = self.context.durability != Durability::Os;
+        let synced = self.lock.context.durability != Durability::Os;
         if synced {
             let safe = self.lock.file.sync();
             safe.map_err(StoreError::disk("sync", from))?;
         }
-        let named = self.context.sys.disk.rename(from, &self.lock.path);
+        let named = self.lock.context.sys.disk.rename(from, &self.lock.path);
         named.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StoreError::Exists {
-                id: self.id.clone(),
+                id: self.lock.id.clone(),
             },
             _ => StoreError::disk("create", &self.lock.path)(error),
         })?;
         if synced {
-            if let Err(error) = self.context.sync_dir(&self.context.layout.sessions) {
-                self.context.discard(&self.lock.path);
+            if let Err(error) = self
+                .lock
+                .context
+                .sync_dir(&self.lock.context.layout.sessions)
+            {
+                self.lock.context.discard(&self.lock.path);
                 return Err(error);
             }
             self.name_synced = true;
@@ -270,14 +268,16 @@ impl Log {
     /// durability is [`Durability::Os`].
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.unpoisoned()?;
-        if self.context.durability == Durability::Os || self.synced == Synced::All {
+        if self.lock.context.durability == Durability::Os || self.synced == Synced::All {
             return Ok(());
         }
         self.synced = Synced::Unknown;
         let synced = self.lock.file.sync();
         synced.map_err(StoreError::disk("sync", &self.lock.path))?;
         if !self.name_synced {
-            self.context.sync_dir(&self.context.layout.sessions)?;
+            self.lock
+                .context
+                .sync_dir(&self.lock.context.layout.sessions)?;
             self.name_synced = true;
         }
         self.synced = Synced::All;
@@ -297,12 +297,12 @@ impl Log {
 
     /// The session's id.
     pub fn id(&self) -> &SessionId {
-        &self.id
+        &self.lock.id
     }
 
     /// Whether appending such a record waits for the disk.
     pub fn waits(&self, sync: Sync) -> bool {
-        self.context.durability.syncs(sync)
+        self.lock.context.durability.syncs(sync)
     }
 
     /// The time of the record that was appended last, if any was.
@@ -318,13 +318,13 @@ impl Log {
     /// Moves the session to the trash while it is locked, so that nothing can be appended. False if
     /// another program has replaced or removed the log.
     pub fn trash(self) -> Result<bool, StoreError> {
-        trash::move_to_trash(&self.context, &self.id, &self.lock)
+        trash::move_to_trash(&self.lock)
     }
 
     fn unpoisoned(&self) -> Result<(), StoreError> {
         match self.synced {
             Synced::Unknown => Err(StoreError::Poisoned {
-                id: self.id.clone(),
+                id: self.lock.id.clone(),
             }),
             _ => Ok(()),
         }
@@ -342,7 +342,7 @@ impl Log {
 
     /// Writes the buffer, all of it or nothing.
     fn write(&mut self) -> Result<(), StoreError> {
-        let written = self.write_all();
+        let written = self.lock.file.append_all(&self.buffer);
         match written {
             Ok(()) => {
                 self.end += self.buffer.len() as u64;
@@ -350,22 +350,13 @@ impl Log {
                 self.synced = Synced::NotYet;
             }
             // The write's error is reported; a cut that fails is retried.
-            Err(_) => self.uncut = self.cut().is_err(),
+            Err(_) => {
+                self.cut().ok();
+            }
         }
         if self.buffer.capacity() > KEEP {
             self.buffer = Vec::new();
         }
         written.map_err(StoreError::disk("append to", &self.lock.path))
-    }
-
-    fn write_all(&mut self) -> io::Result<()> {
-        let mut left = &self.buffer[..];
-        while !left.is_empty() {
-            match self.lock.file.append(left)? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => left = left.get(written..).unwrap_or_default(),
-            }
-        }
-        Ok(())
     }
 }

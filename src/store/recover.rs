@@ -2,12 +2,11 @@
 //! does so, when it opens the session.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::record::{Kind, OpenCalls, OpenTurns};
-use crate::sys::{DiskFile, SessionId};
+use crate::sys::DiskFile;
+use crate::sys::disk::copy;
 
-use super::context::StoreContext;
 use super::damage::Torn;
 use super::durability::Sync;
 use super::error::StoreError;
@@ -21,29 +20,26 @@ pub(super) const CALL_INTERRUPTED: &str =
     "Interrupted: the agent process ended before this tool call did.";
 /// The end of a turn that was running when the process died.
 pub(super) const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
-/// How much of a torn end is copied at once, in bytes.
-const BLOCK: usize = 256 * 1024;
 /// How many names are tried for a torn end.
 const NAMES: u32 = 1000;
 
-/// A session's log, ready for appending.
+/// A session that was opened for writing.
 #[derive(Debug)]
-pub(super) struct Recovered {
-    pub(super) log: Log,
-    pub(super) scan: Scan,
-    pub(super) kept_aside: Option<PathBuf>,
+pub struct Opened {
+    /// Its log.
+    pub log: Log,
+    /// The content of the log, including what recovery appended. `torn` and `damage` describe the
+    /// log before recovery.
+    pub scan: Scan,
+    /// Where recovery has saved the bytes that it cut off, if any.
+    pub kept_aside: Option<PathBuf>,
 }
 
 /// Recovers a locked log and calls `visit` with its records. If it is not the log of a session to
 /// which this version may write, it is not changed.
-pub(super) fn recover(
-    context: &Arc<StoreContext>,
-    id: &SessionId,
-    lock: Lock,
-    visit: &mut dyn FnMut(&Entry<'_>),
-) -> Result<Recovered, StoreError> {
+pub(super) fn recover(lock: Lock, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Opened, StoreError> {
     let mut records = Records::new();
-    let mut scan = scan::scan(&mut records, &*lock.file, id, &lock.path, visit)?;
+    let mut scan = scan::scan(&mut records, &*lock.file, &lock.id, &lock.path, visit)?;
     let turn = scan.open_turns.first().copied();
     let calls = match (scan.late_call, turn) {
         (Some(late), _) => late_calls(&mut records, late, turn, &*lock.file),
@@ -52,10 +48,10 @@ pub(super) fn recover(
     };
     let calls = calls.map_err(StoreError::disk("read", &lock.path))?;
     let kept_aside = match scan.torn {
-        Some(torn) => Some(keep_aside(context, id, torn, &*lock.file)?),
+        Some(torn) => Some(keep_aside(&lock, torn)?),
         None => None,
     };
-    let mut log = Log::new(context, id, lock).after(scan.next_seq, scan.end, scan.unterminated);
+    let mut log = Log::new(lock).after(scan.next_seq, scan.end, scan.unterminated);
     if kept_aside.is_some() {
         // Not synced: if the bytes reappear after a power failure, they are cut off again.
         log.cut()?;
@@ -63,7 +59,7 @@ pub(super) fn recover(
     if !scan.open_turns.is_empty() || !calls.is_empty() {
         close_turns(&mut log, calls, &mut scan)?;
     }
-    Ok(Recovered {
+    Ok(Opened {
         log,
         scan,
         kept_aside,
@@ -151,26 +147,22 @@ pub(super) fn ends<T>(open: &OpenTurns<T>) -> Vec<Option<&str>> {
 }
 
 /// Copies a torn end into the trash, synced in every durability mode, before it is cut off.
-fn keep_aside(
-    context: &Arc<StoreContext>,
-    id: &SessionId,
-    torn: Torn,
-    file: &dyn DiskFile,
-) -> Result<PathBuf, StoreError> {
+fn keep_aside(lock: &Lock, torn: Torn) -> Result<PathBuf, StoreError> {
+    let context = &lock.context;
     let disk = &context.sys.disk;
     let at = context.sys.clock.now();
     let mut n = 1;
-    let (path, mut copy) = loop {
-        let path = context.layout.torn(id, torn.offset, at, n);
+    let (path, mut kept) = loop {
+        let path = context.layout.torn(&lock.id, torn.offset, at, n);
         match disk.create_new(&path) {
-            Ok(copy) => break (path, copy),
+            Ok(kept) => break (path, kept),
             // Another attempt within the same millisecond has this name.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && n < NAMES => n += 1,
             Err(error) => return Err(StoreError::disk("create", &path)(error)),
         }
     };
-    let copied = copy_end(torn, file, &mut *copy).and_then(|()| copy.sync());
-    drop(copy);
+    let copied = copy(&*lock.file, torn.offset, &mut *kept).and_then(|()| kept.sync());
+    drop(kept);
     if let Err(error) = copied {
         if let Err(error) = disk.remove_file(&path) {
             tracing::debug!(path = %path.display(), %error, "cannot remove an incomplete copy");
@@ -181,23 +173,4 @@ fn keep_aside(
     disk.sync_dir(trash)
         .map_err(StoreError::disk("sync", trash))?;
     Ok(path)
-}
-
-fn copy_end(torn: Torn, from: &dyn DiskFile, to: &mut dyn DiskFile) -> std::io::Result<()> {
-    let mut block = vec![0; BLOCK];
-    let mut at = torn.offset;
-    loop {
-        let got = from.read_at(&mut block, at)?;
-        if got == 0 {
-            return Ok(());
-        }
-        let mut left = &block[..got];
-        while !left.is_empty() {
-            match to.append(left)? {
-                0 => return Err(std::io::ErrorKind::WriteZero.into()),
-                written => left = left.get(written..).unwrap_or_default(),
-            }
-        }
-        at += got as u64;
-    }
 }

@@ -40,6 +40,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes a file; false if it does not exist.
+    fn remove_if_exists(&self, path: &Path) -> io::Result<bool> {
+        match self.remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Syncs a directory: created, moved and removed names survive a power failure.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
@@ -48,6 +57,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
     /// The metadata of a file or directory.
     fn info(&self, path: &Path) -> io::Result<FileInfo>;
+
+    /// The metadata of a file or directory; none if it does not exist.
+    fn info_if_exists(&self, path: &Path) -> io::Result<Option<FileInfo>> {
+        match self.info(path) {
+            Ok(info) => Ok(Some(info)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 
     /// The file's real path, for libraries that open files themselves (SQLite). A simulated disk
     /// has none.
@@ -58,6 +76,17 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Appends. Returns how many bytes were written, which may be fewer than given.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Appends all of `bytes`. If it fails, some of them may have been written.
+    fn append_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.append(bytes)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => bytes = bytes.get(written..).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
 
     /// Reads from `offset` into `buffer`; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
@@ -87,4 +116,20 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Whether `path` currently refers to this file. False if nothing exists there. The file may
     /// have been moved since it was opened, and another one put in its place.
     fn is_at(&self, path: &Path) -> io::Result<bool>;
+}
+
+/// How much is copied at once, in bytes.
+const BLOCK: usize = 256 * 1024;
+
+/// Appends what `from` has after `offset` to another file.
+pub fn copy(from: &dyn DiskFile, mut offset: u64, to: &mut dyn DiskFile) -> io::Result<()> {
+    let mut block = vec![0; BLOCK];
+    loop {
+        let len = from.read_at(&mut block, offset)?;
+        if len == 0 {
+            return Ok(());
+        }
+        to.append_all(&block[..len])?;
+        offset += len as u64;
+    }
 }
