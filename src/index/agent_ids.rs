@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Params, Result, Statement, Transaction, params};
+use rusqlite::{OptionalExtension, Result, Transaction};
 
 use crate::record::AgentSessionId;
 use crate::sys::SessionId;
+
+use super::session_rows;
 
 /// The condition for a row of `sessions` to be left out of lists, since another listed session has
 /// it as its agent's: a wrapped agent that is this program and uses the same store keeps each
@@ -38,12 +39,9 @@ pub(super) fn add(
     session: &SessionId,
     known: &[AgentSessionId],
 ) -> Result<()> {
-    if known.is_empty() {
-        return Ok(());
-    }
     let mut add = tx.prepare_cached("INSERT OR IGNORE INTO inners VALUES (?, ?, ?)")?;
     for inner in known {
-        add.execute(params![inner.agent, inner.id, session.as_str()])?;
+        add.execute([&*inner.agent, &inner.id, session.as_str()])?;
     }
     Ok(())
 }
@@ -60,7 +58,7 @@ pub(super) fn ours(tx: &Transaction<'_>, agent: &str, ids: &[String]) -> Result<
     )?;
     let mut ours = BTreeSet::new();
     for id in ids {
-        if known.exists(params![agent, id])? {
+        if known.exists([agent, id])? {
             ours.insert(id.clone());
         }
     }
@@ -74,7 +72,9 @@ pub(super) fn session(tx: &Transaction<'_>, agent: &str, id: &str) -> Result<Opt
          WHERE inners.agent = ? AND inners.id = ?
          ORDER BY sessions.updated_at DESC, sessions.id DESC LIMIT 1",
     )?;
-    found(&mut statement, params![agent, id])
+    statement
+        .query_row([agent, id], session_rows::id)
+        .optional()
 }
 
 /// The session that clients know by this id; the one prompted last, if there are several.
@@ -82,14 +82,5 @@ pub(super) fn known_as(tx: &Transaction<'_>, name: &str) -> Result<Option<Sessio
     let mut statement = tx.prepare_cached(
         "SELECT id FROM sessions WHERE known_as = ? ORDER BY updated_at DESC, id DESC LIMIT 1",
     )?;
-    found(&mut statement, params![name])
-}
-
-fn found(statement: &mut Statement<'_>, values: impl Params) -> Result<Option<SessionId>> {
-    let found: Option<String> = statement.query_row(values, |row| row.get(0)).optional()?;
-    let found = found.map(|text| {
-        let unlike = || rusqlite::Error::InvalidColumnType(0, text.clone(), Type::Text);
-        SessionId::parse(&text).ok_or_else(unlike)
-    });
-    found.transpose()
+    statement.query_row([name], session_rows::id).optional()
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rusqlite::Transaction;
+
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
@@ -14,7 +16,7 @@ use super::database::{Database, DatabaseError};
 use super::filter::Filter;
 use super::generation::Generation;
 use super::logs::Logs;
-use super::refresh::{Refresh, RefreshError};
+use super::refresh::Refresh;
 use super::reports::Reporter;
 use super::search::Search;
 use super::session_rows::{self, Row, Window};
@@ -88,10 +90,10 @@ pub enum ListError {
     Cursor,
     /// The folder of the sessions cannot be read.
     #[error("cannot read the folder of the sessions")]
-    Folder(#[source] StoreError),
+    Folder(#[from] StoreError),
     /// The catalog cannot be kept in memory, either.
     #[error(transparent)]
-    Storage(DatabaseError),
+    Storage(#[from] DatabaseError),
 }
 
 impl Catalog {
@@ -155,16 +157,13 @@ impl Catalog {
             self.bring_up_to_date()?;
             let complete = filter.search.is_none() || self.refresh().index_words(READ_AT_ONCE)?;
             loop {
-                let found = self.database.read(|tx| {
+                let found = self.read_complete(|tx| {
                     let search = filter.search.as_ref();
-                    let found = search
-                        .map(|search| word_rows::found(tx, search))
-                        .transpose()?;
-                    let found = found.as_ref();
-                    let Some(page) = session_rows::page(tx, filter, found, window)? else {
-                        return Ok(None);
-                    };
-                    Ok(Some((page, session_rows::count_listed(tx, filter, found)?)))
+                    let found = search.map(|search| word_rows::found(tx, search));
+                    let found = found.transpose()?;
+                    let page = session_rows::page(tx, filter, found.as_ref(), window)?;
+                    let total = session_rows::count_listed(tx, filter, found.as_ref())?;
+                    Ok((page, total))
                 })?;
                 let Some((found, total)) = found else {
                     return Ok(None);
@@ -214,32 +213,17 @@ impl Catalog {
     /// Our lists leave out a session without a prompt. If it was the agent's in the beginning, the
     /// agent lists it.
     pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
-        self.with_retries(|| {
-            self.bring_up_to_date()?;
-            Ok(self
-                .database
-                .read(|tx| complete(tx, || agent_ids::ours(tx, agent, ids)))?)
-        })
+        self.query(|tx| agent_ids::ours(tx, agent, ids))
     }
 
     /// The session that an agent knows by this id; the one prompted last, if there are several.
     pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
-        self.with_retries(|| {
-            self.bring_up_to_date()?;
-            Ok(self
-                .database
-                .read(|tx| complete(tx, || agent_ids::session(tx, agent, id)))?)
-        })
+        self.query(|tx| agent_ids::session(tx, agent, id))
     }
 
     /// The session that clients know by this id, which is not the session's own id.
     pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
-        self.with_retries(|| {
-            self.bring_up_to_date()?;
-            Ok(self
-                .database
-                .read(|tx| complete(tx, || agent_ids::known_as(tx, name)))?)
-        })
+        self.query(|tx| agent_ids::known_as(tx, name))
     }
 
     /// The summary of one session, listed or not, brought up to date with its log; none if the log
@@ -299,7 +283,7 @@ impl Catalog {
             self.refresh().compare_names()?;
             Ok(Some(()))
         })?;
-        self.database.compact().map_err(ListError::Storage)
+        Ok(self.database.compact()?)
     }
 
     /// Checks a thousand logs in the order of their ids, beginning after `after`, and reads those
@@ -324,28 +308,49 @@ impl Catalog {
     /// memory.
     fn with_retries<T>(
         &self,
-        mut list: impl FnMut() -> Result<Option<T>, RefreshError>,
+        mut list: impl FnMut() -> Result<Option<T>, ListError>,
     ) -> Result<T, ListError> {
         for attempt in 0..2 * ATTEMPTS {
             if attempt == ATTEMPTS {
                 tracing::warn!(
                     "other processes keep the catalog locked or reset it: using a catalog in memory"
                 );
-                self.database.abandon_file().map_err(ListError::Storage)?;
+                self.database.abandon_file()?;
             }
             match list() {
                 Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
-                Err(RefreshError::Folder(error)) => return Err(ListError::Folder(error)),
-                Err(RefreshError::Database(error)) if error.is_busy() => {}
-                Err(RefreshError::Database(error)) => return Err(ListError::Storage(error)),
+                Err(ListError::Storage(error)) if error.is_busy() => {}
+                Err(error) => return Err(error),
             }
         }
         Err(ListError::Storage(DatabaseError::Contended))
     }
 
+    /// The result of a query, with the catalog up to date.
+    fn query<T>(
+        &self,
+        query: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, ListError> {
+        self.with_retries(|| {
+            self.bring_up_to_date()?;
+            Ok(self.read_complete(&query)?)
+        })
+    }
+
+    /// The result of a query; none if the rows lack names of the folder.
+    fn read_complete<T>(
+        &self,
+        query: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, DatabaseError> {
+        self.database.read(|tx| {
+            let compared = session_rows::names(tx)?.stamp;
+            compared.map(|_| query(tx)).transpose()
+        })
+    }
+
     /// Brings the catalog up to date with the logs, except for rows that no list shows.
-    fn bring_up_to_date(&self) -> Result<(), RefreshError> {
+    fn bring_up_to_date(&self) -> Result<(), ListError> {
         let refresh = self.refresh();
         self.mark_unreported()?;
         if !refresh.names_are_fresh()? {
@@ -390,7 +395,7 @@ impl Catalog {
     }
 
     /// Compares the lengths of all logs with the rows, unless the database is as it was left.
-    fn audit_once(&self) -> Result<(), RefreshError> {
+    fn audit_once(&self) -> Result<(), ListError> {
         if self.audited.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -419,17 +424,6 @@ impl Catalog {
     /// The current time as a mark; never 0, which means unmarked.
     pub(super) fn now(&self) -> i64 {
         self.sys.clock.now().as_millis().max(1)
-    }
-}
-
-/// The result of the query; none if the rows lack names of the folder.
-fn complete<T>(
-    tx: &rusqlite::Transaction<'_>,
-    query: impl FnOnce() -> rusqlite::Result<T>,
-) -> rusqlite::Result<Option<T>> {
-    match session_rows::names(tx)?.stamp {
-        Some(_) => query().map(Some),
-        None => Ok(None),
     }
 }
 

@@ -28,6 +28,7 @@ const REPAIRS: usize = 3;
 
 /// A database that is always available: it falls back to memory.
 pub(super) struct Database {
+    /// Where SQLite finds the file; none if it is kept in memory from the beginning.
     path: Option<PathBuf>,
     sys: Sys,
     state: Mutex<State>,
@@ -194,24 +195,17 @@ impl Database {
 
     /// Opens the database, unless it is open and still the one that the path names.
     fn open(&self, state: &mut State) -> Result<()> {
-        let path = self.path.as_deref().and_then(|path| {
-            let native = self.sys.disk.native_path(path)?;
-            Some((path, native))
-        });
-        let Some((path, native)) = path else {
-            return match state {
-                State::Memory(_) => Ok(()),
-                _ => self.go_private(state),
-            };
-        };
-        match state {
-            State::Memory(_) => return Ok(()),
-            State::File(_, identity) if *identity == Identity::of(&native) => return Ok(()),
+        let path = match (&*state, &self.path) {
+            (State::Memory(_), _) => return Ok(()),
+            (_, None) => return self.go_private(state),
+            (State::File(_, identity), Some(path)) if *identity == Identity::of(path) => {
+                return Ok(());
+            }
             // Closed, or the file was deleted: no other process would see what is written to it.
-            State::Closed | State::File(..) => {}
-        }
+            (_, Some(path)) => path,
+        };
         *state = State::Closed;
-        match self.open_file(path, &native) {
+        match self.open_file(path) {
             Ok((connection, identity)) => *state = State::File(connection, identity),
             // The next operation tries again.
             Err(error) if error.is_busy() => return Err(error),
@@ -223,12 +217,12 @@ impl Database {
         Ok(())
     }
 
-    fn open_file(&self, path: &Path, native: &Path) -> Result<(Connection, Identity)> {
+    fn open_file(&self, path: &Path) -> Result<(Connection, Identity)> {
         if let Some(folder) = path.parent() {
             let made = self.sys.disk.create_dir_all(folder);
             made.map_err(DatabaseError::Create)?;
         }
-        let claim = ownership::claim(&*self.sys.disk, native)?;
+        let claim = ownership::claim(&*self.sys.disk, path)?;
         // SQLite would use the mode of the process's umask. It gives the files beside the database
         // the database's mode.
         match self.sys.disk.create_new(path) {
@@ -238,9 +232,9 @@ impl Database {
             _ => {}
         }
         // Before opening: if the file is replaced in between, the next operation notices.
-        let identity = Identity::of(native);
+        let identity = Identity::of(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(native, flags)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(32);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -307,11 +301,10 @@ impl Database {
     /// Replaces a damaged catalog by an empty one and keeps a copy. Fails if the file is not ours:
     /// another program may have overwritten it.
     fn replace(&self, connection: &mut Connection) -> Result<()> {
-        let path = self.path.as_deref();
-        if let Some(native) = path.and_then(|path| self.sys.disk.native_path(path)) {
+        if let Some(path) = &self.path {
             let disk = &*self.sys.disk;
-            ownership::claim(disk, &native)?;
-            let copy = ownership::set_aside(disk, &native).map_err(DatabaseError::SetAside)?;
+            ownership::claim(disk, path)?;
+            let copy = ownership::set_aside(disk, path).map_err(DatabaseError::SetAside)?;
             tracing::warn!(?copy, "kept a copy of the damaged catalog");
         }
         Ok(schema::reset(connection, &self.sys)?)

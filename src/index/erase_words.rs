@@ -18,17 +18,6 @@ const WANTED: i64 = 1;
 /// That merge has begun.
 const BEGUN: i64 = 2;
 
-/// The result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// There was nothing to erase.
-    Nothing,
-    /// There is more to erase.
-    More,
-    /// Everything is erased now.
-    Last,
-}
-
 /// Records that words were deleted.
 pub(super) fn want(tx: &Transaction<'_>) -> Result<()> {
     tx.prepare_cached("UPDATE names SET erasing = ?")?
@@ -41,12 +30,12 @@ pub(super) fn erase_some(database: &Database) -> std::result::Result<bool, Datab
     if database.read(state)? == NOTHING {
         return Ok(true);
     }
-    let step = database.write(step)?;
-    if step == Step::Last {
+    let erased = database.write(merge)?;
+    if erased {
         // The write-ahead log still has old pages.
         database.empty_wal()?;
     }
-    Ok(step != Step::More)
+    Ok(erased)
 }
 
 fn state(tx: &Transaction<'_>) -> Result<i64> {
@@ -54,10 +43,10 @@ fn state(tx: &Transaction<'_>) -> Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-/// Merges more of the index.
-fn step(tx: &Transaction<'_>) -> Result<Step> {
+/// Merges more of the index; returns whether that was the last of it.
+fn merge(tx: &Transaction<'_>) -> Result<bool> {
     let pages = match state(tx)? {
-        NOTHING => return Ok(Step::Nothing),
+        NOTHING => return Ok(true),
         BEGUN => PAGES,
         // A negative number begins a merge of the whole index.
         _ => -PAGES,
@@ -69,5 +58,5 @@ fn step(tx: &Transaction<'_>) -> Result<Step> {
     let more = tx.total_changes() - before > 1;
     tx.prepare_cached("UPDATE names SET erasing = ?")?
         .execute([if more { BEGUN } else { NOTHING }])?;
-    Ok(if more { Step::More } else { Step::Last })
+    Ok(!more)
 }

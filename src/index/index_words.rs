@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 
 use crate::sys::SessionId;
 
-use super::catalog::Catalog;
-use super::refresh::{Refresh, RefreshError, read_all};
+use super::catalog::{Catalog, ListError};
+use super::refresh::{Refresh, read_all};
 use super::session_rows::{self, Row};
 use super::word_rows::{self, Read, State};
 
@@ -74,7 +74,7 @@ impl Catalog {
 impl Refresh<'_> {
     /// Reads words that were not read yet, the newest sessions first, until it has read about
     /// `budget` bytes of logs. Returns whether all are read now.
-    pub(super) fn index_words(self, budget: usize) -> Result<bool, RefreshError> {
+    pub(super) fn index_words(self, budget: usize) -> Result<bool, ListError> {
         let mut left = budget;
         // A log that is being written to is behind again at once, so it is read only once.
         let mut done: BTreeSet<SessionId> = BTreeSet::new();
@@ -144,7 +144,7 @@ impl Refresh<'_> {
         }
     }
 
-    fn write_words(self, logs: &[(Row, State)], read: &[Outcome]) -> Result<(), RefreshError> {
+    fn write_words(self, logs: &[(Row, State)], read: &[Outcome]) -> Result<(), ListError> {
         self.database.write(|tx| {
             for ((row, state), outcome) in logs.iter().zip(read) {
                 match outcome {

@@ -11,7 +11,8 @@ use crate::store::StoreError;
 use crate::sys::{Clock, SessionId};
 
 use super::agent_ids;
-use super::database::{Database, DatabaseError};
+use super::catalog::ListError;
+use super::database::Database;
 use super::logs::Logs;
 use super::session_rows::{self, Row};
 use super::summary::Summary;
@@ -31,17 +32,6 @@ const MAX_READERS: usize = 4;
 /// of a crashed process, in milliseconds. It renews the mark before it writes.
 const FORGET_MARK_AFTER: u64 = 24 * 60 * 60 * 1000;
 
-/// Why the catalog could not be brought up to date with the logs.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RefreshError {
-    /// The folder of the logs cannot be read.
-    #[error("cannot read the folder of the sessions")]
-    Folder(#[from] StoreError),
-    /// The catalog cannot be kept in memory, either.
-    #[error(transparent)]
-    Database(#[from] DatabaseError),
-}
-
 /// The logs and what is known of them.
 #[derive(Clone, Copy)]
 pub(super) struct Refresh<'a> {
@@ -52,7 +42,7 @@ pub(super) struct Refresh<'a> {
 
 impl Refresh<'_> {
     /// Whether the rows have every name of the folder, as far as the folder's time shows.
-    pub(super) fn names_are_fresh(self) -> Result<bool, RefreshError> {
+    pub(super) fn names_are_fresh(self) -> Result<bool, ListError> {
         let stamp = self.folder_changed()?;
         let names = self.database.read(session_rows::names)?;
         Ok(names.fresh(stamp, self.now()))
@@ -65,7 +55,7 @@ impl Refresh<'_> {
     /// are read before names, so that a log created in between is not considered deleted. The
     /// folder's time is read before the names, so that a name added too late to be seen changes the
     /// time.
-    pub(super) fn compare_names(self) -> Result<(), RefreshError> {
+    pub(super) fn compare_names(self) -> Result<(), ListError> {
         let (names, known) = self
             .database
             .read(|tx| Ok((session_rows::names(tx)?, session_rows::ids(tx)?)))?;
@@ -103,7 +93,7 @@ impl Refresh<'_> {
 
     /// Reads the agents' ids of the sessions in the trash. Sessions that go to the trash later are
     /// in the catalog already.
-    fn read_trash(self) -> Result<(), RefreshError> {
+    fn read_trash(self) -> Result<(), ListError> {
         let trashed = match self.logs.trashed() {
             Ok(trashed) => trashed,
             Err(error) => {
@@ -119,7 +109,7 @@ impl Refresh<'_> {
     }
 
     /// Reads the tails of logs that were or are being written to.
-    pub(super) fn read_dirty(self) -> Result<(), RefreshError> {
+    pub(super) fn read_dirty(self) -> Result<(), ListError> {
         let found = self.database.read(session_rows::dirty)?;
         self.read_stale(&found, false)?;
         let now = self.now();
@@ -135,7 +125,7 @@ impl Refresh<'_> {
     }
 
     /// Retries logs that could not be read: a permission may have been missing.
-    pub(super) fn retry_unreadable(self) -> Result<(), RefreshError> {
+    pub(super) fn retry_unreadable(self) -> Result<(), ListError> {
         let found = self.database.read(session_rows::unreadable)?;
         self.read_stale(&found, true).map(|_| ())
     }
@@ -145,7 +135,7 @@ impl Refresh<'_> {
     pub(super) fn check_next(
         self,
         after: Option<&SessionId>,
-    ) -> Result<Option<SessionId>, RefreshError> {
+    ) -> Result<Option<SessionId>, ListError> {
         let limit = 1000;
         let found = self
             .database
@@ -155,7 +145,7 @@ impl Refresh<'_> {
     }
 
     /// Compares the lengths of all logs with the rows, and reads the logs that differ.
-    pub(super) fn compare_lengths(self) -> Result<(), RefreshError> {
+    pub(super) fn compare_lengths(self) -> Result<(), ListError> {
         let mut after = None;
         loop {
             let found = self
@@ -189,7 +179,7 @@ impl Refresh<'_> {
     }
 
     /// The summary of one session, brought up to date with its log.
-    pub(super) fn find(self, id: &SessionId) -> Result<Option<Summary>, RefreshError> {
+    pub(super) fn find(self, id: &SessionId) -> Result<Option<Summary>, ListError> {
         let known = self.database.read(|tx| session_rows::one(tx, id))?;
         // A row without a length was never read, and has no time, either.
         let row = match known.filter(|row| row.len >= 0) {
@@ -207,7 +197,7 @@ impl Refresh<'_> {
         self,
         found: impl IntoIterator<Item = &'r Row>,
         all: bool,
-    ) -> Result<bool, RefreshError> {
+    ) -> Result<bool, ListError> {
         let behind = |row: &&Row| all || self.is_behind(&row.id, row.len);
         let behind: Vec<&Row> = found.into_iter().filter(behind).collect();
         for batch in behind.chunks(BATCH) {

@@ -9,9 +9,9 @@
 //! While there are no reports, the thread erases the words of deleted sessions.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -162,27 +162,21 @@ pub(super) struct Reporter {
     database: Arc<Database>,
     /// Started with the first report.
     thread: Mutex<Option<Writer>>,
-    /// How many reports were withdrawn and are still with the thread.
-    late: Arc<AtomicUsize>,
+    /// The report that was withdrawn last. It is alive while the thread has it.
+    withdrawn: Mutex<Weak<AtomicBool>>,
 }
 
 struct Writer {
-    reports: Sender<(Operation, Arc<Report>)>,
+    reports: Sender<Report>,
     thread: JoinHandle<()>,
 }
 
-/// A report that is queued or being written.
+/// A report for the thread.
 struct Report {
-    progress: Mutex<Progress>,
-    changed: Condvar,
-}
-
-enum Progress {
-    Waiting,
-    Writing,
+    operation: Operation,
     /// Its session no longer waits for it, and the log may have another lock holder by now.
-    Withdrawn,
-    Done(Result<(), DatabaseError>),
+    withdrawn: Arc<AtomicBool>,
+    done: SyncSender<Result<(), DatabaseError>>,
 }
 
 impl Reporter {
@@ -190,7 +184,7 @@ impl Reporter {
         Self {
             database,
             thread: Mutex::default(),
-            late: Arc::default(),
+            withdrawn: Mutex::default(),
         }
     }
 
@@ -199,31 +193,42 @@ impl Reporter {
         &self,
         operation: impl FnMut(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     ) -> Result<(), DatabaseError> {
-        if self.late.load(Ordering::Acquire) > 0 {
-            // The thread is delayed: another report would only wait as long.
+        if self.is_delayed() {
+            // Another report would only wait as long.
             return Err(DatabaseError::Late);
         }
-        let report = Arc::new(Report {
-            progress: Mutex::new(Progress::Waiting),
-            changed: Condvar::new(),
-        });
-        self.submit(Box::new(operation), report.clone())?;
-        report.wait(&self.late)
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let (done, result) = sync_channel(1);
+        self.submit(Report {
+            operation: Box::new(operation),
+            withdrawn: withdrawn.clone(),
+            done,
+        })?;
+        result.recv_timeout(REPORT_TIMEOUT).unwrap_or_else(|_| {
+            withdrawn.store(true, Ordering::Release);
+            *lock(&self.withdrawn) = Arc::downgrade(&withdrawn);
+            Err(DatabaseError::Late)
+        })
     }
 
-    fn submit(&self, operation: Operation, report: Arc<Report>) -> Result<(), DatabaseError> {
+    /// Whether the thread still has a report that was withdrawn.
+    fn is_delayed(&self) -> bool {
+        lock(&self.withdrawn).strong_count() > 0
+    }
+
+    fn submit(&self, report: Report) -> Result<(), DatabaseError> {
         let mut writer = lock(&self.thread);
         let writer = match &mut *writer {
             Some(writer) => writer,
             none => none.insert(self.start()?),
         };
-        let sent = writer.reports.send((operation, report));
+        let sent = writer.reports.send(report);
         sent.map_err(|_| DatabaseError::Late)
     }
 
     fn start(&self) -> Result<Writer, DatabaseError> {
-        let (reports, received) = channel::<(Operation, Arc<Report>)>();
-        let (database, late) = (self.database.clone(), self.late.clone());
+        let (reports, received) = channel();
+        let database = self.database.clone();
         let thread = std::thread::Builder::new().name("catalog".to_owned());
         let thread = thread.spawn(move || {
             // An earlier process may have left something to erase.
@@ -235,15 +240,8 @@ impl Reporter {
                     received.recv_timeout(PAUSE)
                 };
                 match next {
-                    Ok((mut operation, report)) => {
-                        let done = database.write(|tx| {
-                            if report.begin() {
-                                operation(tx)
-                            } else {
-                                Ok(())
-                            }
-                        });
-                        report.finish(done, &late);
+                    Ok(report) => {
+                        write(&database, report);
                         erased = false;
                     }
                     Err(RecvTimeoutError::Timeout) => erased = erase_some(&database),
@@ -262,6 +260,18 @@ impl Reporter {
     }
 }
 
+/// Writes a report, unless it was withdrawn.
+fn write(database: &Database, mut report: Report) {
+    let done = database.write(|tx| {
+        if report.withdrawn.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        (report.operation)(tx)
+    });
+    // Nobody receives it if the report was withdrawn.
+    report.done.send(done).ok();
+}
+
 /// Does one step of erasing; returns whether it was the last. A step that fails is left to the next
 /// process.
 fn erase_some(database: &Database) -> bool {
@@ -271,42 +281,6 @@ fn erase_some(database: &Database) -> bool {
     })
 }
 
-impl Report {
-    /// Whether it must still be written.
-    fn begin(&self) -> bool {
-        let mut progress = lock(&self.progress);
-        let wanted = !matches!(*progress, Progress::Withdrawn);
-        if wanted {
-            *progress = Progress::Writing;
-        }
-        wanted
-    }
-
-    fn finish(&self, done: Result<(), DatabaseError>, late: &AtomicUsize) {
-        let mut progress = lock(&self.progress);
-        if matches!(*progress, Progress::Withdrawn) {
-            late.fetch_sub(1, Ordering::AcqRel);
-        } else {
-            *progress = Progress::Done(done);
-            self.changed.notify_all();
-        }
-    }
-
-    fn wait(&self, late: &AtomicUsize) -> Result<(), DatabaseError> {
-        let progress = lock(&self.progress);
-        let unfinished = |progress: &mut Progress| !matches!(progress, Progress::Done(_));
-        let waited = self
-            .changed
-            .wait_timeout_while(progress, REPORT_TIMEOUT, unfinished);
-        let (mut progress, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Progress::Done(done) = std::mem::replace(&mut *progress, Progress::Withdrawn) {
-            return done;
-        }
-        late.fetch_add(1, Ordering::AcqRel);
-        Err(DatabaseError::Late)
-    }
-}
-
 impl Drop for Reporter {
     /// Waits for the thread, so that the database is closed properly, unless the thread is delayed.
     fn drop(&mut self) {
@@ -314,7 +288,7 @@ impl Drop for Reporter {
             return;
         };
         drop(reports);
-        if self.late.load(Ordering::Acquire) == 0 && thread.join().is_err() {
+        if !self.is_delayed() && thread.join().is_err() {
             tracing::warn!("a report to the catalog failed unexpectedly");
         }
     }

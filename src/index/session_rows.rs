@@ -1,7 +1,7 @@
 //! SQL statements about the rows of the catalog.
 
 use rusqlite::types::Type;
-use rusqlite::{Result, Row as Columns, ToSql, Transaction, params};
+use rusqlite::{OptionalExtension, Result, Row as Columns, ToSql, Transaction, params};
 
 use crate::record::title::{MAX_CHARS, plain};
 use crate::sys::SessionId;
@@ -125,17 +125,13 @@ pub(super) struct Window<'a> {
     pub(super) limit: usize,
 }
 
-/// The entries of a list within `window`; none if the rows lack names of the folder, since the list
-/// would be incomplete.
+/// The entries of a list within `window`.
 pub(super) fn page(
     tx: &Transaction<'_>,
     filter: &Filter,
     found: Option<&Found>,
     window: Window<'_>,
-) -> Result<Option<Vec<Row>>> {
-    if names(tx)?.stamp.is_none() {
-        return Ok(None);
-    }
+) -> Result<Vec<Row>> {
     let (mut conditions, mut values) = conditions(filter, found);
     let after_id = window.after.map(|after| after.id.as_str());
     if let (Some(after), Some(after_id)) = (window.after, &after_id) {
@@ -151,8 +147,7 @@ pub(super) fn page(
         columns()
     );
     let mut statement = tx.prepare_cached(&sql)?;
-    let rows = statement.query_map(&*values, row)?;
-    rows.collect::<Result<_>>().map(Some)
+    statement.query_map(&*values, row)?.collect()
 }
 
 /// How many entries a list has.
@@ -252,23 +247,24 @@ fn select(tx: &Transaction<'_>, rest: &str, values: &[&dyn ToSql]) -> Result<Vec
     statement.query_map(values, row)?.collect()
 }
 
+/// What replaces all columns of a row but those about the words of its log.
+const REPLACE: &str = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs,
+    title = excluded.title, created_at = excluded.created_at, updated_at = excluded.updated_at,
+    prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
+    dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
+    known_as = excluded.known_as, archived = excluded.archived, restored_at = excluded.restored_at";
+
 /// Writes a row and replaces any other: the caller is the log's writer.
 pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
-    let replace = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs, title = excluded.title,
-        created_at = excluded.created_at, updated_at = excluded.updated_at,
-        prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
-        dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
-        known_as = excluded.known_as, archived = excluded.archived,
-        restored_at = excluded.restored_at";
-    insert(tx, row, replace)
+    write(tx, row, row.dirty, REPLACE)
 }
 
 /// Writes a row unless there is one: a process that knew more has written that.
 pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
-    insert(tx, row, "DO NOTHING")
+    write(tx, row, row.dirty, "DO NOTHING")
 }
 
-fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
+fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
         "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -284,7 +280,7 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
         int(summary.prompts),
         int(summary.scanned),
         row.len,
-        row.dirty,
+        dirty,
         row.unreadable,
         summary.source,
         summary.known_as,
@@ -296,32 +292,17 @@ fn insert(tx: &Transaction<'_>, row: &Row, conflict: &str) -> Result<()> {
 
 /// Replaces a row, if it still is the one that was found to be behind its log.
 pub(super) fn refresh(tx: &Transaction<'_>, old: &Row, new: &Row) -> Result<()> {
-    let summary = &new.summary;
-    tx.prepare_cached(
-        "UPDATE sessions SET cwd = ?, dirs = ?, title = ?, created_at = ?, updated_at = ?,
-             prompts = ?, scanned = ?, len = ?, unreadable = ?, source = ?, known_as = ?, archived = ?,
-             restored_at = ?
-         WHERE id = ? AND len = ? AND scanned = ?",
-    )?
-    .execute(params![
-        summary.cwd,
-        dirs_to_json(&summary.additional_directories),
-        summary.title,
-        summary.created_at,
-        listed_at(summary),
-        int(summary.prompts),
-        int(summary.scanned),
-        new.len,
-        new.unreadable,
-        summary.source,
-        summary.known_as,
-        summary.archived,
-        summary.restored_at,
-        old.id.as_str(),
-        old.len,
-        int(old.summary.scanned),
-    ])?;
-    agent_ids::add(tx, &new.id, &summary.agent_ids)
+    let mut same =
+        tx.prepare_cached("SELECT dirty FROM sessions WHERE id = ? AND len = ? AND scanned = ?")?;
+    let values = params![old.id.as_str(), old.len, int(old.summary.scanned)];
+    let dirty = same
+        .query_row(values, |columns| columns.get(0))
+        .optional()?;
+    match dirty {
+        // A session may have renewed its mark while the log was read.
+        Some(dirty) => write(tx, new, dirty, REPLACE),
+        None => agent_ids::add(tx, &new.id, &new.summary.agent_ids),
+    }
 }
 
 /// Records that a log may get ahead of its row. The row need not exist yet.
@@ -389,7 +370,8 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
     })
 }
 
-fn id(columns: &Columns<'_>) -> Result<SessionId> {
+/// Reads a session's id from the first column.
+pub(super) fn id(columns: &Columns<'_>) -> Result<SessionId> {
     let text: String = columns.get(0)?;
     let unlike = || rusqlite::Error::InvalidColumnType(0, text.clone(), Type::Text);
     SessionId::parse(&text).ok_or_else(unlike)

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::record::title::line_of;
 
-use super::refresh::{Refresh, RefreshError, read_all};
+use super::catalog::ListError;
+use super::refresh::{Refresh, read_all};
 use super::search::{Search, find};
 use super::session_rows::Row;
 use super::word_rows;
@@ -28,7 +29,7 @@ impl Refresh<'_> {
         self,
         found: &[Row],
         search: &Search,
-    ) -> Result<BTreeMap<usize, String>, RefreshError> {
+    ) -> Result<BTreeMap<usize, String>, ListError> {
         let Some((word, term)) = search.first() else {
             return Ok(BTreeMap::new());
         };
