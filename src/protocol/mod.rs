@@ -2,14 +2,19 @@
 //!
 //! Every name that the protocol spells is spelled here once. [`method`] has the methods, [`update`]
 //! the kinds of session updates, [`meta`] what rejoin adds below `_meta`, [`error`] the error codes
-//! and the data of our errors, and [`v2`] converts session updates to version 2.
+//! and the data of our errors. [`ClientView`] shows a session to a client of either version, and
+//! [`v2`] converts to version 2 for that.
 
+mod client_view;
 pub mod error;
 mod ids;
 pub mod meta;
 pub mod method;
 pub mod update;
 pub mod v2;
+mod version;
 
+pub use client_view::ClientView;
 pub use ids::{Id, Ids};
 pub use update::{Role, UpdateKind, UpdateParts};
+pub use version::ProtocolVersion;

@@ -6,8 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::engine::EngineError;
+use crate::protocol::ProtocolVersion;
 use crate::protocol::error::{ErrorKind, RESOURCE_NOT_FOUND, error_data};
-use crate::session::{ProtocolVersion, Refusal};
+use crate::session::Refusal;
 use crate::store::Holder;
 
 /// An error that answers a request.

@@ -8,15 +8,16 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
 use crate::index::Catalog;
+use crate::protocol::ProtocolVersion;
 use crate::protocol::method::INITIALIZE;
-use crate::session::{Deps, ProtocolVersion, Registry, ReplayPolicy};
+use crate::session::{Deps, Registry, ReplayPolicy};
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
 use crate::transport::{Form, Incoming, LINE_LIMIT, Received, Request, Writer, connect};
 
 use super::error::{self, Error};
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
-use super::methods::{self, Context, check_repeated, choose_version};
+use super::methods::{self, Context, check_repeated, choose_version, client};
 use super::shutdown::{
     END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
 };
@@ -128,7 +129,6 @@ pub async fn serve(
         line_limit: options.line_limit,
         client_timeout: options.client_timeout,
         unstable: options.unstable,
-        client: std::sync::OnceLock::new(),
         closed: std::sync::Mutex::default(),
     }));
     registry.deps().engine.connect(wire.clone());
@@ -249,7 +249,8 @@ impl Connection<'_> {
             }
             None => {
                 let version = choose_version(&request.params, self.latest)?;
-                Context::new(self.registry.clone(), version)
+                let client = client(&request.params, version);
+                Context::new(self.registry.for_client(client), version)
             }
             Some(context) => {
                 if is_initialize {

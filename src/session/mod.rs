@@ -8,26 +8,25 @@ pub mod phase;
 pub mod registry;
 pub mod reply;
 pub mod request;
-pub mod version;
 
 mod actor;
 mod open_session;
 mod playback;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use open_session::Elsewhere;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
 pub use reply::{Answer, Busy, Reply};
-pub use request::Request;
-pub use version::ProtocolVersion;
+pub use request::{AnswerDue, Request};
 
 use crate::engine::{ClientCapabilities, Engine};
 use crate::history::{has_aged, long_before};
 use crate::index::Catalog;
+use crate::protocol::ClientView;
 use crate::record::header::Implementation;
 use crate::replay::Options;
 use crate::store::Store;
@@ -60,36 +59,22 @@ pub struct Deps {
     pub client_timeout: Option<Duration>,
     /// Whether methods are served that the protocol calls unstable.
     pub unstable: bool,
-    /// The client, after `initialize`.
-    pub client: OnceLock<Client>,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Mutex<BTreeSet<SessionId>>,
 }
 
 /// The client of a connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Client {
     /// Its name and version, if it has sent them.
     pub identity: Option<Implementation>,
-    /// The version of the protocol that was agreed on.
-    pub version: ProtocolVersion,
     /// What it can do for an engine.
     pub abilities: ClientCapabilities,
+    /// How it sees a session of which it was sent nothing yet.
+    pub view: ClientView,
 }
 
 impl Deps {
-    /// The client, of which nothing is known before `initialize`.
-    pub fn client(&self) -> Client {
-        self.client.get().cloned().unwrap_or_default()
-    }
-
-    /// The version of the protocol that the client speaks.
-    pub fn version(&self) -> ProtocolVersion {
-        self.client
-            .get()
-            .map_or_else(ProtocolVersion::default, |client| client.version)
-    }
-
     /// Sessions that were last used before this time have expired. In the form of
     /// [`Timestamp`](crate::sys::Timestamp)'s `Display`; `None` if they never expire.
     pub fn expired_before(&self) -> Option<String> {

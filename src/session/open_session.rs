@@ -13,8 +13,8 @@ use crate::record::header::Workspace;
 use crate::store::{DamageReport, Holder, Log, Scan, StoreError};
 use crate::sys::{SessionId, Timestamp};
 
-use super::Deps;
 use super::history::SessionHistory;
+use super::{Client, Deps};
 
 /// How many events of an engine are kept while its session is being created.
 const EARLY: usize = 16;
@@ -81,12 +81,13 @@ impl OpenSession {
     pub(super) fn new(
         id: &SessionId,
         deps: &Deps,
+        client: &Client,
         config: SessionConfig,
         summary: Summary,
         origin: Option<String>,
     ) -> Self {
         let history = Arc::new(SessionHistory::new(id.clone(), deps.store.clone()));
-        let (conversation, events) = open(id, deps, &history, &config, origin);
+        let (conversation, events) = open(id, deps, client, &history, &config, origin);
         Self {
             log: LogAccess::Memory,
             conversation,
@@ -110,11 +111,12 @@ impl OpenSession {
     pub(super) fn with_log(
         id: &SessionId,
         deps: &Deps,
+        client: &Client,
         config: SessionConfig,
         (log, scan): (LogAccess, Scan),
         origin: Option<String>,
     ) -> Self {
-        let mut session = Self::new(id, deps, config, Summary::of(&scan), origin);
+        let mut session = Self::new(id, deps, client, config, Summary::of(&scan), origin);
         session.log = log;
         session.shown = scan.end;
         session.read(scan);
@@ -144,8 +146,9 @@ impl OpenSession {
     }
 
     /// Opens the engine's conversation again.
-    pub(super) fn reopen_conversation(&mut self, id: &SessionId, deps: &Deps) {
-        (self.conversation, self.events) = open(id, deps, &self.history, &self.config, None);
+    pub(super) fn reopen_conversation(&mut self, id: &SessionId, deps: &Deps, client: &Client) {
+        (self.conversation, self.events) =
+            open(id, deps, client, &self.history, &self.config, None);
     }
 
     /// Reconfigures the session.
@@ -213,6 +216,7 @@ impl OpenSession {
 fn open(
     id: &SessionId,
     deps: &Deps,
+    client: &Client,
     history: &Arc<SessionHistory>,
     config: &SessionConfig,
     origin: Option<String>,
@@ -221,7 +225,7 @@ fn open(
     let conversation = deps.engine.open(Opening {
         session: id.clone(),
         config: config.clone(),
-        client: deps.client().abilities,
+        client: client.abilities,
         history: history.clone(),
         ids: deps.sys.ids.clone(),
         origin,

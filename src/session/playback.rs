@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::json;
-use crate::protocol::v2::View;
+use crate::protocol::ClientView;
 use crate::replay::{FindMessage, Options, Replay};
 use crate::store::{Entry, Reader, Store};
 use crate::sys::SessionId;
@@ -23,8 +22,8 @@ pub(super) struct Playback {
     writer: Writer,
     request: CancellationToken,
     lines: Vec<u8>,
-    /// How the client sees them, if not as they are in the log.
-    view: Option<View>,
+    /// How the client sees the session.
+    view: ClientView,
     /// How far the log has been replayed, in bytes.
     pub(super) end: u64,
     /// Whether a turn that was replayed has no end so far.
@@ -39,7 +38,7 @@ impl Playback {
         options: Options,
         pace: Pace,
         writer: &Writer,
-        view: Option<View>,
+        view: ClientView,
         request: CancellationToken,
     ) -> Self {
         Self {
@@ -141,7 +140,7 @@ impl Playback {
         if self.request.is_cancelled() {
             return Err(Refusal::Cancelled);
         }
-        self.show(View::lines);
+        self.view.lines(&mut self.lines);
         let limited = self.pace.is_limited();
         let lines = limited.then(|| memchr::memchr_iter(b'\n', &self.lines).count() as u64);
         let put = self.writer.bulk(&mut self.lines);
@@ -152,25 +151,13 @@ impl Playback {
         Ok(())
     }
 
-    /// Gives the lines that are ready the form in which the client sees them.
-    fn show(&mut self, how: fn(&mut View, &[u8], &mut Vec<u8>)) {
-        if let Some(view) = &mut self.view {
-            let mut shown = Vec::with_capacity(self.lines.len());
-            how(view, &self.lines, &mut shown);
-            self.lines = shown;
-        }
-    }
-
     /// Reads the settings in the engine's part of the answer: the snapshots refer to them.
     pub(super) fn read_settings(&mut self, own: &str) {
-        if let Some(view) = &mut self.view {
-            let member = |name| json::text_member(own, name);
-            view.settings(member("configOptions"), member("modes"));
-        }
+        self.view.settings(own);
     }
 
     /// The view for the updates that follow.
-    pub(super) fn view(self) -> Option<View> {
+    pub(super) fn view(self) -> ClientView {
         self.view
     }
 
@@ -187,7 +174,7 @@ impl Playback {
     /// Sends the rest, and waits until nothing can overtake it.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
-        self.show(View::last_lines);
+        self.view.last_lines(&mut self.lines);
         let put = self.writer.bulk(&mut self.lines);
         put.map_err(|_| Refusal::Gone)?;
         self.settle()?;

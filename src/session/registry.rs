@@ -11,11 +11,11 @@ use crate::store::Reader;
 use crate::sys::{SessionId, blocking, lock};
 use crate::transport::Held;
 
-use super::Deps;
 use super::actor::Actor;
 use super::outcome::Refusal;
 use super::reply::{Busy, Reply};
 use super::request::Request;
+use super::{Client, Deps};
 
 /// The size of a command in a mailbox, roughly, in bytes.
 const COMMAND: usize = 512;
@@ -42,9 +42,12 @@ pub(super) type ForkReader = oneshot::Sender<Result<Reader, Refusal>>;
 /// The log of a session that is to be forked, as soon as its actor has opened it.
 pub(super) type ForkSource = oneshot::Receiver<Result<Reader, Refusal>>;
 
-/// The sessions that are being worked on. Clones share them.
+/// The sessions that are being worked on, for one client. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Registry(Arc<Shared>);
+pub struct Registry {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -62,9 +65,9 @@ struct Shared {
 }
 
 impl Registry {
-    /// No sessions yet.
+    /// No sessions yet, and no client: [`for_client`](Self::for_client) opens sessions.
     pub fn new(deps: Arc<Deps>) -> Self {
-        Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             deps,
             requests: Busy::default(),
             turns: Busy::default(),
@@ -72,40 +75,54 @@ impl Registry {
             alive: Busy::default(),
             ending: CancellationToken::new(),
             actors: Mutex::default(),
-        }))
+        });
+        let client = Arc::default();
+        Self { shared, client }
+    }
+
+    /// The same sessions for this client.
+    #[must_use]
+    pub fn for_client(&self, client: Client) -> Self {
+        let (shared, client) = (self.shared.clone(), Arc::new(client));
+        Self { shared, client }
+    }
+
+    /// The client that opens sessions by this.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// What all sessions share.
     pub fn deps(&self) -> &Arc<Deps> {
-        &self.0.deps
+        &self.shared.deps
     }
 
     /// Counts the requests under way that end on their own: all but prompts.
     pub fn requests(&self) -> &Busy {
-        &self.0.requests
+        &self.shared.requests
     }
 
     /// Counts the prompts under way.
     pub fn turns(&self) -> &Busy {
-        &self.0.turns
+        &self.shared.turns
     }
 
     /// Counts the replays under way.
     pub fn replays(&self) -> &Busy {
-        &self.0.replays
+        &self.shared.replays
     }
 
     /// The client sends no more, so its sessions are about to be released.
     pub fn end(&self) {
-        if let Some(store) = &self.0.deps.store {
+        if let Some(store) = &self.shared.deps.store {
             blocking(|| store.ending());
         }
-        self.0.ending.cancel();
+        self.shared.ending.cancel();
     }
 
     /// Waits until the client sends no more.
     pub async fn ended(&self) {
-        self.0.ending.cancelled().await;
+        self.shared.ending.cancelled().await;
     }
 
     /// Sends a request to a session. Requests to one session are served in the order in which they
@@ -115,7 +132,7 @@ impl Registry {
             Request::Notify { params, .. } => params.len(),
             _ => 0,
         };
-        let held = self.0.deps.wire.flow.hold(COMMAND + bytes);
+        let held = self.shared.deps.wire.flow.hold(COMMAND + bytes);
         self.post(id, Command::Request(request, held));
     }
 
@@ -128,7 +145,7 @@ impl Registry {
         config: SessionConfig,
         at: Option<String>,
     ) {
-        let hold = || self.0.deps.wire.flow.hold(COMMAND);
+        let hold = || self.shared.deps.wire.flow.hold(COMMAND);
         let (reader, log) = oneshot::channel();
         self.post(source, Command::ReadForFork(reader, hold()));
         let request = Request::Fork { reply, config, at };
@@ -148,11 +165,12 @@ impl Registry {
         let (sender, mailbox) = mpsc::unbounded_channel();
         offer(Some(&sender), command);
         actors.insert(id.clone(), sender);
-        let replays = self.0.replays.clone();
-        let actor = Actor::new(id.clone(), self.0.deps.clone(), replays, mailbox);
+        let replays = self.shared.replays.clone();
+        let (deps, client) = (self.shared.deps.clone(), self.client.clone());
+        let actor = Actor::new(id.clone(), deps, client, replays, mailbox);
         let registry = self.clone();
         let id = id.clone();
-        let alive = self.0.alive.begin();
+        let alive = self.shared.alive.begin();
         tokio::spawn(async move {
             actor.run(|mailbox| registry.retire(&id, mailbox)).await;
             drop(alive);
@@ -175,7 +193,7 @@ impl Registry {
     /// would leave it.
     pub async fn release(&self) {
         self.lock().clear();
-        self.0.alive.idle().await;
+        self.shared.alive.idle().await;
     }
 
     /// Waits until every session has begun the requests that it was sent so far.
@@ -209,7 +227,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::UnboundedSender<Command>>> {
-        lock(&self.0.actors)
+        lock(&self.shared.actors)
     }
 }
 

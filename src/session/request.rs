@@ -49,8 +49,10 @@ pub enum Request<R> {
     Resume(R, SessionConfig),
     /// Answer a prompt.
     Prompt {
-        /// Where the stop reason goes.
+        /// Where the answer goes.
         reply: R,
+        /// When the answer is due.
+        due: AnswerDue,
         /// The id of the user's message.
         message_id: String,
         /// The prompt's parameters without the session's id.
@@ -101,6 +103,17 @@ impl<R> Request<R> {
                 | Self::MetadataChange(_, MetadataChange::Archived(true))
         )
     }
+}
+
+/// When the request of a prompt is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerDue {
+    /// At the end of its turn. Unless the engine takes several prompts, one that comes in a turn is
+    /// refused. One that is held when the client cancels is logged as cancelled.
+    TurnEnds,
+    /// When it is logged; updates report its turn, in which no other runs. One that comes in a turn
+    /// is held. It is refused if the client cancels, or closes the session, before it is logged.
+    Logged,
 }
 
 /// A request of the engine to the client.

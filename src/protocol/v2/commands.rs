@@ -15,6 +15,17 @@ pub(super) fn change(text: &[u8], at: usize) -> Option<Splice<'_>> {
     (!splice.is_empty()).then_some(splice)
 }
 
+/// The `availableCommands` of version 2: `commands` is the array of version 1.
+pub(super) fn available_commands(commands: &str) -> String {
+    let update = json::object([("availableCommands".to_owned(), commands)]);
+    let shown = change(update.as_bytes(), 0).map(Splice::into_bytes);
+    let shown = shown.and_then(|shown| String::from_utf8(shown).ok());
+    let shown = shown.as_deref().unwrap_or(&update);
+    json::text_member(shown, "availableCommands")
+        .unwrap_or(commands)
+        .to_owned()
+}
+
 fn add_type(text: &[u8], at: usize, member: &[u8], splice: &mut Splice<'_>) {
     if json::members(text, at).is_some() && json::member(text, at, "type").is_none() {
         splice.member(at, member);

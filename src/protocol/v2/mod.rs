@@ -7,6 +7,7 @@
 mod line;
 mod messages;
 mod alike;
+mod answer;
 mod patch;
 mod diff;
 mod terminal;
@@ -17,6 +18,7 @@ mod settings;
 mod modes;
 mod permission;
 
+pub use answer::answer;
 pub use permission::{permission, permission_outcome};
 pub use settings::{config_options, mode_config_id};
 

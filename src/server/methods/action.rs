@@ -3,11 +3,12 @@
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::engine::BoxFuture;
+use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{
     SESSION_ARCHIVE, SESSION_PROMPT, SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE,
 };
 use crate::server::error::{self, Error};
-use crate::session::{ProtocolVersion, Registry, Reply, Request as SessionRequest};
+use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
 use crate::transport::{Request, Responder};
 

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::session::{ProtocolVersion, Request};
+use crate::protocol::ProtocolVersion;
+use crate::session::Request;
 
 use super::context::Context;
 use super::params::Session;

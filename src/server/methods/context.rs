@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::index::ListError;
+use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
-use crate::session::{Deps, ProtocolVersion, Refusal, Registry};
+use crate::session::{Deps, Refusal, Registry};
 use crate::sys::{SessionId, blocking, lock, with_causes};
 
 use super::params::session_id;

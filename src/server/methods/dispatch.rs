@@ -1,5 +1,6 @@
 //! Which function serves which method.
 
+use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
     CANCEL_REQUEST, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE, SESSION_DELETE, SESSION_FORK,
     SESSION_GET, SESSION_LIST, SESSION_LOAD, SESSION_NEW, SESSION_PROMPT, SESSION_RESUME,
@@ -7,7 +8,6 @@ use crate::protocol::method::{
     SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
-use crate::session::ProtocolVersion::{V1, V2};
 use crate::transport::Request;
 
 use super::action::Action;

@@ -5,8 +5,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
+use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
-use crate::session::{Answer, ProtocolVersion, Refusal, Registry, Reply, Request};
+use crate::session::{Answer, Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
 
 use super::action::Action;

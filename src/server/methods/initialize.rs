@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use crate::engine::relay::{Greeted, Patience};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
+use crate::protocol::{ClientView, ProtocolVersion};
 use crate::record::header::Implementation;
 use crate::server::capabilities;
 use crate::server::error::{self, Error};
-use crate::session::{self, Deps, ProtocolVersion};
+use crate::session::{Client, Deps};
 use crate::transport::Responder;
 
 use super::context::Context;
@@ -24,9 +25,9 @@ const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Version 2 as a number.
 const VERSION_2: u16 = 2;
 
-/// The client's identification in version 2.
+/// The parameters in version 2, with the client's identification.
 #[derive(Deserialize)]
-struct Client<'a> {
+struct Params<'a> {
     #[serde(borrow, default)]
     info: Option<&'a RawValue>,
 }
@@ -91,7 +92,7 @@ fn requested_version(params: &str) -> Result<u16, Error> {
 }
 
 fn check_info(params: &str) -> Result<(), &'static str> {
-    let Ok(Client { info: Some(info) }) = serde_json::from_str(params) else {
+    let Ok(Params { info: Some(info) }) = serde_json::from_str(params) else {
         return Err("`info` is missing");
     };
     let Ok(info) = serde_json::from_str::<Info<'_>>(info.get()) else {
@@ -115,8 +116,9 @@ pub(in crate::server) async fn initialize(
 ) -> bool {
     let version = context.version();
     let deps = context.deps();
-    let tree: Value = serde_json::from_str(&params).unwrap_or_default();
-    record_client(deps, &tree, version);
+    if let (Some(store), Some(identity)) = (&deps.store, &context.registry().client().identity) {
+        store.serves(&identity.name);
+    }
     let own = own_result(deps, version);
     // So that the end of the process waits for it.
     let busy = context.registry().requests().begin();
@@ -135,8 +137,9 @@ pub(in crate::server) async fn initialize(
     is_result
 }
 
-/// Remembers the client and its version. If `initialize` is repeated, the first one counts.
-fn record_client(deps: &Deps, params: &Value, version: ProtocolVersion) {
+/// The client that sends these parameters, in the version that was chosen.
+pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Client {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
     // It is `clientInfo` in version 1, and `info` in later ones.
     let info = [&params["clientInfo"], &params["info"]]
         .into_iter()
@@ -146,20 +149,16 @@ fn record_client(deps: &Deps, params: &Value, version: ProtocolVersion) {
         name,
         version: text("version"),
     });
-    if let (Some(store), Some(identity)) = (&deps.store, &identity) {
-        store.serves(&identity.name);
-    }
     // Version 2 has no methods for these.
     let abilities = match version {
-        ProtocolVersion::V1 => ClientCapabilities::read(params),
+        ProtocolVersion::V1 => ClientCapabilities::read(&params),
         ProtocolVersion::V2 => ClientCapabilities::default(),
     };
-    let client = session::Client {
+    Client {
         identity,
-        version,
         abilities,
-    };
-    deps.client.set(client).ok();
+        view: ClientView::new(version),
+    }
 }
 
 fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {

@@ -11,8 +11,9 @@ use crate::history::entry;
 use crate::history::query::{ListParams, ListQuery};
 use crate::index::{Archived, Filter, ListError, Listed};
 use crate::json;
+use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
-use crate::session::{Deps, ProtocolVersion};
+use crate::session::Deps;
 use crate::sys::with_causes;
 use crate::transport::Load;
 

@@ -23,4 +23,4 @@ mod workspace;
 
 pub(super) use context::Context;
 pub(super) use dispatch::{notification, request};
-pub(super) use initialize::{check_repeated, choose_version, initialize};
+pub(super) use initialize::{check_repeated, choose_version, client, initialize};

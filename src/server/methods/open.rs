@@ -5,9 +5,10 @@ use serde::Deserialize;
 
 use crate::engine::SessionConfig;
 use crate::json;
+use crate::protocol::ProtocolVersion;
 use crate::protocol::meta::FROM_MESSAGE;
 use crate::server::error::{self, Error};
-use crate::session::{ProtocolVersion, Request};
+use crate::session::Request;
 use crate::sys::SessionId;
 
 use super::action::Action;

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
+use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
-use crate::session::Request as SessionRequest;
+use crate::session::{AnswerDue, Request as SessionRequest};
 use crate::transport::Request;
 
 use super::action::Action;
@@ -25,10 +26,17 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
     request.responder.on_cancel(move || {
         registry.send(&session, SessionRequest::WithdrawPrompt(message));
     });
-    Ok(Action::session(id, name, |reply| SessionRequest::Prompt {
-        reply,
-        message_id,
-        params,
+    let due = match context.version() {
+        ProtocolVersion::V1 => AnswerDue::TurnEnds,
+        ProtocolVersion::V2 => AnswerDue::Logged,
+    };
+    Ok(Action::session(id, name, move |reply| {
+        SessionRequest::Prompt {
+            reply,
+            due,
+            message_id,
+            params,
+        }
     }))
 }
 

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::json;
-use crate::protocol::v2::config_options;
+use crate::protocol::ProtocolVersion;
 use crate::server::error;
-use crate::session::{Answer, Done, ProtocolVersion};
+use crate::session::{Answer, Done};
 use crate::store::DamageReport;
 
 /// A JSON object that is put together from members whose values are JSON text.
@@ -54,13 +54,9 @@ impl Object {
 
 /// The result of what was done to the session that the client knows as `name`.
 pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> String {
-    let shown = |own: String| match version {
-        ProtocolVersion::V1 => own,
-        ProtocolVersion::V2 => in_v2(&own),
-    };
     let mut notes = Object::default();
     match answer.done {
-        Done::Created(own) => opened(name, own.map(shown), notes),
+        Done::Created(own) => opened(name, own, notes),
         Done::Forked(own) | Done::Loaded(own) | Done::Resumed(own) => {
             if !answer.damage.is_empty() {
                 notes.set("damage", damage(&answer.damage));
@@ -71,11 +67,11 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
             if let Some(reason) = answer.read_only {
                 notes.set("readOnly", Value::from(reason));
             }
-            opened(name, own.map(shown), notes)
+            opened(name, own, notes)
         }
         Done::Accepted(message_id) => json!({ "messageId": message_id }).to_string(),
         Done::Stopped(ended) => ended.result(),
-        Done::Served(result) => shown(result),
+        Done::Served(result) => result,
         Done::Titled(title) => json!({ "title": title }).to_string(),
         Done::Status { open: true, phase } if version == ProtocolVersion::V2 => {
             format!(r#"{{"status":"open","state":{}}}"#, phase.state())
@@ -118,20 +114,6 @@ fn opened(name: &str, own: Option<String>, mut notes: Object) -> String {
     result.text()
 }
 
-/// The engine's part of a result in version 2, where modes are config options, which have another
-/// form.
-fn in_v2(own: &str) -> String {
-    let member = |name| json::text_member(own, name).filter(|value| *value != "null");
-    let options = config_options(member("configOptions"), member("modes"));
-    let options = options
-        .as_deref()
-        .map(|options| ("configOptions".to_owned(), options));
-    let others = json::text_members(own)
-        .into_iter()
-        .filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
-    json::object(others.chain(options))
-}
-
 /// The damage in a log.
 pub(super) fn damage(damage: &[DamageReport]) -> Value {
     json!(damage)
@@ -140,19 +122,6 @@ pub(super) fn damage(damage: &[DamageReport]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_change_their_form_in_version_2_and_the_rest_stays() {
-        assert_eq!(
-            in_v2(r#"{"_meta":{"n":1e400}}"#),
-            r#"{"_meta":{"n":1e400}}"#
-        );
-        assert_eq!(in_v2(r#"{"modes":null,"configOptions":null}"#), "{}");
-        let modes = r#"{"modes":{"currentModeId":"a","availableModes":[{"id":"a","name":"A"}]}}"#;
-        let shown = in_v2(modes);
-        assert!(shown.starts_with(r#"{"configOptions":["#), "{shown}");
-        assert!(shown.contains(r#""configId":"mode""#), "{shown}");
-    }
 
     #[test]
     fn the_engines_members_stay_verbatim_beside_ours() {

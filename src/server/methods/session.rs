@@ -3,9 +3,10 @@
 
 use serde::Deserialize;
 
+use crate::protocol::ProtocolVersion;
 use crate::record::metadata::MetadataChange;
 use crate::server::error::{self, Error};
-use crate::session::{ProtocolVersion, Request};
+use crate::session::Request;
 
 use super::action::Action;
 use super::context::Context;

@@ -15,7 +15,6 @@ use crate::session::effect::Batch;
 use crate::session::machine::withdrawn_outcome;
 use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
-use crate::session::version::unknown_method;
 use crate::transport::Outcome;
 
 use super::{Actor, TaskResult};
@@ -38,6 +37,7 @@ struct EngineEnd {
 
 /// A response of the client, with the engine's end of the request.
 pub(super) struct ClientAnswer {
+    method: String,
     response: ClientResponse,
     engine: EngineEnd,
 }
@@ -91,7 +91,14 @@ impl Actor {
     }
 
     pub(super) fn client_answered(&mut self, answer: ClientAnswer) -> Batch<Reply> {
-        let ClientAnswer { response, engine } = answer;
+        let ClientAnswer {
+            method,
+            mut response,
+            engine,
+        } = answer;
+        response.outcome = response
+            .outcome
+            .map(|result| self.view.result(&method, result));
         let id = response.id.clone();
         self.client_requests.waiting.insert(id, engine);
         self.machine.answered(response)
@@ -115,14 +122,18 @@ impl Actor {
             return;
         };
         let (wire, results) = (self.deps.wire.clone(), self.results.clone());
+        let method = request.method.clone();
         let send = move |response, engine| {
-            let answer = ClientAnswer { response, engine };
+            let answer = ClientAnswer {
+                method,
+                response,
+                engine,
+            };
             results.send(TaskResult::ClientAnswer(answer)).ok();
         };
-        let version = self.deps.version();
-        let Some(params) = version.request_params(&request.method, &request.params) else {
-            let unknown = Err(unknown_method(&request.method));
-            return send(request.response(unknown), engine);
+        let params = match self.view.request(&request.method, &request.params) {
+            Ok(params) => params,
+            Err(error) => return send(request.response(Err(error)), engine),
         };
         // Sent here, so that no later update overtakes it.
         let Some(mut call) = wire.ask(&request.method, &params).await else {
@@ -138,7 +149,7 @@ impl Actor {
                 outcome = &mut call => {
                     // A client that is gone answers nothing, and is not answered for.
                     if let Some(outcome) = outcome {
-                        send(request.response(version.outcome(method, outcome)), engine);
+                        send(request.response(outcome), engine);
                     }
                     return;
                 }
@@ -158,7 +169,7 @@ impl Actor {
             // The client answers in any case.
             let Some(outcome) = call.await else { return };
             if let Some((send, engine)) = waiting {
-                send(request.response(version.outcome(method, outcome)), engine);
+                send(request.response(outcome), engine);
             } else if method == method::TERMINAL_CREATE
                 && let Ok(created) = outcome
                 && let Some(terminal) = json::string_member(&created, "terminalId")

@@ -89,7 +89,8 @@ impl Actor {
         let end = forked.log.end();
         let opened = (LogAccess::Own(forked.log), forked.scan);
         let origin = origin.map(|known| known.id);
-        let mut session = OpenSession::with_log(&self.id, &self.deps, config, opened, origin);
+        let mut session =
+            OpenSession::with_log(&self.id, &self.deps, &self.client, config, opened, origin);
         session.shown = end;
         session.damage = Arc::from(forked.damage);
         self.session = Some(session);

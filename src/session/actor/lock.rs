@@ -79,7 +79,7 @@ impl Actor {
         let was_running = elsewhere.is_some_and(|elsewhere| elsewhere.running);
         self.lock()?;
         self.send_missed().await?;
-        if was_running && self.machine.notifies_state() {
+        if was_running {
             self.send_state(&Phase::Idle(None)).await;
         }
         Ok(())

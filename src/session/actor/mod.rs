@@ -21,10 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
 use crate::json::with_string;
-use crate::protocol::v2::View;
+use crate::protocol::ClientView;
 use crate::sys::SessionId;
 
-use super::Deps;
 use super::effect::{Batch, Effect};
 use super::machine::Machine;
 use super::open_session::OpenSession;
@@ -32,6 +31,7 @@ use super::outcome::Refusal;
 use super::registry::{Command, ForkReader, ForkSource, Mailbox};
 use super::reply::{Busy, BusyGuard, Reply};
 use super::request::Request;
+use super::{Client, Deps};
 use client_requests::{ClientAnswer, ClientRequests};
 use engine_events::{FromEngine, RunningTurn, TurnOutcome};
 use replay::{ReplayOutcome, RunningReplay};
@@ -43,6 +43,7 @@ pub(super) struct Actor {
     /// The id by which the client asked for it last, which is the one it gets.
     name: String,
     deps: Arc<Deps>,
+    client: Arc<Client>,
     machine: Machine<Reply>,
     /// Log and engine, while the session is open.
     session: Option<OpenSession>,
@@ -57,10 +58,8 @@ pub(super) struct Actor {
     accepted: Option<BusyGuard>,
     /// The lines that are being sent.
     line: Vec<u8>,
-    /// How the client sees updates, if not as they are in the log.
-    view: Option<View>,
-    /// The same lines as it sees them.
-    shown: Vec<u8>,
+    /// How the client sees the session.
+    view: ClientView,
     client_requests: ClientRequests,
     /// Where the log goes for the forks that were requested and not served yet.
     fork_readers: VecDeque<ForkReader>,
@@ -105,14 +104,21 @@ enum Event {
 }
 
 impl Actor {
-    pub(super) fn new(id: SessionId, deps: Arc<Deps>, replays: Busy, mailbox: Mailbox) -> Self {
-        let machine = Machine::new(deps.version(), deps.engine.takes_prompts_in_turns());
-        let view = deps.version().view();
+    pub(super) fn new(
+        id: SessionId,
+        deps: Arc<Deps>,
+        client: Arc<Client>,
+        replays: Busy,
+        mailbox: Mailbox,
+    ) -> Self {
+        let machine = Machine::new(deps.engine.takes_prompts_in_turns());
+        let view = client.view.fresh();
         let (results, finished) = mpsc::unbounded_channel();
         Self {
             name: id.to_string(),
             id,
             deps,
+            client,
             machine,
             session: None,
             turns: Vec::new(),
@@ -123,7 +129,6 @@ impl Actor {
             accepted: None,
             line: Vec::new(),
             view,
-            shown: Vec::new(),
             client_requests: ClientRequests::default(),
             fork_readers: VecDeque::new(),
             fork_source: None,
@@ -257,7 +262,7 @@ impl Actor {
             Err(error) => {
                 tracing::error!(session = %self.id, %error, "the engine panicked");
                 if let Some(session) = &mut self.session {
-                    session.reopen_conversation(&self.id, &self.deps);
+                    session.reopen_conversation(&self.id, &self.deps, &self.client);
                 }
                 let message = "the engine failed unexpectedly; the session goes on";
                 Err(EngineError::internal(message))

@@ -11,7 +11,6 @@ use crate::session::open_session::OpenSession;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::phase::Phase;
 use crate::session::reply::{Answer, Reply};
-use crate::session::version::ProtocolVersion;
 
 use super::Actor;
 
@@ -41,19 +40,9 @@ impl Actor {
     }
 
     async fn put_lines(&mut self) {
-        let lines = match &mut self.view {
-            None => &self.line,
-            Some(view) => {
-                self.shown.clear();
-                view.lines(&self.line, &mut self.shown);
-                &self.shown
-            }
-        };
+        self.view.lines(&mut self.line);
         // A client that is gone needs no update; the log has it.
-        self.deps.wire.writer.control(lines).await.ok();
-        if self.shown.capacity() > LINE_KEPT {
-            self.shown = Vec::new();
-        }
+        self.deps.wire.writer.control(&self.line).await.ok();
         if self.line.capacity() > LINE_KEPT {
             self.line = Vec::new();
         }
@@ -68,10 +57,12 @@ impl Actor {
                 }
             }
             Notification::Commands => {
-                // Clients of version 2 find them in the answer.
-                if self.deps.version() == ProtocolVersion::V1
-                    && let Some(update) = self.commands()
+                if self.view.announces_commands()
+                    && let Some(commands) = self.commands()
                 {
+                    let update = format!(
+                        r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
+                    );
                     self.send_live(Kind::Info, &update).await;
                 }
             }
@@ -92,6 +83,9 @@ impl Actor {
     /// Reports what the session is doing. A client that gets the end of a turn has been sent all of
     /// the turn, as far as the log can be read.
     pub(super) async fn send_state(&mut self, phase: &Phase) {
+        if !self.view.has_state() {
+            return;
+        }
         if let Err(refusal) = self.send_missed().await {
             tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
         }
@@ -125,12 +119,9 @@ impl Actor {
         }
     }
 
-    /// The update with the available commands.
+    /// The array of the available commands.
     fn commands(&self) -> Option<String> {
-        let commands = self.session.as_ref()?.conversation.commands()?;
-        Some(format!(
-            r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
-        ))
+        self.session.as_ref()?.conversation.commands()
     }
 
     /// Answers a request, and waits until the answer precedes all later updates: those of a prompt
@@ -170,34 +161,24 @@ impl Actor {
         }
     }
 
-    /// Adds what the client's version expects in an answer: the available commands. The view learns
-    /// the settings in the answer, since later updates refer to them.
+    /// Gives an answer the form in which the client sees it.
     fn complete(&mut self, done: Done) -> Done {
-        use Done::{Created, Forked, Loaded, Resumed, Served};
-        if let (
-            Some(view),
-            Created(Some(own)) | Forked(Some(own)) | Loaded(Some(own)) | Resumed(Some(own))
-            | Served(own),
-        ) = (&mut self.view, &done)
-        {
-            let member = |name| json::text_member(own, name);
-            view.settings(member("configOptions"), member("modes"));
-        }
-        let version = self.deps.version();
-        let with_commands = |own: Option<String>| match self.commands() {
-            Some(update) => Some(version.with_commands(own, &update)),
-            None => own,
+        use Done::{Created, Forked, Loaded, Resumed, Served, Status};
+        let mut opening = |own| {
+            let commands = self.commands();
+            self.view.opening_answer(own, commands.as_deref())
         };
-        match (version, done) {
-            (ProtocolVersion::V2, Created(own)) => Created(with_commands(own)),
-            (ProtocolVersion::V2, Forked(own)) => Forked(with_commands(own)),
-            (ProtocolVersion::V2, Loaded(own)) => Loaded(with_commands(own)),
-            (ProtocolVersion::V2, Resumed(own)) => Resumed(with_commands(own)),
-            (_, Done::Status { open, phase }) => Done::Status {
+        match done {
+            Created(own) => Created(opening(own)),
+            Forked(own) => Forked(opening(own)),
+            Loaded(own) => Loaded(opening(own)),
+            Resumed(own) => Resumed(opening(own)),
+            Served(result) => Served(self.view.answer(result)),
+            Status { open, phase } => Status {
                 open,
                 phase: self.known_phase(phase),
             },
-            (_, done) => done,
+            done => done,
         }
     }
 }

@@ -23,7 +23,7 @@ impl Actor {
             created_at: self.deps.sys.clock.now().to_string(),
             ..Summary::default()
         };
-        let session = OpenSession::new(&self.id, &self.deps, config, summary, None);
+        let session = OpenSession::new(&self.id, &self.deps, &self.client, config, summary, None);
         self.session = Some(session);
     }
 
@@ -39,9 +39,9 @@ impl Actor {
             session_id: self.id.to_string(),
             known_as: self.known_as(),
             place: place.clone(),
-            client: self.deps.client().identity,
+            client: self.client.identity.clone(),
             engine: self.deps.engine.identity(),
-            protocol_version: self.deps.version().version(),
+            protocol_version: self.view.version_number(),
             forked_from,
         }
     }
@@ -138,7 +138,8 @@ impl Actor {
             tracing::warn!(session = %self.id, %damage, "the log is damaged");
         }
         let opened = (log, scan);
-        let session = OpenSession::with_log(&self.id, &self.deps, config, opened, None);
+        let session =
+            OpenSession::with_log(&self.id, &self.deps, &self.client, config, opened, None);
         self.session = Some(session);
     }
 

@@ -132,10 +132,10 @@ impl Actor {
             return Err(Refusal::NotOpen);
         };
         let mut policy = self.deps.replay;
-        let mut view = self.deps.version().view();
+        let mut view = self.view.fresh();
         if let Some(message) = from {
             policy.tail = None;
-            view = view.map(|view| view.from_message(message));
+            view = view.from_message(message);
         }
         Ok(Playback::new(
             &self.name,
@@ -254,12 +254,13 @@ impl Actor {
         };
         let (id, shown, end) = (self.id.clone(), session.shown, session.log_end());
         let policy = self.deps.replay;
+        let fresh = self.view.fresh();
         let mut playback = Playback::new(
             &self.name,
             policy.for_all(self.deps.line_limit),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
-            self.view.take(),
+            std::mem::replace(&mut self.view, fresh),
             CancellationToken::new(),
         );
         let work = move || {
@@ -271,7 +272,6 @@ impl Actor {
         // It holds a thread for as long as the client does not read.
         let _permit = self.deps.wire.flow.replays().acquire_owned().await;
         let Ok((playback, played)) = tokio::task::spawn_blocking(work).await else {
-            self.view = self.deps.version().view();
             return Err(failed());
         };
         if let Some(session) = &mut self.session {

@@ -94,7 +94,7 @@ impl<R> Machine<R> {
                 let mut batch = keep(&mut attached);
                 batch.push(Effect::CatchUp(attached.snapshots, attached.gone));
                 batch.push(Effect::Notify(Notification::Commands));
-                batch.extend(self.notify_state());
+                batch.push(self.notify_state());
                 batch.push(Effect::Answer(reply, Ok(Done::Loaded(attached.answer))));
                 batch
             }
@@ -116,13 +116,12 @@ impl<R> Machine<R> {
 
     /// Continues without a replay.
     fn resume(&mut self, reply: R, attached: Attached) -> Batch<R> {
-        let mut batch = vec![
+        vec![
             Effect::Notify(Notification::Commands),
             Effect::Notify(Notification::Snapshots(attached.snapshots)),
-        ];
-        batch.extend(self.notify_state());
-        batch.push(Effect::Answer(reply, Ok(Done::Resumed(attached.answer))));
-        batch
+            self.notify_state(),
+            Effect::Answer(reply, Ok(Done::Resumed(attached.answer))),
+        ]
     }
 
     fn not_attached(

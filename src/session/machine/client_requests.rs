@@ -92,7 +92,7 @@ impl<R> Machine<R> {
         let open = &mut self.turns.open_requests;
         *open = open.saturating_add_signed(more);
         let is_news = (before == Phase::RequiresAction) != (*open > 0) && self.load().is_none();
-        if is_news { self.notify_state() } else { None }
+        is_news.then(|| self.notify_state())
     }
 
     /// The client has answered a request of the engine.

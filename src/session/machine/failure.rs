@@ -32,8 +32,8 @@ impl<R> Machine<R> {
             }
             Purpose::Log if self.turns.is_empty() => vec![Effect::RetryRecovery],
             Purpose::Log => self.stop_turns(refusal).into_iter().collect(),
-            Purpose::EndTurn => {
-                let mut batch = self.end_not_logged(refusal.clone());
+            Purpose::EndTurn { deferred } => {
+                let mut batch = self.end_not_logged(refusal.clone(), deferred);
                 batch.extend(self.stop_turns(refusal));
                 batch
             }
@@ -67,10 +67,10 @@ impl<R> Machine<R> {
 
     /// Sends what a replay that has failed has held back.
     pub(super) fn abandon_replay(&mut self) -> Batch<R> {
-        let is_open = self.lifecycle.is_open();
-        let state = if is_open { self.notify_state() } else { None };
-        std::iter::once(Effect::AbandonReplay)
-            .chain(state)
-            .collect()
+        let mut batch = vec![Effect::AbandonReplay];
+        if self.lifecycle.is_open() {
+            batch.push(self.notify_state());
+        }
+        batch
     }
 }

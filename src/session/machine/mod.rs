@@ -27,7 +27,6 @@ use crate::store::Sync;
 use super::effect::{Batch, Effect, Notification, Work};
 use super::outcome::{Done, Refusal};
 use super::request::{ClientRequest, Request};
-use super::version::ProtocolVersion;
 use lifecycle::{AttachRequest, Lifecycle, Replayed};
 use turns::{Turns, WaitingPrompt};
 
@@ -36,7 +35,6 @@ pub(super) use client_requests::withdrawn_outcome;
 /// The state of one session.
 #[derive(Debug)]
 pub struct Machine<R> {
-    version: ProtocolVersion,
     /// Whether the engine takes prompts while it answers others.
     overlaps: bool,
     /// Whether a load that opens the session attaches the engine before the replay.
@@ -71,7 +69,10 @@ enum Purpose {
     /// To log something of a turn, or between two turns.
     Log,
     /// To log the end of a turn.
-    EndTurn,
+    EndTurn {
+        /// Whether its answer waits for the end of a load.
+        deferred: bool,
+    },
     /// To finish a replay.
     CatchUp,
     /// To close the session.
@@ -87,22 +88,21 @@ struct Deferred<R> {
     client_requests: VecDeque<ClientRequest>,
     /// Answers to prompts whose turns have ended.
     answers: VecDeque<(R, Result<Done, Refusal>)>,
-    /// The `end` record of the last turn, if the client is notified of it by an update.
+    /// The `end` record of the last turn, for the update that reports it.
     end: Option<String>,
 }
 
 impl<R> Default for Machine<R> {
     fn default() -> Self {
-        Self::new(ProtocolVersion::default(), false)
+        Self::new(false)
     }
 }
 
 impl<R> Machine<R> {
     /// A session that is not open. `overlaps` says whether the engine takes prompts while it
     /// answers others.
-    pub fn new(version: ProtocolVersion, overlaps: bool) -> Self {
+    pub fn new(overlaps: bool) -> Self {
         Self {
-            version,
             overlaps,
             attaches_first: false,
             lifecycle: Lifecycle::Closed,
@@ -134,11 +134,6 @@ impl<R> Machine<R> {
         !self.queue.is_empty()
     }
 
-    /// Whether the client is notified of turns by updates.
-    pub fn notifies_state(&self) -> bool {
-        self.version == ProtocolVersion::V2
-    }
-
     /// The load that is under way.
     pub fn load(&self) -> Option<&R> {
         self.lifecycle.load()
@@ -152,23 +147,23 @@ impl<R> Machine<R> {
 
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
-        let mut batch = Vec::new();
         if let Request::WithdrawPrompt(id) = &request {
             return self.withdraw_prompt(id);
         }
-        if let Request::Cancel { withdraw } = request {
+        let is_cancel = matches!(request, Request::Cancel { .. });
+        let mut batch = Vec::new();
+        if is_cancel || request.closes() {
+            batch = self.withdraw_unaccepted();
+        }
+        let waits = if is_cancel {
             let prompt = |r: &Request<R>| matches!(r, Request::Prompt { .. });
-            if self.version == ProtocolVersion::V2 || !self.queue.iter().any(prompt) {
-                return self.cancel(withdraw);
-            }
+            self.queue.iter().any(prompt)
         } else {
-            if self.version == ProtocolVersion::V2 && request.closes() {
-                batch = self.withdraw_prompts(|_| true);
-            }
-            if self.queue.is_empty() && !self.must_wait(&request) {
-                batch.extend(self.serve(request));
-                return batch;
-            }
+            !self.queue.is_empty() || self.must_wait(&request)
+        };
+        if !waits {
+            batch.extend(self.serve(request));
+            return batch;
         }
         self.queue.push_back(request);
         batch.extend(self.advance().unwrap_or_default());
@@ -205,7 +200,9 @@ impl<R> Machine<R> {
             let cancel = if closes && self.lifecycle.abort() {
                 vec![Effect::Cancel(Work::Attach)]
             } else if closes && !self.lifecycle.is_changing() {
-                self.cancel(true)
+                let mut batch = self.withdraw_unaccepted();
+                batch.extend(self.cancel(true));
+                batch
             } else {
                 Vec::new()
             };
@@ -336,9 +333,10 @@ impl<R> Machine<R> {
             }
             Request::Prompt {
                 reply,
+                due,
                 message_id,
                 params,
-            } => self.prompt(WaitingPrompt::new(reply, message_id, params)),
+            } => self.prompt(WaitingPrompt::new(reply, due, message_id, params)),
             Request::Call {
                 reply,
                 method,

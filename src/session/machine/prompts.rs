@@ -9,8 +9,7 @@ use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Notification, Work, end_of};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::phase::Phase;
-use crate::session::request::{Request, TurnResult};
-use crate::session::version::ProtocolVersion;
+use crate::session::request::{AnswerDue, Request, TurnResult};
 
 /// The message of tool calls that a cancelled turn left open.
 const CANCELLED: &str = "Cancelled: the turn was cancelled before this tool call ended.";
@@ -29,10 +28,13 @@ impl<R> Machine<R> {
         self.prompts.iter().map(|prompt| prompt.params.len()).sum()
     }
 
-    /// Whether a prompt can begin while others are being answered. In version 2 it cannot: the
-    /// update about the end of a turn does not say which turn.
-    fn may_overlap(&self) -> bool {
-        self.overlaps && self.version == ProtocolVersion::V1 && !self.turns.are_ending()
+    /// Whether a prompt can begin while others are being answered. Only those can that are answered
+    /// at the end of their turns: the update about the end of a turn does not say which turn.
+    fn may_overlap(&self, due: AnswerDue) -> bool {
+        self.overlaps
+            && due == AnswerDue::TurnEnds
+            && self.turns.are_unanswered()
+            && !self.turns.are_ending()
     }
 
     pub(super) fn prompt(&mut self, prompt: WaitingPrompt<R>) -> Batch<R> {
@@ -41,18 +43,18 @@ impl<R> Machine<R> {
             return vec![Effect::Check, refused];
         }
         let is_next = self.prompts.is_empty();
-        if is_next && (self.turns.is_empty() || self.may_overlap()) {
+        if is_next && (self.turns.is_empty() || self.may_overlap(prompt.due)) {
             if self.turns.len() < OVERLAPPING {
                 return self.begin(prompt);
             }
             return vec![Effect::Answer(prompt.reply, Err(Refusal::PromptInProgress))];
         }
-        let holds = match self.version {
-            ProtocolVersion::V2 => true,
-            ProtocolVersion::V1 if self.overlaps => true,
+        let holds = match prompt.due {
+            AnswerDue::Logged => true,
+            AnswerDue::TurnEnds if self.overlaps => true,
             // It counts as the active prompt from the cancellation before it, so the next one is
             // refused, whether the cancelled turn has ended by then or not.
-            ProtocolVersion::V1 => {
+            AnswerDue::TurnEnds => {
                 let ending = self.turns.is_empty() || self.turns.are_ending();
                 ending && self.prompts.iter().all(|held| held.cancelled)
             }
@@ -70,7 +72,8 @@ impl<R> Machine<R> {
             return None;
         }
         let is_full = self.turns.len() >= OVERLAPPING;
-        if !self.turns.is_empty() && (is_full || !self.may_overlap()) {
+        let due = self.prompts.front()?.due;
+        if !self.turns.is_empty() && (is_full || !self.may_overlap(due)) {
             return None;
         }
         let prompt = self.prompts.pop_front()?;
@@ -86,22 +89,25 @@ impl<R> Machine<R> {
         let mut batch = self.log_prompt(&prompt);
         let WaitingPrompt {
             reply,
+            due,
             message_id,
             params,
             ..
         } = prompt;
         let prompt = Prompt { message_id, params };
         let message_id = prompt.message_id.clone();
-        let reply = match self.version {
-            ProtocolVersion::V1 => Some(reply),
-            ProtocolVersion::V2 => {
+        let reply = match due {
+            AnswerDue::TurnEnds => Some(reply),
+            AnswerDue::Logged => {
                 let accepted = Done::Accepted(message_id.clone());
                 batch.push(Effect::Answer(reply, Ok(accepted)));
                 batch.push(Effect::Notify(Notification::UserMessage(prompt.clone())));
-                batch.push(Effect::state(Phase::Running));
                 None
             }
         };
+        if self.turns.is_empty() {
+            batch.push(Effect::state(Phase::Running));
+        }
         self.turns.begin(message_id, reply);
         batch.push(Effect::Begin(prompt));
         batch
@@ -179,7 +185,9 @@ impl<R> Machine<R> {
         let end = end_of(&result);
         let id = turn.overlaps.then_some(&*turn.message_id);
         batch.push(Effect::synced(Kind::End, id, &end));
-        self.purpose = Purpose::EndTurn;
+        self.purpose = Purpose::EndTurn {
+            deferred: turn.reply.is_some() && self.load().is_some(),
+        };
         let result = result.map(Done::Stopped).map_err(Refusal::Engine);
         self.end(turn.reply, result, end, batch)
     }
@@ -192,44 +200,45 @@ impl<R> Machine<R> {
         end: String,
         mut batch: Batch<R>,
     ) -> Batch<R> {
-        match (reply, self.load().is_some()) {
-            (Some(reply), true) => self.deferred.answers.push_back((reply, result)),
-            (Some(reply), false) => batch.push(Effect::Answer(reply, result)),
-            (None, true) => self.deferred.end = Some(end),
-            (None, false) => batch.push(Effect::state(Phase::Idle(Some(end)))),
+        match reply {
+            Some(reply) if self.load().is_some() => {
+                self.deferred.answers.push_back((reply, result));
+            }
+            Some(reply) => batch.push(Effect::Answer(reply, result)),
+            None => {}
         }
+        batch.extend(self.notify_end(end));
         batch
     }
 
-    /// The end of a turn could not be logged.
-    pub(super) fn end_not_logged(&mut self, refusal: Refusal) -> Batch<R> {
-        match self.version {
-            ProtocolVersion::V1 => {
-                if let Some((_, result)) = self.deferred.answers.back_mut() {
-                    *result = Err(refusal);
-                }
-                Vec::new()
-            }
-            ProtocolVersion::V2 => {
-                self.end(None, Err(refusal.clone()), not_logged(&refusal), Vec::new())
-            }
+    /// Reports that the session is idle since its last turn has ended with this `end` record.
+    fn notify_end(&mut self, end: String) -> Option<Effect<R>> {
+        if !self.turns.is_empty() {
+            return None;
         }
+        if self.load().is_some() {
+            self.deferred.end = Some(end);
+            return None;
+        }
+        Some(Effect::state(Phase::Idle(Some(end))))
+    }
+
+    /// The end of a turn could not be logged. `deferred` if the turn's answer is.
+    pub(super) fn end_not_logged(&mut self, refusal: Refusal, deferred: bool) -> Batch<R> {
+        let end = not_logged(&refusal);
+        if let (true, Some((_, result))) = (deferred, self.deferred.answers.back_mut()) {
+            *result = Err(refusal);
+        }
+        self.notify_end(end).into_iter().collect()
     }
 
     /// Cancels the running turns. Prompts that wait for them came before this, so they are
     /// cancelled, too.
     pub(super) fn cancel(&mut self, withdraw: bool) -> Batch<R> {
-        let mut batch = match self.version {
-            ProtocolVersion::V1 => {
-                for prompt in &mut self.prompts {
-                    prompt.cancelled = true;
-                }
-                Vec::new()
-            }
-            ProtocolVersion::V2 => self.withdraw_prompts(|_| true),
-        };
-        batch.extend(self.cancel_turns(withdraw));
-        batch
+        for prompt in &mut self.prompts {
+            prompt.cancelled = true;
+        }
+        self.cancel_turns(withdraw)
     }
 
     fn cancel_turns(&mut self, withdraw: bool) -> Batch<R> {
@@ -245,10 +254,8 @@ impl<R> Machine<R> {
 
     /// The client cancels the request of one prompt.
     pub(super) fn withdraw_prompt(&mut self, message_id: &str) -> Batch<R> {
-        let withdrawn = self.withdraw_prompts(|prompt| prompt == message_id);
-        // In version 2 the request of a running prompt has been answered.
-        let runs = self.version == ProtocolVersion::V1 && self.turns.is_running(message_id);
-        if !withdrawn.is_empty() || !runs {
+        let withdrawn = self.withdraw_prompts(|prompt, _| prompt == message_id);
+        if !withdrawn.is_empty() || !self.turns.is_unanswered(message_id) {
             return withdrawn;
         }
         if self.turns.len() > 1 {
@@ -259,12 +266,17 @@ impl<R> Machine<R> {
         self.cancel_turns(!self.turns.are_cancelled())
     }
 
+    /// Refuses the prompts that would be answered when they are logged, and are not yet.
+    pub(super) fn withdraw_unaccepted(&mut self) -> Batch<R> {
+        self.withdraw_prompts(|_, due| due == AnswerDue::Logged)
+    }
+
     /// Refuses prompts that are not logged yet.
-    pub(super) fn withdraw_prompts(&mut self, which: impl Fn(&str) -> bool) -> Batch<R> {
+    fn withdraw_prompts(&mut self, which: impl Fn(&str, AnswerDue) -> bool) -> Batch<R> {
         let mut batch = Vec::new();
         let mut refuse = |reply| batch.push(Effect::Answer(reply, Err(Refusal::Cancelled)));
         for prompt in std::mem::take(&mut self.prompts) {
-            if which(&prompt.message_id) {
+            if which(&prompt.message_id, prompt.due) {
                 refuse(prompt.reply);
             } else {
                 self.prompts.push_back(prompt);
@@ -273,23 +285,23 @@ impl<R> Machine<R> {
         for request in std::mem::take(&mut self.queue) {
             match request {
                 Request::Prompt {
-                    reply, message_id, ..
-                } if which(&message_id) => refuse(reply),
+                    reply,
+                    due,
+                    message_id,
+                    ..
+                } if which(&message_id, due) => refuse(reply),
                 request => self.queue.push_back(request),
             }
         }
         batch
     }
 
-    /// Reports what the session is doing to a client that cannot know it.
-    pub(super) fn notify_state(&mut self) -> Option<Effect<R>> {
-        if self.version == ProtocolVersion::V1 {
-            return None;
-        }
-        Some(Effect::state(match self.phase() {
+    /// Reports what the session is doing.
+    pub(super) fn notify_state(&mut self) -> Effect<R> {
+        Effect::state(match self.phase() {
             Phase::Idle(_) => Phase::Idle(self.deferred.end.take()),
             phase => phase,
-        }))
+        })
     }
 
     /// What the session is doing.
@@ -309,6 +321,9 @@ fn not_logged(refusal: &Refusal) -> String {
     end_of(&Err(EngineError::internal(refusal.to_string())))
 }
 
+#[cfg(test)]
+#[path = "accepted_tests.rs"]
+mod accepted_tests;
 #[cfg(test)]
 #[path = "prompts_tests.rs"]
 mod tests;

@@ -4,6 +4,7 @@ use super::*;
 use crate::engine::outlet::Entry;
 use crate::engine::{Attached, Ended, EngineError, Secret, StopReason};
 use crate::record::header::Workspace;
+use crate::session::request::AnswerDue;
 
 const CALL: &str = r#"{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending"}"#;
 
@@ -15,6 +16,15 @@ macro_rules! effects {
     }};
 }
 pub(in crate::session) use effects;
+
+/// The same with the updates about what the session is doing.
+macro_rules! effects_and_states {
+    ($machine:expr, $call:ident($($argument:expr),*)) => {{
+        let batch = $machine.$call($($argument),*);
+        $crate::session::machine::tests::words($crate::session::machine::tests::all(&mut $machine, batch))
+    }};
+}
+pub(in crate::session) use effects_and_states;
 
 /// A session that is open, with nothing going on.
 pub(in crate::session) fn opened() -> Machine<&'static str> {
@@ -52,6 +62,7 @@ pub(in crate::session) fn end_turn() -> Ended {
 pub(in crate::session) fn prompt(reply: &'static str) -> Request<&'static str> {
     Request::Prompt {
         reply,
+        due: AnswerDue::TurnEnds,
         message_id: "m".to_owned(),
         params: "{}".to_owned(),
     }
@@ -62,20 +73,29 @@ pub(in crate::session) fn failed() -> Refusal {
 }
 
 /// Returns the effects of a batch, and of those that follow, in words.
-#[track_caller]
 pub(in crate::session) fn done(
     machine: &mut Machine<&'static str>,
     batch: Batch<&'static str>,
 ) -> String {
+    let mut all = all(machine, batch);
+    all.retain(|effect| !matches!(effect, Effect::Notify(Notification::State(_))));
+    words(all)
+}
+
+/// Returns the effects of a batch, and of those that follow.
+pub(in crate::session) fn all(
+    machine: &mut Machine<&'static str>,
+    batch: Batch<&'static str>,
+) -> Batch<&'static str> {
     let mut all = batch;
     while let Some(next) = machine.advance() {
         all.extend(next);
     }
-    words(all)
+    all
 }
 
 /// Effects in words.
-fn words(batch: Batch<&'static str>) -> String {
+pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
     let words = batch.into_iter().map(|effect| match effect {
         Effect::Prepare(_) => "prepare".to_owned(),
         Effect::Create {

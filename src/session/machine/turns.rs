@@ -5,14 +5,14 @@ use std::mem;
 use crate::json;
 use crate::record::open_calls::OpenCalls;
 use crate::session::outcome::Refusal;
-use crate::session::request::ClientResponse;
+use crate::session::request::{AnswerDue, ClientResponse};
 
 /// A prompt that is being answered.
 #[derive(Debug)]
 pub(super) struct Turn<R> {
     /// The id of the user's message.
     pub(super) message_id: String,
-    /// Where its end is answered. `None` if the client is notified of it by an update.
+    /// Where its end is answered. `None` if its prompt was answered when it was logged.
     pub(super) reply: Option<R>,
     pub(super) cancelled: bool,
     /// Whether another turn ran at the same time, so that its end must name its prompt.
@@ -72,10 +72,15 @@ impl<R> Turns<R> {
         self.running.len()
     }
 
-    pub(super) fn is_running(&self, message_id: &str) -> bool {
-        self.running
-            .iter()
-            .any(|turn| turn.message_id == message_id)
+    /// Whether the turn of this prompt runs and the prompt's request is not answered.
+    pub(super) fn is_unanswered(&self, message_id: &str) -> bool {
+        let mut running = self.running.iter();
+        running.any(|turn| turn.message_id == message_id && turn.reply.is_some())
+    }
+
+    /// Whether all of them are answered at their ends.
+    pub(super) fn are_unanswered(&self) -> bool {
+        self.running.iter().all(|turn| turn.reply.is_some())
     }
 
     pub(super) fn begin(&mut self, message_id: String, reply: Option<R>) {
@@ -168,6 +173,7 @@ impl<R> Turns<R> {
 #[derive(Debug)]
 pub(super) struct WaitingPrompt<R> {
     pub(super) reply: R,
+    pub(super) due: AnswerDue,
     pub(super) message_id: String,
     pub(super) params: String,
     /// Whether it was cancelled while it waited.
@@ -175,9 +181,10 @@ pub(super) struct WaitingPrompt<R> {
 }
 
 impl<R> WaitingPrompt<R> {
-    pub(super) fn new(reply: R, message_id: String, params: String) -> Self {
+    pub(super) fn new(reply: R, due: AnswerDue, message_id: String, params: String) -> Self {
         Self {
             reply,
+            due,
             message_id,
             params,
             cancelled: false,

@@ -38,6 +38,11 @@ fn imports_go_downwards() {
 }
 
 #[test]
+fn only_the_server_knows_the_clients_version() {
+    check(&rules::versionless(&MODULES));
+}
+
+#[test]
 fn folders_have_no_import_cycles() {
     check(&rules::acyclic(&MODULES));
 }

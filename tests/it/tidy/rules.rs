@@ -95,6 +95,28 @@ pub(crate) fn order(modules: &[Module]) -> Vec<String> {
     wrong
 }
 
+/// Only `server` knows which version of the protocol a client speaks; `protocol` defines them.
+pub(crate) fn versionless(modules: &[Module]) -> Vec<String> {
+    let knows = |module: &&Module| {
+        let folder = module.at.first().map(String::as_str);
+        let mut uses = module.uses.iter();
+        !matches!(folder, None | Some("server" | "protocol"))
+            && uses
+                .any(|path| path.starts_with(&["protocol", "ProtocolVersion"].map(str::to_owned)))
+    };
+    let knowing = modules.iter().filter(|module| !module.test_only);
+    knowing
+        .filter(knows)
+        .map(|module| {
+            format!(
+                "{}: names `ProtocolVersion`; let `ClientView` convert, or make it a property of \
+                 the request",
+                module.file
+            )
+        })
+        .collect()
+}
+
 /// No folder depends on itself by way of folders beside it.
 pub(crate) fn acyclic(modules: &[Module]) -> Vec<String> {
     let rounds = cycles(&folders(&graph(modules)));
@@ -244,6 +266,31 @@ mod tests {
             ("src/util/a.rs", "", false),
         ] {
             let found = order(&modules("src", &source(&[(file, text)])));
+            assert_eq!(found.is_empty(), right, "{file}: {text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn version_below_the_server() {
+        for (file, text, right) in [
+            (
+                "src/session/a.rs",
+                "use crate::protocol::ProtocolVersion;",
+                false,
+            ),
+            (
+                "src/engine/a.rs",
+                "use crate::protocol::{Ids, ProtocolVersion as V};",
+                false,
+            ),
+            ("src/session/a.rs", "use crate::protocol::ClientView;", true),
+            (
+                "src/server/a.rs",
+                "use crate::protocol::ProtocolVersion;",
+                true,
+            ),
+        ] {
+            let found = versionless(&modules("src", &source(&[(file, text)])));
             assert_eq!(found.is_empty(), right, "{file}: {text}: {found:?}");
         }
     }

@@ -5,9 +5,9 @@ use rejoin::record::Kind;
 use rejoin::session::effect::{Batch, Effect, Notification, Work};
 use rejoin::session::machine::Machine;
 use rejoin::session::request::ClientRequest;
-use rejoin::session::{ProtocolVersion, Refusal};
+use rejoin::session::{AnswerDue, Refusal};
 
-use super::world::{Replaying, World, records};
+use super::world::{Ask, Replaying, World, records};
 
 impl World {
     /// As the session's actor does it.
@@ -44,7 +44,7 @@ impl World {
             // The actor ends; there may be another one later.
             assert!(!self.is_open, "left behind");
             assert!(self.serving.is_empty(), "no actor is there to answer");
-            self.machine = Machine::new(self.version, self.overlaps);
+            self.machine = Machine::new(self.overlaps);
             // Nor is there one to receive the client's responses.
             assert_eq!(self.engine_waits.len(), self.questions.len());
             self.questions.clear();
@@ -168,12 +168,14 @@ impl World {
             Effect::Begin(Prompt { message_id, .. }) => {
                 let last = self.log.last().expect("there is a header");
                 assert_eq!(*last, (Kind::Prompt, message_id.clone()));
-                let overlaps = self.overlaps && self.version == ProtocolVersion::V1;
+                let number: usize = message_id.parse().expect("a number");
+                let mut all = self.turns.iter().map(|(turn, _)| *turn).chain([number]);
+                let overlaps = self.overlaps
+                    && all.all(|turn| self.asked[turn].0 == Ask::Prompt(AnswerDue::TurnEnds));
                 assert!(overlaps || self.turns.is_empty(), "two turns at once");
                 let stopped = |(_, stopped): &(usize, bool)| *stopped;
                 let ending = !self.turns.is_empty() && self.turns.iter().all(stopped);
                 assert!(!ending, "begun before what was cancelled has ended");
-                let number = message_id.parse().expect("a number");
                 self.turns.push((number, false));
             }
             Effect::Skip(Prompt { message_id, .. }) => {

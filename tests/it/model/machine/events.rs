@@ -8,19 +8,17 @@ use rejoin::record::header::Workspace;
 use rejoin::record::metadata::MetadataChange;
 use rejoin::session::machine::Machine;
 use rejoin::session::request::ClientRequest;
-use rejoin::session::{ProtocolVersion, Refusal, Request};
+use rejoin::session::{AnswerDue, Refusal, Request};
 
 use super::world::{Ask, Say, World};
 
 impl World {
     /// A session that is being made or, if none is, one of a former process, which is there and
-    /// not open. Its client is notified of turns in this way; its engine takes one prompt at a
-    /// time, or overlapping ones.
-    pub(super) fn new(version: ProtocolVersion, overlaps: bool, made: Option<Ask>) -> Self {
+    /// not open. Its engine takes one prompt at a time, or overlapping ones.
+    pub(super) fn new(overlaps: bool, made: Option<Ask>) -> Self {
         let mut world = Self {
-            version,
             overlaps,
-            machine: Machine::new(version, overlaps),
+            machine: Machine::new(overlaps),
             ..Self::default()
         };
         if let Some(ask) = made {
@@ -62,8 +60,9 @@ impl World {
             Ask::Close => Request::Close(number),
             Ask::Archive => Request::MetadataChange(number, MetadataChange::Archived(true)),
             Ask::Delete => Request::Delete(number),
-            Ask::Prompt => Request::Prompt {
+            Ask::Prompt(due) => Request::Prompt {
                 reply: number,
+                due,
                 message_id: number.to_string(),
                 params: number.to_string(),
             },
@@ -84,7 +83,7 @@ impl World {
 
     /// The client takes its last prompt back.
     pub(super) fn takes_back(&mut self) {
-        let prompt = |(ask, _): &(Ask, usize)| *ask == Ask::Prompt;
+        let prompt = |(ask, _): &(Ask, usize)| matches!(ask, Ask::Prompt(_));
         if let Some(number) = self.asked.iter().rposition(prompt) {
             let batch = self
                 .machine
@@ -279,7 +278,7 @@ impl World {
         self.ask(Ask::Resume);
         self.attaches(true);
         let inner = (Kind::AgentSessionId, self.readied.to_string());
-        self.ask(Ask::Prompt);
+        self.ask(Ask::Prompt(AnswerDue::TurnEnds));
         self.says(Say::Text);
         self.ends(true, true);
         let mut inners = self.log.iter().rev();

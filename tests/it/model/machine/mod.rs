@@ -6,7 +6,7 @@ mod events;
 mod world;
 
 use proptest::prelude::*;
-use rejoin::session::ProtocolVersion;
+use rejoin::session::AnswerDue;
 
 use crate::support::env;
 use world::{Ask, Say, World};
@@ -41,7 +41,8 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => Just(Ask::Load),
         1 => Just(Ask::LoadFrom),
         2 => Just(Ask::Resume),
-        6 => Just(Ask::Prompt),
+        4 => Just(Ask::Prompt(AnswerDue::TurnEnds)),
+        2 => Just(Ask::Prompt(AnswerDue::Logged)),
         2 => Just(Ask::Call),
         2 => Just(Ask::Close),
         1 => Just(Ask::Archive),
@@ -81,11 +82,10 @@ proptest! {
     #[test]
     fn every_request_is_answered_and_every_update_logged(
         made in made(),
-        version in prop_oneof![2 => Just(ProtocolVersion::V1), 1 => Just(ProtocolVersion::V2)],
         overlaps in any::<bool>(),
         happenings in prop::collection::vec(happens(), 0..60),
     ) {
-        let mut world = World::new(version, overlaps, made);
+        let mut world = World::new(overlaps, made);
         for happening in happenings {
             match happening {
                 Happens::Asks(ask) => world.ask(ask),

@@ -8,7 +8,7 @@ use rejoin::record::{Kind, OpenCalls};
 use rejoin::session::machine::Machine;
 use rejoin::session::phase::Phase;
 use rejoin::session::request::ClientRequest;
-use rejoin::session::{Done, ProtocolVersion, Refusal};
+use rejoin::session::{AnswerDue, Done, Refusal};
 
 /// A request, less what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Ask {
     /// From a message on.
     LoadFrom,
     Resume,
-    Prompt,
+    Prompt(AnswerDue),
     Call,
     Close,
     Archive,
@@ -44,7 +44,6 @@ pub(super) enum Say {
     reason = "each is a fact of its own that a test looks at"
 )]
 pub(super) struct World {
-    pub(super) version: ProtocolVersion,
     /// Whether the engine takes prompts while it answers others.
     pub(super) overlaps: bool,
     pub(super) machine: Machine<usize>,
@@ -104,10 +103,10 @@ pub(super) struct Replaying {
 impl World {
     pub(super) fn answer(&mut self, number: usize, result: &Result<Done, Refusal>) {
         let waiting = |(ask, answers): &(Ask, usize)| {
-            !matches!(ask, Ask::Prompt | Ask::Call) && *answers == 0
+            !matches!(ask, Ask::Prompt(_) | Ask::Call) && *answers == 0
         };
         let before = self.asked[..number].iter().position(waiting);
-        if *result != Err(Refusal::Cancelled) || self.asked[number].0 != Ask::Prompt {
+        if *result != Err(Refusal::Cancelled) || !matches!(self.asked[number].0, Ask::Prompt(_)) {
             assert_eq!(before, None, "{number} is answered before it");
         }
         let (ask, answers) = &mut self.asked[number];
@@ -134,13 +133,13 @@ impl World {
             (Ask::Load | Ask::LoadFrom | Ask::Import(true), Ok(_)) => {
                 assert_eq!(self.replayed, self.log.len(), "cut");
             }
-            (Ask::Prompt, Ok(Done::Accepted(id))) => {
-                assert_eq!(self.version, ProtocolVersion::V2);
+            (Ask::Prompt(due), Ok(Done::Accepted(id))) => {
+                assert_eq!(due, AnswerDue::Logged);
                 assert_eq!(self.log.last(), Some(&(Kind::Prompt, id.clone())));
                 assert_eq!(*id, number.to_string());
             }
-            (Ask::Prompt, Ok(_)) => {
-                assert_eq!(self.version, ProtocolVersion::V1);
+            (Ask::Prompt(due), Ok(_)) => {
+                assert_eq!(due, AnswerDue::TurnEnds);
                 let behind = self.log.iter();
                 let mut behind =
                     behind.skip_while(|record| **record != (Kind::Prompt, number.to_string()));
@@ -203,7 +202,6 @@ impl World {
 
     /// The client is notified of what the session is doing.
     pub(super) fn notified_state(&mut self, phase: Phase) {
-        assert_eq!(self.version, ProtocolVersion::V2);
         assert!(self.is_open && self.replay.is_none(), "sent into a replay");
         match &phase {
             Phase::Running | Phase::RequiresAction => assert!(self.is_in_turn()),

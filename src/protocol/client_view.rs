@@ -1,0 +1,202 @@
+//! A session as its client sees it, in the version of the protocol that the client speaks.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+
+use crate::json;
+
+use super::ProtocolVersion;
+use super::error::METHOD_NOT_FOUND;
+use super::method::REQUEST_PERMISSION;
+use super::v2::{self, View};
+
+/// Converts what passes between one session and its client. The session has the form of version 1,
+/// in which nothing changes here.
+#[derive(Debug, Default)]
+pub struct ClientView {
+    /// The updates in version 2. `None` if the client speaks version 1.
+    updates: Option<View>,
+}
+
+impl ClientView {
+    /// The view of a session of which the client was sent nothing yet.
+    pub fn new(version: ProtocolVersion) -> Self {
+        let updates = match version {
+            ProtocolVersion::V1 => None,
+            ProtocolVersion::V2 => Some(View::new()),
+        };
+        Self { updates }
+    }
+
+    /// The version that the client speaks.
+    fn version(&self) -> ProtocolVersion {
+        match self.updates {
+            None => ProtocolVersion::V1,
+            Some(_) => ProtocolVersion::V2,
+        }
+    }
+
+    /// The number of the version.
+    pub fn version_number(&self) -> u16 {
+        self.version().number()
+    }
+
+    /// The view of a session of which the same client was sent nothing yet.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        Self::new(self.version())
+    }
+
+    /// The same, but it shows nothing before the message with this id, if the client's version has
+    /// such replays. See [`View::from_message`].
+    #[must_use]
+    pub fn from_message(self, id: &str) -> Self {
+        let updates = self.updates.map(|view| view.from_message(id));
+        Self { updates }
+    }
+
+    /// Converts whole lines with updates.
+    pub fn lines(&mut self, lines: &mut Vec<u8>) {
+        self.convert(View::lines, lines);
+    }
+
+    /// The same for the lines that end a replay. See [`View::last_lines`].
+    pub fn last_lines(&mut self, lines: &mut Vec<u8>) {
+        self.convert(View::last_lines, lines);
+    }
+
+    fn convert(&mut self, how: fn(&mut View, &[u8], &mut Vec<u8>), lines: &mut Vec<u8>) {
+        if let Some(view) = &mut self.updates {
+            let mut shown = Vec::with_capacity(lines.len());
+            how(view, lines, &mut shown);
+            *lines = shown;
+        }
+    }
+
+    /// Whether the client gets updates about what the session is doing.
+    pub fn has_state(&self) -> bool {
+        self.version() == ProtocolVersion::V2
+    }
+
+    /// Whether the available commands are sent in an update. If not, the answer has them.
+    pub fn announces_commands(&self) -> bool {
+        self.version() == ProtocolVersion::V1
+    }
+
+    /// Records the settings in the engine's part of an answer, before the client is answered: later
+    /// updates refer to them.
+    pub fn settings(&mut self, own: &str) {
+        if let Some(view) = &mut self.updates {
+            let member = |name| json::text_member(own, name);
+            view.settings(member("configOptions"), member("modes"));
+        }
+    }
+
+    /// Converts the engine's part of an answer.
+    pub fn answer(&mut self, own: String) -> String {
+        self.settings(&own);
+        match self.version() {
+            ProtocolVersion::V1 => own,
+            ProtocolVersion::V2 => v2::answer(&own, None),
+        }
+    }
+
+    /// The same for the answer that opens the session. `commands` is the array of the available
+    /// commands.
+    pub fn opening_answer(
+        &mut self,
+        own: Option<String>,
+        commands: Option<&str>,
+    ) -> Option<String> {
+        if let Some(own) = &own {
+            self.settings(own);
+        }
+        match self.version() {
+            ProtocolVersion::V1 => own,
+            ProtocolVersion::V2 if own.is_none() && commands.is_none() => None,
+            ProtocolVersion::V2 => Some(v2::answer(own.as_deref().unwrap_or("{}"), commands)),
+        }
+    }
+
+    /// Converts the parameters of a request of the engine. Fails with a response in the client's
+    /// place if its version does not have the method.
+    pub fn request<'a>(&self, method: &str, params: &'a str) -> Result<Cow<'a, str>, String> {
+        let removed = method.starts_with("fs/") || method.starts_with("terminal/");
+        match self.version() {
+            ProtocolVersion::V2 if method == REQUEST_PERMISSION => {
+                Ok(v2::permission(params).into())
+            }
+            ProtocolVersion::V2 if removed => {
+                let message = format!("Method not found: {method}");
+                Err(json!({ "code": METHOD_NOT_FOUND, "message": message }).to_string())
+            }
+            ProtocolVersion::V1 | ProtocolVersion::V2 => Ok(params.into()),
+        }
+    }
+
+    /// Converts the client's result of such a request to the form of the log.
+    pub fn result(&self, method: &str, result: String) -> String {
+        match self.version() {
+            ProtocolVersion::V2 if method == REQUEST_PERMISSION => v2::permission_outcome(&result),
+            ProtocolVersion::V1 | ProtocolVersion::V2 => result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v1() -> ClientView {
+        ClientView::default()
+    }
+
+    fn v2() -> ClientView {
+        ClientView::new(ProtocolVersion::V2)
+    }
+
+    #[test]
+    fn a_client_only_gets_requests_of_its_version() {
+        for method in ["fs/read_text_file", "terminal/create"] {
+            assert!(v1().request(method, "{}").is_ok());
+            let error = v2().request(method, "{}").unwrap_err();
+            assert!(error.contains(&format!("Method not found: {method}")));
+        }
+        for method in [REQUEST_PERMISSION, "elicitation/create", "_x/y"] {
+            assert!(v2().request(method, "{}").is_ok(), "{method}");
+        }
+    }
+
+    #[test]
+    fn a_permission_has_the_form_of_its_version() {
+        let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","title":"t"},"options":[]}"#;
+        let shown = v1().request(REQUEST_PERMISSION, params).unwrap();
+        assert_eq!(shown, params);
+        let shown = v2().request(REQUEST_PERMISSION, params).unwrap();
+        assert!(shown.contains(r#""subject":{"#));
+        let odd = r#"{"outcome":{"outcome":"_later"}}"#.to_owned();
+        let logged = v2().result(REQUEST_PERMISSION, odd.clone());
+        assert!(logged.contains(r#"{"outcome":"cancelled"}"#));
+        assert_eq!(v1().result(REQUEST_PERMISSION, odd.clone()), odd);
+    }
+
+    #[test]
+    fn an_answer_has_the_form_of_its_version() {
+        let own = r#"{"x":1e400,"modes":{"currentModeId":"a","availableModes":[]}}"#;
+        let commands = r#"[{"name":"c","description":"d"}]"#;
+        let shown = v1().opening_answer(Some(own.to_owned()), Some(commands));
+        assert_eq!(shown.as_deref(), Some(own));
+        let shown = v2().opening_answer(Some(own.to_owned()), Some(commands));
+        let shown = shown.unwrap();
+        assert!(
+            shown.starts_with(r#"{"x":1e400,"availableCommands":[{"#),
+            "{shown}"
+        );
+        assert!(shown.contains(r#""type":"command""#), "{shown}");
+        assert!(shown.contains(r#""configId":"mode""#), "{shown}");
+        assert!(v2().opening_answer(None, Some("[]")).is_some());
+        assert_eq!(v2().opening_answer(None, None), None);
+        assert_eq!(v1().opening_answer(None, Some("[]")), None);
+    }
+}
