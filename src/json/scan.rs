@@ -7,8 +7,6 @@
 
 use std::ops::Range;
 
-use memchr::memchr2;
-
 use super::text::unescaped_bytes;
 
 /// The first position at or after `at` that is not white space.
@@ -217,9 +215,9 @@ pub fn string_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The first position at or after `at` of a quote, a backslash, a control character or the end of
-/// the text. Keys and the text between two escapes are short: so a few bytes are examined as words
-/// of eight before a search for long texts begins.
+/// The first position at or after `at` of a quote, a control character, the end of the text, or an
+/// escape that the caller has to check. Keys and the text between two escapes are short: so a few
+/// words are examined before the search for long texts begins.
 fn plain_end(text: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
@@ -229,27 +227,51 @@ fn plain_end(text: &[u8], mut at: usize) -> usize {
     // Sets the high bit of every zero byte, and maybe of bytes after one: only the first is
     // reliable.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    for _ in 0..3 {
-        let Some(Ok(eight)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) else {
-            break;
-        };
-        let word = u64::from_le_bytes(eight);
-        let control = word.wrapping_sub(SPACES) & !word;
-        let found = (zero(word ^ QUOTES) | zero(word ^ SLASHES) | control) & HIGHS;
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
+    loop {
+        for _ in 0..3 {
+            let Some(Ok(eight)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) else {
+                let rest = text.get(at..).unwrap_or_default();
+                let found = rest
+                    .iter()
+                    .position(|byte| matches!(byte, b'"' | b'\\' | ..b' '));
+                return at + found.unwrap_or(rest.len());
+            };
+            let word = u64::from_le_bytes(eight);
+            let control = word.wrapping_sub(SPACES) & !word;
+            let found = (zero(word ^ QUOTES) | zero(word ^ SLASHES) | control) & HIGHS;
+            if found != 0 {
+                return at + found.trailing_zeros() as usize / 8;
+            }
+            at += 8;
         }
-        at += 8;
+        at = skip_blocks(text, at);
     }
-    let rest = text.get(at..).unwrap_or_default();
-    let found = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-    let plain = &rest[..found];
-    // The compiler compares many bytes at once.
-    if plain.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= b' ' {
-        return at + found;
+}
+
+/// Skips blocks in which the only escapes are quotes, newlines and tabs. The byte before `at` must
+/// be plain. The position that is returned is not inside an escape.
+fn skip_blocks(text: &[u8], mut at: usize) -> usize {
+    const BLOCK: usize = 64;
+    // Each byte is examined with the one before it, without branches, so that the compiler can
+    // compare many bytes at once. A second backslash stops the search: hence each backslash begins
+    // an escape.
+    let mask = |is: bool| if is { u8::MAX } else { 0 };
+    while let Some(block) = text.get(at - 1..at + BLOCK) {
+        let mut stop = 0;
+        for (before, byte) in block[..BLOCK].iter().zip(&block[1..]) {
+            let escaped = mask(*before == b'\\');
+            let quote = mask(*byte == b'"');
+            let letter = mask(*byte == b'n') | mask(*byte == b't');
+            let control = b' '.saturating_sub(*byte);
+            stop |= control | (quote ^ (escaped & !letter));
+        }
+        if stop != 0 {
+            break;
+        }
+        at += BLOCK;
     }
-    let control = plain.iter().position(|byte| *byte < b' ');
-    at + control.unwrap_or(found)
+    // An escape may have begun with the last byte.
+    at - usize::from(text[at - 1] == b'\\')
 }
 
 fn word_end(text: &[u8], at: usize, word: &[u8]) -> Option<usize> {

@@ -98,6 +98,47 @@ fn an_object_is_walked_with_its_names_unescaped() {
     assert_eq!(seen, [(b"a".to_vec(), 2, 8), (b"b\"".to_vec(), 12, 24)]);
 }
 
+fn is_json_to_the_other_reader(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+#[test]
+fn long_strings_are_checked_at_each_position() {
+    for around in ["x", "\\n", "\\\"", "\\\\"] {
+        for before in 0..140 {
+            for odd in [
+                "\"", "\\", "\\\\", "\\\\\"", "\\x", "\\u00e9", "\\u00g9", "\t", "\u{1f}",
+            ] {
+                let text = format!("\"{}{odd}{}\"", around.repeat(before), around.repeat(70));
+                assert_eq!(valid(&text), is_json_to_the_other_reader(&text), "{text}");
+            }
+        }
+    }
+}
+
+/// Pieces that make up long strings, in any order.
+fn any_string() -> impl Strategy<Value = String> {
+    const ATOMS: [&str; 14] = [
+        "x",
+        "longer than eight bytes",
+        "longer than eight bytes, and than twenty-four",
+        "longer than a block is: sixty-four bytes, with or without a thing before it",
+        "\\n",
+        "\\\"",
+        "\\t",
+        "\\\\",
+        "\\/",
+        "\\ud83d",
+        "é",
+        "\\x",
+        "\"",
+        "\u{1f}",
+    ];
+    // What ends the string is rare.
+    let atom = (0..200_usize).prop_map(|n| ATOMS[if n < ATOMS.len() { n } else { n % 11 }]);
+    prop::collection::vec(atom, 0..40).prop_map(|atoms| format!("\"{}\"", atoms.concat()))
+}
+
 /// Pieces that make up JSON, in any order.
 fn any_text() -> impl Strategy<Value = String> {
     const ATOMS: [&str; 24] = [
@@ -137,8 +178,13 @@ proptest! {
         // Not only `text` itself: it is rarely JSON, but often is between brackets or quotes.
         for text in [text.clone(), format!("[{text}]"), format!("\"{text}\""), format!("{{\"k\":{text}}}")] {
             let trimmed = text.trim_matches([' ', '\t']);
-            let other = serde_json::from_str::<&RawValue>(trimmed).is_ok();
+            let other = is_json_to_the_other_reader(trimmed);
             prop_assert_eq!(valid(trimmed), other, "{}", text);
         }
+    }
+
+    #[test]
+    fn agrees_with_the_other_reader_about_long_strings(text in any_string()) {
+        prop_assert_eq!(valid(&text), is_json_to_the_other_reader(&text), "{}", text);
     }
 }
