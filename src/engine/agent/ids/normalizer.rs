@@ -76,19 +76,20 @@ impl IdNormalizer {
 
     fn recall_update(&mut self, payload: &Payload<'_>) {
         let (text, fields) = (payload.text(), &payload.fields);
-        match id_kind(text, fields) {
-            IdKind::Chunk(role) => {
+        match update_kind(text, fields) {
+            UpdateKind::Chunk(role) => {
                 if let Some(body) = fields.message.and_then(|span| span.body(text)) {
                     self.messages.recall(role, body);
                 }
             }
-            IdKind::Call { begins } => {
+            kind @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate) => {
                 if let Some(id) = fields.call.and_then(|span| span.string(text)) {
                     let status = fields.status.and_then(|span| span.string(text));
+                    let begins = kind == UpdateKind::ToolCall;
                     self.calls.recall(&id, begins, status.as_deref());
                 }
             }
-            IdKind::Snapshot | IdKind::Notice | IdKind::Other => {}
+            _ => {}
         }
     }
 
@@ -138,7 +139,8 @@ impl IdNormalizer {
         }
         let (text, fields) = (payload.text(), &payload.fields);
         let content = fields.content.map(|content| content.of(text));
-        let (IdKind::Chunk(Role::User), Some(content)) = (id_kind(text, fields), content) else {
+        let (UpdateKind::Chunk(Role::User), Some(content)) = (update_kind(text, fields), content)
+        else {
             return false;
         };
         let mut echoes = self.echoes.iter_mut();
@@ -156,26 +158,26 @@ impl IdNormalizer {
             Form::Params => Kind::UpdateParams,
         };
         let mut is_call = false;
-        let changed = match id_kind(&text, &fields) {
-            IdKind::Chunk(Role::User) if self.is_echo(&text, &fields) => {
+        let changed = match update_kind(&text, &fields) {
+            UpdateKind::Chunk(Role::User) if self.is_echo(&text, &fields) => {
                 kind = Kind::Transient;
                 None
             }
-            IdKind::Chunk(role) => self.chunk(role, &text, &fields),
-            IdKind::Call { begins } => {
+            UpdateKind::Chunk(role) => self.chunk(role, &text, &fields),
+            call @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate) => {
                 is_call = true;
                 self.messages.pause();
-                self.call(begins, &text, &fields)
+                self.call(call == UpdateKind::ToolCall, &text, &fields)
             }
-            IdKind::Snapshot => {
+            UpdateKind::Notice => {
+                kind = Kind::Transient;
+                None
+            }
+            other if other.snapshot().is_some() => {
                 kind = Kind::Info;
                 None
             }
-            IdKind::Notice => {
-                kind = Kind::Transient;
-                None
-            }
-            IdKind::Other => {
+            _ => {
                 self.messages.pause();
                 None
             }
@@ -255,28 +257,11 @@ impl IdNormalizer {
     }
 }
 
-/// Which ids an update has, by its kind.
-enum IdKind {
-    Chunk(Role),
-    Call { begins: bool },
-    Snapshot,
-    Notice,
-    Other,
-}
-
-fn id_kind(text: &str, fields: &Fields) -> IdKind {
+fn update_kind(text: &str, fields: &Fields) -> UpdateKind {
     let name = fields.name.and_then(|span| span.string(text));
-    let kind = name.map_or(UpdateKind::Other, |name| {
+    name.map_or(UpdateKind::Other, |name| {
         UpdateKind::of_name(name.as_bytes())
-    });
-    match kind {
-        UpdateKind::ToolCall => IdKind::Call { begins: true },
-        UpdateKind::ToolCallUpdate => IdKind::Call { begins: false },
-        UpdateKind::Chunk(role) => IdKind::Chunk(role),
-        UpdateKind::Notice => IdKind::Notice,
-        kind if kind.snapshot().is_some() => IdKind::Snapshot,
-        _ => IdKind::Other,
-    }
+    })
 }
 
 /// A text with a number appended to the quoted id at `id`. `None` for the number 0, which an id needs

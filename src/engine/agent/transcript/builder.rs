@@ -70,7 +70,7 @@ impl Builder {
 }
 
 /// The turns that may fit into the budget.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Turns {
     pub(super) budget: usize,
     /// Whether only the last turn is kept.
@@ -96,16 +96,8 @@ impl Turns {
     fn new(budget: usize) -> Self {
         Self {
             budget,
-            last_only: false,
-            agents: Vec::new(),
-            dropped: 0,
-            short: VecDeque::new(),
-            short_size: 0,
-            full: VecDeque::new(),
-            full_size: 0,
-            plan: Vec::new(),
             current: Turn::new(0, 0, budget),
-            agent: None,
+            ..Self::default()
         }
     }
 

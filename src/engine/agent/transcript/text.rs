@@ -23,9 +23,7 @@ impl Clip {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
-            head: String::new(),
-            tail: String::new(),
-            left_out: 0,
+            ..Self::default()
         }
     }
 
@@ -51,7 +49,8 @@ impl Clip {
         if body.len() <= 2 * most {
             return self.push(&json::unescape(body));
         }
-        let (head, tail) = (floor(body, most), floor(body, body.len() - most));
+        let head = body.floor_char_boundary(most);
+        let tail = body.floor_char_boundary(body.len() - most);
         self.push(&json::unescape(&body[..head]));
         self.split();
         self.left_out += (tail - head) as u64;
@@ -72,7 +71,7 @@ impl Clip {
             self.tail.push_str(text);
         }
         if self.tail.len() > self.limit {
-            let cut = floor(&self.tail, self.tail.len() - half);
+            let cut = self.tail.floor_char_boundary(self.tail.len() - half);
             self.left_out += cut as u64;
             self.tail.drain(..cut);
             self.tail.shrink_to(self.limit);
@@ -94,7 +93,7 @@ impl Clip {
             };
             let from = end.len().saturating_sub(room / 2);
             end[end.ceil_char_boundary(from)..].clone_into(&mut clip.tail);
-            clip.head.truncate(floor(&clip.head, room / 2));
+            clip.head.truncate(clip.head.floor_char_boundary(room / 2));
             clip.left_out = whole - clip.len() as u64;
         }
         clip
@@ -103,20 +102,16 @@ impl Clip {
     /// Splits a long text into its beginning and its end.
     fn split(&mut self) {
         let half = self.limit / 2;
-        let rest = &self.head[floor(&self.head, half)..];
-        let cut = floor(rest, rest.len().saturating_sub(half));
+        let begin = self.head.floor_char_boundary(half);
+        let rest = &self.head[begin..];
+        let cut = rest.floor_char_boundary(rest.len().saturating_sub(half));
         if self.left_out == 0 && cut > 0 {
             self.left_out = cut as u64;
             self.tail = rest[cut..].to_owned();
-            self.head.truncate(floor(&self.head, half));
+            self.head.truncate(begin);
             self.head.shrink_to_fit();
         }
     }
-}
-
-/// The last boundary between two characters at or before `at`.
-pub(super) fn floor(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at)
 }
 
 /// A text on one line, without invisible characters, of at most `chars` characters.
@@ -162,7 +157,8 @@ pub(super) fn line(value: &str, chars: usize) -> Option<String> {
     let body = string_body(value);
     let text = body.unwrap_or(value);
     // A character takes at most two escapes of six bytes.
-    let start = &text[..floor(text, chars.saturating_mul(12).saturating_add(64))];
+    let most = chars.saturating_mul(12).saturating_add(64);
+    let start = &text[..text.floor_char_boundary(most)];
     let line = match body {
         Some(_) => one_line(&json::unescape(start), chars),
         None => one_line(start, chars),

@@ -84,7 +84,7 @@ impl End {
 }
 
 /// A prompt and its answer, as far as they fit the budget.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Turn {
     /// 0 for the part before the first prompt.
     pub(super) number: u64,
@@ -118,19 +118,8 @@ impl Turn {
         Self {
             number,
             answer,
-            user: Vec::new(),
-            items: VecDeque::new(),
-            agent: None,
-            end: End::Unknown,
-            left_out: (0, 0),
             budget,
-            user_size: 0,
-            items_size: 0,
-            slim: 0,
-            slim_size: 0,
-            calls: HashMap::new(),
-            dropped: 0,
-            message: None,
+            ..Self::default()
         }
     }
 
