@@ -54,6 +54,11 @@ impl Failure {
         }
     }
 
+    /// A failure before any client was served.
+    pub(super) fn cannot_start(error: std::io::Error) -> Self {
+        Self::new(format!("cannot start: {error}"))
+    }
+
     /// A failure that was already reported.
     pub(super) fn reported() -> Self {
         Self::new("")

@@ -21,7 +21,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    let input = stdio::input().map_err(Failure::cannot_start)?;
     let leaves = Duration::from_millis(args.leaves);
     guard(input, stdio::given(), args.group, leaves);
     Ok(())

@@ -22,10 +22,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let cannot_start = |error| Failure::new(format!("cannot start: {error}"));
-    let input = stdio::input().map_err(cannot_start)?;
+    let input = stdio::input().map_err(Failure::cannot_start)?;
     let limit = args.agent.serve.line_limit();
-    let (port, client) = proxy::split(input, limit).map_err(cannot_start)?;
+    let (port, client) = proxy::split(input, limit).map_err(Failure::cannot_start)?;
     let engine = WrappedEngine::successor(port, args.name.clone(), args.agent.policy());
     serve::on(global, &args.agent.serve, Arc::new(engine), client)
 }

@@ -4,10 +4,12 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::{Args as _, FromArgMatches};
+
 use crate::engine::Engine;
 use crate::engine::demo::LocalEngine;
 use crate::record::line::{AROUND, LONGEST};
-use crate::server::{self, CLIENT_TIMEOUT, Options, ServeError};
+use crate::server::{self, Options, ServeError};
 use crate::session::ReplayPolicy;
 use crate::store::Durability;
 use crate::sys::Sys;
@@ -24,9 +26,6 @@ use super::timeout::Timeout;
 const LEAST_LINE: u64 = 4096;
 /// The largest limit: a longer line would not fit into a record.
 const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
-
-/// The environment variable for `--unstable`.
-const UNSTABLE: &str = "REJOIN_UNSTABLE";
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -59,7 +58,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "2m")]
     client_timeout: Timeout,
     /// Enable methods that the protocol calls unstable: it may still change or remove them.
-    #[arg(long, env = UNSTABLE, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "REJOIN_UNSTABLE", value_parser = clap::builder::FalseyValueParser::new())]
     unstable: bool,
     /// Maximum length of a line of input, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = crate::transport::LINE_LIMIT as u64,
@@ -73,28 +72,11 @@ enum Replay {
     Exact,
 }
 
-impl Default for Args {
-    fn default() -> Self {
-        Self {
-            no_persist: false,
-            durability: Durability::Turn,
-            replay: Replay::Merged,
-            replay_tail: None,
-            replay_rate: None,
-            expire_after: None,
-            client_timeout: Timeout(Some(CLIENT_TIMEOUT)),
-            unstable: false,
-            max_line: crate::transport::LINE_LIMIT as u64,
-        }
-    }
-}
-
 impl Args {
     /// Whether the command line has any of them; the environment may have them for all commands.
     pub(super) fn are_given(&self) -> bool {
-        let mut given = self.clone();
-        given.unstable &= std::env::var_os(UNSTABLE).is_none();
-        given != Self::default()
+        let none = Self::augment_args(clap::Command::new("serve")).get_matches_from(["serve"]);
+        Self::from_arg_matches(&none).is_ok_and(|none| *self != none)
     }
 
     /// The longest line that is accepted, in bytes.
@@ -105,13 +87,8 @@ impl Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let engine = LocalEngine::guarded_by(std::env::current_exe().ok());
-    with(global, args, Arc::new(engine))
-}
-
-/// Serves the client on stdin and stdout with this engine.
-pub(super) fn with(global: &Global, args: &Args, engine: Arc<dyn Engine>) -> Result<(), Failure> {
-    let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    on(global, args, engine, input)
+    let input = stdio::input().map_err(Failure::cannot_start)?;
+    on(global, args, Arc::new(engine), input)
 }
 
 /// Serves the client at the other end of `input` and stdout with this engine.
@@ -142,16 +119,15 @@ pub(super) fn on(
         unstable: args.unstable,
         expire_after: args.expire_after.map(|days| DAY * days),
     };
-    let cannot_start = |error| Failure::new(format!("cannot start: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
         .enable_io()
         .build()
-        .map_err(cannot_start)?;
-    let output = stdio::output().map_err(cannot_start)?;
+        .map_err(Failure::cannot_start)?;
+    let output = stdio::output().map_err(Failure::cannot_start)?;
     let result = runtime.block_on(async {
-        let stop = stop_signal().map_err(cannot_start)?;
+        let stop = stop_signal().map_err(Failure::cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)
             .await
             .map_err(|error| match error {

@@ -11,15 +11,11 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
         Some(root) => std::path::absolute(root).map_err(|error| {
             Failure::new(format!("cannot find the store {}: {error}", root.display()))
         }),
-        None => standard_or_none(),
+        None => standard().ok_or_else(|| {
+            Failure::usage("cannot determine where to store sessions: the home folder is unknown")
+                .hint("name a folder with --store DIR or REJOIN_STORE")
+        }),
     }
-}
-
-fn standard_or_none() -> Result<PathBuf, Failure> {
-    standard().ok_or_else(|| {
-        Failure::usage("cannot determine where to store sessions: the home folder is unknown")
-            .hint("name a folder with --store DIR or REJOIN_STORE")
-    })
 }
 
 fn standard() -> Option<PathBuf> {

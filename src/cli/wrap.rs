@@ -48,7 +48,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     }
     let engine = WrappedEngine::new(program, names, args.agent.policy());
     let engine = Arc::new(engine);
-    let input = stdio::input().map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    let input = stdio::input().map_err(Failure::cannot_start)?;
     if !agents::is_missing(&args.command[0]) {
         return serve::on(global, &args.agent.serve, engine, input);
     }

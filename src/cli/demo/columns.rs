@@ -48,36 +48,27 @@ impl Paint {
     }
 }
 
-/// Two columns with a mark between them for each line.
-pub(super) struct Columns(Paint);
-
-impl Columns {
-    pub(super) fn new(paint: Paint) -> Self {
-        Self(paint)
+/// Prints both sides in columns, entry by entry, with a mark between them.
+pub(super) fn print(
+    paint: Paint,
+    live: &[Entry],
+    replayed: &[Entry],
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let head = format!("   {:WIDTH$}     {}", "seen live", "replayed after kill -9");
+    output.line(paint.dim(&head))?;
+    for at in 0..live.len().max(replayed.len()) {
+        let (left, right) = (live.get(at), replayed.get(at));
+        let mark = if left == right {
+            paint.with("32", "=")
+        } else {
+            paint.with("33", "~")
+        };
+        let left = left.map(cell).unwrap_or_default();
+        let right = right.map(cell).unwrap_or_default();
+        output.line(format!("   {left:WIDTH$}  {mark}  {right}"))?;
     }
-
-    /// Prints both sides, entry by entry.
-    pub(super) fn print(
-        &self,
-        live: &[Entry],
-        replayed: &[Entry],
-        output: &mut Output,
-    ) -> Result<(), Failure> {
-        let head = format!("   {:WIDTH$}     {}", "seen live", "replayed after kill -9");
-        output.line(self.0.dim(&head))?;
-        for at in 0..live.len().max(replayed.len()) {
-            let (left, right) = (live.get(at), replayed.get(at));
-            let mark = if left == right {
-                self.0.with("32", "=")
-            } else {
-                self.0.with("33", "~")
-            };
-            let left = left.map(cell).unwrap_or_default();
-            let right = right.map(cell).unwrap_or_default();
-            output.line(format!("   {left:WIDTH$}  {mark}  {right}"))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// One entry in one line.

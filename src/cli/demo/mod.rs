@@ -13,7 +13,7 @@ use crate::record::transcript::Transcript;
 use super::exit::Failure;
 use super::output::Output;
 use super::printable::printable;
-use columns::{Columns, Paint};
+use columns::Paint;
 use peer::Peer;
 
 /// What the demo says to the agent, in order.
@@ -99,7 +99,7 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
 
     let live = verdict::shown(&live);
     let replayed = verdict::shown(&replayed);
-    Columns::new(paint).print(&live, &replayed, output)?;
+    columns::print(paint, &live, &replayed, output)?;
     let verdict = verdict::compare(&live, &replayed);
     say(output, format!("\n   {}\n", paint.verdict(&verdict)))?;
 

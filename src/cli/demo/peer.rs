@@ -99,15 +99,9 @@ impl Peer {
     }
 
     /// Closes the input and waits for the process to exit.
-    pub(super) fn leave(self) -> Result<(), Failure> {
-        let Self {
-            mut child,
-            input,
-            output,
-            ..
-        } = self;
-        drop((input, output));
-        let status = child.wait();
+    pub(super) fn leave(mut self) -> Result<(), Failure> {
+        drop((self.input, self.output));
+        let status = self.child.wait();
         let status =
             status.map_err(|error| Failure::new(format!("cannot wait for the agent: {error}")))?;
         if status.success() {

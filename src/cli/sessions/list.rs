@@ -26,11 +26,12 @@ pub(super) struct Args {
     limit: Option<usize>,
     /// Print a JSON array.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
-pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    if args.json {
+/// Prints an empty list.
+pub(super) fn empty(as_json: bool, output: &mut Output) -> Result<(), Failure> {
+    if as_json {
         output.json(&json!([]))
     } else {
         Ok(())

@@ -63,10 +63,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             root.display()
         );
         match &args.command {
-            Command::List(args) => list::empty(args, output),
-            Command::Search(args) => list::empty(&args.list, output),
+            Command::List(args) => list::empty(args.json, output),
+            Command::Search(args) => list::empty(args.list.json, output),
             Command::Prune(args) => prune::empty(args, output),
-            Command::Restore(args) if args.is_for_all() => trash::empty_list(args.json, output),
+            Command::Restore(args) if args.is_for_all() => list::empty(args.json, output),
             Command::Trash(args) => trash::empty(args, output),
             // A store that does not exist has nothing to verify: more likely its name is wrong.
             _ => {

@@ -44,15 +44,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    output.line(summary(args, &Tally::default()))
-}
-
-/// What happened to the sessions.
-#[derive(Debug, Default)]
-struct Tally {
-    gone: usize,
-    /// How many were not listed.
-    unlisted: usize,
+    output.line(summary(args, 0))
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -64,7 +56,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     } else {
         ON_A_SCREEN
     };
-    let mut tally = Tally::default();
+    let mut moved = 0;
     let old = old(context, &args.which)?;
     let mut progress = Progress::new();
     for (at, session) in old.iter().enumerate() {
@@ -76,9 +68,8 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         };
         let line = match what {
             Expired::Trashed => {
-                tally.gone += 1;
-                if tally.gone > shown {
-                    tally.unlisted += 1;
+                moved += 1;
+                if moved > shown {
                     continue;
                 }
                 line(session)
@@ -90,11 +81,11 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         output.line(line)?;
     }
     drop(progress);
-    if tally.unlisted > 0 {
-        let more = count(tally.unlisted, "more session");
+    if moved > shown {
+        let more = count(moved - shown, "more session");
         output.line(format!("… and {more} (--verbose lists all)"))?;
     }
-    output.line(context.global.with_store(&summary(args, &tally)))
+    output.line(context.global.with_store(&summary(args, moved)))
 }
 
 /// The sessions to remove, oldest first.
@@ -121,9 +112,9 @@ fn old(context: &Context<'_>, which: &Which) -> Result<Vec<Listed>, Failure> {
     Ok(sessions)
 }
 
-fn summary(args: &Args, tally: &Tally) -> String {
-    let sessions = count(tally.gone, "session");
-    match (args.dry_run, tally.gone) {
+fn summary(args: &Args, moved: usize) -> String {
+    let sessions = count(moved, "session");
+    match (args.dry_run, moved) {
         (true, _) => format!("{sessions} would go to the trash"),
         (false, 0) => format!("{sessions} moved to the trash"),
         (false, _) => format!(

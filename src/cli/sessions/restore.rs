@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cli::count::count;
-use crate::cli::exit::{FAILED, Failure, NOT_FOUND};
+use crate::cli::exit::{Failure, NOT_FOUND};
 use crate::cli::output::Output;
 use crate::cli::terminal::Progress;
 use crate::history::long_before;
@@ -99,9 +99,9 @@ fn restore_all(
     output.line(format!("{} restored", count(restored, "session")))?;
     match failed {
         0 => Ok(()),
-        failed => Err(Failure::with_code(
-            FAILED,
-            format!("{} could not be restored", count(failed, "session")),
-        )),
+        failed => Err(Failure::new(format!(
+            "{} could not be restored",
+            count(failed, "session")
+        ))),
     }
 }

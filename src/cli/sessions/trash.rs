@@ -45,7 +45,7 @@ enum Command {
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
     match args.command {
-        Command::List { json } => empty_list(json, output),
+        Command::List { json } => super::list::empty(json, output),
         Command::Empty { .. } => output.line(Content::default().removed()),
     }
 }
@@ -120,14 +120,6 @@ fn remove(
     let left = Content::before(store, until)?;
     output.line(found.without(&left).removed())?;
     context.erase_from_catalog()
-}
-
-pub(super) fn empty_list(json: bool, output: &mut Output) -> Result<(), Failure> {
-    if json {
-        output.json(&json!([]))
-    } else {
-        Ok(())
-    }
 }
 
 /// Shows the sessions in the trash.
