@@ -17,6 +17,7 @@ use crate::sys::lock;
 
 use super::Policy;
 use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
+use super::members::of_session;
 use super::parse::session_of;
 use super::restore::Strategy;
 use super::settings::Settings;
@@ -201,7 +202,7 @@ impl Conversation for AgentSession {
             return;
         };
         let capabilities = live.connection.capabilities();
-        let params = json!({ "sessionId": live.session_id }).to_string();
+        let params = of_session(&live.session_id);
         // The responses do not matter.
         if capabilities.close {
             drop(live.connection.request(method::SESSION_CLOSE, &params));

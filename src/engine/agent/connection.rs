@@ -125,11 +125,6 @@ impl Connection {
         })
     }
 
-    /// The turn that ends with the response to this request.
-    pub(super) fn take_turn_end(&self, id: &str) -> Option<TurnEnd> {
-        lock(&self.turn_ends).remove(&id.parse().ok()?)
-    }
-
     /// The same for a request that the client sent with the id `origin`.
     pub(super) fn request_of(
         self: &Arc<Self>,
@@ -151,6 +146,11 @@ impl Connection {
             call,
             connection: self.clone(),
         }
+    }
+
+    /// The turn that ends with the response to this request.
+    pub(super) fn take_turn_end(&self, id: &str) -> Option<TurnEnd> {
+        lock(&self.turn_ends).remove(&id.parse().ok()?)
     }
 
     /// The client's id of a request that was forwarded with `id`.

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::engine::{Block, EngineError, SessionConfig};
 use crate::json::{string_member, text_member};
 use crate::protocol::{Role, UpdateKind, method};
@@ -11,7 +9,7 @@ use crate::record::Kind;
 use crate::sys::Ids;
 
 use super::connection::Connection;
-use super::members::with_members;
+use super::members::{with_members, with_session};
 use super::restore::{self, RestoreMethod, Restored, RouteBy, Task, other_session};
 use super::route::Route;
 
@@ -38,8 +36,7 @@ pub(super) async fn import(
     };
     route.import(Import::new(ids));
     let subscription = Subscription::new(connection, &config.name, route);
-    let id = Value::from(config.name.as_str()).to_string();
-    let params = with_members(task.params, &[], &[("sessionId", &id)]);
+    let params = with_session(task.params, &config.name);
     let mut answer = match restore::open(connection, method, &params, task, RouteBy::Request).await
     {
         Ok(answer) if other_session(&answer, &config.name).is_none() => answer,
@@ -51,10 +48,7 @@ pub(super) async fn import(
         }
     };
     if capabilities.load {
-        let before = route.replayed() > 0;
-        route
-            .wait_for_replay(connection.replays_first(before))
-            .await;
+        restore::wait_for_replay(connection, route).await;
     }
     let Some(import) = route.imported(capabilities.load) else {
         return Err(EngineError::internal(

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::engine::{Cancel, Ended, EngineError, Prompt, StopReason};
@@ -14,7 +13,7 @@ use crate::protocol::method;
 use crate::sys::lock;
 
 use super::connection::{Connection, Pending, TurnEnd};
-use super::members::with_members;
+use super::members::{of_session, with_session};
 use super::parse::session_of;
 use super::route::Route;
 use super::terminals;
@@ -99,11 +98,10 @@ impl LiveSession {
             surely: decided,
         };
         let own = prompt.params.as_str();
-        let id = serde_json::Value::from(self.session_id.as_str()).to_string();
         let params = context.map_or(Cow::Borrowed(own), |context| {
             transcript::prepend(own, context).into()
         });
-        let params = with_members(&params, &[], &[("sessionId", &id)]);
+        let params = with_session(&params, &self.session_id);
         // Locked while sending: a cancel is about the prompts that were sent before it.
         let mut turns = lock(&self.turns);
         turns.running += 1;
@@ -158,8 +156,8 @@ impl LiveSession {
         let mut turns = lock(&self.turns);
         if turns.cancelled < number {
             turns.cancelled = turns.sent;
-            let params = json!({ "sessionId": self.session_id }).to_string();
-            self.connection.notify(method::SESSION_CANCEL, &params);
+            self.connection
+                .notify(method::SESSION_CANCEL, &of_session(&self.session_id));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Replaces members of a JSON object, as text.
 
+use serde_json::Value;
+
 use crate::json;
 
 /// An object without some of its members, with others appended or replaced.
@@ -12,6 +14,17 @@ pub(super) fn with_members(object: &str, without: &[&str], with: &[(&str, &str)]
         .iter()
         .map(|(name, value)| ((*name).to_owned(), *value));
     json::object(kept.chain(with))
+}
+
+/// The parameters of a request, about the session with this id.
+pub(super) fn with_session(params: &str, session_id: &str) -> String {
+    let id = Value::from(session_id).to_string();
+    with_members(params, &[], &[("sessionId", &id)])
+}
+
+/// The parameters of a request that has only a session's id.
+pub(super) fn of_session(session_id: &str) -> String {
+    with_session("{}", session_id)
 }
 
 #[cfg(test)]

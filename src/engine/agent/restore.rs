@@ -17,7 +17,7 @@ use crate::sys::Ids;
 
 use super::connection::Connection;
 use super::ids::IdNormalizer;
-use super::members::with_members;
+use super::members::{of_session, with_members, with_session};
 use super::route::Route;
 use super::settings::{self, Settings};
 use super::shared_agent::Agent;
@@ -140,8 +140,7 @@ pub(super) async fn continue_session(
     strategy: Strategy,
 ) -> Result<Option<Restored>, EngineError> {
     let route = task.route;
-    let id = Value::from(session_id).to_string();
-    let params = with_members(task.params, &[], &[("sessionId", &id)]);
+    let params = with_session(task.params, session_id);
     for (method, how) in [
         (method::SESSION_RESUME, RestoreMethod::Resume),
         (method::SESSION_LOAD, RestoreMethod::Load),
@@ -196,7 +195,7 @@ pub(super) async fn continue_session(
     Ok(None)
 }
 
-/// Waits for the replay of a session that the agent has opened.
+/// A session that the agent has opened, once it has replayed it.
 async fn opened(
     connection: &Connection,
     route: &Route,
@@ -207,10 +206,7 @@ async fn opened(
 ) -> Restored {
     let replays = how == RestoreMethod::Load && prompts > 0;
     if replays {
-        let before = route.replayed() > 0;
-        route
-            .wait_for_replay(connection.replays_first(before))
-            .await;
+        wait_for_replay(connection, route).await;
     }
     let discarded = route.go_live(replays);
     let empty = replays && discarded.history == 0;
@@ -221,6 +217,13 @@ async fn opened(
         answer,
         snapshots: discarded.snapshots(),
     }
+}
+
+/// Waits for the replay of a session that the agent has loaded.
+pub(super) async fn wait_for_replay(connection: &Connection, route: &Route) {
+    let before = route.replayed() > 0;
+    let replays_first = connection.replays_first(before);
+    route.wait_for_replay(replays_first).await;
 }
 
 /// The id of another session that an agent has opened instead, if its response has one: in
@@ -262,8 +265,7 @@ pub(super) async fn fork(
     if !connection.capabilities().fork {
         return Ok(None);
     }
-    let id = Value::from(origin.session_id).to_string();
-    let params = with_members(task.params, &[], &[("sessionId", &id)]);
+    let params = with_session(task.params, origin.session_id);
     if let Some(forked) = request_fork(connection, &params, task, origin).await? {
         return Ok(Some(forked));
     }
@@ -298,9 +300,8 @@ pub(super) async fn fork(
     };
     connection.unsubscribe(origin.session_id);
     if connection.capabilities().close {
-        let params = json!({ "sessionId": origin.session_id }).to_string();
         // The response does not matter.
-        drop(connection.request(method::SESSION_CLOSE, &params));
+        drop(connection.request(method::SESSION_CLOSE, &of_session(origin.session_id)));
     }
     forked
 }

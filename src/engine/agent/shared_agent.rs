@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -153,9 +153,8 @@ impl Agent {
 
     /// The connection, if the agent runs.
     pub(super) fn current(&self) -> Option<Arc<Connection>> {
-        self.lock()
-            .clone()
-            .filter(|connection| !connection.is_dead())
+        let current = lock(&self.current).clone();
+        current.filter(|connection| !connection.is_dead())
     }
 
     /// The connection; starts the agent if it does not run.
@@ -216,7 +215,7 @@ impl Agent {
 
     pub(super) async fn leave(&self, patience: Patience) {
         self.left.store(true, Ordering::Release);
-        let connections = [self.lock().take(), lock(&self.starting).take()];
+        let connections = [&self.current, &self.starting].map(|one| lock(one).take());
         for connection in connections.into_iter().flatten() {
             connection.leave(patience).await;
         }
@@ -242,7 +241,7 @@ impl Agent {
             }
         }
         state.initialize_result = Some(initialize_result);
-        *self.lock() = Some(connection.clone());
+        *lock(&self.current) = Some(connection.clone());
         lock(&self.starting).take();
         Ok(connection)
     }
@@ -332,10 +331,6 @@ impl Agent {
         let command = ("command".to_owned(), program.into());
         let name = "agent_failed_to_start";
         EngineError::with(EngineError::INTERNAL, name, message, [command])
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
-        lock(&self.current)
     }
 }
 
