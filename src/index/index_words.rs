@@ -117,7 +117,7 @@ impl Refresh<'_> {
     }
 
     fn read_words(self, row: &Row, state: &State) -> Outcome {
-        let Ok(Some(len)) = self.logs.len(&row.id) else {
+        let Ok(Some(len)) = self.logs.store.len_of(&row.id) else {
             return Outcome::Unreadable;
         };
         if session_rows::int(len) == state.len {

@@ -3,7 +3,7 @@
 use crate::record::search_text::SearchText;
 use crate::record::{AgentSessionId, Kind};
 use crate::store::{Store, StoreError};
-use crate::sys::{SessionId, Timestamp};
+use crate::sys::SessionId;
 
 use super::Summary;
 use super::summary::first_title;
@@ -15,7 +15,7 @@ const PIECE: usize = 32 * 1024;
 /// The logs of a store.
 #[derive(Clone, Debug)]
 pub(super) struct Logs {
-    store: Store,
+    pub(super) store: Store,
     /// The least length of a piece; tests have short ones.
     pub(super) piece: usize,
 }
@@ -48,20 +48,9 @@ impl Logs {
         }
     }
 
-    /// The sessions that have a log.
-    pub(super) fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
-        self.store.ids()
-    }
-
-    /// When a log was last added, removed or renamed: the folder's modification time, as precise as
-    /// the file system has it.
-    pub(super) fn folder_changed(&self) -> Result<Timestamp, StoreError> {
-        self.store.folder_changed()
-    }
-
-    /// The length of a log in bytes, without opening it; none if there is no such log.
-    pub(super) fn len(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
-        self.store.len_of(id)
+    /// When a log was last added, removed or renamed, in milliseconds.
+    pub(super) fn folder_changed(&self) -> Result<i64, StoreError> {
+        Ok(self.store.folder_changed()?.as_millis())
     }
 
     /// Reads a log. `from` is the result of an earlier call for the same log: only what follows

@@ -7,7 +7,6 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::store::StoreError;
 use crate::sys::{Clock, SessionId};
 
 use super::agent_ids;
@@ -43,7 +42,7 @@ pub(super) struct Refresh<'a> {
 impl Refresh<'_> {
     /// Whether the rows have every name of the folder, as far as the folder's time shows.
     pub(super) fn names_are_fresh(self) -> Result<bool, ListError> {
-        let stamp = self.folder_changed()?;
+        let stamp = self.logs.folder_changed()?;
         let names = self.database.read(session_rows::names)?;
         Ok(names.fresh(stamp, self.now()))
     }
@@ -64,10 +63,8 @@ impl Refresh<'_> {
             self.read_trash()?;
         }
         let now = self.now();
-        let stamp = self.folder_changed()?;
-        let mut found = self.logs.ids()?;
-        found.sort_unstable();
-        found.dedup();
+        let stamp = self.logs.folder_changed()?;
+        let found = self.logs.store.ids()?;
 
         let new = difference(&found, &known);
         for batch in new.chunks(BATCH) {
@@ -170,7 +167,7 @@ impl Refresh<'_> {
 
     /// Whether the length of a log differs from the one when it was read.
     fn is_behind(self, id: &SessionId, len: i64) -> bool {
-        match self.logs.len(id) {
+        match self.logs.store.len_of(id) {
             Ok(Some(now)) => session_rows::int(now) != len,
             Ok(None) => true,
             // It cannot be read now: its row stays as it is.
@@ -218,7 +215,7 @@ impl Refresh<'_> {
     /// The row for a log; none if it is gone. `old` is the previous row.
     fn read_log(self, id: &SessionId, old: Option<&Row>) -> Option<Row> {
         // Before reading: what is appended meanwhile makes the length differ from this one.
-        let len = match self.logs.len(id) {
+        let len = match self.logs.store.len_of(id) {
             Ok(Some(len)) => Ok(len),
             Ok(None) => return None,
             Err(error) => Err(error.to_string()),
@@ -234,9 +231,9 @@ impl Refresh<'_> {
         let (summary, unreadable) = match read {
             Ok(summary) => (summary, None),
             // It may have been removed since.
-            Err(_) if matches!(self.logs.len(id), Ok(None)) => return None,
+            Err(_) if matches!(self.logs.store.len_of(id), Ok(None)) => return None,
             Err(reason) => {
-                if matches!(self.logs.len(id), Ok(Some(0))) {
+                if matches!(self.logs.store.len_of(id), Ok(Some(0))) {
                     // A power cut leaves such a file behind, and no session.
                     tracing::debug!(session = %id, "a log is empty");
                 } else if old.and_then(|old| old.unreadable.as_ref()) != Some(&reason) {
@@ -252,10 +249,6 @@ impl Refresh<'_> {
             dirty: 0,
             unreadable,
         })
-    }
-
-    fn folder_changed(self) -> Result<i64, StoreError> {
-        Ok(self.logs.folder_changed()?.as_millis())
     }
 
     fn now(self) -> i64 {

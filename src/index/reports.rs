@@ -43,7 +43,7 @@ impl Catalog {
     /// change. This hides a change that another program makes in between, but not for long: after
     /// some minutes the names are compared in any case.
     pub fn before_change(&self) -> BeforeChange {
-        BeforeChange(self.folder_changed())
+        BeforeChange(self.logs.folder_changed().ok())
     }
 
     /// A log was created, and this process may write to it.
@@ -87,7 +87,7 @@ impl Catalog {
     }
 
     fn folder_change(&self, id: &SessionId, before: BeforeChange, summary: Option<&Summary>) {
-        let after = self.folder_changed();
+        let after = self.logs.folder_changed().ok();
         let (session, now) = (id.clone(), self.now());
         let row = summary.map(|summary| written(id, summary, now));
         self.report(id, move |tx| {
@@ -126,11 +126,6 @@ impl Catalog {
             );
             lock(&self.unreported).insert(id.clone());
         }
-    }
-
-    fn folder_changed(&self) -> Option<i64> {
-        let changed = self.logs.folder_changed().ok()?;
-        Some(changed.as_millis())
     }
 }
 

@@ -99,11 +99,11 @@ struct Copy<'a> {
     open: OpenTurns<Place>,
     /// The agent's id of the session: currently, at the beginning of the running turn, and at the
     /// end of the last turn.
-    known: Option<AgentSessionId>,
-    asked: Option<AgentSessionId>,
-    told: Option<AgentSessionId>,
+    agent_id: Option<AgentSessionId>,
+    id_at_prompt: Option<AgentSessionId>,
+    id_at_end: Option<AgentSessionId>,
     /// The time of the last record of the conversation that was copied.
-    at_last: String,
+    last_at: String,
     /// Where reading ended.
     ended: Ended,
 }
@@ -144,10 +144,10 @@ impl<'a> Copy<'a> {
             found: None,
             after: None,
             open: OpenTurns::default(),
-            known: None,
-            asked: None,
-            told: None,
-            at_last: String::new(),
+            agent_id: None,
+            id_at_prompt: None,
+            id_at_end: None,
+            last_at: String::new(),
             ended: Ended::AtEnd,
         }
     }
@@ -209,25 +209,25 @@ impl<'a> Copy<'a> {
                 return Ok(Next::More);
             }
             Kind::AgentSessionId => {
-                self.known = AgentSessionId::read(payload);
+                self.agent_id = AgentSessionId::read(payload);
                 without_id = AgentSessionId::without_id(payload);
                 payload = &without_id;
             }
             Kind::Prompt => {
                 self.open.begin(record.id, self.log.place());
-                self.asked.clone_from(&self.known);
+                self.id_at_prompt.clone_from(&self.agent_id);
             }
             Kind::End => {
                 self.open.end(record.id);
                 if self.open.is_empty() {
-                    self.told = self.asked.take();
+                    self.id_at_end = self.id_at_prompt.take();
                 }
             }
             _ => {}
         }
         self.log.copy(record.at, record.kind, record.id, payload)?;
         if record.kind.is_activity() {
-            record.at.clone_into(&mut self.at_last);
+            record.at.clone_into(&mut self.last_at);
         }
         let end = self.log.place();
         if is_it {
@@ -305,8 +305,8 @@ impl<'a> Copy<'a> {
             }
         };
         self.log.truncate(end)?;
-        close(self.log, &open, &self.at_last, texts)?;
-        Ok(self.told.filter(|_| whole))
+        close(self.log, &open, &self.last_at, texts)?;
+        Ok(self.id_at_end.filter(|_| whole))
     }
 }
 
