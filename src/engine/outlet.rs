@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::record::Kind;
 use crate::transport::Outcome;
@@ -157,8 +158,8 @@ pub struct Question {
     pub session: Range<usize>,
     /// Whether the request and its response are part of the conversation.
     pub logged: bool,
-    /// Signalled when the engine no longer needs the response.
-    pub cancel: Cancel,
+    /// Cancelled when the engine no longer needs the response.
+    pub cancel: CancellationToken,
     /// Where the response goes.
     pub reply: oneshot::Sender<Outcome>,
 }
@@ -192,70 +193,51 @@ impl Outlet {
     }
 }
 
-/// Notifies an engine that the client has cancelled.
+/// Notifies an engine that the client has cancelled a prompt. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Cancel(watch::Receiver<Cancelled>);
+pub struct Cancel {
+    turn: CancellationToken,
+    /// Also cancelled by itself.
+    request: CancellationToken,
+}
 
-/// The other end of a [`Cancel`]. Dropping it does not cancel.
-#[derive(Debug)]
-pub struct Canceller(watch::Sender<Cancelled>);
-
-/// What the client has cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Cancelled {
-    Nothing,
-    /// One request; the engine works on others of the same session.
-    Request,
-    /// Everything that the engine works on.
-    All,
+impl Default for Cancel {
+    /// One that is not cancelled yet.
+    fn default() -> Self {
+        let turn = CancellationToken::new();
+        let request = turn.child_token();
+        Self { turn, request }
+    }
 }
 
 impl Cancel {
-    /// A pair that is not cancelled yet.
-    pub fn new() -> (Canceller, Self) {
-        let (sender, receiver) = watch::channel(Cancelled::Nothing);
-        (Canceller(sender), Self(receiver))
-    }
-
-    /// Whether the turn was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        *self.0.borrow() == Cancelled::All
-    }
-
-    /// Waits until the turn is cancelled; never resolves if it is not.
-    pub async fn cancelled(&self) {
-        self.reaches(Cancelled::All).await;
-    }
-
-    /// The same, but also resolves when only the request of this prompt is cancelled.
-    pub async fn request_cancelled(&self) {
-        self.reaches(Cancelled::Request).await;
-    }
-
-    async fn reaches(&self, what: Cancelled) {
-        let mut receiver = self.0.clone();
-        if receiver
-            .wait_for(|cancelled| *cancelled >= what)
-            .await
-            .is_err()
-        {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Canceller {
     /// Cancels the turn, and with it all others of the session.
     pub fn cancel(&self) {
-        self.0.send_replace(Cancelled::All);
+        self.turn.cancel();
     }
 
     /// Cancels the request of this prompt only, while other prompts are answered.
     pub fn cancel_request(&self) {
-        self.0.send_if_modified(|cancelled| {
-            let news = *cancelled < Cancelled::Request;
-            *cancelled = (*cancelled).max(Cancelled::Request);
-            news
-        });
+        self.request.cancel();
+    }
+
+    /// Signals that the turn was cancelled.
+    pub fn turn(&self) -> &CancellationToken {
+        &self.turn
+    }
+
+    /// Whether the turn was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.turn.is_cancelled()
+    }
+
+    /// Waits until the turn is cancelled; never resolves if it is not.
+    pub async fn cancelled(&self) {
+        self.turn.cancelled().await;
+    }
+
+    /// The same, but also resolves when only the request of this prompt is cancelled.
+    pub async fn request_cancelled(&self) {
+        self.request.cancelled().await;
     }
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
-use crate::engine::outlet::Canceller;
+use crate::engine::EngineError;
 use crate::engine::relay::Patience;
-use crate::engine::{Cancel, EngineError};
 use crate::json;
 use crate::protocol::method;
 use crate::sys::lock;
@@ -41,7 +41,7 @@ pub(super) struct Connection {
     /// The client's ids of its forwarded requests, as JSON text, by ours.
     origins: Mutex<HashMap<u64, String>>,
     /// Pending requests of the agent, by their id's JSON text.
-    requested: Mutex<BTreeMap<String, Canceller>>,
+    requested: Mutex<BTreeMap<String, CancellationToken>>,
     /// What the agent can do; known once it has answered `initialize`.
     capabilities: OnceLock<Capabilities>,
     dead: watch::Sender<bool>,
@@ -227,17 +227,17 @@ impl Connection {
         lock(&self.routes).get(session).cloned()
     }
 
-    /// Registers a request of the agent. The result signals when the agent withdraws it.
-    pub(super) fn begin(&self, id: &str) -> Cancel {
-        let (canceller, cancel) = Cancel::new();
-        lock(&self.requested).insert(id.to_owned(), canceller);
+    /// Registers a request of the agent. The token is cancelled when the agent withdraws it.
+    pub(super) fn begin(&self, id: &str) -> CancellationToken {
+        let cancel = CancellationToken::new();
+        lock(&self.requested).insert(id.to_owned(), cancel.clone());
         cancel
     }
 
     /// The agent withdraws a request.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(canceller) = lock(&self.requested).get(id) {
-            canceller.cancel();
+        if let Some(request) = lock(&self.requested).get(id) {
+            request.cancel();
         }
     }
 
@@ -258,8 +258,8 @@ impl Connection {
         // Set before pending requests fail, so that they find the reason.
         self.dead.send_replace(true);
         // Its requests to the client are withdrawn.
-        for (_, canceller) in std::mem::take(&mut *lock(&self.requested)) {
-            canceller.cancel();
+        for (_, request) in std::mem::take(&mut *lock(&self.requested)) {
+            request.cancel();
         }
         self.calls.close();
         if self.transport.is_process() && !self.leaving.load(Ordering::Acquire) {

@@ -9,9 +9,10 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::captured::{self, Exit};
-use crate::engine::{Block, Cancel, EngineEvent, Question};
+use crate::engine::{Block, EngineEvent, Question};
 use crate::json::{self, string_member, text_member};
 use crate::protocol::method;
 use crate::record::Kind;
@@ -218,14 +219,13 @@ pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>
     let begin = r#"{"sessionId":"#;
     let at = begin.len()..begin.len() + session.len();
     let params = format!(r#"{begin}{session},"terminalId":{name}}}"#);
-    let (_keep, cancel) = Cancel::new();
     let (reply, answer) = oneshot::channel();
     let question = Question {
         method: method::TERMINAL_OUTPUT.to_owned(),
         params,
         session: at,
         logged: false,
-        cancel,
+        cancel: CancellationToken::new(),
         reply,
     };
     if route.out.say(EngineEvent::Ask(question)).await.is_err() {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Cancel, Question};
+use crate::engine::Question;
 use crate::json::{self, with_string};
 use crate::protocol::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data};
 use crate::protocol::method;
@@ -30,8 +30,8 @@ pub(super) struct ClientRequests {
 
 /// The engine's end of a request.
 struct EngineEnd {
-    /// Signalled when the engine no longer needs the response.
-    cancel: Cancel,
+    /// Cancelled when the engine no longer needs the response.
+    cancel: CancellationToken,
     reply: oneshot::Sender<Outcome>,
 }
 

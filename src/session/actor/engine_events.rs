@@ -7,8 +7,7 @@ use std::task::Poll;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::engine::outlet::Canceller;
-use crate::engine::{Ended, EngineError, EngineEvent};
+use crate::engine::{Cancel, Ended, EngineError, EngineEvent};
 
 /// The result of an engine's task.
 pub(super) type TurnOutcome = Result<Ended, EngineError>;
@@ -16,7 +15,7 @@ pub(super) type TurnOutcome = Result<Ended, EngineError>;
 /// An engine at work on one prompt, on a task of its own.
 pub(super) struct RunningTurn {
     pub(super) message_id: String,
-    pub(super) canceller: Canceller,
+    pub(super) cancel: Cancel,
     pub(super) task: JoinHandle<TurnOutcome>,
     pub(super) end: End,
 }
@@ -147,13 +146,13 @@ impl RunningTurn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Block, Cancel, Outlet, StopReason};
+    use crate::engine::{Block, Outlet, StopReason};
     use crate::record::Kind;
 
     fn turn(id: &str, task: impl Future<Output = TurnOutcome> + Send + 'static) -> RunningTurn {
         RunningTurn {
             message_id: id.to_owned(),
-            canceller: Cancel::new().0,
+            cancel: Cancel::default(),
             task: tokio::spawn(task),
             end: End::NotYet,
         }

@@ -220,13 +220,13 @@ impl Actor {
             return;
         };
         session.history.begin(session.prompt_offset(), &prompt);
-        let (canceller, cancel) = Cancel::new();
+        let cancel = Cancel::default();
         let message_id = prompt.message_id.clone();
         // Not in a task: messages to an agent are sent in the order in which they came.
-        let turn = session.conversation.prompt(prompt, cancel);
+        let turn = session.conversation.prompt(prompt, cancel.clone());
         self.turns.push(RunningTurn {
             message_id,
-            canceller,
+            cancel,
             task: tokio::spawn(turn),
             end: End::NotYet,
         });
@@ -247,11 +247,11 @@ impl Actor {
                     attach.abort.cancel();
                 }
             }
-            Work::Turns => self.turns.iter().for_each(|turn| turn.canceller.cancel()),
+            Work::Turns => self.turns.iter().for_each(|turn| turn.cancel.cancel()),
             Work::Turn(message_id) => {
                 let mut turns = self.turns.iter();
                 if let Some(turn) = turns.find(|turn| turn.message_id == *message_id) {
-                    turn.canceller.cancel_request();
+                    turn.cancel.cancel_request();
                 }
             }
             Work::ClientRequests => self.client_requests.withdraw(),

@@ -68,8 +68,8 @@ fn nothing_is_sent_after_a_cancel_but_the_end_of_a_tool_call() {
     assert_eq!(answer.last_status(), "failed");
 
     for asked in ALL {
-        let (canceller, cancel) = Cancel::new();
-        canceller.cancel();
+        let cancel = Cancel::default();
+        cancel.cancel();
         let asked = prompt(&text(asked));
         let mut talk = open(vec![Some(text("before"))]);
         let end = run(talk.conversation.prompt(asked, cancel));
@@ -81,15 +81,16 @@ fn nothing_is_sent_after_a_cancel_but_the_end_of_a_tool_call() {
 #[test]
 fn a_reader_that_stalls_does_not_hold_up_a_cancel() {
     for asked in ["/flood 1000000", "/slow 3600"] {
-        let (canceller, cancel) = Cancel::new();
+        let cancel = Cancel::default();
         let asked = prompt(&text(asked));
         let talk = open(Vec::new());
         let end = run(async {
             let cancelling = async {
                 tokio::time::sleep(Duration::from_mins(1)).await;
-                canceller.cancel();
+                cancel.cancel();
             };
-            let (end, ()) = tokio::join!(talk.conversation.prompt(asked, cancel), cancelling);
+            let (end, ()) =
+                tokio::join!(talk.conversation.prompt(asked, cancel.clone()), cancelling);
             end
         });
         assert_eq!(end.map(reason), Ok(StopReason::Cancelled));
@@ -102,9 +103,8 @@ fn a_closed_outlet_fails_the_turn() {
     for asked in ALL {
         let talk = open(vec![Some(text("before"))]);
         drop(talk.said);
-        let (_canceller, cancel) = Cancel::new();
         let asked = prompt(&text(asked));
-        let end = run(talk.conversation.prompt(asked, cancel));
+        let end = run(talk.conversation.prompt(asked, Cancel::default()));
         assert_eq!(end.unwrap_err().code, -32603);
     }
 }

@@ -172,7 +172,8 @@ async fn converse(
         conversation,
         mut said,
     } = talk;
-    let (canceller, cancel) = Cancel::new();
+    let cancel = Cancel::default();
+    let cancelling = cancel.clone();
     let answering = async move {
         let end = conversation.prompt(prompt.clone(), cancel).await;
         // With the conversation goes its outlet, so that the reading ends.
@@ -184,7 +185,7 @@ async fn converse(
         while let Some(said) = said.recv().await {
             for line in updates(&said) {
                 if until(lines.len(), &line) {
-                    canceller.cancel();
+                    cancelling.cancel();
                 }
                 lines.push(line);
             }

@@ -8,13 +8,12 @@ mod storage;
 
 use std::io::ErrorKind;
 
-use rejoin::engine::{
-    Attach, Attached, Block, Called, Cancel, CloseReason, Ended, EngineEvent, Question,
-};
+use rejoin::engine::{Attach, Attached, Block, Called, CloseReason, Ended, EngineEvent, Question};
 use rejoin::record::Kind;
 use rejoin::sys::sim::Fault;
 use serde_json::json;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use engine::Event;
 use rig::{Rig, logs, refusal};
@@ -152,13 +151,12 @@ fn updates_between_turns_are_logged_and_sent() {
 
     // A question goes by the id that the client knows, and its answer comes back to the byte.
     let (reply, outcome) = oneshot::channel();
-    let (_canceller, cancel) = Cancel::new();
     let question = Question {
         method: "session/request_permission".to_owned(),
         params: r#"{"sessionId":"inner","n":1e400}"#.to_owned(),
         session: 13..20,
         logged: true,
-        cancel,
+        cancel: CancellationToken::new(),
         reply,
     };
     out.say_blocking(EngineEvent::Ask(question))

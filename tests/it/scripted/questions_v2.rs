@@ -1,10 +1,10 @@
 //! What an engine asks a client of version 2.
 
-use rejoin::engine::outlet::Canceller;
-use rejoin::engine::{Cancel, Ended, EngineEvent, Outlet, Question, StopReason};
+use rejoin::engine::{Ended, EngineEvent, Outlet, Question, StopReason};
 use rejoin::transport::Outcome;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::engine::{Event, Told};
 use super::rig::Rig;
@@ -39,35 +39,34 @@ impl Turn {
         turn
     }
 
-    fn ask(&self, method: &str, params: &str) -> (oneshot::Receiver<Outcome>, Canceller) {
+    fn ask(&self, method: &str, params: &str) -> oneshot::Receiver<Outcome> {
         let (reply, outcome) = oneshot::channel();
-        let (canceller, cancel) = Cancel::new();
         let question = Question {
             method: method.to_owned(),
             params: format!(r#"{{"sessionId":"inner",{params}}}"#),
             session: 13..20,
             logged: true,
-            cancel,
+            cancel: CancellationToken::new(),
             reply,
         };
         let said = self.out.say_blocking(EngineEvent::Ask(question));
         said.expect("it listens");
-        (outcome, canceller)
+        outcome
     }
 
     /// Asks for a permission; answers with the request that the client gets.
-    fn ask_permission(&mut self) -> (oneshot::Receiver<Outcome>, Canceller, Value) {
+    fn ask_permission(&mut self) -> (oneshot::Receiver<Outcome>, Value) {
         let call = r#""toolCall":{"toolCallId":"c","title":"Write it","kind":"edit"}"#;
         let options = r#""options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]"#;
         let params = format!("{call},{options}");
-        let (outcome, canceller) = self.ask("session/request_permission", &params);
+        let outcome = self.ask("session/request_permission", &params);
         let asked = self.rig.next();
         assert_eq!(asked["method"], "session/request_permission");
         assert_eq!(asked["params"]["sessionId"], self.session.as_str());
         assert_eq!(asked["params"]["title"], "Write it");
         assert_eq!(asked["params"]["subject"]["toolCall"]["toolCallId"], "c");
         self.is_told("requires_action");
-        (outcome, canceller, asked["id"].clone())
+        (outcome, asked["id"].clone())
     }
 
     #[track_caller]
@@ -88,7 +87,7 @@ impl Turn {
 #[test]
 fn permission_request_has_form_of_version_2() {
     let mut turn = Turn::begin();
-    let (outcome, _canceller, id) = turn.ask_permission();
+    let (outcome, id) = turn.ask_permission();
     let result = json!({ "outcome": { "outcome": "selected", "optionId": "y" } });
     turn.rig
         .send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
@@ -109,7 +108,7 @@ fn permission_request_has_form_of_version_2() {
 #[test]
 fn cancel_withdraws_client_requests() {
     let mut turn = Turn::begin();
-    let (outcome, _canceller, id) = turn.ask_permission();
+    let (outcome, id) = turn.ask_permission();
     let params = json!({ "sessionId": turn.session });
     turn.rig
         .send(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
@@ -135,7 +134,7 @@ fn cancel_withdraws_client_requests() {
 #[test]
 fn requests_without_equivalent_are_not_sent() {
     let mut turn = Turn::begin();
-    let (outcome, _canceller) = turn.ask("fs/read_text_file", r#""path":"/x""#);
+    let outcome = turn.ask("fs/read_text_file", r#""path":"/x""#);
     let refused = outcome.blocking_recv().expect("it is answered");
     assert!(refused.is_err_and(|error| error.contains("-32601")));
     // The turn waited only for us.

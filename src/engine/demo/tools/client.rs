@@ -1,11 +1,12 @@
 //! Sends requests to the client, and interprets its errors.
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::demo::describe::shorten;
 use crate::engine::demo::turn::{Stop, Turn};
 use crate::engine::outlet::Closed;
-use crate::engine::{Cancel, EngineEvent, Outlet, Question};
+use crate::engine::{EngineEvent, Outlet, Question};
 use crate::json;
 use crate::protocol::error::CLIENT_TIMEOUT;
 use crate::transport::Outcome;
@@ -23,7 +24,7 @@ pub(super) async fn ask(
     logged: bool,
 ) -> Result<Outcome, Stop> {
     let (reply, answer) = oneshot::channel();
-    let asked = question(method, params, logged, turn.cancel.clone(), reply);
+    let asked = question(method, params, logged, turn.cancel.turn().clone(), reply);
     let answered = async {
         turn.opening.out.say(EngineEvent::Ask(asked)).await?;
         answer.await.map_err(|_| Closed)
@@ -40,8 +41,7 @@ pub(super) async fn ask_regardless(
     params: &str,
 ) -> oneshot::Receiver<Outcome> {
     let (reply, answer) = oneshot::channel();
-    let (_, never) = Cancel::new();
-    let asked = question(method, params, false, never, reply);
+    let asked = question(method, params, false, CancellationToken::new(), reply);
     // A closed session sends no requests.
     out.say(EngineEvent::Ask(asked)).await.ok();
     answer
@@ -77,7 +77,7 @@ fn question(
     method: &str,
     params: &str,
     logged: bool,
-    cancel: Cancel,
+    cancel: CancellationToken,
     reply: oneshot::Sender<Outcome>,
 ) -> Question {
     let mut text = r#"{"sessionId":"""#.to_owned();
