@@ -251,7 +251,7 @@ pub struct Attached {
     /// The members of the response besides the session's id: the JSON text of an object.
     pub answer: Option<String>,
     /// What the log records about the agent's session id: the payload of an `inner` record.
-    pub inner: Option<String>,
+    pub agent_session_id: Option<String>,
     /// How the agent was attached to the session, in one word.
     pub way: Option<&'static str>,
     /// Snapshots to be sent after the replay.

@@ -178,18 +178,18 @@ impl Outlet {
 
     /// Sends one update: the JSON text of the `update` object, which must be one line.
     pub async fn update(&self, update: String) -> Result<(), Closed> {
-        self.say(EngineEvent::Block(Block::of(Kind::Update, update)))
+        self.send(EngineEvent::Block(Block::of(Kind::Update, update)))
             .await
     }
 
     /// Sends an event; waits for room.
-    pub async fn say(&self, said: EngineEvent) -> Result<(), Closed> {
-        self.0.send(said).await.map_err(|_| Closed)
+    pub async fn send(&self, event: EngineEvent) -> Result<(), Closed> {
+        self.0.send(event).await.map_err(|_| Closed)
     }
 
     /// The same, blocking the thread.
-    pub fn say_blocking(&self, said: EngineEvent) -> Result<(), Closed> {
-        self.0.blocking_send(said).map_err(|_| Closed)
+    pub fn send_blocking(&self, event: EngineEvent) -> Result<(), Closed> {
+        self.0.blocking_send(event).map_err(|_| Closed)
     }
 }
 

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_last_of_each_counts() {
-        let mut stands = CurrentSettings::default();
+        let mut settings = CurrentSettings::default();
         let mode = |n: u8| format!(r#"{{"sessionUpdate":"current_mode_update","n":{n}}}"#);
         let options = r#"{"update":{"sessionUpdate":"config_option_update"},"_meta":{}}"#;
         for (kind, payload) in [
@@ -75,7 +75,7 @@ mod tests {
             (Kind::Info, r#"{"modelId":"m"}"#),
             (Kind::Info, "7"),
         ] {
-            stands.note(kind, payload);
+            settings.note(kind, payload);
         }
         let expected = CurrentSettings {
             mode: Some(mode(2)),
@@ -83,16 +83,16 @@ mod tests {
             answer: Some(r#"{"modes":{}}"#.to_owned()),
             agent: Some("a".to_owned()),
         };
-        assert_eq!(stands, expected);
+        assert_eq!(settings, expected);
     }
 
     #[test]
     fn what_is_too_long_is_not_kept() {
-        let mut stands = CurrentSettings::default();
-        stands.note(Kind::Info, r#"{"sessionUpdate":"current_mode_update"}"#);
+        let mut settings = CurrentSettings::default();
+        settings.note(Kind::Info, r#"{"sessionUpdate":"current_mode_update"}"#);
         let pad = "x".repeat(LONGEST);
         let long = format!(r#"{{"sessionUpdate":"current_mode_update","p":"{pad}"}}"#);
-        stands.note(Kind::Info, &long);
-        assert_eq!(stands.mode.as_deref(), Some(""));
+        settings.note(Kind::Info, &long);
+        assert_eq!(settings.mode.as_deref(), Some(""));
     }
 }

@@ -54,7 +54,7 @@ impl SessionHistory {
         state.running.clear();
         state.interrupted = scan.interrupted;
         state.titled = scan.titles.is_named();
-        state.settings.clone_from(&scan.stands);
+        state.settings.clone_from(&scan.settings);
     }
 
     /// A record was appended.

@@ -60,7 +60,7 @@ pub struct Scan {
     /// When it was last restored from the trash.
     pub restored_at: Option<String>,
     /// Its current mode and options.
-    pub stands: CurrentSettings,
+    pub settings: CurrentSettings,
 }
 
 /// Reads all records of a log, and calls `visit` with each.
@@ -92,7 +92,7 @@ pub(super) fn scan(
         titles: Titles::default(),
         archived: false,
         restored_at: None,
-        stands: CurrentSettings::default(),
+        settings: CurrentSettings::default(),
     };
     records.restart();
     while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
@@ -121,7 +121,7 @@ impl Scan {
     fn apply(&mut self, offset: u64, record: &Record<'_>) -> bool {
         self.records += 1;
         self.titles.record(record);
-        self.stands.note(record.kind, record.payload);
+        self.settings.note(record.kind, record.payload);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {

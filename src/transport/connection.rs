@@ -183,12 +183,12 @@ impl Wire {
             outcome = &mut call => return outcome,
             () = cancelled => {}
         }
-        self.take_back(&call).await;
+        self.withdraw(&call).await;
         call.await
     }
 
     /// Withdraws a request. The client still answers it.
-    pub async fn take_back(&self, call: &Call) {
+    pub async fn withdraw(&self, call: &Call) {
         let params = format!("{{\"requestId\":{}}}", call.id);
         self.notify(CANCEL_REQUEST, &params).await;
     }

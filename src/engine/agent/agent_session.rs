@@ -298,7 +298,7 @@ impl Shared {
         let (agent, id) = (self.agent.name(), self.opening.ids.message());
         if let Some(note) = transcript::note(reason, agent, context.is_some(), &id) {
             let block = Block::of(Kind::Update, note);
-            self.opening.out.say(EngineEvent::Block(block)).await?;
+            self.opening.out.send(EngineEvent::Block(block)).await?;
         }
         Ok(context)
     }

@@ -169,7 +169,7 @@ impl Shared {
         let mut attached = self.attached(connection, route, restored, settings, key, reason);
         attached.gone = gone;
         if !new {
-            attached.inner = None;
+            attached.agent_session_id = None;
         }
         Ok(attached)
     }
@@ -217,7 +217,7 @@ impl Shared {
         });
         Attached {
             answer: Some(restored.answer),
-            inner: Some(session_id),
+            agent_session_id: Some(session_id),
             way: Some(restored.how.as_str()),
             snapshots: restored.snapshots,
             gone: Vec::new(),
@@ -228,14 +228,14 @@ impl Shared {
     /// Logs how the session was attached, if that happened outside of a request to open it.
     pub(super) async fn log_attached(&self, attached: Attached) -> Result<(), EngineError> {
         let mut block = Block::default();
-        if let Some(session_id) = attached.inner {
+        if let Some(session_id) = attached.agent_session_id {
             block.push(Kind::AgentSessionId, &session_id);
         }
         for snapshot in &attached.snapshots {
             block.push(Kind::Info, snapshot);
         }
         if !block.is_empty() {
-            self.opening.out.say(EngineEvent::Block(block)).await?;
+            self.opening.out.send(EngineEvent::Block(block)).await?;
         }
         Ok(())
     }

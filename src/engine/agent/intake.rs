@@ -211,7 +211,7 @@ impl Intake {
         if !self.block.is_empty() {
             let block = std::mem::take(&mut self.block);
             // It fails if the session was closed.
-            route.out.say_blocking(EngineEvent::Block(block)).ok();
+            route.out.send_blocking(EngineEvent::Block(block)).ok();
         }
     }
 
@@ -275,7 +275,7 @@ impl Intake {
             // The terminal's output is requested while the terminal still exists.
             self.connection.runtime.spawn(async move {
                 terminals::capture_output(&route, &params, at).await;
-                if route.out.say(EngineEvent::Ask(question)).await.is_ok() {
+                if route.out.send(EngineEvent::Ask(question)).await.is_ok() {
                     connection.respond(&id, &answer.await.unwrap_or_else(|_| unanswered()));
                 } else {
                     connection.respond(&id, &gone());
@@ -283,7 +283,7 @@ impl Intake {
             });
             return;
         }
-        if route.out.say_blocking(EngineEvent::Ask(question)).is_err() {
+        if route.out.send_blocking(EngineEvent::Ask(question)).is_err() {
             return connection.respond(&id, &gone());
         }
         self.connection.runtime.spawn(async move {
@@ -326,7 +326,7 @@ impl Intake {
                     params,
                     session,
                 };
-                route.out.say_blocking(event).ok();
+                route.out.send_blocking(event).ok();
             }
             Some((None, _)) => {
                 tracing::debug!("ignoring a notification of a session that is not open");
@@ -355,10 +355,10 @@ fn end_turn(end: TurnEnd) {
     let outputs = terminals::output_block(route.turn_ends(&message_id));
     // Both fail if the session was closed.
     if !outputs.is_empty() {
-        route.out.say_blocking(EngineEvent::Block(outputs)).ok();
+        route.out.send_blocking(EngineEvent::Block(outputs)).ok();
     }
     let ends = EngineEvent::Ends { message_id, surely };
-    route.out.say_blocking(ends).ok();
+    route.out.send_blocking(ends).ok();
 }
 
 /// The parameters with the client's ids of tool calls, and the new position of the session's id.

@@ -228,7 +228,7 @@ pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>
         cancel: CancellationToken::new(),
         reply,
     };
-    if route.out.say(EngineEvent::Ask(question)).await.is_err() {
+    if route.out.send(EngineEvent::Ask(question)).await.is_err() {
         return;
     }
     if let Ok(Ok(result)) = answer.await {
@@ -264,7 +264,7 @@ pub(super) async fn log_outputs(route: &Route, updates: Vec<String>) {
     let block = output_block(updates);
     if !block.is_empty() {
         // It fails if the session was closed.
-        route.out.say(EngineEvent::Block(block)).await.ok();
+        route.out.send(EngineEvent::Block(block)).await.ok();
     }
 }
 

@@ -70,7 +70,7 @@ impl SessionState {
         Attached {
             answer: Some(settings.answer()),
             // If that agent gets the session back, it must learn that it has missed a part of it.
-            inner: logged
+            agent_session_id: logged
                 .agent
                 .filter(|agent| agent != NAME)
                 .map(|_| continued_here()),

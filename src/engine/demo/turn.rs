@@ -158,7 +158,7 @@ impl Turn<'_> {
     /// Appends a record that is not sent to the client.
     pub(super) async fn append(&self, kind: Kind, payload: String) -> Sent {
         let block = EngineEvent::Block(Block::of(kind, payload));
-        Ok(self.opening.out.say(block).await?)
+        Ok(self.opening.out.send(block).await?)
     }
 
     /// Accesses the disk, which may be slow, on a thread of its own. If the turn is cancelled, the

@@ -165,7 +165,7 @@ impl Actor {
                 }
                 None => Some((send, engine)),
             };
-            wire.take_back(&call).await;
+            wire.withdraw(&call).await;
             // The client answers in any case.
             let Some(outcome) = call.await else { return };
             if let Some((send, engine)) = waiting {

@@ -206,11 +206,11 @@ mod tests {
         };
         let mut turns = vec![turn("two", std::future::pending()), turn("one", one)];
         outlet.update("a".to_owned()).await.unwrap();
-        outlet.say(ends(not_yet)).await.unwrap();
+        outlet.send(ends(not_yet)).await.unwrap();
         outlet.update("b".to_owned()).await.unwrap();
-        outlet.say(ends(surely)).await.unwrap();
+        outlet.send(ends(surely)).await.unwrap();
         let block = Block::of(Kind::Update, "c".to_owned());
-        outlet.say(EngineEvent::Block(block)).await.unwrap();
+        outlet.send(EngineEvent::Block(block)).await.unwrap();
         for expected in ["a", "b", "one", "c"] {
             assert_eq!(word(&mut events, &mut turns).await, expected);
         }

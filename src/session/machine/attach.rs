@@ -65,7 +65,7 @@ impl<R> Machine<R> {
                 self.purpose = Purpose::Create;
                 // The agent's copy is lost without this record, so it is synced like the rest.
                 let record = |payload: &String| Effect::synced(Kind::AgentSessionId, None, payload);
-                let mut batch: Batch<R> = attached.inner.iter().map(record).collect();
+                let mut batch: Batch<R> = attached.agent_session_id.iter().map(record).collect();
                 batch.extend(introduce(
                     reply,
                     Done::Forked(attached.answer),
@@ -162,7 +162,7 @@ impl<R> Machine<R> {
     fn create_log(&mut self, attached: &mut Attached) -> Batch<R> {
         self.purpose = Purpose::Create;
         vec![Effect::Create {
-            agent_session_id: attached.inner.take(),
+            agent_session_id: attached.agent_session_id.take(),
             imported: std::mem::take(&mut attached.imported),
         }]
     }
@@ -178,7 +178,10 @@ fn introduce<R>(reply: R, done: Done, snapshots: Vec<String>) -> [Effect<R>; 3] 
 }
 
 fn keep<R>(attached: &mut Attached) -> Batch<R> {
-    let kept = attached.inner.take().map(Effect::KeepAgentSessionId);
+    let kept = attached
+        .agent_session_id
+        .take()
+        .map(Effect::KeepAgentSessionId);
     kept.into_iter().collect()
 }
 

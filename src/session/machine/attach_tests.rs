@@ -10,7 +10,7 @@ fn attached() -> Attached {
     Attached {
         way: None,
         answer: Some("{}".to_owned()),
-        inner: Some("i".to_owned()),
+        agent_session_id: Some("i".to_owned()),
         snapshots: vec!["s".to_owned()],
         gone: Vec::new(),
         imported: Vec::new(),
@@ -101,7 +101,7 @@ fn a_new_session_is_made_when_the_engine_is_ready_and_never_if_it_cannot_be() {
     for (result, expected, over) in [
         (
             Ok(attached()),
-            "create inner, answer n: Created(Some(\"{}\")), snapshots [\"s\"], commands",
+            "create agent id, answer n: Created(Some(\"{}\")), snapshots [\"s\"], commands",
             false,
         ),
         (Err(refused()), "release Refused, refuse n: no", true),
@@ -153,7 +153,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert!(machine.is_being_created());
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create inner prompt update update, commands, snapshots [\"s\"], \
+        "create agent id prompt update update, commands, snapshots [\"s\"], \
          answer i: Resumed(Some(\"{}\"))"
     );
 
@@ -162,7 +162,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
     assert_eq!(machine.attaching(), Some(&"i"));
     assert_eq!(
         effects!(machine, attached(Ok(imported()))),
-        "create inner prompt update update, replay"
+        "create agent id prompt update update, replay"
     );
     assert_eq!(
         (machine.load(), machine.is_being_created()),
@@ -206,7 +206,7 @@ fn an_engine_that_may_want_a_sign_in_is_attached_before_the_replay() {
     let said = effects!(machine, update(update("{}")));
     assert_eq!(said, "append update", "the replay reaches it");
     let begun = effects!(machine, attached(Ok(attached())));
-    assert_eq!(begun, "keep inner, replay");
+    assert_eq!(begun, "keep agent id, replay");
     assert_eq!(
         effects!(machine, replayed(Ok(()), true)),
         "catch up [\"s\"], commands, answer m: Loaded(Some(\"{}\"))",
@@ -274,12 +274,12 @@ fn the_answer_of_a_load_comes_from_the_engine() {
     effects!(machine, replayed(Ok(()), true));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep inner, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\"))"
+        "keep agent id, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\"))"
     );
     effects!(machine, request(Request::Resume("r", config())));
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep inner, commands, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
+        "keep agent id, commands, snapshots [\"s\"], answer r: Resumed(Some(\"{}\"))"
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
@@ -332,7 +332,7 @@ fn an_engine_that_attached_before_it_was_asked_to_stop_has_attached() {
     );
     assert_eq!(
         effects!(machine, attached(Ok(attached()))),
-        "keep inner, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\")), cancel turns, withdraw"
+        "keep agent id, catch up [\"s\"], commands, answer l: Loaded(Some(\"{}\")), cancel turns, withdraw"
     );
     assert_eq!(
         effects!(machine, finished("m", Ok(end_turn()))),
@@ -401,7 +401,7 @@ fn another_import_of_the_same_session_waits_for_the_first() {
     effects!(machine, request(Request::Delete("d")));
     effects!(machine, request(import("e", true)));
     let served = effects!(machine, attached(Ok(imported())));
-    assert_eq!(served, "create inner prompt update update, replay");
+    assert_eq!(served, "create agent id prompt update update, replay");
     let served = effects!(machine, replayed(Ok(()), true));
     assert!(
         served.ends_with("release Deleted, answer d: Deleted, prepare, attach Import"),

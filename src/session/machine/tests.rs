@@ -102,7 +102,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
             agent_session_id,
             imported,
         } => {
-            let inner = agent_session_id.map(|_| " inner".to_owned());
+            let inner = agent_session_id.map(|_| " agent id".to_owned());
             let imported = imported.iter().flat_map(Block::iter);
             let imported = imported.map(|entry| format!(" {}", entry.kind.as_str()));
             let all: Vec<_> = inner.into_iter().chain(imported).collect();
@@ -137,7 +137,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         }
         Effect::Notify(Notification::State(phase)) => format!("state {phase:?}"),
         Effect::Attach(how) => format!("attach {how:?}"),
-        Effect::KeepAgentSessionId(_) => "keep inner".to_owned(),
+        Effect::KeepAgentSessionId(_) => "keep agent id".to_owned(),
         Effect::Begin(_) => "begin".to_owned(),
         Effect::Skip(prompt) => format!("skip {}", prompt.message_id),
         Effect::Cancel(Work::Attach) => "abort".to_owned(),

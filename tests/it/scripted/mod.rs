@@ -39,7 +39,7 @@ fn failed_creation_leaves_no_session() {
         let update = r#"{"sessionUpdate":"user_message_chunk"}"#;
         let imported = vec![Block::of(Kind::Update, update.to_owned()); 2];
         let attached = Attached {
-            inner: Some("{}".to_owned()),
+            agent_session_id: Some("{}".to_owned()),
             imported: if how == Attach::Import {
                 imported
             } else {
@@ -102,7 +102,7 @@ fn refusal_of_engine_ends_replay() {
     let count = 3000;
     for n in 0..count {
         let update = json!({ "sessionUpdate": "plan", "entries": [], "n": n });
-        out.say_blocking(said(&update.to_string()))
+        out.send_blocking(said(&update.to_string()))
             .expect("it listens");
         assert_eq!(rig.next()["params"]["update"]["n"], n);
     }
@@ -144,7 +144,7 @@ fn updates_between_turns_are_logged_and_sent() {
     let mut rig = Rig::start();
     let (id, out) = rig.session();
     let update = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"1e400"},"n":1e400}"#;
-    out.say_blocking(said(update)).expect("it listens");
+    out.send_blocking(said(update)).expect("it listens");
     let line = rig.next_line();
     assert!(line.contains(update), "{line}");
     assert!(rig.records(&id).contains(&("update", update.to_owned())));
@@ -159,7 +159,7 @@ fn updates_between_turns_are_logged_and_sent() {
         cancel: CancellationToken::new(),
         reply,
     };
-    out.say_blocking(EngineEvent::Ask(question))
+    out.send_blocking(EngineEvent::Ask(question))
         .expect("it listens");
     let line = rig.next_line();
     assert!(line.contains(&format!(r#""params":{{"sessionId":"{id}","n":1e400}}"#)));

@@ -49,7 +49,7 @@ impl Turn {
             cancel: CancellationToken::new(),
             reply,
         };
-        let said = self.out.say_blocking(EngineEvent::Ask(question));
+        let said = self.out.send_blocking(EngineEvent::Ask(question));
         said.expect("it listens");
         outcome
     }

@@ -26,7 +26,7 @@ pub(super) async fn ask(
     let (reply, answer) = oneshot::channel();
     let asked = question(method, params, logged, turn.cancel.turn().clone(), reply);
     let answered = async {
-        turn.opening.out.say(EngineEvent::Ask(asked)).await?;
+        turn.opening.out.send(EngineEvent::Ask(asked)).await?;
         answer.await.map_err(|_| Closed)
     };
     let answered = turn.unless_cancelled(answered).await?;
@@ -43,7 +43,7 @@ pub(super) async fn ask_regardless(
     let (reply, answer) = oneshot::channel();
     let asked = question(method, params, false, CancellationToken::new(), reply);
     // A closed session sends no requests.
-    out.say(EngineEvent::Ask(asked)).await.ok();
+    out.send(EngineEvent::Ask(asked)).await.ok();
     answer
 }
 

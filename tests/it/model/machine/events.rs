@@ -180,7 +180,7 @@ impl World {
                 let block = Block::of(Kind::Update, r#"{"sessionUpdate":"z"}"#.to_owned());
                 Ok(Attached {
                     answer: Some(number.clone()),
-                    inner: Some(number.clone()),
+                    agent_session_id: Some(number.clone()),
                     way: None,
                     snapshots: vec![number],
                     gone: Vec::new(),
