@@ -15,31 +15,41 @@ pub(super) struct LastLine {
 }
 
 impl LastLine {
-    /// Takes new lines and holds the last of them. All others go to `out`. Leaves `lines` empty.
-    pub(super) fn take(&mut self, turn: u64, lines: &mut Vec<u8>, out: &mut Vec<u8>) {
-        let Some((_, before)) = lines.split_last() else {
+    /// Whether no line is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// Takes the last of the lines in `out` from `start` on, if there are any. No line may be held.
+    pub(super) fn hold(&mut self, turn: u64, start: usize, out: &mut Vec<u8>) {
+        debug_assert!(self.line.is_empty(), "what is held is released first");
+        let Some((_, before)) = out[start..].split_last() else {
             return;
         };
-        self.release(out);
-        let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let start = memchr::memrchr(b'\n', before).map_or(start, |at| start + at + 1);
         if start == 0 {
             // Swapped and not copied, since it may be long.
-            std::mem::swap(&mut self.line, lines);
+            std::mem::swap(&mut self.line, out);
         } else {
-            out.extend_from_slice(&lines[..start]);
-            self.line.extend_from_slice(&lines[start..]);
-            lines.clear();
+            self.line.extend_from_slice(&out[start..]);
+            out.truncate(start);
         }
         self.turn = turn;
     }
 
+    /// Takes new lines and holds the last of them. All others go to `out`. Leaves `lines` empty.
+    pub(super) fn replace(&mut self, turn: u64, lines: &mut Vec<u8>, out: &mut Vec<u8>) {
+        if lines.is_empty() {
+            return;
+        }
+        self.release(out);
+        self.hold(turn, 0, lines);
+        out.append(lines);
+    }
+
     /// Writes the held line.
     pub(super) fn release(&mut self, out: &mut Vec<u8>) {
-        if out.is_empty() {
-            std::mem::swap(&mut self.line, out);
-        } else {
-            out.append(&mut self.line);
-        }
+        append(&mut self.line, out);
     }
 
     /// Marks the last line of the interrupted turn with this number, if it has one.
@@ -50,6 +60,16 @@ impl LastLine {
         if let Some(end) = end_of_note(&self.line) {
             self.line.splice(end..end, INTERRUPTED.iter().copied());
         }
+    }
+}
+
+/// Moves lines to the end of `out`.
+pub(super) fn append(lines: &mut Vec<u8>, out: &mut Vec<u8>) {
+    if out.is_empty() {
+        // Swapped and not copied, since they may be long.
+        std::mem::swap(lines, out);
+    } else {
+        out.append(lines);
     }
 }
 

@@ -11,6 +11,7 @@ use std::ops::Range;
 use crate::json::{self, TextLayout};
 
 use super::envelope::{Envelope, TAIL};
+use super::last::append;
 use super::split;
 
 /// The maximum length of a joined chunk.
@@ -162,17 +163,17 @@ impl Pending {
         true
     }
 
+    /// Whether no chunk is pending.
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
     /// Writes the pending chunk.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
         if !self.line.is_empty() {
             self.line.extend_from_slice(&self.rest);
             self.line.extend_from_slice(TAIL);
-            if out.is_empty() {
-                // Swapped and not copied, since it may be long.
-                std::mem::swap(&mut self.line, out);
-            } else {
-                out.append(&mut self.line);
-            }
+            append(&mut self.line, out);
         }
     }
 }

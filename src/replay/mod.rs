@@ -124,15 +124,28 @@ impl Replay {
     /// Takes the next record of the log and appends to `out` what is to be sent: zero or more whole
     /// lines, each with its newline.
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        let mut lines = std::mem::take(&mut self.lines);
-        if record.kind == Kind::Prompt {
+        if record.kind == Kind::Prompt && !self.pending.is_empty() {
             // The pending chunk belongs to the previous turn.
-            self.pending.flush(&mut lines);
-            self.last.take(self.turn, &mut lines, out);
+            let start = out.len();
+            self.pending.flush(out);
+            self.last.hold(self.turn, start, out);
         }
-        self.show(record, &mut lines);
-        self.last.take(self.turn, &mut lines, out);
-        self.lines = lines;
+        if self.last.is_empty() {
+            let start = out.len();
+            self.show(record, out);
+            // The line of a pending chunk will be a later one.
+            if self.pending.is_empty() {
+                self.last.hold(self.turn, start, out);
+            }
+        } else {
+            let mut lines = std::mem::take(&mut self.lines);
+            self.show(record, &mut lines);
+            self.last.replace(self.turn, &mut lines, out);
+            self.lines = lines;
+            if !self.pending.is_empty() {
+                self.last.release(out);
+            }
+        }
         if record.kind == Kind::End {
             self.end(record, out);
         }

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
-use crate::protocol::UpdateParts;
 use crate::record::line::{Layout, Record};
-use crate::record::payload::Checker;
+use crate::record::payload::{Checked, Checker};
 use crate::sys::DiskFile;
 
 use super::damage::{self, DamageReport, Reason, Torn};
@@ -44,9 +43,7 @@ pub(super) struct Records {
     last: Option<Found>,
     checker: Checker,
     /// The payload of the last record, if it differs from the log.
-    payload: Option<String>,
-    /// What the check of it found.
-    parts: Option<UpdateParts>,
+    changed: Option<String>,
     /// One more than the highest number of a record.
     next_seq: u64,
 }
@@ -64,8 +61,7 @@ impl Records {
             unfinished: None,
             last: None,
             checker: Checker::default(),
-            payload: None,
-            parts: None,
+            changed: None,
             next_seq: 0,
         }
     }
@@ -124,21 +120,43 @@ impl Records {
 
     /// The next record; none at the end, where more may follow later.
     pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Entry<'_>>> {
-        let Some(found) = self.find(file)? else {
+        let found = self.find(file, |found, _, checked| {
+            let changed = match checked.payload {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(payload) => Some(payload),
+            };
+            (*found, checked.parts, changed)
+        })?;
+        let Some((found, parts, changed)) = found else {
             return Ok(None);
         };
-        let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
-        let record = found.layout.record(bytes);
+        self.changed = changed;
+        let record = found.layout.record(bytes(&self.lines, &found));
         let mut record = record.expect("`find` read the layout from these bytes");
-        record.parts = self.parts;
-        if let Some(payload) = &self.payload {
+        record.parts = parts;
+        if let Some(payload) = &self.changed {
             record.payload = payload;
         }
-        Ok(Some(Entry {
-            offset: found.line.offset_of(found.from),
-            end: found.end,
-            record,
-        }))
+        Ok(Some(entry(&found, record)))
+    }
+
+    /// The same, but returns what `visit` returns for the record. This is faster, since a record
+    /// that outlives the search for it has to be read a second time.
+    pub(super) fn next_with<T>(
+        &mut self,
+        file: &dyn DiskFile,
+        visit: impl FnOnce(&Entry<'_>) -> T,
+    ) -> io::Result<Option<T>> {
+        self.find(file, |found, record, checked| {
+            visit(&entry(
+                found,
+                Record {
+                    payload: &checked.payload,
+                    parts: checked.parts,
+                    ..record
+                },
+            ))
+        })
     }
 
     /// Reports that the payload of the last record does not fit its kind.
@@ -153,18 +171,17 @@ impl Records {
     }
 
     /// Finds the next record with a usable payload, and reports the others.
-    fn find(&mut self, file: &dyn DiskFile) -> io::Result<Option<Found>> {
+    fn find<T>(
+        &mut self,
+        file: &dyn DiskFile,
+        take: impl FnOnce(&Found, Record<'_>, Checked<'_>) -> T,
+    ) -> io::Result<Option<T>> {
         while let Some(found) = self.find_any(file)? {
-            let bytes = &self.lines.bytes(&found.line)[found.from..found.to];
-            let record = found.layout.record(bytes);
-            let checked = record.and_then(|record| self.checker.check(record.kind, record.payload));
-            if let Some(checked) = checked {
-                self.parts = checked.parts;
-                self.payload = match checked.payload {
-                    Cow::Borrowed(_) => None,
-                    Cow::Owned(payload) => Some(payload),
-                };
-                return Ok(Some(found));
+            let record = found.layout.record(bytes(&self.lines, &found));
+            if let Some(record) = record
+                && let Some(checked) = self.checker.check(record.kind, record.payload)
+            {
+                return Ok(Some(take(&found, record, checked)));
             }
             self.bad_payload(file)?;
         }
@@ -275,5 +292,18 @@ impl Records {
     fn report(&mut self, report: DamageReport) {
         self.losses += u64::from(report.reason.is_loss());
         damage::add(&mut self.damage, report);
+    }
+}
+
+/// The bytes of a record.
+fn bytes<'a>(lines: &'a Lines, found: &Found) -> &'a [u8] {
+    &lines.bytes(&found.line)[found.from..found.to]
+}
+
+fn entry<'a>(found: &Found, record: Record<'a>) -> Entry<'a> {
+    Entry {
+        offset: found.line.offset_of(found.from),
+        end: found.end,
+        record,
     }
 }

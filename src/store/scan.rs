@@ -95,9 +95,13 @@ pub(super) fn scan(
         settings: CurrentSettings::default(),
     };
     records.restart();
-    while let Some(entry) = records.next(file).map_err(StoreError::disk("read", path))? {
-        visit(&entry);
-        let is_good = scan.apply(entry.offset, &entry.record);
+    while let Some(is_good) = records
+        .next_with(file, |entry| {
+            visit(entry);
+            scan.apply(entry.offset, &entry.record)
+        })
+        .map_err(StoreError::disk("read", path))?
+    {
         if !is_good {
             let noted = records.bad_payload(file);
             noted.map_err(StoreError::disk("read", path))?;
