@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
@@ -225,31 +226,7 @@ fn extends(c: char) -> bool {
 fn last_segment(uri: &str) -> Option<String> {
     let path = uri.split(['?', '#']).next()?;
     let segment = path.trim_end_matches('/').rsplit('/').next()?;
-    first_line(&percent_decoded(segment))
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = match tail {
-            [high, low, ..] if *first == b'%' => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                digit(high)
-                    .zip(digit(low))
-                    .map(|(high, low)| high << 4 | low)
-            }
-            _ => None,
-        };
-        if let Some(byte) = escaped.and_then(|byte| u8::try_from(byte).ok()) {
-            bytes.push(byte);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    first_line(&percent_decode_str(segment).decode_utf8_lossy())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `/think`, `/plan`, `/image`, `/resource` and `/demo`: what a turn can show besides text and tool
 //! calls.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use agent_client_protocol::v1::schema::{
     PlanEntryPriority as Priority, PlanEntryStatus as Status, ResourceLink, SessionUpdate,
     TextResourceContents, ToolKind,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::args::{LONGEST_SECONDS, seconds};
 use super::command::{Command, usage};
@@ -111,25 +113,24 @@ pub(super) async fn resource(turn: &Turn<'_>) -> Done {
     Ok(StopReason::EndTurn)
 }
 
+/// What a URI escapes of a path.
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':');
+
 /// The URI of a file with this absolute path.
 fn file_uri(path: &str) -> String {
-    let mut uri = String::from("file://");
-    if !path.starts_with(['/', '\\']) {
-        uri.push('/');
-    }
-    for byte in path.bytes() {
-        match byte {
-            b'\\' if cfg!(windows) => uri.push('/'),
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                uri.push(char::from(byte));
-            }
-            _ => {
-                let digit = |half| char::from(b"0123456789ABCDEF"[usize::from(half)]);
-                uri.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-            }
-        }
-    }
-    uri
+    let path = if cfg!(windows) {
+        Cow::Owned(path.replace('\\', "/"))
+    } else {
+        Cow::Borrowed(path)
+    };
+    let root = if path.starts_with('/') { "" } else { "/" };
+    format!("file://{root}{}", utf8_percent_encode(&path, &ESCAPED))
 }
 
 /// A thought, text, a plan, tool calls, an image and text, with updates of the plan in between.
