@@ -2,10 +2,11 @@
 //!
 //! Every name that the protocol spells is spelled here once. [`method`] has the methods, [`update`]
 //! the kinds of session updates, [`meta`] what rejoin adds below `_meta`, [`error`] the error codes
-//! and the data of our errors. [`ClientView`] shows a session to a client of either version, and
-//! [`v2`] converts to version 2 for that.
+//! and the data of our errors, [`cursor`] positions in lists. [`ClientView`] shows a session to a
+//! client of either version, and [`v2`] converts to version 2 for that.
 
 mod client_view;
+pub mod cursor;
 pub mod error;
 mod ids;
 pub mod meta;
