@@ -22,8 +22,8 @@ pub struct Exit {
 /// The content item of a tool call that replaces a terminal. `truncated` says that the terminal
 /// itself discarded the beginning; without an `exit` it is not known how the command ended.
 pub(super) fn item(output: &str, truncated: bool, exit: Option<&Exit>) -> String {
-    let text = json!(text(output, truncated, exit));
-    format!(r#"{{"type":"content","content":{{"type":"text","text":{text}}}}}"#)
+    let text = text(output, truncated, exit);
+    json!({ "type": "content", "content": { "type": "text", "text": text } }).to_string()
 }
 
 /// The same as plain text.

@@ -1,6 +1,6 @@
 //! A prompt as the client sent it, and how its turn ended.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::json;
 
@@ -93,7 +93,7 @@ impl Ended {
     /// The result that the client is answered with, as JSON text.
     pub fn result(&self) -> String {
         match self {
-            Self::Because(reason) => format!(r#"{{"stopReason":"{}"}}"#, reason.as_str()),
+            Self::Because(reason) => json!({ "stopReason": reason.as_str() }).to_string(),
             Self::With(result) => result.clone(),
         }
     }

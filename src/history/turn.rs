@@ -1,8 +1,6 @@
 //! One turn: a message of the user, or all that the agent said and did until the next one.
 
-use serde_json::Value;
-
-use crate::json;
+use crate::json::{self, Object};
 use crate::protocol::{Role, UpdateKind};
 
 use super::block::Blocks;
@@ -19,7 +17,7 @@ pub(super) struct Turn {
     calls: Calls,
     /// The entries of the last plan.
     plan: Option<String>,
-    /// Members that say how it ended.
+    /// The payload of the record that ended it.
     end: String,
     budget: usize,
     truncated: bool,
@@ -107,7 +105,7 @@ impl Turn {
 
     /// Adds the payload of the record that ended it: a stop reason, an error or an interruption.
     pub(super) fn end(&mut self, payload: &str) {
-        self.end = end_members(payload);
+        payload.clone_into(&mut self.end);
     }
 
     /// The JSON object.
@@ -116,30 +114,20 @@ impl Turn {
             Role::User => "user",
             Role::Agent | Role::Thought => "assistant",
         };
-        let at = Value::from(self.at.as_str());
-        let content = self.content.array();
-        let mut out = format!(r#"{{"role":"{role}","timestamp":{at},"content":{content}"#);
-        let mut member = |name: &str, value: &str| {
-            out.extend([",\"", name, "\":", value]);
-        };
-        if let Some(id) = &self.message_id {
-            member("messageId", id);
-        }
-        if !self.calls.is_empty() {
-            member("toolCalls", &self.calls.array());
-        }
-        if !self.thoughts.is_empty() {
-            member("thoughts", &self.thoughts.array());
-        }
-        if let Some(plan) = &self.plan {
-            member("plan", plan);
-        }
-        if self.truncated {
-            member("truncated", "true");
-        }
-        out.push_str(&self.end);
-        out.push('}');
-        out
+        let calls = (!self.calls.is_empty()).then(|| self.calls.array());
+        let thoughts = (!self.thoughts.is_empty()).then(|| self.thoughts.array());
+        let turn = Object::new()
+            .string("role", role)
+            .string("timestamp", &self.at)
+            .raw("content", &self.content.array())
+            .optional("messageId", self.message_id.as_deref())
+            .optional("toolCalls", calls.as_deref())
+            .optional("thoughts", thoughts.as_deref())
+            .optional("plan", self.plan.as_deref())
+            .optional("truncated", self.truncated.then_some("true"));
+        let ends = end_members(&self.end).into_iter();
+        ends.fold(turn, |turn, (name, value)| turn.raw(name, value))
+            .end()
     }
 
     fn block(&mut self, block: &str, message: &str) {
@@ -148,15 +136,12 @@ impl Turn {
     }
 }
 
-/// The members that say how a turn ended, each preceded by a comma.
-pub(super) fn end_members(payload: &str) -> String {
-    let mut members = String::new();
-    for name in ["stopReason", "error", "interrupted"] {
-        if let Some(value) = json::member(payload.as_bytes(), 0, name) {
-            members.extend([",\"", name, "\":", &payload[value]]);
-        }
-    }
-    members
+/// The members that say how a turn ended, of the payload of the record that ended it.
+pub(super) fn end_members(payload: &str) -> Vec<(&'static str, &str)> {
+    let names = ["stopReason", "error", "interrupted"].into_iter();
+    names
+        .filter_map(|name| Some((name, json::text_member(payload, name)?)))
+        .collect()
 }
 
 /// The JSON text of an update's message id; empty if it has none.

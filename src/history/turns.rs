@@ -223,7 +223,10 @@ impl TurnSink for PageBuilder {
             turn.end(payload);
         } else if let Some(place) = (self.unended.iter()).position(|(open, _)| *open == number) {
             let (_, at) = self.unended.remove(place);
-            let members = end_members(payload);
+            let mut members = String::new();
+            for (name, value) in end_members(payload) {
+                members.extend([",\"", name, "\":", value]);
+            }
             self.out.insert_str(at, &members);
             for (_, other) in &mut self.unended {
                 if *other > at {

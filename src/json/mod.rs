@@ -2,7 +2,7 @@
 //!
 //! Updates are passed on as text, byte for byte. So this works on bytes and returns positions:
 //! `scan` walks text and checks it, `path` looks members up, `text` unescapes strings,
-//! `object` writes objects, [`Splice`] changes single places, and [`TextLayout`] recognizes
+//! [`Object`] writes objects, [`Splice`] changes single places, and [`TextLayout`] recognizes
 //! messages that differ only in their text. Invalid JSON never causes a panic, only a `None`.
 
 mod layout;
@@ -13,7 +13,7 @@ mod splice;
 mod text;
 
 pub use layout::TextLayout;
-pub use object::{joined, object, with_string};
+pub use object::{Object, joined, object, quoted, with_string};
 pub use path::{
     Span, member, member_elements, string, string_body, string_member, text_member, text_members,
 };

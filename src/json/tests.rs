@@ -119,6 +119,17 @@ proptest! {
 }
 
 #[test]
+fn an_object_is_written_with_its_members_in_order() {
+    assert_eq!(Object::new().end(), "{}");
+    let object = Object::new()
+        .string("b", "x\"\n")
+        .raw("a", " 1e400 ")
+        .optional("c", None)
+        .optional("d\"", Some("[ ]"));
+    assert_eq!(object.end(), r#"{"b":"x\"\n","a": 1e400 ,"d\"":[ ]}"#);
+}
+
+#[test]
 fn a_string_takes_the_place_of_a_value() {
     let params = r#"{ "sessionId" : "inner", "n":1e400}"#;
     let named = with_string(params, &(16..23), "a\"b");

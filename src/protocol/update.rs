@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Serialize;
 
-use crate::json;
+use crate::json::{self, Object};
 
 /// The kinds of session updates of version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +87,11 @@ impl UpdateKind {
             Self::Notice => "notice",
             Self::Other => "",
         }
+    }
+
+    /// The beginning of an update of this kind.
+    pub fn object(self) -> Object {
+        Object::new().string("sessionUpdate", self.name())
     }
 
     /// Its position among [`UpdateKind::SNAPSHOTS`], if it is one.

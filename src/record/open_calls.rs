@@ -7,6 +7,7 @@ use memchr::memmem::Finder;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::protocol::UpdateKind;
 use crate::protocol::update::ends_call;
 
 /// The beginning of the `sessionUpdate` of every update about a tool call, including the quote.
@@ -114,11 +115,13 @@ impl OpenCalls {
 }
 
 fn closing_update(id: &str, message: &str) -> String {
-    format!(
-        r#"{{"sessionUpdate":"tool_call_update","toolCallId":{},"status":"failed","content":[{{"type":"content","content":{{"type":"text","text":{}}}}}]}}"#,
-        json!(id),
-        json!(message),
-    )
+    let update = json!({
+        "sessionUpdate": UpdateKind::ToolCallUpdate.name(),
+        "toolCallId": id,
+        "status": "failed",
+        "content": [{ "type": "content", "content": { "type": "text", "text": message } }],
+    });
+    update.to_string()
 }
 
 /// The members of a JSON object. The last one of each name counts: it is not for us to reject other

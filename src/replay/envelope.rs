@@ -40,13 +40,9 @@ fn open_params(session_id: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(session_id.as_bytes());
         out.push(b'"');
     } else {
-        out.extend_from_slice(quoted(session_id).as_bytes());
+        out.extend_from_slice(json::quoted(session_id).as_bytes());
     }
     out.push(b',');
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// The range between the braces of a non-empty object.

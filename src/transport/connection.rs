@@ -12,7 +12,6 @@ use super::message::{self, Form, Message, Outcome};
 use super::outgoing::{Call, OutgoingRequests};
 use super::requests::{Request, Requests};
 use super::writer::Writer;
-use crate::protocol::method::CANCEL_REQUEST;
 
 /// The longest line of input that is accepted by default: 32 MiB.
 pub const LINE_LIMIT: usize = 32 * 1024 * 1024;
@@ -168,7 +167,7 @@ impl Wire {
     /// is gone.
     pub async fn ask(&self, method: &str, params: &str) -> Option<Call> {
         let call = self.outgoing.begin();
-        let line = message::request_line(call.id, method, params);
+        let line = message::request_line(&call.id.to_string(), method, params);
         self.writer.control(line.as_bytes()).await.ok()?;
         Some(call)
     }
@@ -189,8 +188,8 @@ impl Wire {
 
     /// Withdraws a request. The client still answers it.
     pub async fn withdraw(&self, call: &Call) {
-        let params = format!("{{\"requestId\":{}}}", call.id);
-        self.notify(CANCEL_REQUEST, &params).await;
+        let line = message::cancel_line(&call.id.to_string());
+        self.send(&line).await;
     }
 
     /// Waits until the client's input has ended.
@@ -201,7 +200,10 @@ impl Wire {
 
     /// Sends the client a notification. `params` is the JSON text of an object.
     pub async fn notify(&self, method: &str, params: &str) {
-        let line = message::notification_line(method, params);
+        self.send(&message::notification_line(method, params)).await;
+    }
+
+    async fn send(&self, line: &str) {
         // A client that is gone needs no notification.
         self.writer.control(line.as_bytes()).await.ok();
     }

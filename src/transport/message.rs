@@ -7,9 +7,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::line::Line;
+use crate::json::Object;
 use crate::protocol::error::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, error_json,
 };
+use crate::protocol::method::CANCEL_REQUEST;
 
 /// The longest method name that is accepted, in bytes.
 const METHOD_LIMIT: usize = 256;
@@ -310,16 +312,29 @@ pub fn id_in(start: &[u8]) -> Option<String> {
     }
 }
 
-/// The line of a request, with its line break. `params` is the JSON text of an object.
-pub fn request_line(id: u64, method: &str, params: &str) -> String {
-    let method = serde_json::Value::from(method);
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{method},\"params\":{params}}}\n")
+/// The line of a request, with its line break. `id` is JSON text, `params` that of an object.
+pub fn request_line(id: &str, method: &str, params: &str) -> String {
+    line(
+        Object::new().string("jsonrpc", "2.0").raw("id", id),
+        method,
+        params,
+    )
 }
 
 /// The line of a notification, with its line break.
 pub fn notification_line(method: &str, params: &str) -> String {
-    let method = serde_json::Value::from(method);
-    format!("{{\"jsonrpc\":\"2.0\",\"method\":{method},\"params\":{params}}}\n")
+    line(Object::new().string("jsonrpc", "2.0"), method, params)
+}
+
+/// The line of the notification that withdraws the request with this id, given as JSON text.
+pub fn cancel_line(id: &str) -> String {
+    notification_line(CANCEL_REQUEST, &Object::new().raw("requestId", id).end())
+}
+
+fn line(head: Object, method: &str, params: &str) -> String {
+    let mut line = head.string("method", method).raw("params", params).end();
+    line.push('\n');
+    line
 }
 
 /// The line of a response to the request with this id, given as JSON text; with its line break.

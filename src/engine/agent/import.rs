@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Block, EngineError, SessionConfig};
-use crate::json::{string_member, text_member};
+use crate::json::{Object, string_member, text_member};
 use crate::protocol::{Role, UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::Ids;
@@ -183,11 +183,11 @@ impl Import {
             self.block.push(Kind::End, END);
         }
         self.in_turn = true;
-        let params = format!(r#"{{"prompt":[{}]}}"#, blocks.join(","));
+        let params = Object::new().raw("prompt", &format!("[{}]", blocks.join(",")));
         // A record's id must need no escaping.
         let plain = !id.is_empty() && !id.contains(['"', '\\']) && !id.contains(char::is_control);
         let id = if plain { id } else { self.ids.message() };
-        self.block.push_with_id(Kind::Prompt, &id, &params);
+        self.block.push_with_id(Kind::Prompt, &id, &params.end());
     }
 
     /// The whole history; `None` if it is too long.

@@ -102,7 +102,7 @@ impl Settings {
             }
             method::SESSION_SET_CONFIG_OPTION => {
                 let list = text_member(result, "configOptions")?;
-                format!(r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{list}}}"#)
+                options_update(list)
             }
             _ => return None,
         };
@@ -214,9 +214,7 @@ impl Settings {
             _ => {}
         }
         match (&before.list, &self.list) {
-            (Some(was), Some(is)) if was != is => changed.push(format!(
-                r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{is}}}"#
-            )),
+            (Some(was), Some(is)) if was != is => changed.push(options_update(is)),
             (Some(_), None) => gone.push(OPTIONS),
             _ => {}
         }
@@ -245,6 +243,12 @@ pub(super) fn reported(answer: &str) -> Option<String> {
         .filter(|(_, value)| *value != "null")
         .collect::<Vec<_>>();
     (!members.is_empty()).then(|| text::object(members))
+}
+
+/// The update with these options.
+fn options_update(list: &str) -> String {
+    let update = UpdateKind::ConfigOptions.object();
+    update.raw("configOptions", list).end()
 }
 
 /// Whether an option can be set to a value. Values may be in groups.
@@ -293,7 +297,7 @@ mod tests {
     fn a_log_has_the_settings_of_a_session() {
         let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"code"}"#;
         let list = r#"[{"id":"style","currentValue":"b"}]"#;
-        let options = format!(r#"{{"sessionUpdate":"{OPTIONS}","configOptions":{list}}}"#);
+        let options = options_update(list);
         let mut current = CurrentSettings {
             mode: Some(mode.to_owned()),
             options: Some(options),

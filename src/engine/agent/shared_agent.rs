@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::engine::relay::{Greeted, Patience};
@@ -265,7 +266,7 @@ impl Agent {
             .map_err(|error| failed(error.to_string()))?;
         let initialize_params = state.initialize_params.clone();
         let initialize_params =
-            initialize_params.unwrap_or_else(|| format!(r#"{{"protocolVersion":{VERSION}}}"#));
+            initialize_params.unwrap_or_else(|| json!({ "protocolVersion": VERSION }).to_string());
         let initialize_result = connection
             .request(method::INITIALIZE, &initialize_params)
             .outcome();

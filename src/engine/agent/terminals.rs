@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::captured::{self, Exit};
 use crate::engine::{Block, EngineEvent, Question};
 use crate::json::{self, string_member, text_member};
-use crate::protocol::method;
+use crate::protocol::{UpdateKind, method};
 use crate::record::Kind;
 use crate::transport::Outcome;
 
@@ -158,20 +158,19 @@ impl Terminals {
     }
 
     fn replaced(&self, call: &Call) -> String {
-        let id = serde_json::Value::from(call.id.as_str());
-        let mut update =
-            format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"content":"#);
+        let mut content = String::new();
         let mut copied = 0;
         for (place, terminal) in &call.places {
             if let Some(item) = self.shown(terminal) {
-                update.push_str(&call.content[copied..place.start]);
-                update.push_str(item);
+                content.push_str(&call.content[copied..place.start]);
+                content.push_str(item);
                 copied = place.end;
             }
         }
-        update.push_str(&call.content[copied..]);
-        update.push('}');
-        update
+        content.push_str(&call.content[copied..]);
+        let update = UpdateKind::ToolCallUpdate.object();
+        let update = update.string("toolCallId", &call.id);
+        update.raw("content", &content).end()
     }
 }
 

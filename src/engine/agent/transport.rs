@@ -10,9 +10,8 @@ use std::time::Duration;
 use crate::engine::process::{Child, Pipes};
 use crate::engine::proxy::{Port, SuccessorConnection};
 use crate::engine::relay::Patience;
-use crate::protocol::method;
 use crate::sys::{blocking, lock};
-use crate::transport::message::{notification_line, request_line, response_line};
+use crate::transport::message::{cancel_line, notification_line, request_line, response_line};
 use crate::transport::{Outcome, Writer};
 
 /// How an agent is started.
@@ -83,7 +82,7 @@ impl AgentTransport {
     /// Sends a request. `params` is the JSON text of an object.
     pub(super) fn request(&self, id: u64, method: &str, params: &str) {
         match self {
-            Self::Process(_, out) => put(out, &request_line(id, method, params)),
+            Self::Process(_, out) => put(out, &request_line(&id.to_string(), method, params)),
             Self::Successor(successor) => successor.request(id, method, params),
         }
     }
@@ -100,8 +99,7 @@ impl AgentTransport {
     pub(super) fn cancel(&self, id: u64) {
         match self {
             Self::Process(_, out) => {
-                let params = format!(r#"{{"requestId":{id}}}"#);
-                put(out, &notification_line(method::CANCEL_REQUEST, &params));
+                put(out, &cancel_line(&id.to_string()));
             }
             Self::Successor(successor) => successor.cancel(id),
         }

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::protocol::method;
+use crate::json::Object;
 use crate::sys::lock;
-use crate::transport::message::{notification_line, response_line};
+use crate::transport::message::{cancel_line, notification_line, request_line, response_line};
 use crate::transport::{Outcome, Writer};
 
 use super::lane::{Lane, LaneReader, lane};
@@ -152,10 +152,8 @@ impl SuccessorConnection {
     /// Sends a request. `params` is the JSON text of an object.
     pub fn request(&self, id: u64, method: &str, params: &str) {
         let (id, outer) = (self.id(id), self.port.successor());
-        let params = wrapped(method, params);
-        self.port.put(&format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"{outer}","params":{params}}}"#
-        ));
+        self.port
+            .put(&request_line(&id, outer, &wrapped(method, params)));
     }
 
     /// Sends a notification. `params` is the JSON text of an object.
@@ -167,9 +165,7 @@ impl SuccessorConnection {
 
     /// Cancels a request. That is between the conductor and us, so it is not wrapped.
     pub fn cancel(&self, id: u64) {
-        let params = format!(r#"{{"requestId":{}}}"#, self.id(id));
-        self.port
-            .put(&notification_line(method::CANCEL_REQUEST, &params));
+        self.port.put(&cancel_line(&self.id(id)));
     }
 
     /// Responds to a request of the successor, whose id is given as JSON text.
@@ -204,6 +200,6 @@ pub(super) fn own_id(id: &str) -> Option<(u64, u64)> {
 }
 
 fn wrapped(method: &str, params: &str) -> String {
-    let method = serde_json::Value::from(method);
-    format!(r#"{{"method":{method},"params":{params}}}"#)
+    let outer = Object::new().string("method", method);
+    outer.raw("params", params).end()
 }

@@ -252,7 +252,7 @@ impl IdNormalizer {
         let (_, span) = call_id(params)?;
         let id = span.string(params)?;
         let own = self.calls.own(&id)?;
-        let own = serde_json::Value::from(own).to_string();
+        let own = json::quoted(own);
         Some([&params[..span.start], &own, &params[span.end..]].concat())
     }
 }

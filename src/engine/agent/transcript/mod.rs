@@ -101,8 +101,7 @@ pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) 
 pub(super) fn prepend(params: &str, transcript: &str) -> String {
     let blocks = text_member(params, "prompt").unwrap_or("[]");
     let rest = blocks.trim_start().trim_start_matches('[').trim_start();
-    let text = json!(transcript);
-    let first = format!(r#"{{"type":"text","text":{text}}}"#);
+    let first = json!({ "type": "text", "text": transcript });
     let comma = if rest.starts_with(']') { "" } else { "," };
     let blocks = format!("[{first}{comma}{rest}");
     with_members(params, &[], &[("prompt", &blocks)])

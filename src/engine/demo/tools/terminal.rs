@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::TerminalExitStatus;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::engine::captured::{Exit, item};
 use crate::engine::demo::tool_call::{ToolCall, ToolResult};
 use crate::engine::demo::turn::{Stop, Turn};
 use crate::engine::process::shell;
 use crate::json;
+use crate::protocol::UpdateKind;
 use crate::protocol::method::{
     TERMINAL_CREATE, TERMINAL_KILL, TERMINAL_OUTPUT, TERMINAL_RELEASE, TERMINAL_WAIT_FOR_EXIT,
 };
@@ -118,11 +119,11 @@ async fn log_output(
     let output = json::string_member(shown, "output").unwrap_or_default();
     let truncated = json::text_member(shown, "truncated") == Some("true");
     let exit = json::text_member(shown, "exitStatus").and_then(exit_of);
-    let id = Value::from(call.id.as_str());
     let item = item(&output, truncated, exit.as_ref());
-    let update =
-        format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"content":[{item}]}}"#);
-    turn.append(Kind::Output, update).await?;
+    let update = UpdateKind::ToolCallUpdate.object();
+    let update = update.string("toolCallId", call.id.as_str());
+    let update = update.raw("content", &format!("[{item}]"));
+    turn.append(Kind::Output, update.end()).await?;
     Ok(exit)
 }
 
