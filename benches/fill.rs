@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rejoin::record::header::{Header, Implementation, Workspace};
-use rejoin::record::{FORMAT, Kind};
+use rejoin::record::Kind;
+use rejoin::record::header::Header;
 use rejoin::store::{Durability, Log, Store, Sync};
 use rejoin::sys::{SessionId, Sys};
 use tempfile::TempDir;
@@ -52,23 +52,7 @@ impl Filled {
     /// Makes a session that has only its header.
     pub(crate) fn session(&self) -> Result<Log> {
         let id = Sys::real().ids.session();
-        let header = Header {
-            format: FORMAT,
-            session_id: id.to_string(),
-            known_as: None,
-            place: Workspace {
-                cwd: "/w".to_owned(),
-                additional_directories: Vec::new(),
-                mcp_servers: Vec::new(),
-            },
-            client: None,
-            engine: Implementation {
-                name: "local".to_owned(),
-                version: None,
-            },
-            protocol_version: 1,
-            forked_from: None,
-        };
+        let header = Header::new(&id, "/w");
         Ok(self.store.create(&id, &header)?)
     }
 

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::history::query::{Begin, TurnsParams};
-use crate::record::FORMAT;
-use crate::record::header::{Header, Implementation, Workspace as Where};
+use crate::record::header::Header;
 use crate::store::{Durability, Store, Sync};
 use crate::sys::sim::SimDisk;
 use crate::sys::{SessionId, Sys};
@@ -34,23 +33,7 @@ fn session_of(records: &[(Kind, Option<&str>, &str)]) -> (Store, SessionId) {
     };
     let id = sys.ids.session();
     let store = Store::open(Path::new("/store"), sys, Durability::Os).unwrap();
-    let header = Header {
-        known_as: None,
-        format: FORMAT,
-        session_id: id.to_string(),
-        place: Where {
-            cwd: "/w".to_owned(),
-            additional_directories: Vec::new(),
-            mcp_servers: Vec::new(),
-        },
-        client: None,
-        engine: Implementation {
-            name: "local".to_owned(),
-            version: None,
-        },
-        protocol_version: 1,
-        forked_from: None,
-    };
+    let header = Header::new(&id, "/w");
     let mut log = store.create(&id, &header).unwrap();
     for (kind, id, payload) in records {
         log.append(*kind, *id, payload, Sync::Buffered).unwrap();

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::SessionId;
+
+use super::FORMAT;
+
 /// The header of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,6 +33,26 @@ pub struct Header {
     pub forked_from: Option<ForkedFrom>,
 }
 
+impl Header {
+    /// The header of a session of the built-in engine, in the current format and without anything
+    /// that is optional.
+    pub fn new(id: &SessionId, cwd: &str) -> Self {
+        Self {
+            format: FORMAT,
+            session_id: id.to_string(),
+            known_as: None,
+            place: Workspace::at(cwd),
+            client: None,
+            engine: Implementation {
+                name: "local".to_owned(),
+                version: None,
+            },
+            protocol_version: 1,
+            forked_from: None,
+        }
+    }
+}
+
 /// The session that another one was forked from. It may no longer exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,6 +76,17 @@ pub struct Workspace {
     /// The MCP servers that the client named, without possible secrets.
     #[serde(default)]
     pub mcp_servers: Vec<McpServer>,
+}
+
+impl Workspace {
+    /// A workspace of one directory, without MCP servers.
+    pub fn at(cwd: &str) -> Self {
+        Self {
+            cwd: cwd.to_owned(),
+            additional_directories: Vec::new(),
+            mcp_servers: Vec::new(),
+        }
+    }
 }
 
 /// A client or engine by name and version.

@@ -64,6 +64,23 @@ pub enum Entry {
 }
 
 impl Transcript {
+    /// The entries without the ids of the user's own messages, which the client learns from a replay
+    /// only.
+    pub fn seen(&self) -> Vec<Entry> {
+        let mut entries = self.entries.clone();
+        for entry in &mut entries {
+            if let Entry::Message {
+                role: Role::User,
+                message_id,
+                ..
+            } = entry
+            {
+                *message_id = None;
+            }
+        }
+        entries
+    }
+
     /// Applies one record of a log. Only prompts, updates and `info` records with a snapshot change
     /// anything.
     pub fn record(&mut self, record: &Record<'_>) {

@@ -97,8 +97,8 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
         format!("   process {}, {count} updates replayed\n", agent.id()),
     )?;
 
-    let live = verdict::shown(&live);
-    let replayed = verdict::shown(&replayed);
+    let live = live.seen();
+    let replayed = replayed.seen();
     columns::print(paint, &live, &replayed, output)?;
     let verdict = verdict::compare(&live, &replayed);
     say(output, format!("\n   {}\n", paint.verdict(&verdict)))?;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::cli::exit::Failure;
 use crate::protocol::Role;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::Entry;
 
 /// Whether a replay shows what was seen live.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,23 +44,6 @@ impl Verdict {
             Err(Failure::new("the replay differs from what was seen"))
         }
     }
-}
-
-/// What a user sees of a transcript: everything but the ids of the user's own messages, which the
-/// client learns from the replay only.
-pub(super) fn shown(transcript: &Transcript) -> Vec<Entry> {
-    let mut entries = transcript.entries.clone();
-    for entry in &mut entries {
-        if let Entry::Message {
-            role: Role::User,
-            message_id,
-            ..
-        } = entry
-        {
-            *message_id = None;
-        }
-    }
-    entries
 }
 
 /// Compares entry by entry.
@@ -113,6 +96,7 @@ fn extends(shorter: &Entry, longer: &Entry) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::transcript::Transcript;
 
     fn transcript(texts: &[&str]) -> Vec<Entry> {
         let mut transcript = Transcript::default();
@@ -127,7 +111,7 @@ mod tests {
                 .to_string(),
             );
         }
-        shown(&transcript)
+        transcript.seen()
     }
 
     #[test]

@@ -42,11 +42,7 @@ pub(in crate::session) fn opened() -> Machine<&'static str> {
 pub(in crate::session) fn config() -> SessionConfig {
     SessionConfig {
         name: "sess".to_owned(),
-        place: Workspace {
-            cwd: "/w".to_owned(),
-            additional_directories: Vec::new(),
-            mcp_servers: Vec::new(),
-        },
+        place: Workspace::at("/w"),
         params: Secret::new("{}"),
     }
 }

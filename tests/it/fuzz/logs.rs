@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use rejoin::record::header::{Header, Implementation, Workspace};
-use rejoin::record::{FORMAT, Kind, line};
+use rejoin::record::header::Header;
+use rejoin::record::{Kind, line};
 use rejoin::store::{Durability, Store, StoreError, Sync};
 use rejoin::sys::sim::SimDisk;
 use rejoin::sys::{SessionId, Timestamp};
@@ -50,23 +50,7 @@ fn records() -> impl Strategy<Value = Vec<Written>> {
 
 /// The bytes of a log of these records, header included.
 fn log(records: &[Written]) -> (Vec<u8>, Vec<Written>) {
-    let header = Header {
-        format: FORMAT,
-        session_id: ID.to_owned(),
-        known_as: None,
-        place: Workspace {
-            cwd: "/w".to_owned(),
-            additional_directories: Vec::new(),
-            mcp_servers: Vec::new(),
-        },
-        client: None,
-        engine: Implementation {
-            name: "local".to_owned(),
-            version: None,
-        },
-        protocol_version: 1,
-        forked_from: None,
-    };
+    let header = Header::new(&id(), "/w");
     let header = serde_json::to_string(&header).unwrap();
     let mut all = vec![(Kind::Session, None, header)];
     all.extend_from_slice(records);

@@ -89,11 +89,7 @@ fn open(before: Vec<Option<Value>>) -> Talk {
     let conversation = LocalEngine::new().open(Opening {
         config: SessionConfig {
             name: session.to_string(),
-            place: Workspace {
-                cwd: HOME.to_owned(),
-                additional_directories: Vec::new(),
-                mcp_servers: Vec::new(),
-            },
+            place: Workspace::at(HOME),
             params: Secret::new("{}"),
         },
         session,

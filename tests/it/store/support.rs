@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rejoin::record::header::{Implementation, Workspace};
-use rejoin::record::{FORMAT, Header, Kind, line};
+use rejoin::record::{Header, Kind, line};
 use rejoin::store::{Durability, Log, Reader, Store, StoreError, Sync};
 use rejoin::sys::sim::SimDisk;
 use rejoin::sys::{SessionId, Timestamp};
@@ -40,23 +39,7 @@ pub(super) fn log_path() -> PathBuf {
 }
 
 pub(super) fn header() -> Header {
-    Header {
-        format: FORMAT,
-        session_id: id().to_string(),
-        known_as: None,
-        place: Workspace {
-            cwd: "/w".to_owned(),
-            additional_directories: Vec::new(),
-            mcp_servers: Vec::new(),
-        },
-        client: None,
-        engine: Implementation {
-            name: "local".to_owned(),
-            version: None,
-        },
-        protocol_version: 1,
-        forked_from: None,
-    }
+    Header::new(&id(), "/w")
 }
 
 pub(super) fn store(disk: &SimDisk) -> Store {

@@ -221,11 +221,7 @@ mod tests {
     fn session(servers: &Value) -> SessionConfig {
         SessionConfig {
             name: "s".to_owned(),
-            place: Workspace {
-                cwd: "/no/such/folder".to_owned(),
-                additional_directories: Vec::new(),
-                mcp_servers: Vec::new(),
-            },
+            place: Workspace::at("/no/such/folder"),
             params: Secret::new(&json!({ "mcpServers": servers }).to_string()),
         }
     }

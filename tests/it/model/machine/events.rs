@@ -312,11 +312,7 @@ fn told_to() -> EngineError {
 fn config() -> SessionConfig {
     SessionConfig {
         name: "sess".to_owned(),
-        place: Workspace {
-            cwd: "/w".to_owned(),
-            additional_directories: Vec::new(),
-            mcp_servers: Vec::new(),
-        },
+        place: Workspace::at("/w"),
         params: Secret::new("{}"),
     }
 }

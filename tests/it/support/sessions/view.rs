@@ -23,26 +23,9 @@ pub(crate) fn take_back_prompt(shown: &mut Transcript) {
     assert!(user, "not a prompt: {last:?}");
 }
 
-/// What is said and done in a transcript. Ids of the user's messages are left out, since their
-/// client learns them from a replay only.
-fn entries(shown: &Transcript) -> Vec<Entry> {
-    let mut entries = shown.entries.clone();
-    for entry in &mut entries {
-        if let Entry::Message {
-            role: Role::User,
-            message_id,
-            ..
-        } = entry
-        {
-            *message_id = None;
-        }
-    }
-    entries
-}
-
 /// Whether two transcripts show the same.
 pub(crate) fn same(one: &Transcript, other: &Transcript) -> Result<(), String> {
-    let (one, other) = (entries(one), entries(other));
+    let (one, other) = (one.seen(), other.seen());
     for at in 0..one.len().max(other.len()) {
         let (one, other) = (one.get(at), other.get(at));
         if one != other {
@@ -55,7 +38,7 @@ pub(crate) fn same(one: &Transcript, other: &Transcript) -> Result<(), String> {
 /// Whether everything that was seen is in what was replayed, in order and equal. At its end the
 /// replay may have more, and a tool call that was seen open may have gone on.
 pub(crate) fn is_prefix(seen: &Transcript, replayed: &Transcript) -> Result<(), String> {
-    let (seen, replayed) = (entries(seen), entries(replayed));
+    let (seen, replayed) = (seen.seen(), replayed.seen());
     for (at, entry) in seen.iter().enumerate() {
         let last = at + 1 == seen.len();
         match replayed.get(at) {
