@@ -1,5 +1,7 @@
 //! Formats numbers of things in words, and parses numbers from the command line.
 
+use crate::sys::grouped;
+
 /// `1 session`, `2 sessions`, `20,000 sessions`.
 pub(super) fn count(number: usize, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
@@ -13,19 +15,6 @@ pub(super) fn number(text: &str) -> Result<usize, String> {
     // A number that overflows means everything there is.
     let read = || text.parse().unwrap_or(usize::MAX);
     digits.then(read).ok_or_else(wrong)
-}
-
-/// Groups of three digits, separated by commas.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
 }
 
 #[cfg(test)]

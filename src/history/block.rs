@@ -1,8 +1,7 @@
 //! Content blocks as text: kept verbatim, with the text of adjacent chunks joined.
 
-use std::ops::Range;
-
-use crate::json;
+use crate::json::split::{begins_with_low_surrogate, ends_in_high_surrogate};
+use crate::protocol::text_block::plain_text;
 
 /// The content of a message.
 #[derive(Debug, Default)]
@@ -16,7 +15,7 @@ impl Blocks {
     /// Adds a block of the message with this id, as JSON text of one object. `budget` is how many
     /// more bytes are allowed, and is reduced. Returns false if the block is too long.
     pub(super) fn add(&mut self, block: &str, message: &str, budget: &mut usize) -> bool {
-        let text = plain_text(block);
+        let text = plain_text(block.as_bytes(), 0);
         if let (Some(text), Some((end, of)), Some(last)) =
             (&text, &mut self.open, self.blocks.last_mut())
             && of == message
@@ -55,36 +54,10 @@ impl Blocks {
     }
 }
 
-/// The range of the text between the quotes, if a block has only text.
-fn plain_text(block: &str) -> Option<Range<usize>> {
-    let bytes = block.as_bytes();
-    let mut parts = json::members(bytes, 0)?;
-    let (one, other) = (parts.member()?, parts.member()?);
-    let (kind, text) = if &bytes[one.key.clone()] == b"type" {
-        (one, other)
-    } else {
-        (other, one)
-    };
-    let plain = parts.member().is_none()
-        && parts.end().is_some()
-        && &bytes[kind.key] == b"type"
-        && &bytes[kind.value] == b"\"text\""
-        && &bytes[text.key] == b"text";
-    plain.then(|| json::string_body(bytes, &text.value))?
-}
-
 /// Whether a text ends with one half of a surrogate pair and the next text begins with the other.
 /// Apart they are two broken characters; joined they are a character that nobody sent.
 fn parts_a_pair(before: &str, after: &str) -> bool {
-    let unit = |text: &[u8], third: &[u8]| {
-        let [b'\\', b'u', b'd' | b'D', digit, ..] = text else {
-            return false;
-        };
-        third.contains(&digit.to_ascii_lowercase())
-    };
-    let before = before.as_bytes();
-    let last = before.len().saturating_sub(6);
-    unit(&before[last..], b"89ab") && unit(after.as_bytes(), b"cdef")
+    ends_in_high_surrogate(before.as_bytes()) && begins_with_low_surrogate(after.as_bytes())
 }
 
 #[cfg(test)]

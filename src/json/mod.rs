@@ -1,14 +1,16 @@
 //! Reads and changes JSON text without building a tree.
 //!
 //! Updates are passed on as text, byte for byte. So this works on bytes and returns positions:
-//! `scan` walks text and checks it, `path` looks members up, `text` unescapes strings,
-//! [`Object`] writes objects, [`Splice`] changes single places, and [`TextLayout`] recognizes
-//! messages that differ only in their text. Invalid JSON never causes a panic, only a `None`.
+//! `scan` walks text and checks it, `path` looks members up, `text` unescapes strings, [`split`]
+//! finds where they may be split, [`Object`] writes objects, [`Splice`] changes single places, and
+//! [`TextLayout`] recognizes messages that differ only in their text. Invalid JSON never causes a
+//! panic, only a `None`.
 
 mod layout;
 mod object;
 mod path;
 mod scan;
+pub mod split;
 mod splice;
 mod text;
 

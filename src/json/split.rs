@@ -1,25 +1,8 @@
 //! Finds where escaped text may be split: between characters, never inside one.
 
-use std::ops::Range;
-
-use crate::json;
-use crate::protocol::Role;
-
-/// The text of a message chunk whose content is a text block, inside its quotes and still escaped.
-/// Other members of the chunk and the block do not matter.
-pub(super) fn chunk_text(update: &[u8]) -> Option<Range<usize>> {
-    let name = json::member(update, 0, "sessionUpdate")?;
-    let name = std::str::from_utf8(&update[json::string_body(update, &name)?]).ok()?;
-    Role::of_chunk(name)?;
-    let content = json::member(update, 0, "content")?;
-    let kind = json::member(update, content.start, "type")?;
-    let text = json::member(update, content.start, "text")?;
-    (&update[kind] == b"\"text\"").then(|| json::string_body(update, &text))?
-}
-
 /// Splits `text` into parts of at most `max` bytes. A character that is longer than `max` is a part
 /// of its own.
-pub(super) fn parts(text: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
+pub fn parts(text: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let len = match floor(rest, max) {
@@ -33,7 +16,7 @@ pub(super) fn parts(text: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The last position at or before `max` where `text` may be split.
-pub(super) fn floor(text: &[u8], max: usize) -> usize {
+pub fn floor(text: &[u8], max: usize) -> usize {
     if max >= text.len() {
         return text.len();
     }
@@ -54,7 +37,7 @@ pub(super) fn floor(text: &[u8], max: usize) -> usize {
 }
 
 /// The first position at or after `min` where `text` may be split.
-pub(super) fn ceil(text: &[u8], min: usize) -> usize {
+pub fn ceil(text: &[u8], min: usize) -> usize {
     match floor(text, min) {
         at if at < min => at + character(&text[at..]),
         at => at,
@@ -62,14 +45,14 @@ pub(super) fn ceil(text: &[u8], min: usize) -> usize {
 }
 
 /// Whether `text` ends with the escape of the first half of a surrogate pair.
-pub(super) fn ends_in_high_surrogate(text: &[u8]) -> bool {
+pub fn ends_in_high_surrogate(text: &[u8]) -> bool {
     text.len().checked_sub(UNIT).is_some_and(|at| {
         is_unit(&text[at..], b"89abAB") && escape_before(text, text.len()) == Some(at)
     })
 }
 
 /// Whether `text` begins with the escape of the second half of a surrogate pair.
-pub(super) fn begins_with_low_surrogate(text: &[u8]) -> bool {
+pub fn begins_with_low_surrogate(text: &[u8]) -> bool {
     is_unit(text, b"cdefCDEF")
 }
 
@@ -200,7 +183,7 @@ mod tests {
             for part in parts {
                 assert!(part.len() <= at.max(12), "{at} of {text:?}");
                 let quoted = [b"\"", part, b"\""].concat();
-                assert_eq!(json::string_end(&quoted, 0), Some(quoted.len()));
+                assert_eq!(crate::json::string_end(&quoted, 0), Some(quoted.len()));
                 assert!(std::str::from_utf8(part).is_ok());
             }
         }
@@ -243,36 +226,6 @@ mod tests {
                 }
                 assert!(ceil(text.as_bytes(), max) <= text.len());
             }
-        }
-    }
-
-    #[test]
-    fn the_text_of_a_chunk_is_found_wherever_it_stands() {
-        for (update, text) in [
-            (
-                r#"{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"a\""}}"#,
-                Some("a\\\""),
-            ),
-            (
-                r#"{"content":{"text":"b","_meta":{"text":"x"},"type":"text"},"sessionUpdate":"agent_thought_chunk"}"#,
-                Some("b"),
-            ),
-            (
-                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"image","text":"a"}}"#,
-                None,
-            ),
-            (
-                r#"{"sessionUpdate":"tool_call","content":{"type":"text","text":"a"}}"#,
-                None,
-            ),
-            (
-                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":1}}"#,
-                None,
-            ),
-            ("", None),
-        ] {
-            let found = chunk_text(update.as_bytes()).map(|range| &update[range]);
-            assert_eq!(found, text, "{update}");
         }
     }
 

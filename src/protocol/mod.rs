@@ -11,6 +11,7 @@ pub mod error;
 mod ids;
 pub mod meta;
 pub mod method;
+pub mod text_block;
 pub mod update;
 pub mod v2;
 mod version;

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use crate::json::Splice;
+
 use super::envelope::{Envelope, TAIL};
 use super::{spots, stub};
 
@@ -50,19 +52,12 @@ impl Oversize<'_> {
         };
         let removed = cuts.iter().map(|cut| cut.range.len()).sum();
         let note = note(removed);
-        let our_note = (self.note_end..self.note_end, note.as_slice());
-        let cuts = cuts
-            .iter()
-            .map(|cut| (cut.range.clone(), cut.instead.as_slice()));
-        let mut edits: Vec<_> = cuts.chain([our_note]).collect();
-        edits.sort_by_key(|(range, _)| range.start);
-        let mut copied = 0;
-        for (range, instead) in edits {
-            out.extend_from_slice(&self.line[copied..range.start]);
-            out.extend_from_slice(instead);
-            copied = range.end;
+        let mut splice = Splice::new(self.line);
+        splice.replace(self.note_end..self.note_end, note);
+        for cut in cuts {
+            splice.replace(cut.range, cut.instead);
         }
-        out.extend_from_slice(&self.line[copied..]);
+        splice.write(0..self.line.len(), out);
         true
     }
 

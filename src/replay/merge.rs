@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use crate::json::{self, TextLayout};
+use crate::json::{self, TextLayout, split};
+use crate::protocol::text_block::plain_text;
 
 use super::envelope::{Envelope, TAIL};
 use super::last::append;
-use super::split;
 
 /// The maximum length of a joined chunk.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub(super) fn chunk(update: &[u8]) -> Option<Chunk<'_>> {
             },
             b"messageId" if value == b"null" || value[0] == b'"' => id.replace(value),
             b"content" => {
-                let seen = text.replace(plain_text(update, &member.value)?);
+                let seen = text.replace(plain_text(update, member.value.start)?);
                 seen.is_some().then_some(value)
             }
             _ => return None,
@@ -61,23 +61,6 @@ pub(super) fn chunk(update: &[u8]) -> Option<Chunk<'_>> {
         id: id.unwrap_or_default(),
         text: text?,
     })
-}
-
-/// The text of a text block that has no other content.
-fn plain_text(update: &[u8], content: &Range<usize>) -> Option<Range<usize>> {
-    let mut parts = json::members(update, content.start)?;
-    let (one, other) = (parts.member()?, parts.member()?);
-    let (kind, text) = if &update[one.key.clone()] == b"type" {
-        (one, other)
-    } else {
-        (other, one)
-    };
-    let plain = parts.member().is_none()
-        && parts.end() == Some(content.end)
-        && &update[kind.key] == b"type"
-        && &update[kind.value] == b"\"text\""
-        && &update[text.key] == b"text";
-    plain.then(|| json::string_body(update, &text.value))?
 }
 
 /// The pending chunk, to which others may be joined, as a line without its end.

@@ -3,7 +3,7 @@
 //! Pure and in one pass: no clock, no file, no look-ahead, and never more than one message in
 //! memory. Payloads are spliced into an envelope unchanged. Text is joined and split while it is
 //! still escaped. Each file documents what its step may change: `envelope` adds our note, `merge`
-//! joins text chunks, `split` splits long ones, `terminal` replaces terminals that no longer exist,
+//! joins text chunks, `terminal` replaces terminals that no longer exist,
 //! `orphan` turns an update of a call that never began into the call, `cut` truncates whatever else
 //! is too long for a line. `last` holds back a line until it is known whether its turn was
 //! interrupted there, and `snapshots` holds back what is sent at the end.
@@ -15,7 +15,6 @@ mod snapshots;
 mod last;
 mod merge;
 mod orphan;
-mod split;
 mod terminal;
 mod cut;
 mod spots;
@@ -28,8 +27,9 @@ pub use live::live_record_line;
 
 use std::borrow::Cow;
 
-use crate::json;
+use crate::json::{self, split};
 use crate::protocol::Role;
+use crate::protocol::text_block::chunk_text;
 use crate::protocol::update::{self, UpdateKind};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{Kind, OpenTurns, Record};
@@ -410,7 +410,7 @@ impl Replay {
         let start = line.start;
         let update = line.update.start - start..line.update.end - start;
         let whole = &out[start..];
-        let text = split::chunk_text(&whole[update.clone()]);
+        let text = chunk_text(&whole[update.clone()]);
         let parts = text.and_then(|text| {
             let text = update.start + text.start..update.start + text.end;
             let length = self.part_length(text.len(), whole.len() - text.len())?;

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use crate::json;
-
-use super::split;
+use crate::json::{self, split};
+use crate::sys::grouped;
 
 /// Strings are not shortened below this, or markers would soon be most of the text.
 const SHORTEST: usize = 256;
@@ -182,15 +181,10 @@ fn description(block: &[u8]) -> String {
 
 /// The text that marks missing bytes. Needs no escaping.
 pub(super) fn marker(bytes: usize) -> String {
-    let digits = bytes.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("[… {grouped} bytes cut in the replay; the log has all of it]")
+    format!(
+        "[… {} bytes cut in the replay; the log has all of it]",
+        grouped(bytes)
+    )
 }
 
 /// A text block. `text` is escaped.

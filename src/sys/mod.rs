@@ -5,6 +5,7 @@ pub mod causes;
 pub mod clock;
 pub mod disk;
 pub mod ids;
+mod number;
 pub mod path;
 pub mod real_disk;
 pub mod sim;
@@ -16,6 +17,7 @@ pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
 pub use disk::{Disk, DiskFile};
 pub use ids::{Ids, SessionId};
+pub use number::grouped;
 
 /// The machine as seen by the rest of the program. Tests pass test doubles.
 #[derive(Clone, Debug)]
