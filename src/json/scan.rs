@@ -216,7 +216,7 @@ pub fn string_end(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The first position at or after `at` of a quote, a control character, the end of the text, or an
-/// escape that the caller has to check. Keys and the text between two escapes are short: so a few
+/// escape that the caller has to check. Keys and the text between two escapes are short: so two
 /// words are examined before the search for long texts begins.
 fn plain_end(text: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
@@ -228,7 +228,7 @@ fn plain_end(text: &[u8], mut at: usize) -> usize {
     // reliable.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
     loop {
-        for _ in 0..3 {
+        for _ in 0..2 {
             let Some(Ok(eight)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) else {
                 let rest = text.get(at..).unwrap_or_default();
                 let found = rest
@@ -251,7 +251,7 @@ fn plain_end(text: &[u8], mut at: usize) -> usize {
 /// Skips blocks in which the only escapes are quotes, newlines and tabs. The byte before `at` must
 /// be plain. The position that is returned is not inside an escape.
 fn skip_blocks(text: &[u8], mut at: usize) -> usize {
-    const BLOCK: usize = 64;
+    const BLOCK: usize = 32;
     // Each byte is examined with the one before it, without branches, so that the compiler can
     // compare many bytes at once. A second backslash stops the search: hence each backslash begins
     // an escape.

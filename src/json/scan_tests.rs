@@ -121,8 +121,8 @@ fn any_string() -> impl Strategy<Value = String> {
     const ATOMS: [&str; 14] = [
         "x",
         "longer than eight bytes",
-        "longer than eight bytes, and than twenty-four",
-        "longer than a block is: sixty-four bytes, with or without a thing before it",
+        "longer than eight bytes, and than sixteen",
+        "longer than a block is: thirty-two bytes, with or without a thing before it",
         "\\n",
         "\\\"",
         "\\t",
