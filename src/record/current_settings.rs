@@ -1,6 +1,7 @@
-//! The latest mode, options and agent that a log records for a session.
+//! The latest mode, options, agent and system prompt that a log records for a session.
 
 use super::kind::Kind;
+use super::metadata;
 use crate::json;
 use crate::protocol::UpdateKind;
 
@@ -19,6 +20,8 @@ pub struct CurrentSettings {
     pub answer: Option<String>,
     /// The name of the engine or agent that answered last.
     pub agent: Option<String>,
+    /// The system prompt that a client gave the session last.
+    pub system_prompt: Option<String>,
 }
 
 impl CurrentSettings {
@@ -46,7 +49,12 @@ impl CurrentSettings {
         let last = match UpdateKind::of(update.as_bytes()) {
             UpdateKind::CurrentMode => &mut self.mode,
             UpdateKind::ConfigOptions => &mut self.options,
-            _ => return,
+            _ => {
+                if let Some(prompt) = metadata::system_prompt(payload) {
+                    self.system_prompt = Some(prompt.to_owned());
+                }
+                return;
+            }
         };
         // A payload that is too long still invalidates the one before it.
         let kept = if payload.len() > LONGEST { "" } else { payload };
@@ -73,6 +81,8 @@ mod tests {
             (Kind::Update, &mode(3)),
             (Kind::Info, r#"{"sessionUpdate":"usage_update"}"#),
             (Kind::Info, r#"{"modelId":"m"}"#),
+            (Kind::Info, r#"{"systemPrompt":{"n":1}}"#),
+            (Kind::Info, r#"{"systemPrompt":{"n":2}}"#),
             (Kind::Info, "7"),
         ] {
             settings.note(kind, payload);
@@ -82,6 +92,7 @@ mod tests {
             options: Some(options.to_owned()),
             answer: Some(r#"{"modes":{}}"#.to_owned()),
             agent: Some("a".to_owned()),
+            system_prompt: Some(r#"{"n":2}"#.to_owned()),
         };
         assert_eq!(settings, expected);
     }

@@ -1,4 +1,4 @@
-//! Metadata that clients set on a session: its title and whether it is archived.
+//! Metadata that clients set on a session: its title, whether it is archived, its system prompt.
 
 use serde_json::json;
 
@@ -42,6 +42,21 @@ pub fn archived(payload: &str) -> Option<bool> {
     own_flag(payload, "archived")
 }
 
+/// The system prompt in the parameters of a request that opens a session, as JSON text, or in the
+/// payload of an `info` record.
+pub fn system_prompt(text: &str) -> Option<&str> {
+    own_member(text, SYSTEM_PROMPT).filter(|prompt| prompt.starts_with('{'))
+}
+
+/// The payload of an `info` record with the system prompt in these parameters. A record is one line.
+pub fn system_prompt_record(params: &str) -> Option<String> {
+    let prompt = system_prompt(params)?.replace('\r', " ");
+    Some(format!(r#"{{"{SYSTEM_PROMPT}":{prompt}}}"#))
+}
+
+/// The member with the system prompt, in requests and records.
+pub const SYSTEM_PROMPT: &str = "systemPrompt";
+
 /// The payload of an `info` record which says that the session was restored from the trash.
 /// Restoring counts as use, even without a prompt.
 pub const RESTORED: &str = r#"{"restored":true}"#;
@@ -51,17 +66,22 @@ pub fn restored(payload: &str) -> bool {
     own_flag(payload, "restored") == Some(true)
 }
 
-/// The value of a member that is for this program and not for clients.
+/// The value of a flag that is for this program and not for clients.
 fn own_flag(payload: &str, name: &str) -> Option<bool> {
-    // Nearly all payloads are about something else.
-    memchr::memmem::find(payload.as_bytes(), name.as_bytes())?;
-    let about_us = json::text_member(payload, "sessionUpdate").is_none()
-        && json::text_member(payload, "update").is_none();
-    match json::text_member(payload, name).filter(|_| about_us)? {
+    match own_member(payload, name)? {
         "true" => Some(true),
         "false" => Some(false),
         _ => None,
     }
+}
+
+/// A member of an object that is not an update.
+fn own_member<'a>(payload: &'a str, name: &str) -> Option<&'a str> {
+    // Nearly all payloads are about something else.
+    memchr::memmem::find(payload.as_bytes(), name.as_bytes())?;
+    let about_us = json::text_member(payload, "sessionUpdate").is_none()
+        && json::text_member(payload, "update").is_none();
+    json::text_member(payload, name).filter(|_| about_us)
 }
 
 /// The title in an `info` record with this payload, if a client set it.
@@ -91,6 +111,26 @@ mod tests {
             assert_eq!(archived(&payload), Some(state));
             assert!(!restored(&payload));
             assert_eq!(title_of_client(&payload), None);
+        }
+    }
+
+    #[test]
+    fn a_system_prompt_is_recorded_as_it_is_spelled() {
+        let params = "{\"cwd\":\"/w\", \"systemPrompt\" : {\"mode\":\"append\",\r\"n\":1e400} }";
+        let record = system_prompt_record(params).unwrap();
+        let expected = r#"{"systemPrompt":{"mode":"append", "n":1e400}}"#;
+        assert_eq!(record, expected);
+        assert_eq!(
+            system_prompt(&record),
+            Some(&expected[16..expected.len() - 1])
+        );
+        for none in [
+            "{}",
+            r#"{"systemPrompt":null}"#,
+            r#"{"systemPrompt":"text"}"#,
+            r#"{"sessionUpdate":"x","systemPrompt":{}}"#,
+        ] {
+            assert_eq!(system_prompt_record(none), None, "{none}");
         }
     }
 

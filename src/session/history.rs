@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use crate::engine::{History, HistoryError, Prompt};
+use crate::record::metadata::system_prompt;
 use crate::record::title::named;
 use crate::record::{CurrentSettings, Kind, Record};
 use crate::store::{Scan, Store, StoreError};
@@ -67,6 +68,11 @@ impl SessionHistory {
     /// Whether the turn that ended last was cut off by a crash, and none has begun since.
     pub fn was_interrupted(&self) -> bool {
         self.lock().interrupted
+    }
+
+    /// Whether the log has the system prompt of this record.
+    pub fn has_system_prompt(&self, record: &str) -> bool {
+        self.lock().settings.system_prompt.as_deref() == system_prompt(record)
     }
 
     /// Whether the log has a title.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::engine::{Attach, Attached, Block, EngineError, EngineEvent, SessionConfig};
 use crate::record::Kind;
+use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
 use crate::sys::lock;
 
 use super::agent_session::Shared;
@@ -13,6 +14,7 @@ use super::connection::Connection;
 use super::ids::IdNormalizer;
 use super::import::import;
 use super::live_session::{LiveSession, key};
+use super::members::with_members;
 use super::replayed_state::ReplayedState;
 use super::restore::{self, Origin, RestoreMethod, Restored, Strategy, Task, fork};
 use super::route::Route;
@@ -37,7 +39,13 @@ impl Shared {
     ) -> Result<Attached, EngineError> {
         let _guard = self.attaching.lock().await;
         let config = lock(&self.config).clone();
-        let key = key(&config.params.0);
+        let recorded = self.opening.history.current_settings().system_prompt;
+        let recorded = recorded.filter(|_| system_prompt(&config.params.0).is_none());
+        let params = match &recorded {
+            Some(prompt) => with_members(&config.params.0, &[], &[(SYSTEM_PROMPT, prompt)]),
+            None => config.params.0.to_string(),
+        };
+        let key = key(&params);
         if let Some(live) = self.live()
             && (live.key == key && !restore::is_held_elsewhere(&live.answer)
                 || lock(&live.turns).running > 0)
@@ -48,7 +56,12 @@ impl Shared {
             });
         }
         let connection = self.agent.connection().await?;
-        let params = &config.params.0;
+        // Unlike what the client has just sent, this is ours to answer for.
+        let unfit = |prompt| !connection.capabilities().takes_system_prompt(prompt);
+        let params = match recorded.as_deref() {
+            Some(prompt) if unfit(prompt) => &config.params.0,
+            _ => &params,
+        };
         match how {
             Attach::New => {
                 let normalizer = IdNormalizer::new(self.opening.ids.clone());

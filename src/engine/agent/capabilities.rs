@@ -27,6 +27,8 @@ pub(super) struct Capabilities {
     pub(super) title: bool,
     /// Whether it records conversations as rejoin does, and so knows how far each turn came.
     pub(super) history: bool,
+    /// The modes in which it takes a system prompt.
+    pub(super) system_prompts: BTreeSet<String>,
     /// The names of all session capabilities that it declares, known to us or not.
     pub(super) declared: BTreeSet<String>,
 }
@@ -37,12 +39,12 @@ impl Capabilities {
         let result = json::tree(result).unwrap_or_default();
         let capabilities = &result["agentCapabilities"];
         let session = &capabilities["sessionCapabilities"];
-        // A capability is an object; `null` and `false` mean that it is absent.
-        let can = |name: &str| !matches!(session[name], Value::Null | Value::Bool(false));
-        let names = session
-            .as_object()
-            .into_iter()
-            .flat_map(|members| members.keys());
+        let names = declared(session);
+        let can = |name: &str| names.contains(name);
+        let mut system_prompts = declared(&session["systemPrompt"]["mode"]);
+        if can("systemPrompt") {
+            system_prompts.insert("append".to_owned());
+        }
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Self {
             name: text(&result["agentInfo"]["name"]),
@@ -58,9 +60,24 @@ impl Capabilities {
             fork: can("fork"),
             title: can("title"),
             history: capabilities["sessionHistory"].is_object(),
-            declared: names.filter(|name| can(name)).cloned().collect(),
+            system_prompts,
+            declared: names,
         }
     }
+
+    /// Whether it takes a system prompt with this mode.
+    pub(super) fn takes_system_prompt(&self, prompt: &str) -> bool {
+        let mode = json::string_member(prompt, "mode");
+        mode.is_some_and(|mode| self.system_prompts.contains(&mode))
+    }
+}
+
+/// The names of the capabilities in an object. A capability is an object; `null` and `false` mean
+/// that it is absent.
+fn declared(capabilities: &Value) -> BTreeSet<String> {
+    let members = capabilities.as_object().into_iter().flatten();
+    let declared = members.filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)));
+    declared.map(|(name, _)| name.clone()).collect()
 }
 
 #[cfg(test)]
@@ -71,7 +88,8 @@ mod tests {
     fn only_declared_capabilities_count() {
         let read = Capabilities::read(
             r#"{"agentInfo":{"name":"a","version":"1"},"authMethods":[{}],"agentCapabilities":{"loadSession":true,"sessionHistory":{},
-                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false,"fork":{}}}}"#,
+                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false,"fork":{},
+                    "systemPrompt":{"mode":{"override":{},"_other":null}}}}}"#,
         );
         let expected = Capabilities {
             name: Some("a".to_owned()),
@@ -82,7 +100,10 @@ mod tests {
             close: true,
             fork: true,
             history: true,
-            declared: ["close", "fork", "resume"].map(str::to_owned).into(),
+            system_prompts: ["append", "override"].map(str::to_owned).into(),
+            declared: ["close", "fork", "resume", "systemPrompt"]
+                .map(str::to_owned)
+                .into(),
             ..Capabilities::default()
         };
         assert_eq!(read, expected);

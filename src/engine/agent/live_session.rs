@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::engine::{Cancel, Ended, EngineError, Prompt, StopReason};
 use crate::json::{string_member, text_member, with_string};
 use crate::protocol::method;
+use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::lock;
 
 use super::connection::{Connection, Pending, TurnEnd};
@@ -200,12 +201,13 @@ fn ended(result: Option<Result<String, EngineError>>) -> Result<Ended, EngineErr
     }
 }
 
-/// The workspace of a request, by which it is decided whether an open session must be reopened.
+/// The workspace and the system prompt of a request, by which it is decided whether an open session must be reopened.
 pub(super) fn key(params: &str) -> String {
     let part = |name: &str| match text_member(params, name) {
         None | Some("null" | "[]") => "",
         Some(value) => value,
     };
-    let parts = ["cwd", "additionalDirectories", "mcpServers"].map(part);
+    let names = ["cwd", "additionalDirectories", "mcpServers", SYSTEM_PROMPT];
+    let parts = names.map(part);
     parts.join("\n")
 }

@@ -77,7 +77,7 @@ impl Actor {
             .map_err(|_| Refusal::Storage("the fork failed unexpectedly".to_owned()))?
             .map_err(refusal);
         self.install_fork(forked?, config);
-        Ok(())
+        self.record_workspace_change()
     }
 
     fn install_fork(&mut self, forked: Forked, config: SessionConfig) {

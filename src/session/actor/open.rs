@@ -3,6 +3,7 @@
 use crate::engine::{Block, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
+use crate::record::metadata::system_prompt_record;
 use crate::record::{AgentSessionId, FORMAT, Kind};
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
@@ -57,6 +58,7 @@ impl Actor {
             .as_ref()
             .map(|session| self.header(&session.recorded, None));
         let is_import = self.known_as().is_some();
+        let system_prompt = self.new_system_prompt();
         let (Some(store), Some(session), Some(header)) =
             (&self.deps.store, &mut self.session, header)
         else {
@@ -64,9 +66,12 @@ impl Actor {
         };
         let records = || {
             let first = agent_session_id.map(|payload| (Kind::AgentSessionId, None, payload));
+            let system_prompt = system_prompt.iter();
+            let system_prompt = system_prompt.map(|payload| (Kind::Info, None, payload.as_str()));
             let entries = imported.iter().flat_map(Block::iter);
             first
                 .into_iter()
+                .chain(system_prompt)
                 .chain(entries.map(|entry| (entry.kind, entry.id, entry.payload)))
         };
         let catalog = self.deps.catalog.as_ref();
@@ -87,6 +92,9 @@ impl Actor {
         let at = at.unwrap_or_else(|| session.summary.created_at.clone());
         for (kind, _, payload) in records() {
             session.summary.apply(kind, &at, payload);
+        }
+        if let Some(payload) = &system_prompt {
+            session.history.note(Kind::Info, payload);
         }
         session.summary.created_at = at;
         session.summary.scanned = log.end();
@@ -157,8 +165,19 @@ impl Actor {
         }
     }
 
-    /// Records the workspace if it differs from the log's, and the agent's session id if it is new.
+    /// The `info` record with the system prompt that the client gave, unless the log has it. Only
+    /// wrapped agents have one.
+    fn new_system_prompt(&self) -> Option<String> {
+        let session = self.session.as_ref();
+        let session = session.filter(|_| self.deps.engine.wraps_agent())?;
+        let record = system_prompt_record(&session.config.params.0)?;
+        (!session.history.has_system_prompt(&record)).then_some(record)
+    }
+
+    /// Records the workspace and the system prompt if they differ from the log's, and the agent's
+    /// session id if it is new.
     pub(super) fn record_workspace_change(&mut self) -> Result<(), Refusal> {
+        let system_prompt = self.new_system_prompt();
         let Some(session) = &mut self.session else {
             return Ok(());
         };
@@ -170,7 +189,7 @@ impl Actor {
             .then(|| serde_json::to_string(place))
             .transpose()
             .map_err(|error| Refusal::Storage(error.to_string()))?;
-        if workspace.is_none() && session.agent_session_id.is_none() {
+        if workspace.is_none() && system_prompt.is_none() && session.agent_session_id.is_none() {
             return Ok(());
         }
         if let Some(catalog) = &self.deps.catalog {
@@ -178,14 +197,19 @@ impl Actor {
         }
         let workspace = workspace.iter();
         let workspace = workspace.map(|payload| (Kind::Reopen, None, payload.as_str()));
+        let info = system_prompt.iter();
+        let info = info.map(|payload| (Kind::Info, None, payload.as_str()));
         let agent = session.agent_session_id.iter();
         let agent = agent.map(|payload| (Kind::AgentSessionId, None, payload.as_str()));
         let appended = log
-            .append_all(workspace.chain(agent), Sync::Buffered)
+            .append_all(workspace.chain(info).chain(agent), Sync::Buffered)
             .map_err(|error| {
                 session.failed_to_append(&error);
                 Refusal::from(error)
             })?;
+        if let Some(payload) = system_prompt {
+            session.history.note(Kind::Info, &payload);
+        }
         if let Some(payload) = session.agent_session_id.take() {
             let kind = Kind::AgentSessionId;
             session.summary.apply(kind, &appended.at, &payload);
