@@ -122,6 +122,13 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether this is the session of a subagent that the agent has announced. Such a session can be
+    /// cancelled, and nothing else.
+    fn is_subagent(&self, id: &str) -> bool {
+        tracing::trace!(id, "no agent has announced it");
+        false
+    }
+
     /// Deletes a session of the agent that rejoin does not have.
     fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {
         tracing::trace!(id, "no agent has it");

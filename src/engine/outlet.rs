@@ -37,8 +37,9 @@ pub enum EngineEvent {
         method: String,
         /// The parameters, as JSON text.
         params: String,
-        /// The position of the agent's session id in `params`.
-        session: Range<usize>,
+        /// The position of the agent's session id in `params`, which the client's replaces. `None` for
+        /// a subagent's session, which has the same id everywhere.
+        session: Option<Range<usize>>,
     },
 }
 
@@ -154,8 +155,9 @@ pub struct Question {
     pub method: String,
     /// The parameters, as JSON text.
     pub params: String,
-    /// The position of the agent's session id in `params`.
-    pub session: Range<usize>,
+    /// The position of the agent's session id in `params`, which the client's replaces. `None` for a
+    /// subagent's session, which has the same id everywhere.
+    pub session: Option<Range<usize>>,
     /// Whether the request and its response are part of the conversation.
     pub logged: bool,
     /// Cancelled when the engine no longer needs the response.

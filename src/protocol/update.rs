@@ -31,6 +31,8 @@ pub enum UpdateKind {
     Usage,
     /// A snapshot of the session's title and the like. Absent members mean no change.
     SessionInfo,
+    /// The beginning, a change or the end of a subagent. Unstable: RFD `subagents`.
+    Subagent,
     /// A one-time event, which the protocol keeps out of the history.
     Notice,
     /// Anything else, including what is not an update.
@@ -67,6 +69,7 @@ impl UpdateKind {
             b"config_option_update" => Self::ConfigOptions,
             b"usage_update" => Self::Usage,
             b"session_info_update" => Self::SessionInfo,
+            b"subagent_update" => Self::Subagent,
             b"notice" => Self::Notice,
             _ => Self::Other,
         }
@@ -84,6 +87,7 @@ impl UpdateKind {
             Self::ConfigOptions => "config_option_update",
             Self::Usage => "usage_update",
             Self::SessionInfo => "session_info_update",
+            Self::Subagent => "subagent_update",
             Self::Notice => "notice",
             Self::Other => "",
         }

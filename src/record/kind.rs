@@ -12,6 +12,9 @@ pub enum Kind {
     /// The same for a notification with more members than `sessionId` and `update`: its
     /// parameters without the session's id, verbatim.
     UpdateParams,
+    /// An update of a subagent's session, which the wrapped agent runs within this one: the
+    /// parameters of the notification, the subagent's session id first.
+    Subagent,
     /// The end of a turn: stop reason, error or interruption.
     End,
     /// A request for permission that was sent to the client.
@@ -34,11 +37,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMED: [(Self, &'static str); 12] = [
+    const NAMED: [(Self, &'static str); 13] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
         (Self::UpdateParams, "update_params"),
+        (Self::Subagent, "subagent"),
         (Self::End, "end"),
         (Self::Ask, "ask"),
         (Self::Answer, "answer"),
@@ -63,6 +67,7 @@ impl Kind {
             Self::Prompt
             | Self::Update
             | Self::UpdateParams
+            | Self::Subagent
             | Self::Output
             | Self::Ask
             | Self::Answer

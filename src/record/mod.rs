@@ -9,6 +9,7 @@ pub mod kind;
 pub mod line;
 pub mod open_calls;
 pub mod open_turns;
+pub mod subagents;
 pub mod transcript;
 pub mod render;
 pub mod search_text;
@@ -25,6 +26,7 @@ pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;
 pub use open_turns::OpenTurns;
+pub use subagents::OpenSubagents;
 
 /// The version of the format that this program writes.
 pub const FORMAT: u32 = 1;

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use super::kind::Kind;
+use super::subagents;
 use crate::json::{self, TextLayout};
 use crate::protocol::{UpdateKind, UpdateParts};
 
@@ -106,6 +107,7 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
     let is_sound = match kind {
         Kind::Update | Kind::Output | Kind::Transient => is_update(payload),
         Kind::UpdateParams => return parameters(payload),
+        Kind::Subagent => is_subagent_update(payload),
         Kind::Info => match Info::of(payload)? {
             Info::Params => return parameters(payload),
             Info::Update => is_update(payload),
@@ -244,6 +246,29 @@ fn is_plain_key(text: &[u8], quote: usize, key: &[u8]) -> bool {
         .get(quote + 1..)
         .and_then(|text| text.strip_prefix(key));
     rest.is_some_and(|rest| rest.starts_with(b"\""))
+}
+
+/// Whether the parameters begin with the session's id, and have it and the update only once.
+fn is_subagent_update(payload: &str) -> bool {
+    let bytes = payload.as_bytes();
+    let (mut count, mut is_plain, mut is_sound) = ([0_u8; KNOWN.len()], true, false);
+    let is_object = json::is_single(bytes, |at| {
+        json::walk(bytes, at, |key, quote, value| {
+            if let Some(place) = KNOWN.iter().position(|known| known.as_bytes() == key) {
+                count[place] = count[place].saturating_add(1);
+                is_plain &= is_plain_key(bytes, quote, key);
+            }
+            if key == b"update" {
+                let update = update_at(payload, value);
+                is_sound = update.is_some();
+                return Some(update?.end);
+            }
+            json::value_end(bytes, value)
+        })
+    });
+    let [sessions, updates, metas] = count;
+    let once = sessions == 1 && updates == 1 && metas <= 1;
+    is_object && is_plain && is_sound && once && subagents::parse(payload).is_some()
 }
 
 /// Names of members that matter when the parameters are sent.

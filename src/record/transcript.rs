@@ -20,6 +20,9 @@ pub struct Transcript {
     pub entries: Vec<Entry>,
     /// The last snapshot of each kind, by the name of its update.
     pub state: BTreeMap<String, Value>,
+    /// What each subagent did, by its session's id, from its announcement on.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub subagents: BTreeMap<String, Self>,
     /// The index of each tool call among the entries, by its id.
     #[serde(skip)]
     calls: HashMap<String, usize>,
@@ -88,6 +91,7 @@ impl Transcript {
             Kind::Prompt => self.user_prompt(record.id, record.payload),
             Kind::Update | Kind::Output => self.update(record.payload),
             Kind::UpdateParams => self.params(record.payload),
+            Kind::Subagent => self.subagent(record.payload),
             Kind::Info => self.info(record.payload),
             _ => {}
         }
@@ -111,10 +115,41 @@ impl Transcript {
     /// [`Entry::Other`].
     pub fn update(&mut self, update_json: &str) {
         let update = json::tree(update_json);
-        self.take(update.unwrap_or_else(|| Value::String(update_json.to_owned())));
+        self.take_of(
+            "",
+            update.unwrap_or_else(|| Value::String(update_json.to_owned())),
+        );
+    }
+
+    /// Applies an update of a subagent, if it was announced.
+    fn subagent(&mut self, payload: &str) {
+        let Some(Value::Object(mut params)) = json::tree(payload) else {
+            return;
+        };
+        let session = params.get("sessionId").and_then(Value::as_str);
+        let session = session.unwrap_or_default().to_owned();
+        if self.subagents.contains_key(&session)
+            && let Some(update) = params.remove("update")
+        {
+            self.take_of(&session, update);
+        }
+    }
+
+    /// Takes an update of the session, or of an announced subagent.
+    fn take_of(&mut self, session: &str, update: Value) {
+        let is_announcement = update["sessionUpdate"] == UpdateKind::Subagent.name();
+        let announced = update["subagentSessionId"].as_str().map(str::to_owned);
+        match self.subagents.get_mut(session) {
+            Some(subagent) => subagent.take(update),
+            None => self.take(update),
+        }
+        if let Some(announced) = announced.filter(|_| is_announcement) {
+            self.subagents.entry(announced).or_default();
+        }
     }
 
     /// Applies a whole line of the protocol. Only `session/update` notifications change anything.
+    /// An update belongs to the session unless its session is an announced subagent's.
     ///
     /// Other members next to `update` are about delivery and not part of the conversation.
     pub fn notification(&mut self, line: &str) {
@@ -127,7 +162,8 @@ impl Transcript {
         if let Some(Value::Object(mut params)) = message.remove("params")
             && let Some(update) = params.remove("update")
         {
-            self.take(update);
+            let session = params.get("sessionId").and_then(Value::as_str);
+            self.take_of(session.unwrap_or_default(), update);
         }
     }
 
@@ -136,7 +172,7 @@ impl Transcript {
         if let Some(Value::Object(mut params)) = json::tree(params)
             && let Some(update) = params.remove("update")
         {
-            self.take(update);
+            self.take_of("", update);
         }
     }
 

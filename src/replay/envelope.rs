@@ -6,6 +6,8 @@ use crate::json;
 
 const HEAD: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":";
+/// The end of [`HEAD`].
+const SESSION: &[u8] = b"{\"sessionId\":";
 /// What follows the `update` object, with the newline.
 pub(super) const TAIL: &[u8] = b"}}\n";
 const META: &[u8] = b"\"_meta\":{";
@@ -29,6 +31,14 @@ pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&params.as_bytes()[inner]);
         out.extend_from_slice(TAIL);
     }
+}
+
+/// The same for an update of a subagent: `params` is the payload of a `subagent` record, which has
+/// the session's id.
+pub(super) fn live_subagent_line(params: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(HEAD.strip_suffix(SESSION).unwrap_or(HEAD));
+    out.extend_from_slice(params.as_bytes());
+    out.extend_from_slice(b"}\n");
 }
 
 fn open_params(session_id: &str, out: &mut Vec<u8>) {

@@ -3,7 +3,7 @@
 use crate::json;
 use crate::record::Kind;
 
-use super::envelope::{live_line, live_params_line};
+use super::envelope::{live_line, live_params_line, live_subagent_line};
 
 /// Appends the line that the client is sent live for a record. Appends nothing for a kind of record
 /// that is never sent or only sent by replays.
@@ -11,6 +11,7 @@ pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut V
     match kind {
         Kind::Update | Kind::Transient => live_line(session_id, payload, out),
         Kind::UpdateParams => live_params_line(session_id, payload, out),
+        Kind::Subagent => live_subagent_line(payload, out),
         Kind::Info => match Snapshot::of(payload.as_bytes()) {
             Some(Snapshot::Update) => live_line(session_id, payload, out),
             Some(Snapshot::Params) => live_params_line(session_id, payload, out),

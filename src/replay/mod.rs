@@ -5,13 +5,14 @@
 //! still escaped. Each file documents what its step may change: `envelope` adds our note, `merge`
 //! joins text chunks, `terminal` replaces terminals that no longer exist,
 //! `orphan` turns an update of a call that never began into the call, `cut` truncates whatever else
-//! is too long for a line. `last` holds back a line until it is known whether its turn was
+//! is too long for a line. `subagents` replays what subagents did under their own ids. `last` holds back a line until it is known whether its turn was
 //! interrupted there, and `snapshots` holds back what is sent at the end.
 
 mod envelope;
 mod live;
 mod calls;
 mod snapshots;
+mod subagents;
 mod last;
 mod merge;
 mod orphan;
@@ -41,6 +42,7 @@ use last::{INTERRUPTED, LastLine};
 use live::Snapshot;
 use merge::{Limits, Pending};
 use snapshots::Snapshots;
+use subagents::ShownSubagents;
 use terminal::Terminals;
 
 /// If what surrounds a text is longer than this, it is not repeated with each small part of the
@@ -58,6 +60,8 @@ pub struct Options {
     pub text_limit: usize,
     /// The most bytes of one line, with its newline. Values below 2048 count as 2048.
     pub message_limit: usize,
+    /// Leave out subagents, for a client that does not know them.
+    pub hide_subagents: bool,
     /// How many turns to leave out at the beginning, together with everything before the first one.
     pub skip_turns: u64,
 }
@@ -68,6 +72,7 @@ impl Default for Options {
             exact: false,
             text_limit: 1024 * 1024,
             message_limit: 16 * 1024 * 1024,
+            hide_subagents: false,
             skip_turns: 0,
         }
     }
@@ -90,6 +95,7 @@ pub struct Replay {
     terminals: Terminals,
     calls: Calls,
     snapshots: Snapshots,
+    subagents: ShownSubagents,
     scratch: Vec<u8>,
     /// Buffer for the line of a snapshot. Empty between calls.
     held: Vec<u8>,
@@ -115,6 +121,7 @@ impl Replay {
             terminals: Terminals::new(),
             calls: Calls::default(),
             snapshots: Snapshots::default(),
+            subagents: ShownSubagents::default(),
             scratch: Vec::new(),
             held: Vec::new(),
             cut: 0,
@@ -164,8 +171,12 @@ impl Replay {
 
     fn show(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
+        if self.subagents.leave(record.kind) {
+            self.pending.flush(out);
+        }
         match record.kind {
             Kind::Update | Kind::Output => self.update(record, out),
+            Kind::Subagent => self.subagent(record, out),
             Kind::UpdateParams => {
                 self.pending.flush(out);
                 self.params(record.at, payload, out);
@@ -178,6 +189,7 @@ impl Replay {
                 self.turn += 1;
                 self.open.begin(record.id, self.turn);
                 self.envelope.set_turn(self.turn);
+                self.subagents.set_turn(self.turn);
                 if !self.is_skipping() {
                     self.prompt(record, out);
                 }
@@ -234,23 +246,25 @@ impl Replay {
         if disposition == Disposition::Hidden {
             return self.pending.flush(out);
         }
-        if !self.options.exact
-            && let Some(chunk) = merge::chunk(update)
-        {
-            if self.pending.join(update, &chunk, self.limits) {
-                return;
-            }
-            self.pending.flush(out);
-            if self
-                .pending
-                .begin(&self.envelope, at, update, &chunk, self.limits)
-            {
-                return;
-            }
+        if !self.options.exact && self.join(at, update, out) {
+            return;
         }
         self.pending.flush(out);
         let line = self.envelope.update(at, update, out);
         self.finish_line(line, at, kind, disposition, out);
+    }
+
+    /// Joins a chunk to the pending one or makes it the pending one. False if it is neither.
+    fn join(&mut self, at: &str, update: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(chunk) = merge::chunk(update) else {
+            return false;
+        };
+        if self.pending.join(update, &chunk, self.limits) {
+            return true;
+        }
+        self.pending.flush(out);
+        self.pending
+            .begin(&self.envelope, at, update, &chunk, self.limits)
     }
 
     fn params(&mut self, at: &str, params: &[u8], out: &mut Vec<u8>) {
@@ -279,6 +293,7 @@ impl Replay {
     ) -> Disposition {
         match kind {
             UpdateKind::Notice => Disposition::Hidden,
+            UpdateKind::Subagent => self.announcement(update),
             kind if kind.snapshot().is_some() => {
                 self.hold(kind.name().as_bytes(), at, update, params);
                 Disposition::Hidden

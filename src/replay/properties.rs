@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::tests::{Item, chunk, exact, folded, replay, text, update};
 use super::*;
+use crate::record::subagents as record;
 use crate::record::transcript::{Entry, Transcript};
 
 /// Pieces of escaped text, including every difficult case for joining and splitting.
@@ -71,6 +72,29 @@ fn any_snapshot() -> impl Strategy<Value = Item> {
     })
 }
 
+/// The beginning or the end of a subagent.
+fn any_announcement() -> impl Strategy<Value = String> {
+    let session = prop::sample::select(&["c1", "c2"][..]);
+    let more = prop::sample::select(&["", r#","state":"completed""#, r#","name":"n""#][..]);
+    (session, more).prop_map(|(session, more)| {
+        format!(r#"{{"sessionUpdate":"subagent_update","subagentSessionId":"{session}"{more}}}"#)
+    })
+}
+
+/// The parameters of an update of a subagent, without the session.
+fn any_subagent_update() -> impl Strategy<Value = String> {
+    let update = prop_oneof![
+        4 => any_chunk(),
+        1 => any_announcement(),
+        1 => words().prop_map(|words| format!(r#"{{"sessionUpdate":"tool_call","toolCallId":"0","title":"{words}"}}"#)),
+        1 => Just(r#"{"sessionUpdate":"usage_update","used":1}"#.to_owned()),
+    ];
+    (update, prop::bool::ANY).prop_map(|(update, more)| {
+        let more = if more { r#","_meta":{"c":3}"# } else { "" };
+        format!(r#"{{"update":{update}{more}}}"#)
+    })
+}
+
 pub(crate) fn any_item() -> impl Strategy<Value = Item> {
     let call = (prop::bool::ANY, 0..3, words()).prop_map(|(new, id, words)| {
         let kind = if new { "tool_call" } else { "tool_call_update" };
@@ -107,7 +131,15 @@ pub(crate) fn any_item() -> impl Strategy<Value = Item> {
         let output = format!(r#"{{"sessionUpdate":"tool_call_update","toolCallId":"{id}","title":"{words}","content":[]}}"#);
         (Kind::Output, None, output)
     });
+    let subagent = (
+        prop::sample::select(&["c1", "c2", "x"][..]),
+        any_subagent_update(),
+    );
+    let subagent = subagent
+        .prop_map(|(session, params)| (Kind::Subagent, None, record::payload(session, &params)));
     prop_oneof![
+        1 => any_announcement().prop_map(|announcement| update(&announcement)),
+        3 => subagent,
         8 => any_chunk().prop_map(|chunk| update(&chunk)),
         1 => any_chunk().prop_map(|chunk| {
             (Kind::UpdateParams, None, format!(r#"{{"update":{chunk},"_meta":{{"b":2}}}}"#))

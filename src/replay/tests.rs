@@ -377,13 +377,20 @@ fn payloads_of_no_known_form_are_no_panic() {
         "\"",
         "{\"update\":",
     ] {
-        for kind in [Kind::Prompt, Kind::Update, Kind::UpdateParams, Kind::End] {
+        for kind in [
+            Kind::Prompt,
+            Kind::Update,
+            Kind::UpdateParams,
+            Kind::Subagent,
+            Kind::End,
+        ] {
             for exact in [true, false] {
                 let options = Options {
                     exact,
                     text_limit: 0,
                     message_limit: 0,
                     skip_turns: 0,
+                    hide_subagents: false,
                 };
                 drop(replay(&[(kind, None, payload.to_owned())], options));
             }

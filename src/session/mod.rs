@@ -70,6 +70,8 @@ pub struct Client {
     pub identity: Option<Implementation>,
     /// What it can do for an engine.
     pub abilities: ClientCapabilities,
+    /// Whether it shows subagents: in version 1 a capability, unstable, RFD `subagents`.
+    pub shows_subagents: bool,
     /// How it sees a session of which it was sent nothing yet.
     pub view: ClientView,
 }
@@ -120,18 +122,19 @@ pub struct ReplayPolicy {
 }
 
 impl ReplayPolicy {
-    fn for_session(self, prompts: u64, line_limit: usize) -> Options {
+    fn for_session(self, prompts: u64, deps: &Deps, client: &Client) -> Options {
         let skip_turns = self.tail.map_or(0, |tail| prompts.saturating_sub(tail));
         Options {
             skip_turns,
-            ..self.for_all(line_limit)
+            ..self.for_all(deps, client)
         }
     }
 
-    fn for_all(self, line_limit: usize) -> Options {
+    fn for_all(self, deps: &Deps, client: &Client) -> Options {
         Options {
             exact: self.exact,
-            message_limit: line_limit.saturating_add(AROUND),
+            message_limit: deps.line_limit.saturating_add(AROUND),
+            hide_subagents: !client.shows_subagents,
             ..Options::default()
         }
     }

@@ -119,6 +119,8 @@ pub enum AnswerDue {
 /// A request of the engine to the client.
 #[derive(Clone, Debug)]
 pub struct ClientRequest {
+    /// Whether it is about the session of a subagent.
+    pub of_subagent: bool,
     /// Its id in the log.
     pub id: String,
     /// The method's name.

@@ -2,7 +2,9 @@
 
 use crate::json::{string_member, text_member};
 use crate::record::metadata::{archived, restored};
-use crate::record::{AgentSessionId, Header, Kind, OpenTurns, Record};
+use crate::record::{
+    AgentSessionId, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, subagents,
+};
 use crate::sys::SessionId;
 
 use super::damage::DamageReport;
@@ -106,6 +108,8 @@ struct Copy<'a> {
     last_at: String,
     /// Where reading ended.
     ended: Ended,
+    /// Whether updates of subagents were copied, or updates about them.
+    has_subagents: bool,
 }
 
 /// Where a copy ends.
@@ -149,6 +153,7 @@ impl<'a> Copy<'a> {
             id_at_end: None,
             last_at: String::new(),
             ended: Ended::AtEnd,
+            has_subagents: false,
         }
     }
 
@@ -202,6 +207,7 @@ impl<'a> Copy<'a> {
         }
         let without_id;
         let mut payload = record.payload;
+        self.has_subagents |= subagents::may_be_about_one(record);
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
             // A fork was neither archived nor restored.
@@ -270,7 +276,7 @@ impl<'a> Copy<'a> {
         };
         match kind {
             Kind::Prompt => true,
-            Kind::Update | Kind::UpdateParams | Kind::Output => {
+            Kind::Update | Kind::UpdateParams | Kind::Subagent | Kind::Output => {
                 // More of the message may follow within its turn.
                 found.goes_on = true;
                 self.open.is_empty()
@@ -305,25 +311,37 @@ impl<'a> Copy<'a> {
             }
         };
         self.log.truncate(end)?;
-        close(self.log, &open, &self.last_at, texts)?;
+        close(self.log, &open, self.has_subagents, &self.last_at, texts)?;
         Ok(self.id_at_end.filter(|_| whole))
     }
 }
 
-/// Closes the open turns at the end of the log, with the time of the last copied record.
+/// Closes the subagents and turns that are open at the end of the log, with the time of the last
+/// copied record.
 fn close(
     log: &mut Log,
     open: &OpenTurns<Place>,
+    has_subagents: bool,
     at: &str,
     (call, end): (&str, &str),
 ) -> Result<(), StoreError> {
-    let Some(turn) = open.first() else {
+    let mut subagents = OpenSubagents::default();
+    if has_subagents {
+        subagents = recover::open_subagents(&mut Records::new(), log.file())
+            .map_err(StoreError::disk("read", log.path()))?;
+    }
+    let mut calls = OpenCalls::default();
+    if let Some(turn) = open.first() {
+        calls = recover::open_calls(&mut Records::new(), turn.end, log.file())
+            .map_err(StoreError::disk("read", log.path()))?;
+    }
+    if open.is_empty() && subagents.is_empty() {
         return Ok(());
-    };
-    let calls = recover::open_calls(&mut Records::new(), turn.end, log.file());
-    let mut calls = calls.map_err(StoreError::disk("read", log.path()))?;
-    let calls = calls.close_all(call);
-    let updates = calls.iter().map(|update| (Kind::Update, None, &**update));
+    }
+    let records = recover::closing_records(&mut subagents, &mut calls, call);
+    let updates = records
+        .iter()
+        .map(|(kind, update)| (*kind, None, &**update));
     let ends = recover::ends(open);
     let ends = ends.iter().map(|id| (Kind::End, *id, end));
     log.append_at(at, updates.chain(ends), Sync::Buffered)?;

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::record::{Kind, OpenCalls, OpenTurns};
+use crate::record::{Kind, OpenCalls, OpenSubagents, OpenTurns};
 use crate::sys::DiskFile;
 use crate::sys::disk::copy;
 
@@ -56,7 +56,9 @@ pub(super) fn recover(lock: Lock, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<O
         // Not synced: if the bytes reappear after a power failure, they are cut off again.
         log.cut()?;
     }
-    if !scan.open_turns.is_empty() || !calls.is_empty() {
+    let is_closed =
+        scan.open_turns.is_empty() && calls.is_empty() && scan.open_subagents.is_empty();
+    if !is_closed {
         close_turns(&mut log, calls, &mut scan)?;
     }
     Ok(Opened {
@@ -116,11 +118,13 @@ fn late_calls(
     Ok(calls)
 }
 
-/// Closes tool calls and open turns as a live session does. The records get the time of the last
+/// Closes subagents, tool calls and open turns as a live session does. The records get the time of the last
 /// record of the conversation, up to which the turns are known to have run.
 fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(), StoreError> {
-    let calls = calls.close_all(CALL_INTERRUPTED);
-    let updates = calls.iter().map(|update| (Kind::Update, None, &**update));
+    let updates = closing_records(&mut scan.open_subagents, &mut calls, CALL_INTERRUPTED);
+    let updates = updates
+        .iter()
+        .map(|(kind, update)| (*kind, None, &**update));
     let ends = ends(&scan.open_turns);
     let ends = ends.iter().map(|id| (Kind::End, *id, TURN_INTERRUPTED));
     let records = updates.chain(ends);
@@ -134,6 +138,32 @@ fn close_turns(log: &mut Log, mut calls: OpenCalls, scan: &mut Scan) -> Result<(
     scan.interrupted |= !scan.open_turns.is_empty();
     scan.open_turns = OpenTurns::default();
     Ok(())
+}
+
+/// The kinds and payloads of the records that close subagents and tool calls, with `message` as the
+/// content of the calls.
+pub(super) fn closing_records(
+    subagents: &mut OpenSubagents,
+    calls: &mut OpenCalls,
+    message: &str,
+) -> Vec<(Kind, String)> {
+    let mut records = subagents.close_all(message);
+    let calls = calls.close_all(message).into_iter();
+    records.extend(calls.map(|update| (Kind::Update, update)));
+    records
+}
+
+/// The subagents without an end in a whole log.
+pub(super) fn open_subagents(
+    records: &mut Records,
+    file: &dyn DiskFile,
+) -> std::io::Result<OpenSubagents> {
+    let mut subagents = OpenSubagents::default();
+    records.restart();
+    while let Some(entry) = records.next(file)? {
+        subagents.record(&entry.record);
+    }
+    Ok(subagents)
 }
 
 /// The ids of the `end` records that end all open turns. An `end` without an id ends them all: it is

@@ -6,7 +6,9 @@ use crate::record::header::{Header, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::open_turns::is_interrupted;
 use crate::record::titles::Titles;
-use crate::record::{AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenTurns, Record};
+use crate::record::{
+    AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
+};
 use crate::sys::{DiskFile, SessionId};
 
 use super::damage::{DamageReport, Torn};
@@ -45,6 +47,8 @@ pub struct Scan {
     pub interrupted: bool,
     /// The offset of the first update about a tool call outside of any turn, if there is one.
     pub late_call: Option<u64>,
+    /// The subagents without an end.
+    pub open_subagents: OpenSubagents,
     /// The damage in the log.
     pub damage: Vec<DamageReport>,
     /// The latest time of a record of the conversation; none before the first prompt.
@@ -85,6 +89,7 @@ pub(super) fn scan(
         open_turns: OpenTurns::default(),
         interrupted: false,
         late_call: None,
+        open_subagents: OpenSubagents::default(),
         damage: Vec::new(),
         updated_at: None,
         first_prompt: None,
@@ -126,6 +131,7 @@ impl Scan {
         self.records += 1;
         self.titles.record(record);
         self.settings.note(record.kind, record.payload);
+        self.open_subagents.record(record);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {

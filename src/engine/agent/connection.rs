@@ -33,6 +33,8 @@ pub(super) struct Connection {
     transport: AgentTransport,
     calls: OutgoingRequests,
     routes: Mutex<HashMap<String, Arc<Route>>>,
+    /// The routes of the sessions in which subagents were announced, by the subagents' session ids.
+    subagents: Mutex<HashMap<String, Arc<Route>>>,
     /// Requests whose result names a new session, and where the messages about that session go.
     pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
     /// Requests whose response ends a turn.
@@ -78,6 +80,7 @@ impl Connection {
             transport,
             calls: OutgoingRequests::default(),
             routes: Mutex::default(),
+            subagents: Mutex::default(),
             pending_sessions: Mutex::default(),
             turn_ends: Mutex::default(),
             early: EarlyMessages::default(),
@@ -198,7 +201,31 @@ impl Connection {
 
     /// From now on, messages about this session are ignored.
     pub(super) fn unsubscribe(&self, session: &str) {
-        lock(&self.routes).remove(session);
+        if let Some(route) = lock(&self.routes).remove(session) {
+            lock(&self.subagents).retain(|_, of| !Arc::ptr_eq(of, &route));
+        }
+    }
+
+    /// From now on, messages about this subagent's session go to `route`.
+    pub(super) fn announce_subagent(&self, session: String, route: &Arc<Route>) {
+        lock(&self.subagents)
+            .entry(session)
+            .or_insert_with(|| route.clone());
+    }
+
+    /// Where messages about a subagent's session go.
+    pub(super) fn subagent_route(&self, session: &str) -> Option<Arc<Route>> {
+        lock(&self.subagents).get(session).cloned()
+    }
+
+    /// Whether this is the session of a subagent.
+    pub(super) fn is_subagent(&self, session: &str) -> bool {
+        lock(&self.subagents).contains_key(session)
+    }
+
+    /// The routes of all sessions.
+    pub(super) fn all_routes(&self) -> Vec<Arc<Route>> {
+        lock(&self.routes).values().cloned().collect()
     }
 
     /// Whether a request is pending whose response names a new session.
@@ -241,6 +268,11 @@ impl Connection {
         }
     }
 
+    /// Whether the agent is being ended.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
     pub(super) fn is_dead(&self) -> bool {
         *self.dead.borrow()
     }
@@ -248,7 +280,7 @@ impl Connection {
     /// The agent's output has ended, so the process is ended, too.
     pub(super) fn finish(&self) {
         // Otherwise it is being ended already, with another time limit.
-        if !self.leaving.load(Ordering::Acquire) {
+        if !self.is_leaving() {
             let ended = self.transport.end(Patience::EndOfInput);
             self.runtime.block_on(ended);
             self.transport.kill();
@@ -262,7 +294,7 @@ impl Connection {
             request.cancel();
         }
         self.calls.close();
-        if self.transport.is_process() && !self.leaving.load(Ordering::Acquire) {
+        if self.transport.is_process() && !self.is_leaving() {
             tracing::warn!(reason = %self.exit_reason(), "the agent has ended");
         }
     }

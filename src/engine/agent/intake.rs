@@ -14,7 +14,7 @@ use crate::transport::pump::{Lines, pump};
 
 use super::connection::{Connection, TurnEnd};
 use super::members::with_members;
-use super::parse::{self, Message, NamedSession, Reader, read, session_of};
+use super::parse::{self, Message, NamedSession, Payload, Reader, read, session_of};
 use super::route::Route;
 use super::terminals;
 
@@ -36,8 +36,16 @@ struct Intake {
     reader: Reader,
     /// Updates that are passed on together, and the session that they belong to.
     block: Block,
-    route: Option<(String, Arc<Route>)>,
+    route: Option<Recipient>,
     invalid_lines: u32,
+}
+
+/// Where the updates of a session go.
+struct Recipient {
+    session: String,
+    route: Arc<Route>,
+    /// Whether it is the session of a subagent, within the session of the route.
+    is_subagent: bool,
 }
 
 /// Reads until the agent's output ends.
@@ -51,6 +59,7 @@ pub(super) fn run(connection: Arc<Connection>, input: impl Read) {
     };
     // An error of the pipe is the end of the output.
     pump(input, BLOCK, LINE_LIMIT, &mut intake).ok();
+    intake.end_subagents();
     intake.connection.finish();
 }
 
@@ -79,19 +88,18 @@ impl Intake {
         match self.reader.read(line) {
             Message::Update { session, payload } => {
                 if self.is_of(&session) {
-                    if let Some((_, route)) = &self.route {
-                        route.update(payload, &mut self.block);
-                    }
+                    self.update(payload);
                 } else {
                     self.flush();
-                    match self.connection.route(&session) {
-                        Some(route) => {
-                            self.deliver_early(&session, &route);
-                            route.update(payload, &mut self.block);
-                            self.route = Some((session.into_owned(), route));
-                        }
-                        None if self.connection.keep_early(&session, line) => {}
-                        None => tracing::debug!("ignoring an update of a session that is not open"),
+                    if let Some(route) = self.connection.route(&session) {
+                        self.deliver_early(&session, &route);
+                        self.recipient(session.into_owned(), route, false);
+                        self.update(payload);
+                    } else if let Some(route) = self.connection.subagent_route(&session) {
+                        self.recipient(session.into_owned(), route, true);
+                        self.update(payload);
+                    } else if !self.connection.keep_early(&session, line) {
+                        tracing::debug!("ignoring an update of a session that is not open");
                     }
                 }
                 if self.block.bytes() >= FLUSH_AT {
@@ -106,8 +114,12 @@ impl Intake {
             } => {
                 self.flush();
                 if let Some(session) = session {
+                    if let Some(route) = self.connection.subagent_route(&session.id) {
+                        self.ask(&route, id, &method, &params, None);
+                        return;
+                    }
                     match self.connection.route_of_request(&session.id) {
-                        Some(route) => self.ask(&route, id, &method, &params, session.range),
+                        Some(route) => self.ask(&route, id, &method, &params, Some(session.range)),
                         None if self.connection.keep_early(&session.id, line) => {}
                         None => self.refuse(id),
                     }
@@ -121,8 +133,10 @@ impl Intake {
                 session,
             } => {
                 self.flush();
-                let known =
-                    |session: &NamedSession<'_>| self.connection.route(&session.id).is_some();
+                let known = |session: &NamedSession<'_>| {
+                    self.connection.route(&session.id).is_some()
+                        || self.connection.is_subagent(&session.id)
+                };
                 if let Some(session) = session.as_ref().filter(|session| !known(session))
                     && self.connection.keep_early(&session.id, line)
                 {
@@ -150,7 +164,50 @@ impl Intake {
     }
 
     fn is_of(&self, session: &str) -> bool {
-        self.route.as_ref().is_some_and(|(id, _)| id == session)
+        self.route
+            .as_ref()
+            .is_some_and(|recipient| recipient.session == session)
+    }
+
+    /// The updates that follow are of this session.
+    fn recipient(&mut self, session: String, route: Arc<Route>, is_subagent: bool) {
+        self.route = Some(Recipient {
+            session,
+            route,
+            is_subagent,
+        });
+    }
+
+    /// Takes an update of the current session.
+    fn update(&mut self, payload: Payload<'_>) {
+        let Some(recipient) = &self.route else {
+            return;
+        };
+        let route = &recipient.route;
+        if let Some(subagent) = payload.subagent() {
+            self.connection.announce_subagent(subagent, route);
+        }
+        if recipient.is_subagent {
+            route.subagent_update(&recipient.session, &payload, &mut self.block);
+        } else {
+            route.update(payload, &mut self.block);
+        }
+    }
+
+    /// Reports the end of all subagents, since the agent has ended.
+    fn end_subagents(&mut self) {
+        self.flush();
+        if self.connection.is_leaving() {
+            // The next load ends them.
+            return;
+        }
+        for route in self.connection.all_routes() {
+            let block = route.end_subagents();
+            if !block.is_empty() {
+                // It fails if the session was closed.
+                route.out.send_blocking(EngineEvent::Block(block)).ok();
+            }
+        }
     }
 
     /// Delivers early messages about sessions that have a route now. When no request is pending that
@@ -177,10 +234,10 @@ impl Intake {
         if self.connection.early.is_empty() {
             return;
         }
-        self.route = Some((session.to_owned(), route.clone()));
+        self.recipient(session.to_owned(), route.clone(), false);
         for line in self.connection.early.take(session) {
             match read(&line) {
-                Message::Update { payload, .. } => route.update(payload, &mut self.block),
+                Message::Update { payload, .. } => self.update(payload),
                 Message::Request {
                     id,
                     method,
@@ -188,7 +245,7 @@ impl Intake {
                     session: Some(session),
                 } => {
                     self.flush();
-                    self.ask(route, id, &method, &params, session.range);
+                    self.ask(route, id, &method, &params, Some(session.range));
                 }
                 Message::Notification {
                     method,
@@ -205,13 +262,17 @@ impl Intake {
 
     /// Passes on the collected updates. Blocks if log and client are slower than the agent.
     fn flush(&mut self) {
-        let Some((_, route)) = &self.route else {
+        let Some(recipient) = &self.route else {
             return;
         };
         if !self.block.is_empty() {
             let block = std::mem::take(&mut self.block);
             // It fails if the session was closed.
-            route.out.send_blocking(EngineEvent::Block(block)).ok();
+            recipient
+                .route
+                .out
+                .send_blocking(EngineEvent::Block(block))
+                .ok();
         }
     }
 
@@ -245,12 +306,25 @@ impl Intake {
     }
 
     /// Forwards a request of the agent about a session, and its response. `at` is the position of the
-    /// session's id in the parameters.
-    fn ask(&self, route: &Arc<Route>, id: &str, method: &str, params: &str, at: Range<usize>) {
+    /// session's id in the parameters; `None` if the session is a subagent's.
+    fn ask(
+        &self,
+        route: &Arc<Route>,
+        id: &str,
+        method: &str,
+        params: &str,
+        at: Option<Range<usize>>,
+    ) {
         let (connection, route) = (self.connection.clone(), route.clone());
         let (id, method) = (id.to_owned(), method.to_owned());
         let cancel = connection.begin(&id);
-        let (params, at) = with_client_ids(&route, params, at);
+        let (params, at) = match at {
+            Some(at) => {
+                let (params, at) = with_client_ids(&route, params, at);
+                (params, Some(at))
+            }
+            None => (params.to_owned(), None),
+        };
         let (reply, answer) = oneshot::channel();
         let withdrawn = cancel.clone();
         let unanswered = move || {
@@ -271,7 +345,9 @@ impl Intake {
             cancel,
             reply,
         };
-        if method == method::TERMINAL_RELEASE {
+        if method == method::TERMINAL_RELEASE
+            && let Some(at) = at
+        {
             // The terminal's output is requested while the terminal still exists.
             self.connection.runtime.spawn(async move {
                 terminals::capture_output(&route, &params, at).await;
@@ -288,7 +364,9 @@ impl Intake {
         }
         self.connection.runtime.spawn(async move {
             let outcome = answer.await.unwrap_or_else(|_| unanswered());
-            terminals::record_output(&route, &method, &params, &outcome).await;
+            if at.is_some() {
+                terminals::record_output(&route, &method, &params, &outcome).await;
+            }
             connection.respond(&id, &outcome);
         });
     }
@@ -313,25 +391,26 @@ impl Intake {
             // A valid one was parsed as an update.
             return self.invalid_line("it is a `session/update` without an update");
         }
-        match session.map(|session| (self.connection.route(&session.id), session.range)) {
-            None => {
-                let notify = self.connection.client.notify(method, params);
-                self.connection.runtime.block_on(notify);
-            }
-            Some((Some(route), at)) => {
-                let (params, session) = with_client_ids(&route, params, at);
-                let method = method.to_owned();
-                let event = EngineEvent::Notify {
-                    method,
-                    params,
-                    session,
-                };
-                route.out.send_blocking(event).ok();
-            }
-            Some((None, _)) => {
-                tracing::debug!("ignoring a notification of a session that is not open");
-            }
-        }
+        let Some(session) = session else {
+            let notify = self.connection.client.notify(method, params);
+            self.connection.runtime.block_on(notify);
+            return;
+        };
+        let (route, params, session) = if let Some(route) = self.connection.route(&session.id) {
+            let (params, at) = with_client_ids(&route, params, session.range);
+            (route, params, Some(at))
+        } else if let Some(route) = self.connection.subagent_route(&session.id) {
+            (route, params.to_owned(), None)
+        } else {
+            tracing::debug!("ignoring a notification of a session that is not open");
+            return;
+        };
+        let event = EngineEvent::Notify {
+            method: method.to_owned(),
+            params,
+            session,
+        };
+        route.out.send_blocking(event).ok();
     }
 
     fn invalid_line(&mut self, reason: &str) {

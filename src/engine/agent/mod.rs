@@ -173,8 +173,11 @@ impl Engine for WrappedEngine {
             let mut sessions = Vec::new();
             if let Some(mut parts) = json::member_elements(page.as_bytes(), 0, "sessions") {
                 while let Some(at) = parts.element() {
-                    let entry = page.get(at).map(str::to_owned);
-                    sessions.extend(entry.map(titles::listed));
+                    let entry = page.get(at).unwrap_or_default();
+                    let id = string_member(entry, "sessionId");
+                    if !id.is_some_and(|id| connection.is_subagent(&id)) {
+                        sessions.push(titles::listed(entry.to_owned()));
+                    }
                 }
             }
             Ok(Foreign {
@@ -202,6 +205,11 @@ impl Engine for WrappedEngine {
 
     fn declares(&self, capability: &str) -> bool {
         self.agent.declares(capability)
+    }
+
+    fn is_subagent(&self, id: &str) -> bool {
+        let current = self.agent.current();
+        current.is_some_and(|connection| connection.is_subagent(id))
     }
 
     fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {

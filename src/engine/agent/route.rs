@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use crate::engine::{Block, Outlet};
 use crate::protocol::UpdateKind;
-use crate::record::Kind;
+use crate::record::{Kind, OpenSubagents, subagents as subagent_records};
 use crate::sys::lock;
 
 use super::ids::IdNormalizer;
 use super::import::Import;
-use super::parse::Payload;
+use super::parse::{Form, Payload};
 use super::settings::Settings;
 use super::terminals::Terminals;
 use super::titles::Titles;
@@ -28,6 +28,9 @@ const REPLAY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The same for an agent that is known to replay before it responds.
 const SHORT_REPLAY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The text of a subagent's tool call that was running when the agent ended.
+const AGENT_ENDED: &str = "Interrupted: the agent ended before this tool call did.";
 
 /// Takes one session's messages from the agent's pipe to the session's actor.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ struct State {
     updated: bool,
     /// The running turns, by the ids of their messages.
     turns: Vec<String>,
+    /// The subagents that have not ended.
+    subagents: OpenSubagents,
 }
 
 /// What happens to updates.
@@ -113,6 +118,7 @@ impl Route {
                 prompted: false,
                 updated: false,
                 turns: Vec::new(),
+                subagents: OpenSubagents::default(),
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -231,6 +237,7 @@ impl Route {
             tracing::debug!("ignoring an update that the protocol does not define");
             return;
         }
+        let is_about_subagent = payload.subagent().is_some();
         let mut state = self.lock();
         let State {
             mode,
@@ -240,6 +247,7 @@ impl Route {
             titles,
             prompted,
             updated,
+            subagents,
             ..
         } = &mut *state;
         match mode {
@@ -257,6 +265,9 @@ impl Route {
                         self.snapshot(snapshots, *prompted, &payload, block);
                     }
                 } else {
+                    if is_about_subagent {
+                        subagents.take(update.kind, &update.payload);
+                    }
                     block.push(update.kind, &update.payload);
                 }
                 return;
@@ -297,6 +308,44 @@ impl Route {
         }
         drop(state);
         self.activity.send_modify(|count| *count += 1);
+    }
+
+    /// Handles an update of a subagent's session; what is to be logged and sent goes into `block`.
+    pub(super) fn subagent_update(&self, session: &str, payload: &Payload<'_>, block: &mut Block) {
+        if !payload.has_shape() {
+            tracing::debug!("ignoring an update that the protocol does not define");
+            return;
+        }
+        let update;
+        let params = match payload.form {
+            Form::Update => {
+                update = format!("{{\"update\":{}}}", payload.text());
+                &update
+            }
+            Form::Params => payload.text(),
+        };
+        let record = subagent_records::payload(session, params);
+        let mut state = self.lock();
+        match &mut state.mode {
+            Mode::Live => {
+                state.updated = true;
+                state.subagents.take(Kind::Subagent, &record);
+                block.push(Kind::Subagent, &record);
+            }
+            Mode::Import(import) => import.update(Kind::Subagent, &record),
+            Mode::AfterReplay | Mode::Discard(_) => {
+                tracing::debug!("ignoring an update of a subagent that was already recorded");
+            }
+        }
+    }
+
+    /// The agent has ended, and its subagents with it: the updates that say so.
+    pub(super) fn end_subagents(&self) -> Block {
+        let mut block = Block::default();
+        for (kind, payload) in self.lock().subagents.close_all(AGENT_ENDED) {
+            block.push(kind, &payload);
+        }
+        block
     }
 
     /// Handles a snapshot. An agent may send the same one at every load: it is logged once, so that
@@ -352,105 +401,5 @@ pub(super) fn name_of(payload: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::{Instant, sleep};
-
-    use super::*;
-    use crate::sys::ids::RandomIds;
-
-    const SAID: &str = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"},"messageId":"m"}"#;
-    const MODE: &str = r#"{"sessionUpdate":"current_mode_update","currentModeId":"ask"}"#;
-
-    fn route() -> Arc<Route> {
-        let ids = Arc::new(RandomIds);
-        Route::new(
-            Outlet::new().0,
-            IdNormalizer::new(ids),
-            Arc::default(),
-            HashMap::new(),
-        )
-    }
-
-    /// The kinds of the records of an update.
-    fn take(route: &Route, update: &str) -> Vec<Kind> {
-        let mut block = Block::default();
-        route.update(
-            Payload::of_record(Kind::Update, update).unwrap(),
-            &mut block,
-        );
-        block.iter().map(|entry| entry.kind).collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_replay_after_the_response_is_awaited() {
-        let route = route();
-        route.discard_replay();
-        let agent = async {
-            sleep(REPLAY_TIMEOUT / 2).await;
-            // This is not the replay yet.
-            take(&route, MODE);
-            sleep(REPLAY_TIMEOUT / 3).await;
-            for _ in 0..3 {
-                take(&route, SAID);
-                sleep(QUIET * 4 / 5).await;
-            }
-        };
-        tokio::join!(route.wait_for_replay(false), agent);
-        let discarded = route.go_live(true);
-        assert_eq!((discarded.history, discarded.snapshots().len()), (3, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_agent_without_a_replay_is_not_awaited_for_long() {
-        let route = route();
-        route.discard_replay();
-        for (known, waits) in [(false, REPLAY_TIMEOUT), (true, SHORT_REPLAY_TIMEOUT)] {
-            let start = Instant::now();
-            route.wait_for_replay(known).await;
-            assert_eq!(start.elapsed(), waits);
-        }
-        assert_eq!(route.go_live(true).history, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_agent_that_still_replays_is_not_silent() {
-        let route = route();
-        route.discard_replay();
-        let limit = Duration::from_mins(2);
-        let start = Instant::now();
-        let agent = async {
-            for _ in 0..3 {
-                sleep(limit / 2).await;
-                take(&route, SAID);
-            }
-        };
-        tokio::join!(route.wait_for_silence(limit), agent);
-        assert_eq!(start.elapsed(), limit / 2 * 3 + limit);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_replay_that_goes_on_after_the_response_is_awaited() {
-        let route = route();
-        route.discard_replay();
-        take(&route, SAID);
-        let start = Instant::now();
-        let agent = async {
-            sleep(QUIET / 2).await;
-            take(&route, SAID);
-        };
-        tokio::join!(route.wait_for_replay(false), agent);
-        assert_eq!(start.elapsed(), QUIET / 2 + QUIET);
-        assert_eq!(route.go_live(true).history, 2);
-    }
-
-    #[test]
-    fn late_updates_of_a_replay_are_ignored_until_the_next_turn() {
-        let route = route();
-        route.discard_replay();
-        route.go_live(true);
-        assert_eq!(take(&route, SAID), []);
-        assert_eq!(take(&route, MODE), [Kind::Info]);
-        route.turn_begins("m", "{}", None);
-        assert_eq!(take(&route, SAID), [Kind::Update]);
-    }
-}
+#[path = "route_tests.rs"]
+mod tests;

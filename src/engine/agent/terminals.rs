@@ -222,7 +222,7 @@ pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>
     let question = Question {
         method: method::TERMINAL_OUTPUT.to_owned(),
         params,
-        session: at,
+        session: Some(at),
         logged: false,
         cancel: CancellationToken::new(),
         reply,

@@ -4,7 +4,7 @@
 //! 2 shows only if ids are used as that version requires, which is checked on the way: a chunk
 //! belongs to the last entry or begins a new message, and no field is cleared by mistake.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -20,6 +20,8 @@ pub(super) struct Fold {
     pub(super) transcript: Transcript,
     messages: HashSet<String>,
     calls: HashSet<String>,
+    /// What announced subagents did, by their sessions.
+    subagents: BTreeMap<String, Self>,
 }
 
 impl Fold {
@@ -29,15 +31,34 @@ impl Fold {
         for line in lines.lines() {
             fold.line(line);
         }
-        fold.transcript
+        let mut transcript = fold.transcript;
+        for (session, subagent) in fold.subagents {
+            let mut done = subagent.transcript;
+            done.subagents.clear();
+            transcript.subagents.insert(session, done);
+        }
+        transcript
     }
 
     fn line(&mut self, line: &str) {
         let message = json::tree(line).unwrap_or_else(|| panic!("not JSON: {line}"));
-        let update = &message["params"]["update"];
-        let Value::Object(update) = update.clone() else {
+        let params = &message["params"];
+        let Value::Object(update) = params["update"].clone() else {
             return;
         };
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        match self.subagents.get_mut(session) {
+            Some(subagent) => subagent.take(&update),
+            None => self.take(&update),
+        }
+        if let Some(announced) = update.get("subagentSessionId").and_then(Value::as_str)
+            && update["sessionUpdate"] == "subagent_update"
+        {
+            self.subagents.entry(announced.to_owned()).or_default();
+        }
+    }
+
+    fn take(&mut self, update: &Map<String, Value>) {
         let name = update["sessionUpdate"].as_str().unwrap_or_default();
         if let Some(role) = Role::of_chunk(name)
             && let Some(id) = update["messageId"].as_str()
@@ -178,6 +199,12 @@ fn rename(object: &mut Value, from: &str, to: &str) {
 /// A transcript without what differs between the versions: the ids of messages, and fields of tool
 /// calls without information.
 pub(super) fn bare(mut transcript: Transcript) -> Value {
+    strip(&mut transcript);
+    serde_json::to_value(transcript).unwrap()
+}
+
+fn strip(transcript: &mut Transcript) {
+    transcript.subagents.values_mut().for_each(strip);
     for entry in &mut transcript.entries {
         match entry {
             Entry::Message { message_id, .. } => *message_id = None,
@@ -186,5 +213,4 @@ pub(super) fn bare(mut transcript: Transcript) -> Value {
             _ => {}
         }
     }
-    serde_json::to_value(transcript).unwrap()
 }

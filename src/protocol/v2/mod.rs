@@ -22,6 +22,8 @@ pub use answer::answer;
 pub use permission::{permission, permission_outcome};
 pub use settings::{config_options, mode_config_id};
 
+use std::collections::BTreeMap;
+
 use crate::json::{self, Member, Splice};
 use crate::protocol::{Id, Ids};
 use crate::protocol::{Role, UpdateKind};
@@ -47,8 +49,17 @@ pub struct View {
     modes: Modes,
     /// The message with which the view begins, until it arrives.
     awaited: Option<Vec<u8>>,
+    /// The views of subagents, by the ids of their sessions.
+    subagents: BTreeMap<Vec<u8>, Box<Self>>,
     /// Buffer for the members of an update.
     members: Vec<Member>,
+}
+
+/// What becomes of a line.
+enum Shown<'a> {
+    Unchanged,
+    Changed(Change<'a>),
+    Hidden,
 }
 
 /// The conversion of a line.
@@ -56,6 +67,12 @@ struct Change<'a> {
     splice: Splice<'a>,
     /// Whole lines to send before it.
     before: Vec<u8>,
+}
+
+impl<'a> From<Option<Change<'a>>> for Shown<'a> {
+    fn from(change: Option<Change<'a>>) -> Self {
+        change.map_or(Self::Unchanged, Self::Changed)
+    }
 }
 
 impl View {
@@ -94,16 +111,14 @@ impl View {
             let end = memchr::memchr(b'\n', &lines[start..]);
             let end = end.map_or(lines.len(), |at| start + at + 1);
             let line = &lines[start..end];
-            let was_awaiting = self.awaited.is_some();
-            let (is_update, change) = self.line(line);
-            if was_awaiting && self.awaited.is_some() && is_update {
+            let shown = self.line(line);
+            if !matches!(shown, Shown::Unchanged) {
                 out.extend_from_slice(&lines[copied..start]);
                 copied = end;
-            } else if let Some(change) = change {
-                out.extend_from_slice(&lines[copied..start]);
+            }
+            if let Shown::Changed(change) = shown {
                 out.extend_from_slice(&change.before);
                 change.splice.write(0..line.len(), out);
-                copied = end;
             }
             start = end;
         }
@@ -126,21 +141,68 @@ impl View {
         }
     }
 
-    /// Whether a line is an update, and how it changes.
-    fn line<'a>(&mut self, line: &'a [u8]) -> (bool, Option<Change<'a>>) {
-        if self.alike.fits(line) {
-            return (true, None);
+    fn line<'a>(&mut self, line: &'a [u8]) -> Shown<'a> {
+        let was_awaiting = self.awaited.is_some();
+        let shown = if self.alike.fits(line) {
+            Shown::Unchanged
+        } else {
+            let mut members = std::mem::take(&mut self.members);
+            let read = line::read(line, &mut members).map(|spot| {
+                let update = Update {
+                    line,
+                    spot,
+                    members: &members,
+                };
+                let shown = match self.subagent_of(&update) {
+                    Some(subagent) if subagent.awaited.is_some() => Shown::Hidden,
+                    Some(subagent) => subagent.update(&update).into(),
+                    None => self.update(&update).into(),
+                };
+                self.announce(&update);
+                shown
+            });
+            self.members = members;
+            // Anything but an update is passed through.
+            let Some(shown) = read else {
+                return Shown::Unchanged;
+            };
+            shown
+        };
+        if was_awaiting && self.awaited.is_some() {
+            return Shown::Hidden;
         }
-        let mut members = std::mem::take(&mut self.members);
-        let read = line::read(line, &mut members).map(|spot| {
-            self.update(&Update {
-                line,
-                spot,
-                members: &members,
-            })
-        });
-        self.members = members;
-        (read.is_some(), read.flatten())
+        shown
+    }
+
+    /// The view of the subagent that an update is of.
+    fn subagent_of(&mut self, update: &Update<'_, '_>) -> Option<&mut Self> {
+        if self.subagents.is_empty() {
+            return None;
+        }
+        let session = json::member(update.line, update.spot.params, "sessionId")?;
+        let session = json::string(update.line, &session)?;
+        self.subagents.get_mut(&*session).map(AsMut::as_mut)
+    }
+
+    /// Makes a view for a subagent that an update begins. It shows nothing if this one does not show
+    /// how the subagent began.
+    fn announce(&mut self, update: &Update<'_, '_>) {
+        let session = update.get("subagentSessionId");
+        let session = session.and_then(|session| json::string(update.line, &session));
+        if let Some(session) = session
+            && update.name().as_deref() == Some(UpdateKind::Subagent.name().as_bytes())
+        {
+            let awaited = self.awaited.is_some().then(Vec::new);
+            let view = || {
+                Box::new(Self {
+                    awaited,
+                    ..Self::default()
+                })
+            };
+            self.subagents
+                .entry(session.into_owned())
+                .or_insert_with(view);
+        }
     }
 
     fn update<'a>(&mut self, update: &Update<'a, '_>) -> Option<Change<'a>> {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::protocol::ProtocolVersion;
+use crate::protocol::{ProtocolVersion, method};
 use crate::session::Request;
 
 use super::context::Context;
@@ -18,8 +18,13 @@ struct Cancelled<'a> {
 
 /// Ends the running turns of a session, if there are any.
 pub(super) fn session(context: &Context, params: &str) {
-    let session = serde_json::from_str::<Session>(params).ok();
-    if let Some(id) = session.and_then(|session| context.named(&session.session_id)) {
+    let Ok(session) = serde_json::from_str::<Session>(params) else {
+        return;
+    };
+    let engine = &context.deps().engine;
+    if engine.is_subagent(&session.session_id) {
+        engine.notify(method::SESSION_CANCEL, params);
+    } else if let Some(id) = context.named(&session.session_id) {
         // In version 1 the client answers what it was asked for.
         let withdraw = context.version() == ProtocolVersion::V2;
         context.registry().send(&id, Request::Cancel { withdraw });

@@ -145,8 +145,8 @@ impl Context {
     /// The id here of a session that the wrapped agent may have.
     pub(super) fn id_of_agents_session(&self, name: &str) -> Option<SessionId> {
         let engine = &self.deps().engine;
-        engine
-            .wraps_agent()
+        let may_be_one = engine.wraps_agent() && !engine.is_subagent(name);
+        may_be_one
             .then(|| id_of_agents_session(&engine.identity().name, name))
             .flatten()
     }

@@ -157,6 +157,8 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
     Client {
         identity,
         abilities,
+        shows_subagents: version == ProtocolVersion::V2
+            || params["clientCapabilities"]["subagents"].is_object(),
         view: ClientView::new(version),
     }
 }

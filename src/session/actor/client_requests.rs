@@ -1,6 +1,7 @@
 //! Sends the engine's requests to the client, waits for the responses, and withdraws requests.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::json;
@@ -84,10 +85,20 @@ impl Actor {
         self.client_requests.waiting.insert(id.clone(), engine);
         self.machine.ask(ClientRequest {
             id,
-            params: with_string(&question.params, &question.session, &self.name),
+            of_subagent: question.session.is_none(),
+            params: self.with_client_id(question.params, question.session),
             method: question.method,
             logged: question.logged,
         })
+    }
+
+    /// The parameters with the client's id of the session at this place. The sessions of subagents
+    /// have the same id everywhere, and no place.
+    pub(super) fn with_client_id(&self, params: String, place: Option<Range<usize>>) -> String {
+        match place {
+            Some(place) => with_string(&params, &place, &self.name),
+            None => params,
+        }
     }
 
     pub(super) fn client_answered(&mut self, answer: ClientAnswer) -> Batch<Reply> {
@@ -141,7 +152,6 @@ impl Actor {
         };
         let withdrawn = self.client_requests.withdrawal.clone();
         let limit = time_limit(&request.method, self.deps.client_timeout);
-        let name = self.name.clone();
         tokio::spawn(async move {
             let method = request.method.as_str();
             let replacement = tokio::select! {
@@ -175,7 +185,8 @@ impl Actor {
                 && let Some(terminal) = json::string_member(&created, "terminalId")
             {
                 // Nothing else refers to this terminal.
-                let params = json!({ "sessionId": name, "terminalId": terminal }).to_string();
+                let session = json::string_member(&request.params, "sessionId");
+                let params = json!({ "sessionId": session, "terminalId": terminal }).to_string();
                 if let Some(released) = wire.ask(method::TERMINAL_RELEASE, &params).await {
                     released.await;
                 }

@@ -20,7 +20,6 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
-use crate::json::with_string;
 use crate::protocol::ClientView;
 use crate::sys::SessionId;
 
@@ -239,7 +238,7 @@ impl Actor {
                 params,
                 session,
             } => {
-                let params = with_string(&params, &session, &self.name);
+                let params = self.with_client_id(params, session);
                 self.deps.wire.notify(&method, &params).await;
                 Vec::new()
             }

@@ -139,7 +139,7 @@ impl Actor {
         }
         Ok(Playback::new(
             &self.name,
-            policy.for_session(prompts, self.deps.line_limit),
+            policy.for_session(prompts, &self.deps, &self.client),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             view,
@@ -257,7 +257,7 @@ impl Actor {
         let fresh = self.view.fresh();
         let mut playback = Playback::new(
             &self.name,
-            policy.for_all(self.deps.line_limit),
+            policy.for_all(&self.deps, &self.client),
             Pace::new(policy.rate),
             &self.deps.wire.writer,
             std::mem::replace(&mut self.view, fresh),

@@ -240,6 +240,7 @@ fn a_replay_begins_with_a_message_that_must_be_there() {
 #[test]
 fn the_client_is_notified_while_a_request_to_its_user_is_open() {
     let request = |id: &str| ClientRequest {
+        of_subagent: false,
         id: id.to_owned(),
         method: "m".to_owned(),
         params: "{}".to_owned(),

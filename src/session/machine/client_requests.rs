@@ -65,7 +65,8 @@ impl<R> Machine<R> {
     /// Some agents request permission before they have shown the call, and later show only its end.
     /// A client knows the call from the request, but a replay sends no requests.
     fn show_call(&mut self, request: &ClientRequest) -> Option<Effect<R>> {
-        if request.method != REQUEST_PERMISSION || self.turns.is_empty() {
+        let is_own = request.method == REQUEST_PERMISSION && !request.of_subagent;
+        if !is_own || self.turns.is_empty() {
             return None;
         }
         let (id, update) = requested_call(&request.params)?;

@@ -7,6 +7,7 @@ use crate::session::machine::tests::{config, effects, end_turn, failed, opened, 
 
 fn asking(id: &str, logged: bool) -> ClientRequest {
     ClientRequest {
+        of_subagent: false,
         id: id.to_owned(),
         method: "m\"".to_owned(),
         params: r#"{"n":1e400}"#.to_owned(),

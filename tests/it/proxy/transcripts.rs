@@ -28,6 +28,9 @@ test_each_path! { for ["acp"] in "fixtures/wrap/restoring" as restoring => chain
     "resume" => "counts how often the agent is started",
     "close_and_load_again" => "counts how often the agent is started",
 } }
+test_each_path! { for ["acp"] in "fixtures/wrap/subagents" as subagents => chained ignore {
+    "agent_exit" => "kills the agent",
+} }
 
 fn chained([fixture]: [&Path; 1]) {
     runner::run(fixture, conductor::start, false);

@@ -154,7 +154,7 @@ fn updates_between_turns_are_logged_and_sent() {
     let question = Question {
         method: "session/request_permission".to_owned(),
         params: r#"{"sessionId":"inner","n":1e400}"#.to_owned(),
-        session: 13..20,
+        session: Some(13..20),
         logged: true,
         cancel: CancellationToken::new(),
         reply,

@@ -44,7 +44,7 @@ impl Turn {
         let question = Question {
             method: method.to_owned(),
             params: format!(r#"{{"sessionId":"inner",{params}}}"#),
-            session: 13..20,
+            session: Some(13..20),
             logged: true,
             cancel: CancellationToken::new(),
             reply,

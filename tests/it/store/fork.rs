@@ -331,3 +331,40 @@ fn fork_of_overlapping_turns() {
         assert!(store.trash(&fork_id()).unwrap());
     }
 }
+
+#[test]
+fn fork_ends_subagents() {
+    const ANNOUNCED: &str = r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child"}"#;
+    const ENDED: &str = r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child","state":"disconnected"}"#;
+    let call = format!(r#"{{"sessionId":"child","update":{CALL}}}"#);
+    let disk = SimDisk::new();
+    let store = store(&disk);
+    let mut at_work = store.create(&id(), &header()).unwrap();
+    let turn = [
+        (Kind::Prompt, PROMPT),
+        (Kind::Update, ANNOUNCED),
+        (Kind::Subagent, call.as_str()),
+        (Kind::End, END),
+    ];
+    for (kind, payload) in turn {
+        add(&mut at_work, kind, payload).unwrap();
+    }
+
+    let mut reader = store.read(&id()).unwrap();
+    let forked = fork(&store, &mut reader, None).unwrap();
+    assert!(forked.scan.open_subagents.is_empty());
+    let records = payloads(&of(&store, &fork_id()));
+    let (copy, closed) = records.split_at(turn.len());
+    assert_eq!(copy, turn.map(|(kind, payload)| (kind, payload.to_owned())));
+    let [(Kind::Subagent, failed), (Kind::Update, ended)] = closed else {
+        panic!("{closed:?}");
+    };
+    assert!(failed.contains(r#""status":"failed""#), "{failed}");
+    assert_eq!(ended, ENDED);
+
+    // The original is closed when it is opened again, in the same way.
+    drop(at_work);
+    drop(store.open_log(&id()).unwrap());
+    let kinds = kinds(&of(&store, &id()));
+    assert!(kinds.ends_with(&[Kind::End, Kind::Subagent, Kind::Update]));
+}

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::json::{self, Span};
+use crate::protocol::UpdateKind;
 use crate::record::Kind;
 use crate::record::payload::has_shape;
+use crate::record::subagents::announcement;
 
 /// How a notification's parameters are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,15 @@ impl<'a> Payload<'a> {
     pub(in crate::engine::agent) fn has_shape(&self) -> bool {
         let of = |span: Option<Span>| span.map(|span| span.of(&self.text));
         has_shape(of(self.fields.name), of(self.fields.content))
+    }
+
+    /// The session of the subagent that the update is about.
+    pub(in crate::engine::agent) fn subagent(&self) -> Option<String> {
+        let name = self.fields.name?.body(&self.text)?;
+        let is_about_one = name == UpdateKind::Subagent.name();
+        is_about_one
+            .then(|| announcement(self.update()))?
+            .map(|(session, _)| session)
     }
 
     /// The name of the update's kind in the protocol.

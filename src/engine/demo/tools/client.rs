@@ -90,7 +90,7 @@ fn question(
     Question {
         method: method.to_owned(),
         params: text,
-        session,
+        session: Some(session),
         logged,
         cancel,
         reply,

@@ -122,6 +122,7 @@ impl World {
         let id = self.requests.to_string();
         self.engine_waits.insert(id.clone(), logged);
         let request = ClientRequest {
+            of_subagent: false,
             id,
             method: "m".to_owned(),
             params: "{}".to_owned(),

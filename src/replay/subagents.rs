@@ -1,0 +1,127 @@
+//! Replays what subagents did, in the order of the log, under the ids that their sessions had.
+
+use std::collections::HashSet;
+
+use crate::json;
+use crate::protocol::UpdateKind;
+use crate::record::{Kind, Record, subagents};
+
+use super::Replay;
+use super::calls::Disposition;
+use super::envelope::Envelope;
+
+/// What comes before the update in parameters without other members.
+const UPDATE_ONLY: &[u8] = b"{\"update\":";
+
+/// Which subagents were announced to the client, and which one the last record was of.
+#[derive(Debug, Default)]
+pub(super) struct ShownSubagents {
+    announced: HashSet<String>,
+    turn: u64,
+    /// The session of the last record, if it was a subagent's, and the envelope of its lines.
+    current: Option<(String, Envelope)>,
+    /// Whether the last record was of this subagent.
+    is_inside: bool,
+}
+
+impl ShownSubagents {
+    /// Takes an update about a subagent that is shown.
+    pub(super) fn announce(&mut self, update: &[u8]) {
+        let update = std::str::from_utf8(update).unwrap_or_default();
+        let announced = subagents::announcement(update);
+        self.announced.extend(announced.map(|(session, _)| session));
+    }
+
+    /// From now on, lines belong to this turn.
+    pub(super) fn set_turn(&mut self, turn: u64) {
+        self.turn = turn;
+        if let Some((_, envelope)) = &mut self.current {
+            envelope.set_turn(turn);
+        }
+    }
+
+    /// The next record is of this kind. Returns whether a subagent's records end with it.
+    pub(super) fn leave(&mut self, kind: Kind) -> bool {
+        kind != Kind::Subagent && std::mem::take(&mut self.is_inside)
+    }
+
+    /// The next record is of this subagent. Returns whether the one before it was of another
+    /// session. `None` if the subagent was not announced.
+    pub(super) fn enter(&mut self, session: &str) -> Option<bool> {
+        let known = self.current.as_ref();
+        let same = known.is_some_and(|(current, _)| current == session);
+        if !same {
+            if !self.announced.contains(session) {
+                self.is_inside = false;
+                return None;
+            }
+            let mut envelope = Envelope::new(session);
+            envelope.set_turn(self.turn);
+            self.current = Some((session.to_owned(), envelope));
+        }
+        let stays = std::mem::replace(&mut self.is_inside, true) && same;
+        Some(!stays)
+    }
+
+    /// Exchanges an envelope with that of the current subagent.
+    pub(super) fn swap(&mut self, envelope: &mut Envelope) {
+        if let Some((_, current)) = &mut self.current {
+            std::mem::swap(current, envelope);
+        }
+    }
+}
+
+impl Replay {
+    /// Shows an update that begins, changes or ends a subagent, if the client knows subagents.
+    pub(super) fn announcement(&mut self, update: &[u8]) -> Disposition {
+        if self.options.hide_subagents || self.is_skipping() {
+            return Disposition::Hidden;
+        }
+        self.subagents.announce(update);
+        Disposition::Shown
+    }
+
+    /// Shows an update of a subagent's session, if the subagent was shown.
+    pub(super) fn subagent(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let Some((session, params)) = subagents::parse(record.payload) else {
+            return self.pending.flush(out);
+        };
+        match self.subagents.enter(&session) {
+            None => return self.pending.flush(out),
+            Some(true) => self.pending.flush(out),
+            Some(false) => {}
+        }
+        // The lines have the subagent's envelope instead of ours.
+        self.subagents.swap(&mut self.envelope);
+        let params = [b"{", params.as_bytes()].concat();
+        self.subagent_update(record.at, &params, out);
+        self.subagents.swap(&mut self.envelope);
+    }
+
+    fn subagent_update(&mut self, at: &str, params: &[u8], out: &mut Vec<u8>) {
+        let Some(range) = json::member(params, 0, "update") else {
+            return;
+        };
+        let update = &params[range];
+        let kind = UpdateKind::of(update);
+        if kind == UpdateKind::Notice {
+            return self.pending.flush(out);
+        }
+        if kind == UpdateKind::Subagent {
+            self.subagents.announce(update);
+        }
+        let is_alone = params.len() == UPDATE_ONLY.len() + update.len() + 1;
+        if is_alone && !self.options.exact && self.join(at, update, out) {
+            return;
+        }
+        self.pending.flush(out);
+        let line = if is_alone {
+            Some(self.envelope.update(at, update, out))
+        } else {
+            self.envelope.params(at, params, out)
+        };
+        if let Some(line) = line {
+            self.finish_line(line, at, kind, Disposition::Shown, out);
+        }
+    }
+}
