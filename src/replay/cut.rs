@@ -1,4 +1,5 @@
-//! Truncates a message that is too long for one line, in the replay only, and marks it.
+//! Splits or truncates a message that is too long for one line, in the replay only. What is truncated
+//! is marked.
 //!
 //! First the longest strings lose their middle. All get the same maximum length, the largest that
 //! makes the line fit. Image, audio and binary blocks longer than that are replaced by a text block
@@ -8,10 +9,11 @@
 
 use std::ops::Range;
 
-use crate::json::Splice;
+use crate::json::{Splice, split};
+use crate::protocol::text_block::chunk_text;
 
-use super::envelope::{Envelope, TAIL};
-use super::{spots, stub};
+use super::envelope::{Envelope, Line, TAIL};
+use super::{REPEATED, Replay, spots, stub};
 
 /// The maximum length of the note about a cut.
 const CUT_NOTE: usize = 48;
@@ -87,6 +89,72 @@ impl Oversize<'_> {
         envelope.open(self.at, b"", &mut ours);
         let ours = ours.len() + TAIL.len() + self.update.len();
         self.line.len().saturating_sub(ours)
+    }
+}
+
+impl Replay {
+    /// Splits or truncates a line that is too long. Returns true if content was lost.
+    pub(super) fn part_or_cut(&mut self, line: &Line, at: &str, out: &mut Vec<u8>) -> bool {
+        let too_long = out.len() - line.start > self.limits.line;
+        let long_text = !self.options.exact && line.update.len() > self.limits.text;
+        if !too_long && !long_text {
+            return false;
+        }
+        let start = line.start;
+        let update = line.update.start - start..line.update.end - start;
+        let whole = &out[start..];
+        let text = chunk_text(&whole[update.clone()]);
+        let parts = text.and_then(|text| {
+            let text = update.start + text.start..update.start + text.end;
+            let length = self.part_length(text.len(), whole.len() - text.len())?;
+            Some((text, length))
+        });
+        if let Some((text, length)) = parts {
+            if length < text.len() {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(whole);
+                out.truncate(start);
+                let (before, behind) = (&self.scratch[..text.start], &self.scratch[text.end..]);
+                for part in split::parts(&self.scratch[text.clone()], length) {
+                    out.extend_from_slice(before);
+                    out.extend_from_slice(part);
+                    out.extend_from_slice(behind);
+                }
+            }
+            return false;
+        }
+        let is_cut = whole.len() > self.limits.line;
+        if is_cut {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(whole);
+            out.truncate(start);
+            let oversize = Oversize {
+                line: &self.scratch,
+                note_end: line.note_end - start,
+                update,
+                at,
+            };
+            oversize.cut(&self.envelope, self.limits.line, out);
+        }
+        is_cut
+    }
+
+    /// The maximum length of the parts of a chunk's text, if what surrounds the text (`around`) can
+    /// be repeated with each of them.
+    fn part_length(&self, text: usize, around: usize) -> Option<usize> {
+        let room = self.limits.line.checked_sub(around)?;
+        let config = if self.options.exact {
+            text
+        } else {
+            self.limits.text
+        };
+        if around <= REPEATED.min(self.limits.line / 2) {
+            Some(config.min(room))
+        } else {
+            // Much is repeated, so make as few parts as possible, and none if they would still be
+            // many.
+            (text <= room || around <= room).then_some(room)
+        }
     }
 }
 

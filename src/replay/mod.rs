@@ -28,15 +28,13 @@ pub use live::live_record_line;
 
 use std::borrow::Cow;
 
-use crate::json::{self, split};
+use crate::json;
 use crate::protocol::Role;
-use crate::protocol::text_block::chunk_text;
 use crate::protocol::update::{self, UpdateKind};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{Kind, OpenTurns, Record};
 
 use calls::{Calls, Disposition};
-use cut::Oversize;
 use envelope::{Envelope, Line};
 use last::{INTERRUPTED, LastLine};
 use live::Snapshot;
@@ -413,70 +411,6 @@ impl Replay {
             put_instead(&mut self.scratch, &mut line, out);
         }
         self.cut += u64::from(self.part_or_cut(&line, at, out));
-    }
-
-    /// Splits or truncates a line that is too long. Returns true if content was lost.
-    fn part_or_cut(&mut self, line: &Line, at: &str, out: &mut Vec<u8>) -> bool {
-        let too_long = out.len() - line.start > self.limits.line;
-        let long_text = !self.options.exact && line.update.len() > self.limits.text;
-        if !too_long && !long_text {
-            return false;
-        }
-        let start = line.start;
-        let update = line.update.start - start..line.update.end - start;
-        let whole = &out[start..];
-        let text = chunk_text(&whole[update.clone()]);
-        let parts = text.and_then(|text| {
-            let text = update.start + text.start..update.start + text.end;
-            let length = self.part_length(text.len(), whole.len() - text.len())?;
-            Some((text, length))
-        });
-        if let Some((text, length)) = parts {
-            if length < text.len() {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(whole);
-                out.truncate(start);
-                let (before, behind) = (&self.scratch[..text.start], &self.scratch[text.end..]);
-                for part in split::parts(&self.scratch[text.clone()], length) {
-                    out.extend_from_slice(before);
-                    out.extend_from_slice(part);
-                    out.extend_from_slice(behind);
-                }
-            }
-            return false;
-        }
-        let is_cut = whole.len() > self.limits.line;
-        if is_cut {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(whole);
-            out.truncate(start);
-            let oversize = Oversize {
-                line: &self.scratch,
-                note_end: line.note_end - start,
-                update,
-                at,
-            };
-            oversize.cut(&self.envelope, self.limits.line, out);
-        }
-        is_cut
-    }
-
-    /// The maximum length of the parts of a chunk's text, if what surrounds the text (`around`) can
-    /// be repeated with each of them.
-    fn part_length(&self, text: usize, around: usize) -> Option<usize> {
-        let room = self.limits.line.checked_sub(around)?;
-        let config = if self.options.exact {
-            text
-        } else {
-            self.limits.text
-        };
-        if around <= REPEATED.min(self.limits.line / 2) {
-            Some(config.min(room))
-        } else {
-            // Much is repeated, so make as few parts as possible, and none if they would still be
-            // many.
-            (text <= room || around <= room).then_some(room)
-        }
     }
 }
 

@@ -335,7 +335,8 @@ fn fork_of_overlapping_turns() {
 #[test]
 fn fork_ends_subagents() {
     const ANNOUNCED: &str = r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child"}"#;
-    const ENDED: &str = r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child","state":"disconnected"}"#;
+    const ENDED: &str =
+        r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child","state":"disconnected"}"#;
     let call = format!(r#"{{"sessionId":"child","update":{CALL}}}"#);
     let disk = SimDisk::new();
     let store = store(&disk);
