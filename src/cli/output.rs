@@ -66,7 +66,7 @@ impl Output {
             return Ok(());
         }
         let result = self.inner.write_all(text.as_bytes());
-        self.told(result)
+        self.checked(result)
     }
 
     /// Flushes what was printed.
@@ -75,7 +75,7 @@ impl Output {
             return Ok(());
         }
         let result = self.inner.flush();
-        self.told(result)
+        self.checked(result)
     }
 
     /// Flushes what is left.
@@ -83,7 +83,7 @@ impl Output {
         self.flush()
     }
 
-    fn told(&mut self, result: io::Result<()>) -> Result<(), Failure> {
+    fn checked(&mut self, result: io::Result<()>) -> Result<(), Failure> {
         match result {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -260,7 +260,7 @@ fn turns_that_overlap_have_their_own_ends_on_every_page() {
         (Kind::Prompt, Some("d"), prompt),
         (Kind::End, None, &ended),
     ]);
-    let told = |turn: &Value| {
+    let summary = |turn: &Value| {
         let text = turn["content"][0]["text"].as_str().unwrap_or_default();
         let reason = turn["stopReason"].as_str().unwrap_or_default();
         format!("{} {text} {reason}", turn["role"].as_str().unwrap())
@@ -284,7 +284,7 @@ fn turns_that_overlap_have_their_own_ends_on_every_page() {
                 ..TurnsParams::default()
             };
             let (turns, next) = read(&store, &id, params);
-            all.extend(turns.iter().map(told));
+            all.extend(turns.iter().map(summary));
             match next {
                 Some(next) => cursor = Some(next),
                 None => break,

@@ -16,8 +16,8 @@ fn prompt() -> Item {
 }
 
 /// The updates of a replay in short: the name, and what distinguishes it from others of this name.
-fn told(lines: &str) -> Vec<String> {
-    let told = lines.lines().map(|line| {
+fn summary(lines: &str) -> Vec<String> {
+    let summary = lines.lines().map(|line| {
         let message: Value = serde_json::from_str(line).unwrap();
         let update = &message["params"]["update"];
         let mut words = vec![update["sessionUpdate"].as_str().unwrap().to_owned()];
@@ -28,7 +28,7 @@ fn told(lines: &str) -> Vec<String> {
         }));
         words.join(" ")
     });
-    told.collect()
+    summary.collect()
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn the_last_snapshot_of_each_kind_follows_the_history() {
     ];
     for options in [Options::default(), exact()] {
         let lines = replay(&items, options);
-        let told = told(&lines);
-        let held: Vec<_> = told.iter().map(String::as_str).skip(3).collect();
+        let summary = summary(&lines);
+        let held: Vec<_> = summary.iter().map(String::as_str).skip(3).collect();
         assert_eq!(
             held,
             [
@@ -68,7 +68,7 @@ fn the_last_snapshot_of_each_kind_follows_the_history() {
                 "star_update 3",
             ]
         );
-        assert_eq!(told[1], "agent_message_chunk");
+        assert_eq!(summary[1], "agent_message_chunk");
         let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
         let note = json!({"rejoin": {"at": "2026-11-21T08:30:00.005Z", "turn": 1}});
         assert_eq!(last["params"]["_meta"], note, "its own time and turn");
@@ -122,7 +122,7 @@ fn a_snapshot_beyond_a_line_is_cut_and_counted_once() {
         ..Options::default()
     };
     let lines = replay(&[long(1), long(2)], options);
-    assert_eq!(told(&lines), ["usage_update 2"]);
+    assert_eq!(summary(&lines), ["usage_update 2"]);
     assert!(lines.len() <= 4096 && lines.contains("bytes cut in the replay"));
 
     let (mut replay, mut out) = (Replay::new("s", options), Vec::new());
@@ -163,7 +163,10 @@ fn snapshots_from_elsewhere_count_as_the_last() {
     }
     replay.finish(&mut out);
     replay.finish(&mut out);
-    assert_eq!(told(std::str::from_utf8(&out).unwrap()), ["usage_update 2"]);
+    assert_eq!(
+        summary(std::str::from_utf8(&out).unwrap()),
+        ["usage_update 2"]
+    );
 }
 
 #[test]
@@ -174,9 +177,9 @@ fn kinds_without_a_rule_are_not_held_without_end() {
     }
     items.push(info(r#"{"sessionUpdate":"moon_3","n":1}"#));
     items.push(info(r#"{"sessionUpdate":"usage_update"}"#));
-    let told = told(&replay(&items, Options::default()));
-    assert_eq!(told.len(), 17);
-    assert_eq!((&*told[0], &*told[4]), ("usage_update", "moon_3 1"));
+    let summary = summary(&replay(&items, Options::default()));
+    assert_eq!(summary.len(), 17);
+    assert_eq!((&*summary[0], &*summary[4]), ("usage_update", "moon_3 1"));
 }
 
 #[test]
@@ -206,8 +209,8 @@ fn what_has_passed_is_not_replayed() {
             r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}"#.to_owned(),
         ),
     ];
-    let told = told(&replay(&items, Options::default()));
-    assert_eq!(told, ["user_message_chunk", "tool_call t T"]);
+    let summary = summary(&replay(&items, Options::default()));
+    assert_eq!(summary, ["user_message_chunk", "tool_call t T"]);
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn no_update_comes_before_its_call() {
         call("tool_call", "early", "7"),
         call("tool_call_update", "early", "8"),
     ];
-    let all = told(&replay(&items, Options::default()));
+    let all = summary(&replay(&items, Options::default()));
     assert_eq!(
         all,
         [
@@ -250,6 +253,6 @@ fn no_update_comes_before_its_call() {
         ..Options::default()
     };
     let mut tail = all[3..].to_vec();
-    tail.retain(|told| told != "tool_call_update old 6");
-    assert_eq!(told(&replay(&items, options)), tail);
+    tail.retain(|summary| summary != "tool_call_update old 6");
+    assert_eq!(summary(&replay(&items, options)), tail);
 }

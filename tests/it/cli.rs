@@ -209,9 +209,9 @@ fn hints_name_the_same_store() {
     fails(root.path(), &["sessions", "show", NOBODY], 3, &why);
     let mut named = command(root.path(), &["sessions", "show", "no-such"]);
     let output = named.env("REJOIN_STORE", root.path()).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(told.contains("`rejoin sessions list`"), "{told}");
+    assert!(text.contains("`rejoin sessions list`"), "{text}");
 }
 
 #[test]
@@ -377,9 +377,9 @@ fn documented_conversation_works() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{told}");
-    let (first, again) = told.split_once("\nagain\n").unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let (first, again) = text.split_once("\nagain\n").unwrap();
     assert!(first.contains("This is the first prompt ") && !first.contains("user_message_chunk"));
     assert!(again.contains("user_message_chunk") && again.contains("This is prompt 2 of "));
     assert!(again.contains("user: My name is Ada") && again.contains(r#""kind":"end""#));

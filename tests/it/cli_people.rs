@@ -24,9 +24,9 @@ fn output(store: &Path, arguments: &[&str]) -> Output {
 #[track_caller]
 fn says(store: &Path, arguments: &[&str]) -> (String, String) {
     let output = output(store, arguments);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
-    (String::from_utf8(output.stdout).unwrap(), told)
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
+    (String::from_utf8(output.stdout).unwrap(), text)
 }
 
 #[test]
@@ -45,12 +45,12 @@ fn empty_results_are_reported_on_stderr() {
         (&["prune", "--keep", "1"], "0 sessions moved to the trash\n"),
     ] {
         let arguments = [&["sessions"], verb].concat();
-        let (shown, told) = says(&typo, &arguments);
+        let (shown, text) = says(&typo, &arguments);
         assert_eq!(shown, out, "{verb:?}");
-        assert!(told.contains("there are no sessions"), "{verb:?}: {told}");
+        assert!(text.contains("there are no sessions"), "{verb:?}: {text}");
         let hint = format!("the store would be {}", typo.display());
-        assert!(told.contains(&hint), "{verb:?}: {told}");
-        let (shown, told) = says(&empty, &arguments);
+        assert!(text.contains(&hint), "{verb:?}: {text}");
+        let (shown, text) = says(&empty, &arguments);
         assert_eq!(shown, out, "{verb:?}");
         let trash = verb[0] == "restore" || verb[0] == "trash";
         let expected = if trash {
@@ -60,12 +60,12 @@ fn empty_results_are_reported_on_stderr() {
         } else {
             format!("no sessions in {}", empty.display())
         };
-        assert!(told.contains(&expected), "{verb:?}: {told}");
+        assert!(text.contains(&expected), "{verb:?}: {text}");
     }
     assert!(!typo.exists());
-    let (shown, told) = says(&empty, &["sessions", "verify"]);
+    let (shown, text) = says(&empty, &["sessions", "verify"]);
     assert_eq!(shown, "0 sessions, 0 sound, 0 damaged\n");
-    assert!(told.contains("there are no sessions"), "{told}");
+    assert!(text.contains("there are no sessions"), "{text}");
 }
 
 #[test]
@@ -73,16 +73,16 @@ fn search_without_hits() {
     let root = TempDir::new().unwrap();
     session(root.path(), "hello");
     let search = |more: &[&str]| says(root.path(), &[&["sessions", "search"], more].concat());
-    let (shown, told) = search(&["goodbye"]);
+    let (shown, text) = search(&["goodbye"]);
     assert_eq!(shown, "");
-    assert_eq!(told, "rejoin: there is no session with these words\n");
-    let (shown, told) = search(&["hello", "--cwd", "/x", "--json"]);
+    assert_eq!(text, "rejoin: there is no session with these words\n");
+    let (shown, text) = search(&["hello", "--cwd", "/x", "--json"]);
     assert_eq!(shown, "[]\n");
-    assert!(told.contains("that works in /x with these words"), "{told}");
-    let (shown, told) = search(&["hello"]);
-    assert!(shown.ends_with("  hello\n") && told.is_empty(), "{told}");
-    let (_, told) = says(root.path(), &["sessions", "list", "--cwd", "/x"]);
-    assert_eq!(told, "rejoin: there is no session that works in /x\n");
+    assert!(text.contains("that works in /x with these words"), "{text}");
+    let (shown, text) = search(&["hello"]);
+    assert!(shown.ends_with("  hello\n") && text.is_empty(), "{text}");
+    let (_, text) = says(root.path(), &["sessions", "list", "--cwd", "/x"]);
+    assert_eq!(text, "rejoin: there is no session that works in /x\n");
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn errors_have_no_control_characters() {
     ] {
         let output = output(root.path(), &arguments);
         assert!(matches!(output.status.code(), Some(2 | 3)), "{output:?}");
-        let told = String::from_utf8(output.stderr).unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
         let bad = |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{61c}".contains(c);
-        assert!(!told.contains(bad), "{arguments:?}: {told:?}");
+        assert!(!text.contains(bad), "{arguments:?}: {text:?}");
         assert!(
-            told.contains("owned") || told.contains("no sessions"),
-            "{told}"
+            text.contains("owned") || text.contains("no sessions"),
+            "{text}"
         );
     }
 }
@@ -145,10 +145,10 @@ fn invalid_arguments_are_explained() {
     let prune = ["sessions", "prune", "--keep", "x"];
     fails(root.path(), &prune, 2, "expected a number");
     let resume = output(root.path(), &["sessions", "resume"]);
-    let told = String::from_utf8(resume.stderr).unwrap();
+    let text = String::from_utf8(resume.stderr).unwrap();
     assert!(
-        told.contains("'restore'") && !told.contains("prune"),
-        "{told}"
+        text.contains("'restore'") && !text.contains("prune"),
+        "{text}"
     );
 }
 
@@ -306,8 +306,8 @@ fn missing_agent_program_is_reported() {
     writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("there is no program"), "{told}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("there is no program"), "{text}");
     assert!(
         String::from_utf8(output.stdout)
             .unwrap()
@@ -324,11 +324,11 @@ fn program_without_acp_is_reported() {
         ("gemini", "wrap -- gemini --acp`"),
     ] {
         let wrapped = output(root.path(), &["wrap", "--", command]);
-        let told = String::from_utf8(wrapped.stderr).unwrap();
+        let text = String::from_utf8(wrapped.stderr).unwrap();
         let expected = format!("`{command}` is not an ACP agent");
-        assert!(told.contains(&expected) && told.contains(meant), "{told}");
+        assert!(text.contains(&expected) && text.contains(meant), "{text}");
     }
     let right = output(root.path(), &["wrap", "--", "gemini", "--acp"]);
-    let told = String::from_utf8(right.stderr).unwrap();
-    assert!(!told.contains("is not an ACP agent"), "{told}");
+    let text = String::from_utf8(right.stderr).unwrap();
+    assert!(!text.contains("is not an ACP agent"), "{text}");
 }

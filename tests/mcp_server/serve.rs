@@ -51,7 +51,7 @@ impl Server {
                 vec![answer(id, &page)]
             }
             Some("tools/call") => self.call(id, params),
-            None if !id.is_null() => self.told(&message),
+            None if !id.is_null() => self.request_received(&message),
             Some(method) if !id.is_null() => {
                 let error = json!({ "code": -32601, "message": format!("no {method} here") });
                 vec![json!({ "jsonrpc": "2.0", "id": id, "error": error })]
@@ -115,7 +115,7 @@ impl Server {
                 })]
             }
             "die" => {
-                eprintln!("I was told to end");
+                eprintln!("I was asked to end");
                 std::process::exit(3);
             }
             "refuse" => {
@@ -128,7 +128,7 @@ impl Server {
     }
 
     /// Takes an answer of the client.
-    fn told(&mut self, message: &Value) -> Vec<Value> {
+    fn request_received(&mut self, message: &Value) -> Vec<Value> {
         let Some((id, left, words)) = &mut self.asking else {
             return Vec::new();
         };

@@ -69,7 +69,11 @@ fn one_deletes_the_file_and_the_other_follows() {
     world.prompt(&ours, &ids[2]);
     world.logs.touched();
     world.check(&theirs);
-    assert_eq!(world.logs.touched().0, 0, "they are told in the new file");
+    assert_eq!(
+        world.logs.touched().0,
+        0,
+        "they are reported in the new file"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::support::sessions::memory::{Memory, Setup};
 use crate::support::sessions::seen::{Asked, Fate};
 use crate::support::sessions::view;
 
-use super::story::{Told, tell};
+use super::story::{ClientView, tell};
 use super::{Whole, root, whole_turns};
 
 const FAULTS: [Fault; 5] = [
@@ -37,22 +37,22 @@ fn session_continues_after_any_failed_operation() {
         let whole = Whole::of(&setup);
         let mut errors = BTreeMap::new();
         for (n, fault) in FAULTS.into_iter().enumerate() {
-            let mut told = 0;
+            let mut reported = 0;
             // With one sync a turn, a sample of the operations may well hold none.
             let rare = durability == Durability::Turn && matches!(fault, Fault::Sync(_));
             let most = if rare { u64::MAX } else { 14 };
             for at in whole.sample(most, 3 * n + durability as usize) {
                 let run = catch_unwind(AssertUnwindSafe(|| one(&setup, &whole, at, fault)));
-                told += run.unwrap_or_else(|failure| {
+                reported += run.unwrap_or_else(|failure| {
                     let all = whole.operations;
                     eprintln!("with {durability}, operation {at} of {all}, {fault:?}");
                     resume_unwind(failure)
                 });
             }
-            errors.insert(format!("{fault:?}"), told);
+            errors.insert(format!("{fault:?}"), reported);
         }
         assert_eq!(errors["ShortWrite"], 0, "a short write is no failure");
-        for (fault, told) in errors {
+        for (fault, reported) in errors {
             // A turn has one sync among its many operations, which a sample need not hit.
             let syncs = match durability {
                 Durability::Os => false,
@@ -60,7 +60,7 @@ fn session_continues_after_any_failed_operation() {
                 Durability::Each => true,
             };
             let met = fault != "ShortWrite" && (syncs || !fault.starts_with("Sync"));
-            assert!(told > 0 || !met, "{durability}, {fault}");
+            assert!(reported > 0 || !met, "{durability}, {fault}");
         }
     }
 }
@@ -101,9 +101,9 @@ fn several(setup: &Setup, whole: &Whole, failing: Range<u64>, fault: Fault) -> u
         disk.fail_at(at, fault);
     }
     let mut memory = Memory::start(root(), &disk.sys(), setup);
-    let mut told = tell(&mut memory.client).expect("the connection lives on");
+    let mut client_view = tell(&mut memory.client).expect("the connection lives on");
     disk.heal();
-    let id = go_on(&mut memory.client, &mut told);
+    let id = go_on(&mut memory.client, &mut client_view);
     let client = memory.end();
     let seen = &client.seen[&id];
     let store = Store::open(root(), disk.sys(), Durability::Os).unwrap();
@@ -142,17 +142,20 @@ fn several(setup: &Setup, whole: &Whole, failing: Range<u64>, fault: Fault) -> u
             ),
         }
     }
-    told.errors.len()
+    client_view.errors.len()
 }
 
 /// Continues a session when nothing fails anymore.
-fn go_on(client: &mut Client, told: &mut Told) -> String {
-    let id = match told.kept.take() {
+fn go_on(client: &mut Client, client_view: &mut ClientView) -> String {
+    let id = match client_view.kept.take() {
         Some(id) => id,
         None => client.new_session().unwrap().unwrap(),
     };
     if client.seen[&id].fate == Fate::Closed
-        || told.errors.iter().any(|error| error.contains("not_open"))
+        || client_view
+            .errors
+            .iter()
+            .any(|error| error.contains("not_open"))
     {
         client.ask(&id, Asked::Resume).unwrap().unwrap();
     }

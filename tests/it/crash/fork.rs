@@ -11,10 +11,10 @@ use crate::support::sessions::seen::Asked;
 use super::root;
 
 /// What the client received: the source if it has all of its turns, and the fork.
-type Told = (Option<String>, Option<String>);
+type ClientView = (Option<String>, Option<String>);
 
 /// A session with two turns is made and forked, and the fork is prompted.
-fn tell(memory: &mut Memory) -> Option<Told> {
+fn tell(memory: &mut Memory) -> Option<ClientView> {
     let client = &mut memory.client;
     let Ok(source) = client.new_session()? else {
         return Some((None, None));
@@ -55,8 +55,8 @@ fn reported_forks_survive_power_cut() {
     };
     let disk = SimDisk::new();
     let mut memory = Memory::start(root(), &disk.sys(), &setup);
-    let told = tell(&mut memory).expect("nothing fails");
-    assert!(told.1.is_some());
+    let client_view = tell(&mut memory).expect("nothing fails");
+    assert!(client_view.1.is_some());
     memory.end();
     let (mut forked, mut alone) = (0, 0);
     for at in 0..disk.operations() {
@@ -65,21 +65,21 @@ fn reported_forks_survive_power_cut() {
             disk.fail_at(n, Fault::Error(std::io::ErrorKind::Other));
         }
         let mut memory = Memory::start(root(), &disk.sys(), &setup);
-        let told = tell(&mut memory).unwrap_or_default();
+        let client_view = tell(&mut memory).unwrap_or_default();
         drop(memory.abandon());
-        forked += usize::from(told.1.is_some());
-        alone += usize::from(told.0.is_some() && told.1.is_none());
+        forked += usize::from(client_view.1.is_some());
+        alone += usize::from(client_view.0.is_some() && client_view.1.is_none());
         for tail in [None, Some(Tail::Lost), Some(Tail::Torn), Some(Tail::Zeroed)] {
-            let what = format!("operation {at}, {tail:?}, told {told:?}");
+            let what = format!("operation {at}, {tail:?}, client_view {client_view:?}");
             let left = tail.map_or_else(|| disk.crash(), |tail| disk.power_cut(tail));
-            check(&left, &setup, &told, &what);
+            check(&left, &setup, &client_view, &what);
         }
     }
     assert!(forked > 3 && alone > 3, "{forked} forks, {alone} failures");
 }
 
-fn check(disk: &SimDisk, setup: &Setup, told: &Told, what: &str) {
-    let (Some(source), fork) = told else {
+fn check(disk: &SimDisk, setup: &Setup, client_view: &ClientView, what: &str) {
+    let (Some(source), fork) = client_view else {
         return;
     };
     let store = Store::open(root(), disk.sys(), Durability::Os).unwrap();

@@ -34,8 +34,8 @@ impl Whole {
     fn of(setup: &Setup) -> Self {
         let disk = SimDisk::new();
         let mut memory = Memory::start(root(), &disk.sys(), setup);
-        let told = story::tell(&mut memory.client).expect("nothing fails");
-        assert_eq!(told.errors, [""; 0]);
+        let client_view = story::tell(&mut memory.client).expect("nothing fails");
+        assert_eq!(client_view.errors, [""; 0]);
         let operations = disk.operations();
         let seen = memory.end().seen;
         let turns = seen.values().flat_map(|seen| whole_turns(&seen.events));

@@ -11,7 +11,7 @@ const FAIL: &str = "the turn failed, as `/fail` requested";
 
 /// What a story's teller knows at its end.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ClientView {
     /// The session that was kept, if it could be made.
     pub(super) kept: Option<String>,
     /// The session that was deleted.
@@ -21,38 +21,38 @@ pub(super) struct Told {
 }
 
 /// Plays the story. `None` if the connection ended.
-pub(super) fn tell(client: &mut Client) -> Option<Told> {
-    let mut told = Told::default();
-    told.kept = told.new_session(client);
-    if let Some(id) = told.kept.clone() {
-        told.ask(client, &id, Asked::text("first words"))?;
-        told.ask(client, &id, Asked::text("/tool execute"))?;
-        told.cancel_tool(client, &id)?;
+pub(super) fn tell(client: &mut Client) -> Option<ClientView> {
+    let mut client_view = ClientView::default();
+    client_view.kept = client_view.new_session(client);
+    if let Some(id) = client_view.kept.clone() {
+        client_view.ask(client, &id, Asked::text("first words"))?;
+        client_view.ask(client, &id, Asked::text("/tool execute"))?;
+        client_view.cancel_tool(client, &id)?;
         // A load while a turn runs, and one that is cancelled.
-        told.begin(client, &id, &[Asked::text("/flood 25 30"), Asked::Load])?;
+        client_view.begin(client, &id, &[Asked::text("/flood 25 30"), Asked::Load])?;
         let load = client.begin(&id, Asked::Load)?;
         client.cancel_request(load);
         client.wait_for_all()?;
-        told.ask(client, &id, Asked::text("/fail"))?;
-        told.ask(client, &id, Asked::Close)?;
-        told.ask(client, &id, Asked::Load)?;
-        told.ask(client, &id, Asked::text("/demo"))?;
-        told.begin(client, &id, &[Asked::text("/tool slow 9"), Asked::Close])?;
-        told.ask(client, &id, Asked::Resume)?;
-        told.ask(client, &id, Asked::text("/recall 2"))?;
+        client_view.ask(client, &id, Asked::text("/fail"))?;
+        client_view.ask(client, &id, Asked::Close)?;
+        client_view.ask(client, &id, Asked::Load)?;
+        client_view.ask(client, &id, Asked::text("/demo"))?;
+        client_view.begin(client, &id, &[Asked::text("/tool slow 9"), Asked::Close])?;
+        client_view.ask(client, &id, Asked::Resume)?;
+        client_view.ask(client, &id, Asked::text("/recall 2"))?;
     }
-    told.deleted = told.new_session(client);
-    if let Some(id) = told.deleted.clone() {
-        told.ask(client, &id, Asked::text("to be forgotten"))?;
-        told.ask(client, &id, Asked::Delete)?;
+    client_view.deleted = client_view.new_session(client);
+    if let Some(id) = client_view.deleted.clone() {
+        client_view.ask(client, &id, Asked::text("to be forgotten"))?;
+        client_view.ask(client, &id, Asked::Delete)?;
     }
     if let Err(error) = client.list()? {
-        told.errors.push(error.to_string());
+        client_view.errors.push(error.to_string());
     }
-    Some(told)
+    Some(client_view)
 }
 
-impl Told {
+impl ClientView {
     /// Makes a session, at the second attempt if need be.
     fn new_session(&mut self, client: &mut Client) -> Option<String> {
         for _ in 0..2 {

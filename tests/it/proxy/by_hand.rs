@@ -97,13 +97,13 @@ fn unknown_requests_and_notifications_go_both_ways_to_the_byte() {
     );
 
     hand.send(&format!(
-        r#"{{"jsonrpc":"2.0","method":"_x/told","params":{params}}}"#
+        r#"{{"jsonrpc":"2.0","method":"_x/note","params":{params}}}"#
     ));
     let line = hand.next_line();
     assert_eq!(
         line,
         format!(
-            r#"{{"jsonrpc":"2.0","method":"proxy/successor","params":{{"method":"_x/told","params":{params}}}}}"#
+            r#"{{"jsonrpc":"2.0","method":"proxy/successor","params":{{"method":"_x/note","params":{params}}}}}"#
         )
     );
     hand.send(&format!(
@@ -269,9 +269,9 @@ fn conductor_with_older_method_names() {
     );
     assert_eq!(hand.next()["method"], "_a");
     hand.send(r#"{"jsonrpc":"2.0","method":"_b"}"#);
-    let told = hand.next();
+    let forwarded = hand.next();
     assert_eq!(
-        (&told["method"], &told["params"]["method"]),
+        (&forwarded["method"], &forwarded["params"]["method"]),
         (&json!("_proxy/successor"), &json!("_b"))
     );
     assert_eq!(hand.end(), [""; 0]);

@@ -11,14 +11,14 @@ use rejoin::record::header::Implementation;
 use tokio::sync::oneshot;
 
 /// Where the test puts what becomes of something.
-pub(super) type Told<T> = oneshot::Sender<Result<T, EngineError>>;
+pub(super) type Responder<T> = oneshot::Sender<Result<T, EngineError>>;
 
 /// What the engine is asked for.
 #[derive(Debug)]
 pub(super) enum Event {
-    Attach(Attach, Outlet, Told<Attached>),
-    Prompt(Told<Ended>),
-    Call(String, Told<Called>),
+    Attach(Attach, Outlet, Responder<Attached>),
+    Prompt(Responder<Ended>),
+    Call(String, Responder<Called>),
     Part(CloseReason),
 }
 
@@ -43,10 +43,10 @@ impl Session {
 
     fn ask<T: Send + 'static>(
         &self,
-        event: impl FnOnce(Told<T>) -> Event,
+        event: impl FnOnce(Responder<T>) -> Event,
     ) -> BoxFuture<'static, Result<T, EngineError>> {
-        let (told, telling) = oneshot::channel();
-        self.tell(event(told));
+        let (responder, telling) = oneshot::channel();
+        self.tell(event(responder));
         Box::pin(async { telling.await.expect("the test decides") })
     }
 }
@@ -92,7 +92,7 @@ impl Conversation for Session {
             return Box::pin(async { Ok(Attached::default()) });
         }
         let out = self.out.clone();
-        self.ask(|told| Event::Attach(how, out, told))
+        self.ask(|responder| Event::Attach(how, out, responder))
     }
 
     fn prompt(&self, _: Prompt, _: Cancel) -> BoxFuture<'static, Result<Ended, EngineError>> {
@@ -106,7 +106,7 @@ impl Conversation for Session {
         _: BoxFuture<'static, ()>,
     ) -> BoxFuture<'static, Result<Called, EngineError>> {
         let method = method.to_owned();
-        self.ask(|told| Event::Call(method, told))
+        self.ask(|responder| Event::Call(method, responder))
     }
 
     fn close(&self, how: CloseReason) {

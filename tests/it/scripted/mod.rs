@@ -33,7 +33,7 @@ fn failed_creation_leaves_no_session() {
         } else {
             rig.ask_for("session/resume", "theirs")
         };
-        let Event::Attach(how, _, told) = rig.event() else {
+        let Event::Attach(how, _, responder) = rig.event() else {
             panic!("it is attached first");
         };
         let update = r#"{"sessionUpdate":"user_message_chunk"}"#;
@@ -50,7 +50,7 @@ fn failed_creation_leaves_no_session() {
         let fault = Fault::Error(ErrorKind::StorageFull);
         rig.disk
             .fail_at(rig.disk.operations() + operation / 2, fault);
-        told.send(Ok(attached)).expect("it waits");
+        responder.send(Ok(attached)).expect("it waits");
         let answer = loop {
             let message = rig.next();
             if message["id"] == request {
@@ -76,20 +76,20 @@ fn failed_creation_leaves_no_session() {
 fn refusal_of_engine_leaves_no_session() {
     let mut rig = Rig::start();
     let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
-    let (_, told) = rig.attach(Attach::New);
-    told.send(Err(refusal())).expect("it waits");
+    let (_, responder) = rig.attach(Attach::New);
+    responder.send(Err(refusal())).expect("it waits");
     assert_eq!(rig.answer(new)["error"]["code"], -31999);
     rig.parted(CloseReason::Refused);
 
     let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
-    let (_, told) = rig.attach(Attach::New);
+    let (_, responder) = rig.attach(Attach::New);
     let cancel = json!({
         "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": new },
     });
     rig.send(&cancel);
     assert_eq!(rig.answer(new)["error"]["code"], -32800);
     rig.parted(CloseReason::Refused);
-    assert!(told.is_closed());
+    assert!(responder.is_closed());
     let disk = rig.disk.clone();
     rig.end();
     assert_eq!(logs(&disk), 0);
@@ -112,14 +112,14 @@ fn refusal_of_engine_ends_replay() {
 
     for expected in [None, Some(count)] {
         let load = rig.ask_for("session/load", &id);
-        let (_, told) = rig.attach(Attach::Again);
+        let (_, responder) = rig.attach(Attach::Again);
         let refuses = expected.is_none();
         let result = if refuses {
             Err(refusal())
         } else {
             Ok(Attached::default())
         };
-        told.send(result).expect("it waits");
+        responder.send(result).expect("it waits");
         let mut replayed = 0;
         let answer = loop {
             let message = rig.next();
@@ -172,8 +172,8 @@ fn updates_between_turns_are_logged_and_sent() {
 
     // Both replay as they were: the words, and nothing of the question.
     let load = rig.ask_for("session/load", &id);
-    let (_, told) = rig.attach(Attach::Again);
-    told.send(Ok(Attached::default())).expect("it waits");
+    let (_, responder) = rig.attach(Attach::Again);
+    responder.send(Ok(Attached::default())).expect("it waits");
     let line = rig.next_line();
     assert!(line.contains(r#""text":"1e400"}"#), "{line}");
     assert!(rig.answer(load).get("result").is_some());
@@ -188,7 +188,7 @@ fn close_answers_running_calls() {
         "session/set_mode",
         json!({ "sessionId": id, "modeId": "m" }),
     );
-    let Event::Call(method, told) = rig.event() else {
+    let Event::Call(method, responder) = rig.event() else {
         panic!("it is called");
     };
     assert_eq!(method, "session/set_mode");
@@ -200,7 +200,7 @@ fn close_answers_running_calls() {
         info: Some("{}".to_owned()),
         ..Called::default()
     };
-    told.send(Ok(called)).expect("it waits");
+    responder.send(Ok(called)).expect("it waits");
     assert_eq!(rig.answer(call)["result"]["n"], 2);
     rig.end();
 }
@@ -214,7 +214,7 @@ fn close_during_attach() {
         panic!("it is prompted");
     };
     let load = rig.ask_for("session/load", &id);
-    let (_, told) = rig.attach(Attach::Again);
+    let (_, responder) = rig.attach(Attach::Again);
     let close = rig.ask("session/close", json!({ "sessionId": id }));
     let refused = loop {
         let message = rig.next();
@@ -226,7 +226,7 @@ fn close_during_attach() {
         (&refused["id"], &refused["error"]["code"]),
         (&json!(load), &json!(-32800))
     );
-    assert!(told.is_closed());
+    assert!(responder.is_closed());
     let result = Ended::With(r#"{"stopReason":"cancelled","x":1}"#.to_owned());
     ended.send(Ok(result)).expect("it waits");
     let answer = rig.answer(prompt);

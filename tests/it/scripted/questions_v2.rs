@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{Event, Told};
+use super::engine::{Event, Responder};
 use super::rig::Rig;
 
 /// A turn of a client of version 2, in the hands of a test.
@@ -14,7 +14,7 @@ struct Turn {
     rig: Rig,
     session: String,
     out: Outlet,
-    end: Told<Ended>,
+    end: Responder<Ended>,
 }
 
 impl Turn {

@@ -12,7 +12,7 @@ use rejoin::sys::SessionId;
 use rejoin::sys::sim::SimDisk;
 use serde_json::{Value, json};
 
-use super::engine::{Event, Scripted, Told};
+use super::engine::{Event, Responder, Scripted};
 use crate::support::agent::{GUARD, Inbox};
 use crate::support::server::{self, Server};
 
@@ -120,9 +120,9 @@ impl Rig {
 
     /// The engine is to make ready.
     #[track_caller]
-    pub(super) fn attach(&mut self, expected: Attach) -> (Outlet, Told<Attached>) {
+    pub(super) fn attach(&mut self, expected: Attach) -> (Outlet, Responder<Attached>) {
         match self.event() {
-            Event::Attach(how, out, told) if how == expected => (out, told),
+            Event::Attach(how, out, responder) if how == expected => (out, responder),
             event => panic!("{event:?}"),
         }
     }
@@ -137,8 +137,8 @@ impl Rig {
     #[track_caller]
     pub(super) fn session(&mut self) -> (String, Outlet) {
         let id = self.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
-        let (out, told) = self.attach(Attach::New);
-        told.send(Ok(Attached::default())).expect("it waits");
+        let (out, responder) = self.attach(Attach::New);
+        responder.send(Ok(Attached::default())).expect("it waits");
         let answer = self.answer(id);
         let session = answer["result"]["sessionId"].as_str().expect("an id");
         (session.to_owned(), out)

@@ -10,10 +10,11 @@ use super::rig::Rig;
 /// Prompts a session whose engine answers at once; the answer.
 fn prompt(rig: &mut Rig, session: &str) -> Value {
     let prompt = rig.ask("session/prompt", prompt_params(session));
-    let Event::Prompt(told) = rig.event() else {
+    let Event::Prompt(responder) = rig.event() else {
         panic!("the engine is prompted");
     };
-    told.send(Ok(Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())))
+    responder
+        .send(Ok(Ended::With(r#"{"stopReason":"end_turn"}"#.to_owned())))
         .expect("it waits");
     rig.answer(prompt)
 }

@@ -71,9 +71,9 @@ fn version_1_reads_record_by_record() {
     let mut reader = store.read(&id).unwrap();
     let records = rest(&mut reader);
     assert_eq!(reader.damage(), []);
-    let told: Vec<_> = records.iter().map(told).collect();
+    let summary: Vec<_> = records.iter().map(summary).collect();
     assert_eq!(
-        told,
+        summary,
         [
             "0 session",
             "1 prompt msg_019aa564cd107000800000000000000a: text, resource_link",
@@ -126,15 +126,15 @@ fn version_1_of_a_wrapped_agent_reads_and_folds() {
     let (mut transcript, mut replay) =
         (Transcript::default(), Replay::new("s", Options::default()));
     let mut lines = Vec::new();
-    let mut told = Vec::new();
+    let mut summary = Vec::new();
     while let Some(entry) = reader.next().unwrap() {
         transcript.record(&entry.record);
         replay.record(&entry.record, &mut lines);
-        told.push(entry.record.kind.as_str());
+        summary.push(entry.record.kind.as_str());
     }
     replay.finish(&mut lines);
     assert_eq!(
-        told.join(" "),
+        summary.join(" "),
         "session inner info info prompt transient update update ask answer update info output \
          update info transient info info end info inner prompt ask end"
     );
@@ -156,7 +156,7 @@ fn version_1_of_a_wrapped_agent_reads_and_folds() {
 }
 
 /// A record in a few words.
-fn told(record: &Owned) -> String {
+fn summary(record: &Owned) -> String {
     let value: Value = serde_json::from_str(&record.payload).unwrap();
     let (seq, kind) = (record.seq, record.kind.as_str());
     match record.kind {
@@ -171,14 +171,14 @@ fn told(record: &Owned) -> String {
         }
         Kind::Update | Kind::UpdateParams => {
             let update = value.get("update").unwrap_or(&value);
-            let mut told = format!(
+            let mut summary = format!(
                 "{seq} {kind}: {}",
                 update["sessionUpdate"].as_str().unwrap()
             );
             if let Some(status) = update["status"].as_str() {
-                told = format!("{told} {status}");
+                summary = format!("{summary} {status}");
             }
-            told
+            summary
         }
         _ => format!("{seq} {kind}: {}", record.payload),
     }

@@ -22,8 +22,8 @@ fn run(store: &Path, arguments: &[&str]) -> Output {
 #[track_caller]
 pub(crate) fn runs(store: &Path, arguments: &[&str]) -> String {
     let output = run(store, arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -31,8 +31,8 @@ pub(crate) fn runs(store: &Path, arguments: &[&str]) -> String {
 #[track_caller]
 pub(crate) fn fails(store: &Path, arguments: &[&str], code: i32, why: &str) -> String {
     let output = run(store, arguments);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-    assert!(told.contains(why), "{arguments:?}: {told}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    assert!(text.contains(why), "{arguments:?}: {text}");
     String::from_utf8(output.stdout).unwrap()
 }

@@ -46,11 +46,11 @@ pub(crate) fn undocumented_errors(errors: &SourceFile, readme: &SourceFile) -> V
     let names: BTreeSet<_> = literals.filter(is_name).collect();
     let untold = |name: &&str| !readme.text.contains(&format!("`{name}` |"));
     let untold = names.into_iter().filter(untold);
-    let told = untold.map(|name| {
+    let missing = untold.map(|name| {
         let (errors, readme) = (&errors.path, &readme.path);
         format!("{errors}: {name:?} is not in the table of errors of {readme}")
     });
-    told.collect()
+    missing.collect()
 }
 
 /// What a name in a document means.
@@ -149,7 +149,11 @@ mod tests {
         let wrong = missing(&files);
         assert_eq!(wrong.len(), 6, "{wrong:?}");
         let (last, others) = wrong.split_last().unwrap();
-        assert!(others.iter().all(|told| told.starts_with("docs/a.md:6: ")));
+        assert!(
+            others
+                .iter()
+                .all(|missing| missing.starts_with("docs/a.md:6: "))
+        );
         assert!(last.starts_with("docs/more/b.md:1: names Link(\"../more.md\")"));
     }
 

@@ -120,13 +120,13 @@ pub(crate) fn versionless(modules: &[Module]) -> Vec<String> {
 /// No folder depends on itself by way of folders beside it.
 pub(crate) fn acyclic(modules: &[Module]) -> Vec<String> {
     let rounds = cycles(&folders(&graph(modules)));
-    let told = rounds.iter().map(|round| {
+    let found = rounds.iter().map(|round| {
         format!(
             "folders import each other in a circle: {}; move what both need to a folder of its own",
             round.join(" -> ")
         )
     });
-    told.collect()
+    found.collect()
 }
 
 /// Every file is part of the crate.

@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn ids_follow_what_they_name(story in any_story(0..40)) {
         let mut made = normalizer();
-        let told = act(&mut made, &mut Vec::new(), &story.join(" "));
+        let printed = act(&mut made, &mut Vec::new(), &story.join(" "));
         // A simple model of what each word refers to: numbers that count messages and calls.
         let (mut turn, mut things) = (0, 0);
         let mut fresh = || { things += 1; things };
@@ -237,9 +237,9 @@ proptest! {
                 _ => {}
             }
         }
-        let told: Vec<_> = told.split_whitespace().collect();
-        prop_assert_eq!(told.len(), named.len());
-        let pairs: HashSet<_> = told.iter().zip(&named).map(|(id, (sort, thing))| (sort, *id, thing)).collect();
+        let printed: Vec<_> = printed.split_whitespace().collect();
+        prop_assert_eq!(printed.len(), named.len());
+        let pairs: HashSet<_> = printed.iter().zip(&named).map(|(id, (sort, thing))| (sort, *id, thing)).collect();
         let ids: HashSet<_> = pairs.iter().map(|(sort, id, _)| (sort, id)).collect();
         let things: HashSet<_> = pairs.iter().map(|(_, _, thing)| thing).collect();
         prop_assert_eq!((ids.len(), things.len()), (pairs.len(), pairs.len()), "{:?}", pairs);

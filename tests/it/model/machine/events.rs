@@ -307,7 +307,7 @@ fn call(name: &str, number: usize, status: &str) -> String {
 }
 
 fn told_to() -> EngineError {
-    EngineError::internal("told to")
+    EngineError::internal("on request")
 }
 
 fn config() -> SessionConfig {

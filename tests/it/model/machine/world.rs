@@ -61,16 +61,16 @@ pub(super) struct World {
     pub(super) broken: bool,
     /// How far the client knows the log.
     pub(super) shown: usize,
-    /// The prompts being answered, and whether the engine was told to stop.
+    /// The prompts being answered, and whether the engine was asked to stop.
     pub(super) turns: Vec<(usize, bool)>,
     pub(super) replay: Option<Replaying>,
     /// How many records the client got from the replay under way.
     pub(super) replayed: usize,
     pub(super) said: usize,
     pub(super) calls: usize,
-    /// The engine that makes ready, and whether it was told to stop.
+    /// The engine that makes ready, and whether it was asked to stop.
     pub(super) attach: Option<(Attach, bool)>,
-    /// How often one was ready. What it came back with is told by this number.
+    /// How often one was ready. What it came back with is known by this number.
     pub(super) readied: usize,
     /// Of these, the last whose snapshots the client got.
     pub(super) snapshots: usize,

@@ -63,13 +63,13 @@ impl Logged {
     pub(crate) fn holds(&self, seen: &[Event], unsure: bool) -> Result<Held, String> {
         let mut held = Held::default();
         let mut records = self.records.as_slice();
-        // What comes late if at all, and where it belongs among what was told.
+        // What comes late if at all, and where it belongs among the events.
         let mut late: Vec<(usize, &String)> = Vec::new();
         let mut seen = seen.iter().enumerate().peekable();
         while let Some((at, event)) = seen.next() {
             if *event == Event::Replayed {
                 for (at, update) in late.drain(..).rev() {
-                    held.told.insert(at, Event::Update(update.clone()));
+                    held.events.insert(at, Event::Update(update.clone()));
                 }
                 // What came with a replay only is in the log until what was seen next.
                 let next = seen.peek().map(|(_, next)| *next);
@@ -79,7 +79,7 @@ impl Logged {
                 while let Some(((Kind::Update, payload), rest)) = records.split_first()
                     && next.is_none_or(|next| *next != Event::Update(payload.clone()))
                 {
-                    held.told.push(Event::Update(payload.clone()));
+                    held.events.push(Event::Update(payload.clone()));
                     records = rest;
                 }
                 continue;
@@ -88,7 +88,7 @@ impl Logged {
                 && is_storage(error)
             {
                 while let Some(((Kind::Update, payload), rest)) = records.split_first() {
-                    late.push((held.told.len(), payload));
+                    late.push((held.events.len(), payload));
                     records = rest;
                 }
                 if let Some(((Kind::End, _), rest)) = records.split_first() {
@@ -100,7 +100,7 @@ impl Logged {
                 && let Some(found) = late.iter().position(|(_, late)| *late == update)
             {
                 late.remove(found);
-                held.told.push(event.clone());
+                held.events.push(event.clone());
                 continue;
             }
             let next = records.split_first();
@@ -116,7 +116,7 @@ impl Logged {
             };
             if fits {
                 records = &records[1..];
-                held.told.push(event.clone());
+                held.events.push(event.clone());
                 continue;
             }
             let is_prompt = matches!(event, Event::Prompt(_));
@@ -144,7 +144,7 @@ impl Logged {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// What was seen and is there.
-    pub(crate) told: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// The last prompt is not there.
     pub(crate) without_last: bool,
     /// How many records come behind all that was seen.
@@ -157,7 +157,7 @@ impl Held {
     /// What a person saw of it.
     pub(crate) fn shown(&self) -> Transcript {
         let mut shown = Transcript::default();
-        for (at, event) in self.told.iter().enumerate() {
+        for (at, event) in self.events.iter().enumerate() {
             match event {
                 Event::Prompt(params) => view::prompt(&mut shown, at as u64, params),
                 Event::Update(update) => shown.update(update),
