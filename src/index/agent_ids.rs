@@ -39,11 +39,25 @@ pub(super) fn add(
     session: &SessionId,
     known: &[AgentSessionId],
 ) -> Result<()> {
-    let mut add = tx.prepare_cached("INSERT OR IGNORE INTO inners VALUES (?, ?, ?)")?;
+    let mut add =
+        tx.prepare_cached("INSERT OR IGNORE INTO inners (agent, id, session) VALUES (?, ?, ?)")?;
     for inner in known {
         add.execute([&*inner.agent, &inner.id, session.as_str()])?;
     }
     Ok(())
+}
+
+/// The agents' ids of a session, the oldest first.
+pub(super) fn of(tx: &Transaction<'_>, session: &SessionId) -> Result<Vec<AgentSessionId>> {
+    let mut statement =
+        tx.prepare_cached("SELECT agent, id FROM inners WHERE session = ? ORDER BY number")?;
+    let ids = statement.query_map([session.as_str()], |columns| {
+        Ok(AgentSessionId {
+            agent: columns.get(0)?,
+            id: columns.get(1)?,
+        })
+    });
+    ids?.collect()
 }
 
 /// Those of an agent's ids that belong to sessions of ours, deleted or not. Leaves out sessions

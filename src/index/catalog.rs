@@ -216,6 +216,20 @@ impl Catalog {
         self.query(|tx| agent_ids::ours(tx, agent, ids))
     }
 
+    /// Adds the agents' ids of the sessions to a page, each session's oldest first.
+    pub fn add_agent_ids(&self, page: &mut Page) -> Result<(), ListError> {
+        let sessions = page.sessions.iter().map(|listed| &listed.id);
+        let ids = sessions.collect::<Vec<_>>();
+        let known = self.database.read(|tx| {
+            let each = ids.iter().map(|id| agent_ids::of(tx, id));
+            each.collect::<rusqlite::Result<Vec<_>>>()
+        })?;
+        for (listed, ids) in page.sessions.iter_mut().zip(known) {
+            listed.summary.agent_ids = ids;
+        }
+        Ok(())
+    }
+
     /// The session that an agent knows by this id; the one prompted last, if there are several.
     pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
         self.query(|tx| agent_ids::session(tx, agent, id))

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 8000 + FORMAT as i64;
+pub(super) const VERSION: i64 = 9000 + FORMAT as i64;
 
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
@@ -25,7 +25,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 /// of a row of `words` contains the `number` of its session, see `texts`; the text itself is not
 /// stored. `number` is a declared column, since `VACUUM` may change row numbers that are not.
 ///
-/// `inners` has the agents' session ids, see `agent_ids.rs`.
+/// `inners` has the agents' session ids, those of a session in their order, see `agent_ids.rs`.
 ///
 /// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
 /// sessions are listed that are not archived; triggers maintain it. `generation` is incremented
@@ -34,7 +34,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// SQLite stores each of these statements verbatim. A database that has anything else is not
 /// trusted: it could make the list show anything.
-const STATEMENTS: [&str; 15] = [
+const STATEMENTS: [&str; 16] = [
     "CREATE TABLE sessions (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -65,11 +65,13 @@ const STATEMENTS: [&str; 15] = [
     "CREATE INDEX unread ON sessions (updated_at DESC, id DESC)
         WHERE updated_at IS NOT NULL AND text_len <> len",
     "CREATE TABLE inners (
+        number INTEGER PRIMARY KEY,
         agent TEXT NOT NULL,
         id TEXT NOT NULL,
         session TEXT NOT NULL,
-        PRIMARY KEY (agent, id, session)
-    ) STRICT, WITHOUT ROWID",
+        UNIQUE (agent, id, session)
+    ) STRICT",
+    "CREATE INDEX inners_of ON inners (session)",
     "CREATE INDEX inners_like_ours ON inners (id, session) WHERE id GLOB 'sess_*'",
     "CREATE TABLE names (
         epoch TEXT NOT NULL,

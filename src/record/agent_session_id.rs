@@ -1,5 +1,7 @@
 //! The payload of an `inner` record: which session of which agent it names.
 
+use serde_json::{Value, json};
+
 use crate::json;
 
 /// A session as the agent knows it.
@@ -19,6 +21,20 @@ impl AgentSessionId {
             agent: payload["agent"]["name"].as_str()?.to_owned(),
             id: payload["id"].as_str()?.to_owned(),
         })
+    }
+
+    /// The ids that agents with these names have for the session that clients know as `name`, as
+    /// the aliases of the protocol; `known` has the oldest first.
+    pub fn aliases<'a>(
+        known: impl IntoIterator<Item = &'a Self>,
+        agents: &[String],
+        name: &str,
+    ) -> Vec<Value> {
+        let known = known.into_iter();
+        let theirs = known.filter(|known| agents.contains(&known.agent) && known.id != name);
+        theirs
+            .map(|known| json!({ "sessionId": known.id }))
+            .collect()
     }
 
     /// A payload without the id, which only names the agent that answers from there on. Used for a

@@ -93,6 +93,11 @@ impl Deps {
         known.is_some_and(|summary| has_aged(&summary, &before))
     }
 
+    /// Whether clients are sent the ids that the wrapped agent has for a session.
+    pub fn offers_aliases(&self) -> bool {
+        self.unstable && self.store.is_some() && self.engine.wraps_agent()
+    }
+
     fn close_in_memory(&self, id: &SessionId) {
         let mut closed = lock(&self.closed);
         closed.insert(id.clone());

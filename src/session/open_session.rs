@@ -39,6 +39,8 @@ pub(super) struct OpenSession {
     pub(super) damage: Arc<[DamageReport]>,
     /// The record of the agent's session id, until it is logged.
     pub(super) agent_session_id: Option<String>,
+    /// Whether the client may not have been sent the agent's latest id of the session.
+    pub(super) has_new_alias: bool,
     /// Where the record that was appended last begins, in bytes.
     pub(super) last_offset: Option<u64>,
     /// When this process last logged a part of the conversation.
@@ -100,6 +102,7 @@ impl OpenSession {
             client_title: None,
             damage: Arc::from([]),
             agent_session_id: None,
+            has_new_alias: false,
             last_offset: None,
             active_at: None,
             shown: 0,

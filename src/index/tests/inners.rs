@@ -56,6 +56,27 @@ fn stay_when_the_session_goes_and_serve_it_when_it_comes_back() {
 }
 
 #[test]
+fn of_a_page_are_in_the_order_of_the_log() {
+    let (world, ids) = World::with_sessions(2);
+    for id in ["b", "a", "c", "a"] {
+        world.append(&ids[0], Entry::AgentSessionId { id });
+    }
+    let catalog = world.catalog();
+    let mut page = catalog.list(&Filter::default(), None, 10).unwrap();
+    catalog.add_agent_ids(&mut page).unwrap();
+    for listed in page.sessions {
+        let known = listed.summary.agent_ids;
+        let known: Vec<_> = known.iter().map(|known| &*known.id).collect();
+        let expected = if listed.id == ids[0] {
+            vec!["b", "a", "c"]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(known, expected);
+    }
+}
+
+#[test]
 fn of_a_session_that_the_agent_had_first_are_left_to_it_until_ours_is_listed() {
     let world = World::new();
     let catalog = world.catalog();

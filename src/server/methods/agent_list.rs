@@ -139,9 +139,16 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
         return Ok(Page::default());
     };
     let (filter, limit) = (request.filter.clone(), request.limit);
-    let page =
-        tokio::task::spawn_blocking(move || catalog.list(&filter, cursor.as_deref(), limit)).await;
+    let offers_aliases = deps.offers_aliases();
+    let page = tokio::task::spawn_blocking(move || {
+        let mut page = catalog.list(&filter, cursor.as_deref(), limit)?;
+        if offers_aliases {
+            catalog.add_agent_ids(&mut page)?;
+        }
+        Ok(page)
+    });
     let page = page
+        .await
         .map_err(|_| error::internal("the list failed"))?
         .map_err(list_error)?;
     Ok(if done {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::index::ListError;
+use crate::index::{ListError, Summary};
 use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry};
@@ -163,6 +163,18 @@ impl Context {
         self.is_persistent() && (deps.unstable || deps.engine.declares(capability))
     }
 
+    /// The id that a client which asked for the session by this name is answered with: if aliases
+    /// are offered, always the same one.
+    pub(super) fn answered_as(&self, name: String, id: &SessionId) -> String {
+        let deps = self.deps();
+        let catalog = deps.catalog.as_ref().filter(|_| deps.offers_aliases());
+        let summary = catalog.and_then(|catalog| blocking(|| catalog.find(id)));
+        match summary {
+            Some(summary) => client_id(id, &summary, &deps.engine.agent_names()).to_owned(),
+            None => name,
+        }
+    }
+
     /// From now on, the client knows the session by this name.
     pub(super) fn name(&self, name: &str, id: &SessionId) {
         if name == id.as_str() {
@@ -182,4 +194,16 @@ impl Context {
 pub(super) fn id_of_agents_session(agent: &str, name: &str) -> Option<SessionId> {
     let plain = !name.is_empty() && name.len() <= AGENT_ID_LIMIT && !name.contains(['\0', '\n']);
     plain.then(|| SessionId::of_foreign(agent, name))
+}
+
+/// The id by which clients know a session: the agent's own, if an agent with one of these names has
+/// created it.
+pub(super) fn client_id<'a>(id: &'a SessionId, summary: &'a Summary, agent: &[String]) -> &'a str {
+    let name = summary.known_as.as_deref();
+    let name = name.filter(|name| {
+        let ids = agent.iter();
+        let mut ids = ids.filter_map(|agent| id_of_agents_session(agent, name));
+        ids.any(|agents| agents == *id)
+    });
+    name.unwrap_or(id.as_str())
 }

@@ -37,7 +37,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         cursor: params.cursor,
     };
     let query = turns.check(&id).map_err(error::invalid_params)?;
-    let name = params.session_id;
+    let name = context.answered_as(params.session_id, &id);
     let registry = context.registry().clone();
     let cancellation = request.responder.cancellation();
     Ok(Action::Later(Box::pin(async move {

@@ -166,12 +166,18 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
 fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
     let (persistent, unstable) = (deps.store.is_some(), deps.unstable);
     match version {
-        ProtocolVersion::V1 => json!({
-            "protocolVersion": 1,
-            "agentInfo": capabilities::agent_info(),
-            "agentCapabilities": capabilities::v1(persistent, unstable),
-            "authMethods": [],
-        }),
+        ProtocolVersion::V1 => {
+            let mut own = json!({
+                "protocolVersion": 1,
+                "agentInfo": capabilities::agent_info(),
+                "agentCapabilities": capabilities::v1(persistent, unstable),
+                "authMethods": [],
+            });
+            if deps.offers_aliases() {
+                own["agentCapabilities"]["sessionCapabilities"][ALIASES] = json!({});
+            }
+            own
+        }
         ProtocolVersion::V2 => json!({
             "protocolVersion": 2,
             "info": capabilities::agent_info(),
@@ -196,8 +202,11 @@ async fn ask_agent(deps: &Deps, params: String) -> Greeted {
     answer.await
 }
 
+/// The capability to tell which ids the agent has for a session.
+const ALIASES: &str = "aliases";
+
 /// Unstable capabilities that rejoin provides whatever the agent can do.
-const UNSTABLE: [&str; 4] = ["archive", "fork", "status", "title"];
+const UNSTABLE: [&str; 5] = [ALIASES, "archive", "fork", "status", "title"];
 
 /// The agent's result, verbatim, with what rejoin adds.
 fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
@@ -217,6 +226,9 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
             let own = &own_capabilities["sessionCapabilities"][name];
             if !own.is_null() {
                 session.set(name, own);
+            } else if name == ALIASES {
+                // Lists have our entries in place of the agent's.
+                session.remove(name);
             }
         }
     } else {

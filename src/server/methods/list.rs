@@ -12,6 +12,7 @@ use crate::history::query::{ListParams, ListQuery};
 use crate::index::{Archived, Filter, ListError, Listed};
 use crate::json;
 use crate::protocol::ProtocolVersion;
+use crate::record::AgentSessionId;
 use crate::server::error::{self, Error};
 use crate::session::Deps;
 use crate::sys::with_causes;
@@ -19,7 +20,7 @@ use crate::transport::Load;
 
 use super::action::Action;
 use super::agent_list;
-use super::context::{Context, id_of_agents_session};
+use super::context::{Context, client_id};
 use super::params::{Integer, decode};
 use super::workspace::absolute;
 
@@ -123,13 +124,17 @@ async fn own_page(
         return Ok(json!({ "sessions": [] }));
     };
     let agent = deps.engine.agent_names();
+    let offers_aliases = deps.offers_aliases();
     let page = tokio::task::spawn_blocking(move || {
-        let page = match query.offset {
+        let mut page = match query.offset {
             Some(offset) => catalog.list_at(&filter, offset, query.limit),
             None => catalog.list(&filter, cursor.as_deref(), query.limit),
         }?;
         if !page.complete {
             catalog.read_words_in_background();
+        }
+        if offers_aliases {
+            catalog.add_agent_ids(&mut page)?;
         }
         Ok(page)
     });
@@ -164,14 +169,7 @@ pub(super) fn session(listed: Listed, agent: &[String], archives: bool) -> Value
         summary,
         snippet,
     } = listed;
-    let name = summary.known_as.as_deref();
-    let name = name.filter(|name| {
-        let mut ids = agent
-            .iter()
-            .filter_map(|agent| id_of_agents_session(agent, name));
-        ids.any(|agents| agents == id)
-    });
-    let name = name.unwrap_or(id.as_str());
+    let name = client_id(&id, &summary, agent);
     let mut session = Map::new();
     session.insert("sessionId".to_owned(), name.into());
     session.insert("cwd".to_owned(), summary.cwd.clone().into());
@@ -187,6 +185,10 @@ pub(super) fn session(listed: Listed, agent: &[String], archives: bool) -> Value
     }
     if archives {
         session.insert("archived".to_owned(), summary.archived.into());
+    }
+    let aliases = AgentSessionId::aliases(&summary.agent_ids, agent, name);
+    if !aliases.is_empty() {
+        session.insert("aliases".to_owned(), aliases.into());
     }
     entry::entry(&summary, &mut session);
     if let Some(snippet) = snippet {
@@ -210,13 +212,14 @@ pub(super) fn invalid_cursor() -> Error {
 }
 
 /// The members of a session that version 2 defines.
-const V2_MEMBERS: [&str; 7] = [
+const V2_MEMBERS: [&str; 8] = [
     "sessionId",
     "cwd",
     "additionalDirectories",
     "title",
     "updatedAt",
     "archived",
+    "aliases",
     "_meta",
 ];
 

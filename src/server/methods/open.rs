@@ -47,11 +47,18 @@ pub(super) fn resume(context: &Context, params: &str) -> Result<Action, Error> {
     open(context, existing(params, Servers::Optional)?, false)
 }
 
-fn open(context: &Context, config: SessionConfig, replay: bool) -> Result<Action, Error> {
+fn open(context: &Context, mut config: SessionConfig, replay: bool) -> Result<Action, Error> {
     let name = config.name.clone();
     let (id, import) =
         find(context, &name).inspect_err(|error| Context::log_not_found(&name, error))?;
     context.name(&name, &id);
+    let name = if import {
+        name
+    } else {
+        context.answered_as(name, &id)
+    };
+    context.name(&name, &id);
+    config.name.clone_from(&name);
     Ok(Action::session(id, name, move |reply| {
         match (import, replay) {
             (true, replay) => Request::Import {

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use crate::engine::{Block, Prompt};
 use crate::json;
-use crate::record::Kind;
+use crate::protocol::UpdateKind;
+use crate::record::{AgentSessionId, Kind};
 use crate::replay::{live_params_line, live_record_line};
 use crate::session::effect::Notification;
 use crate::session::open_session::OpenSession;
@@ -158,6 +161,27 @@ impl Actor {
             self.accepted = Some(busy);
         } else {
             self.answered.push(busy);
+        }
+        self.announce_alias().await;
+    }
+
+    /// Notifies the client of a new id that the agent has for the session.
+    pub(super) async fn announce_alias(&mut self) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if !std::mem::take(&mut session.has_new_alias) || !self.deps.offers_aliases() {
+            return;
+        }
+        let pending = session.agent_session_id.as_deref();
+        let pending = pending.and_then(AgentSessionId::read);
+        let known = session.summary.agent_ids.iter().chain(&pending);
+        let agents = self.deps.engine.agent_names();
+        let aliases = AgentSessionId::aliases(known, &agents, &self.name);
+        if !aliases.is_empty() {
+            let kind = UpdateKind::SessionInfo.name();
+            let update = json!({ "sessionUpdate": kind, "aliases": aliases });
+            self.send_live(Kind::Info, &update.to_string()).await;
         }
     }
 

@@ -96,6 +96,7 @@ impl Actor {
         if let Some(payload) = &system_prompt {
             session.history.note(Kind::Info, payload);
         }
+        session.has_new_alias = agent_session_id.is_some();
         session.summary.created_at = at;
         session.summary.scanned = log.end();
         session.shown = log.end();
@@ -117,6 +118,7 @@ impl Actor {
         };
         if let (Some(catalog), Some(known)) = (&self.deps.catalog, AgentSessionId::read(&payload)) {
             blocking(|| catalog.knows(&self.id, &known));
+            session.has_new_alias |= !session.summary.agent_ids.contains(&known);
         }
         session.agent_session_id = Some(payload);
     }

@@ -53,7 +53,10 @@ impl Actor {
             }
             Effect::ReadForFork => self.read_for_fork(),
             Effect::RetryRecovery => self.retry_recovery().await,
-            Effect::Send(block) => self.send_logged(&block).await,
+            Effect::Send(block) => {
+                self.announce_alias().await;
+                self.send_logged(&block).await;
+            }
             Effect::Notify(notification) => self.notify(notification).await,
             Effect::Attach(how) => {
                 // What another process has written precedes snapshots. What cannot be sent yet is
@@ -195,7 +198,9 @@ impl Actor {
         let mut summarized = false;
         for (kind, _, payload) in records {
             session.history.note(kind, payload);
-            summarized |= session.summary.apply(kind, &appended.at, payload);
+            let changed = session.summary.apply(kind, &appended.at, payload);
+            session.has_new_alias |= changed && kind == Kind::AgentSessionId;
+            summarized |= changed;
         }
         if had_title
             && session.summary.title.is_none()
