@@ -8,8 +8,19 @@ use crate::json;
 
 use super::ProtocolVersion;
 use super::error::METHOD_NOT_FOUND;
-use super::method::REQUEST_PERMISSION;
+use super::method::{REQUEST_PERMISSION, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE};
 use super::v2::{self, View};
+
+/// A request of the client as the engine gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineCall {
+    /// The method's name.
+    pub method: String,
+    /// The parameters.
+    pub params: String,
+    /// The mode that it sets, if the client has set an option.
+    pub mode: Option<String>,
+}
 
 /// Converts what passes between one session and its client. The session has the form of version 1,
 /// in which nothing changes here.
@@ -93,17 +104,46 @@ impl ClientView {
         }
     }
 
-    /// Converts the engine's part of an answer.
-    pub fn answer(&mut self, own: String) -> String {
-        self.settings(&own);
-        match self.version() {
-            ProtocolVersion::V1 => own,
-            ProtocolVersion::V2 => v2::answer(&own, None),
+    /// Converts a request for the engine, whose parameters have the form of version 1: one that sets
+    /// the option that represents the mode sets the mode.
+    pub fn call(&self, method: String, params: String) -> EngineCall {
+        let mut call = EngineCall {
+            method,
+            params,
+            mode: None,
+        };
+        if let Some(updates) = &self.updates
+            && call.method == SESSION_SET_CONFIG_OPTION
+            && let Some(option) = json::string_member(&call.params, "configId")
+            && updates.is_mode_option(&option)
+            && let Some(mode) = json::string_member(&call.params, "value")
+        {
+            let members = json::text_members(&call.params).into_iter();
+            let members = members.filter_map(|(name, value)| match name.as_str() {
+                "configId" => None,
+                "value" => Some(("modeId".to_owned(), value)),
+                _ => Some((name, value)),
+            });
+            call.params = json::object(members);
+            SESSION_SET_MODE.clone_into(&mut call.method);
+            call.mode = Some(mode);
+        }
+        call
+    }
+
+    /// Converts the engine's result of such a request. `mode` is the mode that was set.
+    pub fn call_result(&mut self, method: &str, mode: Option<&str>, result: String) -> String {
+        let has_options = mode.is_some()
+            || method == SESSION_SET_CONFIG_OPTION
+                && json::text_member(&result, "configOptions").is_some();
+        match &mut self.updates {
+            Some(updates) if has_options => updates.options_result(&result, mode),
+            _ => result,
         }
     }
 
-    /// The same for the answer that opens the session. `commands` is the array of the available
-    /// commands.
+    /// Converts the engine's part of the answer that opens the session. `commands` is the array of
+    /// the available commands.
     pub fn opening_answer(
         &mut self,
         own: Option<String>,
@@ -179,6 +219,43 @@ mod tests {
         let logged = v2().result(REQUEST_PERMISSION, odd.clone());
         assert!(logged.contains(r#"{"outcome":"cancelled"}"#));
         assert_eq!(v1().result(REQUEST_PERMISSION, odd.clone()), odd);
+    }
+
+    #[test]
+    fn the_option_that_represents_the_modes_sets_the_mode() {
+        let own = r#"{"modes":{"currentModeId":"a","availableModes":[{"id":"a","name":"A"},{"id":"b","name":"B"}]},"configOptions":[{"id":"mode","name":"O","type":"boolean","currentValue":true}]}"#;
+        let set = |view: &ClientView, option: &str| {
+            let params = format!(r#"{{"sessionId":"s","configId":"{option}","value":"b"}}"#);
+            view.call(SESSION_SET_CONFIG_OPTION.to_owned(), params)
+        };
+        let mut view = v2();
+        view.opening_answer(Some(own.to_owned()), None);
+        assert_eq!(set(&view, "mode").method, SESSION_SET_CONFIG_OPTION);
+        let call = set(&view, "rejoin_mode");
+        assert_eq!(call.method, SESSION_SET_MODE);
+        assert_eq!(call.params, r#"{"sessionId":"s","modeId":"b"}"#);
+        let result = view.call_result(&call.method, call.mode.as_deref(), "{}".to_owned());
+        assert!(
+            result.contains(r#""configId":"mode","name":"O""#),
+            "{result}"
+        );
+        let mode = r#""configId":"rejoin_mode","name":"Mode","category":"mode","type":"select","currentValue":"b""#;
+        assert!(result.contains(mode), "{result}");
+        let other = r#"{"configOptions":[{"id":"a"}],"n":1e400}"#;
+        assert_eq!(view.call_result("_x", None, other.to_owned()), other);
+        let result = view.call_result(SESSION_SET_CONFIG_OPTION, None, other.to_owned());
+        assert!(
+            result.starts_with(r#"{"n":1e400,"configOptions":[{"configId":"a"}"#),
+            "{result}"
+        );
+        // The option with the id `mode` is gone.
+        assert!(
+            result.contains(&mode.replace("rejoin_mode", "mode")),
+            "{result}"
+        );
+        let mut old = v1();
+        old.opening_answer(Some(own.to_owned()), None);
+        assert_eq!(set(&old, "rejoin_mode").method, SESSION_SET_CONFIG_OPTION);
     }
 
     #[test]

@@ -2,10 +2,14 @@
 
 /// The first request of a connection.
 pub const INITIALIZE: &str = "initialize";
-/// Signs in to the agent.
+/// Signs in to the agent; version 1.
 pub const AUTHENTICATE: &str = "authenticate";
-/// Signs out of the agent.
+/// Signs out of the agent; version 1.
 pub const LOGOUT: &str = "logout";
+/// Signs in to the agent; version 2.
+pub const AUTH_LOGIN: &str = "auth/login";
+/// Signs out of the agent; version 2.
+pub const AUTH_LOGOUT: &str = "auth/logout";
 /// Withdraws a request of either side by its id.
 pub const CANCEL_REQUEST: &str = "$/cancel_request";
 

@@ -16,7 +16,7 @@ pub mod update;
 pub mod v2;
 mod version;
 
-pub use client_view::ClientView;
+pub use client_view::{ClientView, EngineCall};
 pub use ids::{Id, Ids};
 pub use update::{Role, UpdateKind, UpdateParts};
 pub use version::ProtocolVersion;

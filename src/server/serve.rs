@@ -111,11 +111,10 @@ pub async fn serve(
         store
     });
     let catalog = store.clone().map(|store| Arc::new(Catalog::open(store)));
-    // A wrapped agent speaks version 1, and its messages are not converted.
-    let (latest, form) = if engine.wraps_agent() {
-        (ProtocolVersion::V1, Form::JsonRpc)
+    let form = if engine.wraps_agent() {
+        Form::JsonRpc
     } else {
-        (ProtocolVersion::V2, Form::Acp)
+        Form::Acp
     };
     let (wire, incoming) = connect(input, output, options.line_limit, form)?;
     let registry = Registry::new(Arc::new(Deps {
@@ -133,7 +132,7 @@ pub async fn serve(
     }));
     registry.deps().engine.connect(wire.clone());
     let connection = async {
-        serve_messages(&registry, incoming, latest).await;
+        serve_messages(&registry, incoming).await;
         close(&registry).await;
         wire.writer.written().await.ok();
     };
@@ -178,10 +177,9 @@ pub async fn serve(
 }
 
 /// Serves messages until the end of input.
-async fn serve_messages(registry: &Registry, mut incoming: Incoming, latest: ProtocolVersion) {
+async fn serve_messages(registry: &Registry, mut incoming: Incoming) {
     let mut connection = Connection {
         registry,
-        latest,
         context: None,
         has_requests: false,
     };
@@ -201,8 +199,6 @@ async fn serve_messages(registry: &Registry, mut incoming: Incoming, latest: Pro
 /// A connection and how far its handshake is.
 struct Connection<'a> {
     registry: &'a Registry,
-    /// The latest version that is spoken.
-    latest: ProtocolVersion,
     /// `None` before `initialize` has been answered with a result.
     context: Option<Context>,
     /// Whether requests other than `initialize` have been served.
@@ -248,13 +244,13 @@ impl Connection<'_> {
                 ));
             }
             None => {
-                let version = choose_version(&request.params, self.latest)?;
+                let version = choose_version(&request.params)?;
                 let client = client(&request.params, version);
                 Context::new(self.registry.for_client(client), version)
             }
             Some(context) => {
                 if is_initialize {
-                    choose_version(&request.params, self.latest)?;
+                    choose_version(&request.params)?;
                     check_repeated(&request.params, context.version(), self.has_requests)?;
                 }
                 context.clone()

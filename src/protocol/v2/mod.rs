@@ -10,6 +10,7 @@ mod alike;
 mod answer;
 mod patch;
 mod diff;
+mod initialize;
 mod terminal;
 mod call;
 mod plan;
@@ -17,10 +18,13 @@ mod commands;
 mod settings;
 mod modes;
 mod permission;
+mod workspace;
 
 pub use answer::answer;
+pub use initialize::{initialize_params, initialize_result};
 pub use permission::{permission, permission_outcome};
-pub use settings::{config_options, mode_config_id};
+pub use settings::config_options;
+pub use workspace::workspace_params;
 
 use std::collections::BTreeMap;
 
@@ -100,6 +104,22 @@ impl View {
     /// mode cannot be converted to a change of an option.
     pub fn settings(&mut self, options: Option<&str>, modes: Option<&str>) {
         self.modes.tell(options, modes);
+    }
+
+    /// Whether this is the id of the option that represents the modes: setting it sets the mode.
+    pub fn is_mode_option(&self, config_id: &str) -> bool {
+        self.modes.option_id() == Some(config_id)
+    }
+
+    /// Converts the result of a request that has set an option, or the mode if `mode` is given: it
+    /// has all options.
+    pub fn options_result(&mut self, result: &str, mode: Option<&str>) -> String {
+        self.modes
+            .tell(json::text_member(result, "configOptions"), None);
+        if let Some(mode) = mode {
+            self.modes.set(mode);
+        }
+        answer(&self.modes.with_all(result), None)
     }
 
     /// Takes whole lines of version 1 (`session/update` notifications with their newlines) and

@@ -1,6 +1,6 @@
 //! Converts changes of config options and of the mode, which are the same in version 2.
 
-use crate::json;
+use crate::json::{self, quoted};
 use crate::protocol::meta::add_note;
 
 use super::settings;
@@ -28,6 +28,38 @@ impl Modes {
             self.listed = Some(modes.to_owned());
             self.current = None;
         }
+    }
+
+    /// Records that the mode was set.
+    pub(super) fn set(&mut self, mode: &str) {
+        self.current = Some(quoted(mode));
+    }
+
+    /// The id of the option that represents the modes, if there is one.
+    pub(super) fn option_id(&self) -> Option<&'static str> {
+        settings::mode_config_id(self.options.as_deref(), self.listed.as_deref())
+    }
+
+    /// A result in the form of version 1, with the current options and modes.
+    pub(super) fn with_all(&self, result: &str) -> String {
+        let set = |(name, value)| match &self.current {
+            Some(current) if name == "currentModeId" => (name, current.as_str()),
+            _ => (name, value),
+        };
+        let modes = self.listed.as_deref().map(|listed| {
+            let members = json::text_members(listed).into_iter().map(set);
+            json::object(members)
+        });
+        let others = json::text_members(result).into_iter();
+        let others = others.filter(|(name, _)| !matches!(name.as_str(), "configOptions" | "modes"));
+        let known = [
+            ("configOptions", self.options.as_deref()),
+            ("modes", modes.as_deref()),
+        ];
+        let known = known
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        json::object(others.chain(known))
     }
 
     /// The option that represents the mode next to these options.

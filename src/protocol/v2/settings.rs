@@ -25,8 +25,7 @@ pub fn config_options(options: Option<&str>, modes: Option<&str>) -> Option<Stri
 }
 
 /// The id of the option that `modes` become in [`config_options`]; `None` if they do not.
-/// Setting this option sets the mode.
-pub fn mode_config_id(options: Option<&str>, modes: Option<&str>) -> Option<&'static str> {
+pub(super) fn mode_config_id(options: Option<&str>, modes: Option<&str>) -> Option<&'static str> {
     let text = options.unwrap_or_default().as_bytes();
     let mut taken = false;
     if let Some(mut options) = json::elements(text, 0) {

@@ -2,10 +2,10 @@
 
 use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
-    CANCEL_REQUEST, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE, SESSION_DELETE, SESSION_FORK,
-    SESSION_GET, SESSION_LIST, SESSION_LOAD, SESSION_NEW, SESSION_PROMPT, SESSION_RESUME,
-    SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
-    SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
+    AUTHENTICATE, CANCEL_REQUEST, LOGOUT, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE,
+    SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LOAD, SESSION_NEW,
+    SESSION_PROMPT, SESSION_RESUME, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE,
+    SESSION_STATUS, SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
 use crate::transport::Request;
@@ -61,6 +61,10 @@ fn action(context: &Context, request: &Request) -> Result<Action, Error> {
         (TOOL_CALL_CANCEL, V2) => Err(error::not_cancellable("toolCallId")),
         (TERMINAL_CANCEL, V2) => Err(error::not_cancellable("terminalId")),
 
+        // Only version 1 has them.
+        (method @ (AUTHENTICATE | LOGOUT | SESSION_LOAD | SESSION_SET_MODE), V2) => {
+            Err(error::unknown_method(method))
+        }
         _ if context.wraps_agent() => forward::request(context, request),
         (method @ (SESSION_SET_MODE | SESSION_SET_CONFIG_OPTION), V1) => {
             settings::serve(context, method, params)

@@ -1,6 +1,8 @@
 //! Passes messages that rejoin does not implement on to the engine.
 
 use crate::json::string_member;
+use crate::protocol::ProtocolVersion;
+use crate::protocol::method::{AUTH_LOGIN, AUTH_LOGOUT, AUTHENTICATE, LOGOUT};
 use crate::server::error::Error;
 use crate::session::Request as SessionRequest;
 use crate::transport::Request;
@@ -19,12 +21,22 @@ pub(super) fn request(context: &Context, request: &Request) -> Result<Action, Er
     if let Some(name) = string_member(params, "sessionId") {
         return to_session(context, name, method, params);
     }
+    let method = in_v1(context.version(), method);
     let cancelled = Box::pin(responder.cancellation().cancelled_owned());
     let engine = &context.deps().engine;
     let call = engine.call(responder.id(), method, params, cancelled);
     Ok(Action::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))
+}
+
+/// The name of a method in version 1, which wrapped agents speak.
+fn in_v1(version: ProtocolVersion, method: &str) -> &str {
+    match (version, method) {
+        (ProtocolVersion::V2, AUTH_LOGIN) => AUTHENTICATE,
+        (ProtocolVersion::V2, AUTH_LOGOUT) => LOGOUT,
+        _ => method,
+    }
 }
 
 /// Has the engine of the session that the client knows as `name` serve a request.

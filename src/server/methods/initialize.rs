@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::engine::relay::{Greeted, Patience};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
-use crate::protocol::{ClientView, ProtocolVersion};
+use crate::protocol::{ClientView, ProtocolVersion, v2};
 use crate::record::header::Implementation;
 use crate::server::capabilities;
 use crate::server::error::{self, Error};
@@ -40,13 +40,10 @@ struct Info<'a> {
     version: Option<&'a RawValue>,
 }
 
-/// Checks the parameters and chooses the version, if version `latest` is the latest that is spoken.
-pub(in crate::server) fn choose_version(
-    params: &str,
-    latest: ProtocolVersion,
-) -> Result<ProtocolVersion, Error> {
+/// Checks the parameters and chooses the version.
+pub(in crate::server) fn choose_version(params: &str) -> Result<ProtocolVersion, Error> {
     let requested = requested_version(params)?;
-    if latest == ProtocolVersion::V1 || requested < VERSION_2 {
+    if requested < VERSION_2 {
         return Ok(ProtocolVersion::V1);
     }
     // What a later version requires is unknown.
@@ -123,8 +120,12 @@ pub(in crate::server) async fn initialize(
     // So that the end of the process waits for it.
     let busy = context.registry().requests().begin();
     let result = if deps.engine.wraps_agent() {
-        match ask_agent(deps, params).await {
-            Greeted::Answered(Ok(agents)) => Ok(merge(&agents, &own, context.is_persistent())),
+        let asked = match version {
+            ProtocolVersion::V1 => params,
+            ProtocolVersion::V2 => v2::initialize_params(&params),
+        };
+        match ask_agent(deps, asked).await {
+            Greeted::Answered(Ok(agents)) => Ok(with_agent(deps, version, &agents, &own)),
             Greeted::Answered(Err(refused)) => Err(Error::from(refused)),
             Greeted::Unavailable(failed) => Ok(without_agent(&failed, own).to_string()),
         }
@@ -202,6 +203,22 @@ async fn ask_agent(deps: &Deps, params: String) -> Greeted {
     answer.await
 }
 
+/// The agent's result in the client's version, with what rejoin adds. `own` is our own result.
+fn with_agent(deps: &Deps, version: ProtocolVersion, agents: &str, own: &Value) -> String {
+    let is_persistent = deps.store.is_some();
+    match version {
+        ProtocolVersion::V1 => merge(agents, own, is_persistent),
+        ProtocolVersion::V2 => {
+            let merged = merge(
+                agents,
+                &own_result(deps, ProtocolVersion::V1),
+                is_persistent,
+            );
+            v2::initialize_result(&merged, &own.to_string())
+        }
+    }
+}
+
 /// The capability to tell which ids the agent has for a session.
 const ALIASES: &str = "aliases";
 
@@ -256,10 +273,15 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
 
 /// Our result while the wrapped agent is not available: its sessions can still be read.
 fn without_agent(failed: &EngineError, mut own: Value) -> Value {
-    let mut note = own["agentInfo"].clone();
+    let mut note = capabilities::agent_info();
     note["error"] = failed.message.as_str().into();
     own["_meta"] = json!({ "rejoin": note });
     // The agent would connect to them.
-    own["agentCapabilities"]["mcpCapabilities"]["http"] = false.into();
+    if let Some(http) = own.pointer_mut("/agentCapabilities/mcpCapabilities/http") {
+        *http = false.into();
+    }
+    if let Some(Value::Object(mcp)) = own.pointer_mut("/capabilities/session/mcp") {
+        mcp.remove("http");
+    }
     own
 }

@@ -22,6 +22,7 @@ use super::action::Action;
 use super::agent_list;
 use super::context::{Context, client_id};
 use super::params::{Integer, decode};
+use super::result::Object;
 use super::workspace::absolute;
 
 #[derive(Deserialize)]
@@ -82,6 +83,8 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         // The agent's sessions cannot be searched nor counted, and none of them is archived.
         let only = archived == Archived::Only;
         let own_only = only || query.search.is_some() || query.offset.is_some();
+        // Without a store, none of them can be opened.
+        let own_only = own_only || deps.store.is_none();
         let page = if deps.engine.wraps_agent() && !own_only {
             let request = agent_list::ListRequest {
                 filter,
@@ -93,11 +96,12 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
             agent_list::list(&deps, request).await
         } else {
             let page = own_page(&deps, filter, cursor, query, archives).await;
-            page.map(|page| match version {
-                ProtocolVersion::V1 => page.to_string(),
-                ProtocolVersion::V2 => in_v2(page).to_string(),
-            })
+            page.map(|page| page.to_string())
         };
+        let page = page.map(|page| match version {
+            ProtocolVersion::V1 => page,
+            ProtocolVersion::V2 => in_v2(&page),
+        });
         (page, permit)
     })))
 }
@@ -239,34 +243,41 @@ fn from_v2(params: &str) -> String {
 }
 
 /// A page in version 2: members that it does not define are in `_meta.rejoin`.
-fn in_v2(mut page: Value) -> Value {
-    if let Some(page) = page.as_object_mut() {
-        move_to_meta(page, &["sessions", "nextCursor", "_meta"]);
-    }
-    for session in page["sessions"].as_array_mut().into_iter().flatten() {
-        if let Some(session) = session.as_object_mut() {
-            move_to_meta(session, &V2_MEMBERS);
+fn in_v2(page: &str) -> String {
+    let mut shown = move_to_meta(page, &["sessions", "nextCursor", "_meta"]);
+    let mut sessions = Vec::new();
+    if let Some(mut listed) = json::member_elements(page.as_bytes(), 0, "sessions") {
+        while let Some(session) = listed.element() {
+            let session = page.get(session).unwrap_or_default();
+            sessions.push(move_to_meta(session, &V2_MEMBERS).text());
         }
     }
-    page
+    shown.set("sessions", format!("[{}]", sessions.join(",")));
+    shown.text()
 }
 
-/// Moves members to `_meta.rejoin`, except these.
-fn move_to_meta(object: &mut Map<String, Value>, own: &[&str]) {
-    let (ours, others): (Map<_, _>, Map<_, _>) = std::mem::take(object)
-        .into_iter()
-        .partition(|(name, _)| own.contains(&name.as_str()));
-    *object = ours;
+/// An object whose members are in `_meta.rejoin`, except these.
+fn move_to_meta(object: &str, own: &[&str]) -> Object {
+    let (mut shown, mut others) = (Object::default(), Vec::new());
+    for (name, value) in json::text_members(object) {
+        if own.contains(&name.as_str()) {
+            shown.set(&name, value);
+        } else {
+            others.push((name, value));
+        }
+    }
     if others.is_empty() {
-        return;
+        return shown;
     }
-    let meta = object.entry("_meta").or_insert_with(|| json!({}));
-    let mut notes = meta["rejoin"].take();
-    match notes.as_object_mut() {
-        Some(notes) => notes.extend(others),
-        None => notes = others.into(),
+    let meta = json::text_member(object, "_meta").unwrap_or_default();
+    let mut notes = Object::of(json::text_member(meta, "rejoin").unwrap_or_default());
+    for (name, value) in others {
+        notes.set(&name, value);
     }
-    meta["rejoin"] = notes;
+    let mut meta = Object::of(meta);
+    meta.set("rejoin", notes.text());
+    shown.set("_meta", meta.text());
+    shown
 }
 
 #[cfg(test)]
@@ -301,6 +312,7 @@ mod tests {
             ],
             "_meta": { "rejoin": { "searchIncomplete": true, "total": 1 } },
         });
-        assert_eq!(in_v2(v1), v2);
+        let shown: Value = serde_json::from_str(&in_v2(&v1.to_string())).unwrap();
+        assert_eq!(shown, v2);
     }
 }

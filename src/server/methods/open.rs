@@ -8,7 +8,7 @@ use crate::json;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::meta::FROM_MESSAGE;
 use crate::server::error::{self, Error};
-use crate::session::Request;
+use crate::session::{Refusal, Request};
 use crate::sys::SessionId;
 
 use super::action::Action;
@@ -33,7 +33,7 @@ pub(super) fn new(context: &Context, params: &str) -> Result<Action, Error> {
 
 /// Replays a session, and goes on with it.
 pub(super) fn load(context: &Context, params: &str) -> Result<Action, Error> {
-    open(context, existing(params, Servers::Required)?, true)
+    open(context, existing(params, Servers::Required)?, Replay::All)
 }
 
 /// Goes on with a session, without a replay.
@@ -44,13 +44,21 @@ pub(super) fn resume(context: &Context, params: &str) -> Result<Action, Error> {
             "`replayFrom` is a parameter of version 2 of the protocol: session/load replays",
         ));
     }
-    open(context, existing(params, Servers::Optional)?, false)
+    open(
+        context,
+        existing(params, Servers::Optional)?,
+        Replay::Nothing,
+    )
 }
 
-fn open(context: &Context, mut config: SessionConfig, replay: bool) -> Result<Action, Error> {
+fn open(context: &Context, mut config: SessionConfig, replay: Replay) -> Result<Action, Error> {
     let name = config.name.clone();
     let (id, import) =
         find(context, &name).inspect_err(|error| Context::log_not_found(&name, error))?;
+    if import && matches!(replay, Replay::From(_)) {
+        // It gets the ids of its messages when it is imported.
+        return Err(error::refused(&name, Refusal::ReplayStartNotFound));
+    }
     context.name(&name, &id);
     let name = if import {
         name
@@ -59,16 +67,19 @@ fn open(context: &Context, mut config: SessionConfig, replay: bool) -> Result<Ac
     };
     context.name(&name, &id);
     config.name.clone_from(&name);
-    Ok(Action::session(id, name, move |reply| {
-        match (import, replay) {
-            (true, replay) => Request::Import {
-                reply,
-                config,
-                replay,
-            },
-            (false, true) => Request::Load(reply, config),
-            (false, false) => Request::Resume(reply, config),
-        }
+    Ok(Action::session(id, name, move |reply| match replay {
+        replay if import => Request::Import {
+            reply,
+            config,
+            replay: matches!(replay, Replay::All),
+        },
+        Replay::Nothing => Request::Resume(reply, config),
+        Replay::All => Request::Load(reply, config),
+        Replay::From(message) => Request::LoadFrom {
+            reply,
+            config,
+            message,
+        },
     }))
 }
 
@@ -98,8 +109,8 @@ fn is_only_the_agents(context: &Context, id: &SessionId, imported: &SessionId) -
 /// The id here of a session that the wrapped agent may have.
 fn agents_session(context: &Context, name: &str) -> Option<SessionId> {
     let engine = &context.deps().engine;
-    engine
-        .may_have_sessions()
+    // Without a store, none is imported.
+    (context.is_persistent() && engine.may_have_sessions())
         .then(|| context.id_of_agents_session(name))
         .flatten()
 }
@@ -131,19 +142,7 @@ enum Replay {
 pub(super) fn resume_from(context: &Context, params: &str) -> Result<Action, Error> {
     let config = existing(params, Servers::Typed)?;
     let replay = replay(params, context.is_persistent())?;
-    let name = config.name.clone();
-    let id = context
-        .find(&name)
-        .inspect_err(|error| Context::log_not_found(&name, error))?;
-    Ok(Action::session(id, name, |reply| match replay {
-        Replay::Nothing => Request::Resume(reply, config),
-        Replay::All => Request::Load(reply, config),
-        Replay::From(message) => Request::LoadFrom {
-            reply,
-            config,
-            message,
-        },
-    }))
+    open(context, config, replay)
 }
 
 fn replay(params: &str, is_persistent: bool) -> Result<Replay, Error> {

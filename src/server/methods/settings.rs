@@ -1,11 +1,11 @@
-//! `session/set_mode` and `session/set_config_option` of the built-in engine.
+//! `session/set_mode` and `session/set_config_option`: of the built-in engine, and in version 2.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use crate::json::Object;
 use crate::protocol::method::SESSION_SET_CONFIG_OPTION;
 use crate::server::error::{self, Error};
 
@@ -30,6 +30,8 @@ struct Params<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     value: &'a RawValue,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
 }
 
 /// Hands a change of version 2 to the engine in the form of version 1.
@@ -45,17 +47,19 @@ pub(super) fn set_config_option(context: &Context, params: &str) -> Result<Actio
 }
 
 fn in_v1(params: &Params<'_>) -> Result<String, &'static str> {
-    let mut change = json!({ "sessionId": params.session_id, "configId": params.config_id });
-    let value: Value = serde_json::from_str(params.value.get()).unwrap_or_default();
-    match (&*params.kind, &value) {
+    let mut change = Object::new()
+        .string("sessionId", &params.session_id)
+        .string("configId", &params.config_id);
+    let value = params.value.get();
+    match (&*params.kind, value.as_bytes()) {
         // Version 1 does not give the type of an id.
-        ("id", Value::String(_)) => {}
-        ("boolean", Value::Bool(_)) => change["type"] = "boolean".into(),
+        ("id", [b'"', ..]) => {}
+        ("boolean", b"true" | b"false") => change = change.string("type", "boolean"),
         ("id" | "boolean", _) => return Err("`value` is not of the given `type`"),
         _ => return Err("`type` is not a known type of values"),
     }
-    change["value"] = value;
-    Ok(change.to_string())
+    let meta = params.meta.map(RawValue::get);
+    Ok(change.raw("value", value).optional("_meta", meta).end())
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 use zeroize::Zeroize;
 
 use crate::engine::{Secret, SessionConfig};
+use crate::protocol::v2;
 use crate::record::header::{McpServer, Workspace};
 use crate::server::error::{self, Error};
 use crate::sys::path;
@@ -66,7 +68,10 @@ fn config(
         return Err(error::invalid_params(problem));
     }
     let place = workspace(&decoded.cwd, &decoded.additional_directories, &named)?;
-    let params = Secret::new(params);
+    let params = match servers {
+        Servers::Typed => Secret(Arc::new(v2::workspace_params(params).into())),
+        Servers::Required | Servers::Optional => Secret::new(params),
+    };
     Ok(SessionConfig {
         name,
         place,

@@ -78,7 +78,16 @@ enum TaskResult {
     /// The client has answered a request of the engine.
     ClientAnswer(ClientAnswer),
     /// The engine has served a request of the client.
-    Called(Reply, Result<Called, EngineError>),
+    Called(ServedCall),
+}
+
+/// A request of the client that the engine has served.
+struct ServedCall {
+    reply: Reply,
+    method: String,
+    /// The mode that it has set, if the client has set an option.
+    mode: Option<String>,
+    result: Result<Called, EngineError>,
 }
 
 /// An engine that attaches, on a task of its own.
@@ -147,9 +156,7 @@ impl Actor {
                 Event::Command(None) => return self.release(CloseReason::Closed),
                 Event::Command(Some(command)) => self.command(command),
                 Event::TaskResult(TaskResult::ClientAnswer(answer)) => self.client_answered(answer),
-                Event::TaskResult(TaskResult::Called(reply, result)) => {
-                    self.machine.called(reply, result)
-                }
+                Event::TaskResult(TaskResult::Called(served)) => self.called(served),
                 Event::Engine(FromEngine::Event(event)) => self.engine_event(event).await,
                 Event::Engine(FromEngine::TurnEnded(id, result)) => self.turn_ended(&id, result),
                 Event::Attached(result) => self.attached(*result),
@@ -243,6 +250,15 @@ impl Actor {
                 Vec::new()
             }
         }
+    }
+
+    fn called(&mut self, served: ServedCall) -> Batch<Reply> {
+        let result = served.result.map(|mut called| {
+            let mode = served.mode.as_deref();
+            called.result = self.view.call_result(&served.method, mode, called.result);
+            called
+        });
+        self.machine.called(served.reply, result)
     }
 
     fn turn_ended(

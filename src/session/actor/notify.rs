@@ -187,7 +187,7 @@ impl Actor {
 
     /// Gives an answer the form in which the client sees it.
     fn complete(&mut self, done: Done) -> Done {
-        use Done::{Created, Forked, Loaded, Resumed, Served, Status};
+        use Done::{Created, Forked, Loaded, Resumed, Status};
         let mut opening = |own| {
             let commands = self.commands();
             self.view.opening_answer(own, commands.as_deref())
@@ -197,7 +197,6 @@ impl Actor {
             Forked(own) => Forked(opening(own)),
             Loaded(own) => Loaded(opening(own)),
             Resumed(own) => Resumed(opening(own)),
-            Served(result) => Served(self.view.answer(result)),
             Status { open, phase } => Status {
                 open,
                 phase: self.known_phase(phase),

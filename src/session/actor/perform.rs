@@ -2,6 +2,7 @@
 
 use crate::engine::{Attach, Attached, Cancel, CloseReason, EngineError, Prompt};
 use crate::index::first_title;
+use crate::protocol::EngineCall;
 use crate::record::Kind;
 use crate::session::effect::{Effect, Work};
 use crate::session::open_session::LogAccess;
@@ -12,7 +13,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::engine_events::{End, RunningTurn};
-use super::{Actor, RunningAttach, TaskResult};
+use super::{Actor, RunningAttach, ServedCall, TaskResult};
 
 impl Actor {
     pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
@@ -74,7 +75,7 @@ impl Actor {
                 reply,
                 method,
                 params,
-            } => self.call(reply, &method, params),
+            } => self.call(reply, self.view.call(method, params)),
             Effect::Forward { method, params } => {
                 if let Some(session) = &self.session {
                     session.conversation.notify(&method, params);
@@ -291,14 +292,25 @@ impl Actor {
         self.attach = Some(RunningAttach { abort, task });
     }
 
-    fn call(&self, reply: Reply, method: &str, params: String) {
+    fn call(&self, reply: Reply, call: EngineCall) {
         let Some(session) = &self.session else { return };
         let cancelled = Box::pin(reply.cancellation().cancelled_owned());
-        let call = session.conversation.call(method, params, cancelled);
+        let EngineCall {
+            method,
+            params,
+            mode,
+        } = call;
+        let call = session.conversation.call(&method, params, cancelled);
         let results = self.results.clone();
         tokio::spawn(async move {
             let result = call.await;
-            results.send(TaskResult::Called(reply, result)).ok();
+            let served = ServedCall {
+                reply,
+                method,
+                mode,
+                result,
+            };
+            results.send(TaskResult::Called(served)).ok();
         });
     }
 }

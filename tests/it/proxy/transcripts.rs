@@ -31,6 +31,9 @@ test_each_path! { for ["acp"] in "fixtures/wrap/restoring" as restoring => chain
 test_each_path! { for ["acp"] in "fixtures/wrap/subagents" as subagents => chained ignore {
     "agent_exit" => "kills the agent",
 } }
+test_each_path! { for ["acp"] in "fixtures/wrap/version_2" as version_2 => chained ignore {
+    "failed_start" => "runs without an agent",
+} }
 
 fn chained([fixture]: [&Path; 1]) {
     runner::run(fixture, conductor::start, false);

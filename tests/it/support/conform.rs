@@ -82,13 +82,15 @@ impl Watch {
         match (plain.get("method"), plain.get("id")) {
             (Some(method), None) => {
                 members(&plain, &["jsonrpc", "method", "params"])?;
-                if self.wraps {
-                    return Ok(message);
-                }
                 if self.is_v2 {
                     self.state(&plain["params"]["update"]);
                     let method = method.as_str().unwrap_or_default();
-                    conform_v2::notification(method, &plain["params"])?;
+                    if !(self.wraps && method.starts_with('_')) {
+                        conform_v2::notification(method, &plain["params"])?;
+                    }
+                    return Ok(message);
+                }
+                if self.wraps {
                     return Ok(message);
                 }
                 let params = &plain["params"];
@@ -101,8 +103,10 @@ impl Watch {
             (Some(method), Some(_)) => {
                 members(&plain, &["jsonrpc", "id", "method", "params"])?;
                 let (method, params) = (method.as_str().unwrap_or_default(), &plain["params"]);
-                if self.is_v2 && !self.wraps {
-                    conform_v2::request(method, params)?;
+                if self.is_v2 {
+                    if !(self.wraps && method.starts_with('_')) {
+                        conform_v2::request(method, params)?;
+                    }
                 } else if !self.wraps {
                     asks(method, params)?;
                 }

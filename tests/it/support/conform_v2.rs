@@ -18,6 +18,7 @@ pub(super) fn notification(method: &str, params: &Value) -> Result<(), String> {
 pub(super) fn request(method: &str, params: &Value) -> Result<(), String> {
     match method {
         "session/request_permission" => of::<v2::RequestPermissionRequest>("v2 permission", params),
+        "elicitation/create" => of::<v2::CreateElicitationRequest>("v2 elicitation", params),
         _ => Err(format!("an unexpected request: {method}")),
     }
 }

@@ -1,0 +1,60 @@
+//! Converts the parameters of requests that open a session.
+
+use crate::json::{self, Object};
+
+/// The parameters of such a request in version 1, which has no type for MCP servers of type `stdio`
+/// and requires all lists. The replay is not part of them.
+pub fn workspace_params(params: &str) -> String {
+    let mut shown = Object::new();
+    let mut servers = "[]";
+    for (name, value) in json::text_members(params) {
+        match name.as_str() {
+            "replayFrom" => {}
+            "mcpServers" => servers = value,
+            _ => shown = shown.raw(&name, value),
+        }
+    }
+    let mut listed = Vec::new();
+    if let Some(mut all) = json::elements(servers.as_bytes(), 0) {
+        while let Some(one) = all.element() {
+            listed.extend(servers.get(one).map(server));
+        }
+    }
+    let servers = format!("[{}]", listed.join(","));
+    shown.raw("mcpServers", &servers).end()
+}
+
+fn server(server: &str) -> String {
+    let kind = json::string_member(server, "type");
+    let lists: &[&str] = match kind.as_deref() {
+        Some("stdio") => &["args", "env"],
+        Some("http" | "sse") => &["headers"],
+        _ => &[],
+    };
+    let members = json::text_members(server).into_iter();
+    let members = members.filter(|(name, value)| {
+        let is_implied = name == "type" && kind.as_deref() == Some("stdio");
+        !(is_implied || *value == "null" && lists.contains(&name.as_str()))
+    });
+    let members: Vec<_> = members.collect();
+    let missing = lists
+        .iter()
+        .filter(|list| !members.iter().any(|(name, _)| name == *list));
+    let missing: Vec<_> = missing.map(|list| ((*list).to_owned(), "[]")).collect();
+    json::object(members.into_iter().chain(missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_have_the_form_of_version_1() {
+        let params = r#"{"cwd":"/w","replayFrom":{"type":"start"},"mcpServers":[{"type":"stdio","name":"a","command":"/a"},{"name":"b","type":"http","url":"u","headers":null,"x":1e400},{"type":"acp","name":"c","serverId":"i"},{"type":"stdio","name":"d","command":"/d","args":["x"],"env":[]}],"_meta":{}}"#;
+        let expected = r#"{"cwd":"/w","_meta":{},"mcpServers":[{"name":"a","command":"/a","args":[],"env":[]},{"name":"b","type":"http","url":"u","x":1e400,"headers":[]},{"type":"acp","name":"c","serverId":"i"},{"name":"d","command":"/d","args":["x"],"env":[]}]}"#;
+        assert_eq!(workspace_params(params), expected);
+        for none in [r#"{"cwd":"/w"}"#, r#"{"cwd":"/w","mcpServers":null}"#] {
+            assert_eq!(workspace_params(none), r#"{"cwd":"/w","mcpServers":[]}"#);
+        }
+    }
+}
