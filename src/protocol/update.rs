@@ -31,7 +31,7 @@ pub enum UpdateKind {
     Usage,
     /// A snapshot of the session's title and the like. Absent members mean no change.
     SessionInfo,
-    /// The beginning, a change or the end of a subagent. Unstable: RFD `subagents`.
+    /// The beginning or a change of a subagent. In the protocol's documentation: `subagents`.
     Subagent,
     /// A one-time event, which the protocol keeps out of the history.
     Notice,

@@ -105,9 +105,14 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
     }
     let bytes = payload.as_bytes();
     let is_sound = match kind {
-        Kind::Update | Kind::Output | Kind::Transient => is_update(payload),
+        Kind::Update | Kind::Output => is_update(payload),
         Kind::UpdateParams => return parameters(payload),
         Kind::Subagent => is_subagent_update(payload),
+        Kind::Transient => match Info::of(payload)? {
+            Info::Params => return parameters(payload),
+            Info::Update => is_update(payload),
+            Info::Own => false,
+        },
         Kind::Info => match Info::of(payload)? {
             Info::Params => return parameters(payload),
             Info::Update => is_update(payload),
@@ -197,7 +202,7 @@ fn has_blocks(text: &[u8], at: usize) -> bool {
     std::iter::from_fn(|| blocks.element()).all(|block| text[block.start] == b'{')
 }
 
-/// The forms of an `info` record.
+/// The forms of an `info` record. A `transient` record has one of the first two.
 enum Info {
     /// An update.
     Update,

@@ -1,7 +1,9 @@
 //! Updates of subagents: sessions of their own that an agent runs within the user's session.
 //!
-//! The parent announces a subagent with a `subagent_update`, whose `state` also says how it ended.
-//! Unstable in the protocol: RFD `subagents`.
+//! The parent announces a subagent with a `subagent_update`, whose `state` says what it is doing. The
+//! protocol's form (RFD `subagents`, `protocol/v1/subagents`) has the id as `sessionId` and an object
+//! as `state`; a subagent may be used again after it was idle. An earlier draft has the id as
+//! `subagentSessionId` and a string as `state`, which says once how the subagent ended.
 
 use std::borrow::Cow;
 
@@ -50,19 +52,44 @@ pub fn may_be_about_one(record: &Record<'_>) -> bool {
     }
 }
 
-/// Tracks the subagents that have no end, and their open tool calls.
+/// Tracks the subagents that are at work, as far as is known, and their open tool calls.
 #[derive(Clone, Debug, Default)]
 pub struct OpenSubagents {
     /// In the order in which they were announced, so parents come before their own subagents.
-    open: Vec<OpenSubagent>,
+    known: Vec<Subagent>,
 }
 
 #[derive(Clone, Debug)]
-struct OpenSubagent {
+struct Subagent {
     session: String,
     /// The subagent that started it. `None` for the user's session.
     parent: Option<String>,
+    form: Form,
+    is_active: bool,
     calls: OpenCalls,
+}
+
+/// The form of the updates about a subagent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Stable,
+    Draft,
+}
+
+impl Form {
+    /// The update which says that it is not known what the subagent is doing.
+    fn lost(self, session: &str) -> String {
+        let name = UpdateKind::Subagent.name();
+        match self {
+            Self::Stable => json!({
+                "sessionUpdate": name, "sessionId": session, "state": { "state": "unknown" },
+            }),
+            Self::Draft => json!({
+                "sessionUpdate": name, "subagentSessionId": session, "state": "disconnected",
+            }),
+        }
+        .to_string()
+    }
 }
 
 impl OpenSubagents {
@@ -81,7 +108,7 @@ impl OpenSubagents {
                 let update = json::text_member(payload, "update");
                 self.announced(None, update.unwrap_or_default());
             }
-            Kind::Subagent if !self.open.is_empty() => self.updated(payload),
+            Kind::Subagent if !self.known.is_empty() => self.updated(payload),
             _ => {}
         }
     }
@@ -90,7 +117,8 @@ impl OpenSubagents {
         let Some((session, _)) = parse(payload) else {
             return;
         };
-        if let Some(subagent) = self.open.iter_mut().find(|open| open.session == session) {
+        let mut known = self.known.iter_mut();
+        if let Some(subagent) = known.find(|known| known.session == session) {
             subagent.calls.update(payload);
             let update = json::text_member(payload, "update");
             self.announced(Some(&session), update.unwrap_or_default());
@@ -99,43 +127,44 @@ impl OpenSubagents {
 
     /// Takes an update of the session `parent`, which may be about one of its subagents.
     fn announced(&mut self, parent: Option<&str>, update: &str) {
-        let Some((session, ended)) = announcement(update) else {
+        let Some((session, form)) = named(update) else {
             return;
         };
-        let known = self.open.iter().position(|open| open.session == session);
-        match known {
-            Some(known) if ended => {
-                self.open.remove(known);
-            }
-            None if !ended => self.open.push(OpenSubagent {
+        let activity = activity(form, update);
+        let mut known = self.known.iter_mut();
+        if let Some(subagent) = known.find(|known| known.session == session) {
+            subagent.is_active = activity.unwrap_or(subagent.is_active);
+        } else {
+            self.known.push(Subagent {
                 session,
                 parent: parent.map(str::to_owned),
+                form,
+                is_active: activity.unwrap_or(form == Form::Draft),
                 calls: OpenCalls::default(),
-            }),
-            _ => {}
+            });
         }
     }
 
-    /// Whether all subagents have ended.
+    /// Whether no subagent is at work, and none has an open tool call.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        let is_idle = |subagent: &Subagent| !subagent.is_active && subagent.calls.is_empty();
+        self.known.iter().all(is_idle)
     }
 
-    /// Ends all subagents as `disconnected`, each before its parent, and before that its open tool
-    /// calls as failed, with `message` as their content. Returns the kinds and payloads of the
+    /// Ends what subagents were doing, since nothing more will be known of it: their open tool calls
+    /// as failed, with `message` as their content, and then the state of those at work as unknown.
+    /// Subagents come before the ones that started them. Returns the kinds and payloads of the
     /// records that say so.
     pub fn close_all(&mut self, message: &str) -> Vec<(Kind, String)> {
         let mut records = Vec::new();
-        for mut subagent in std::mem::take(&mut self.open).into_iter().rev() {
+        for subagent in self.known.iter_mut().rev() {
             for update in subagent.calls.close_all(message) {
                 records.push(update_of(Some(&subagent.session), update));
             }
-            let end = json!({
-                "sessionUpdate": UpdateKind::Subagent.name(),
-                "subagentSessionId": subagent.session,
-                "state": "disconnected",
-            });
-            records.push(update_of(subagent.parent.as_deref(), end.to_string()));
+            if std::mem::take(&mut subagent.is_active) {
+                let lost = subagent.form.lost(&subagent.session);
+                records.push(update_of(subagent.parent.as_deref(), lost));
+            }
         }
         records
     }
@@ -152,20 +181,35 @@ fn update_of(subagent: Option<&str>, update: String) -> (Kind, String) {
     }
 }
 
-/// The subagent that an update is about, and whether it says that the subagent has ended.
-pub fn announcement(update: &str) -> Option<(String, bool)> {
+/// The session of the subagent that an update is about.
+pub fn announced(update: &str) -> Option<String> {
+    named(update).map(|(session, _)| session)
+}
+
+fn named(update: &str) -> Option<(String, Form)> {
     if UpdateKind::of(update.as_bytes()) != UpdateKind::Subagent {
         return None;
     }
-    let session = json::string_member(update, "subagentSessionId")?;
-    let state = json::string_member(update, "state");
-    let ended = state.is_some_and(|state| {
-        matches!(
-            &*state,
-            "completed" | "failed" | "cancelled" | "disconnected"
-        )
-    });
-    Some((session, ended))
+    let stable = json::string_member(update, "sessionId").map(|session| (session, Form::Stable));
+    stable.or_else(|| {
+        Some((
+            json::string_member(update, "subagentSessionId")?,
+            Form::Draft,
+        ))
+    })
+}
+
+/// Whether an update says that the subagent is at work; `None` if it says nothing about that.
+fn activity(form: Form, update: &str) -> Option<bool> {
+    let state = json::text_member(update, "state")?;
+    let (state, resting): (_, &[&str]) = match form {
+        Form::Stable => (json::string_member(state, "state")?, &["idle", "unknown"]),
+        Form::Draft => (
+            json::string_member(update, "state")?,
+            &["completed", "failed", "cancelled", "disconnected"],
+        ),
+    };
+    Some(!resting.contains(&&*state))
 }
 
 #[cfg(test)]
@@ -173,6 +217,13 @@ mod tests {
     use super::*;
 
     fn about(session: &str, state: &str) -> String {
+        let update = json!({
+            "sessionUpdate": "subagent_update", "sessionId": session, "state": { "state": state },
+        });
+        update.to_string()
+    }
+
+    fn draft(session: &str, state: &str) -> String {
         let update = json!({
             "sessionUpdate": "subagent_update", "subagentSessionId": session, "state": state,
         });
@@ -204,55 +255,78 @@ mod tests {
         }
     }
 
+    fn kinds_and_payloads(records: &[(Kind, String)]) -> Vec<(Kind, &str)> {
+        records.iter().map(|(kind, end)| (*kind, &**end)).collect()
+    }
+
     #[test]
-    fn what_a_crash_left_open_ends_children_first() {
+    fn what_a_crash_left_at_work_is_unknown_descendants_first() {
         let mut open = OpenSubagents::default();
-        open.take(Kind::Update, &about("done", "running"));
-        open.take(Kind::Update, &about("a", "running"));
+        open.take(Kind::Update, &about("idle", "running"));
+        open.take(
+            Kind::Update,
+            r#"{"sessionUpdate":"subagent_update","sessionId":"quiet"}"#,
+        );
+        open.take(Kind::Update, &about("a", "requires_action"));
         open.take(Kind::Subagent, &within("a", &about("b", "running")));
         open.take(
             Kind::Subagent,
             &within("b", r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#),
         );
-        let params = format!(
-            r#"{{"update":{},"_meta":{{}}}}"#,
-            about("done", "completed")
-        );
+        let params = format!(r#"{{"update":{},"_meta":{{}}}}"#, about("idle", "idle"));
         open.take(Kind::UpdateParams, &params);
         // It was never announced.
         open.take(Kind::Subagent, &within("x", &about("y", "running")));
 
+        assert!(!open.is_empty());
         let records = open.close_all("gone");
         assert!(open.is_empty());
         let call = records[0].1.clone();
         assert!(call.starts_with(r#"{"sessionId":"b","update":{"#), "{call}");
         assert!(call.contains(r#""toolCallId":"t""#) && call.contains("gone"));
-        let ends: Vec<_> = records[1..]
-            .iter()
-            .map(|(kind, end)| (*kind, &**end))
-            .collect();
-        let disconnected = |session| about(session, "disconnected");
         assert_eq!(
-            ends,
+            kinds_and_payloads(&records[1..]),
             [
-                (Kind::Subagent, &*within("a", &disconnected("b"))),
-                (Kind::Update, &*disconnected("a")),
+                (Kind::Subagent, &*within("a", &about("b", "unknown"))),
+                (Kind::Update, &*about("a", "unknown")),
             ]
         );
         assert_eq!(open.close_all("again"), []);
+        // A subagent may be used again.
+        open.take(Kind::Update, &about("idle", "running"));
+        assert_eq!(
+            kinds_and_payloads(&open.close_all("")),
+            [(Kind::Update, &*about("idle", "unknown"))]
+        );
+    }
+
+    #[test]
+    fn the_draft_ends_a_subagent_once() {
+        let mut open = OpenSubagents::default();
+        open.take(Kind::Update, &draft("done", "running"));
+        open.take(Kind::Update, &draft("done", "completed"));
+        open.take(
+            Kind::Update,
+            r#"{"sessionUpdate":"subagent_update","subagentSessionId":"a"}"#,
+        );
+        assert_eq!(
+            kinds_and_payloads(&open.close_all("")),
+            [(Kind::Update, &*draft("a", "disconnected"))]
+        );
     }
 
     #[test]
     fn only_an_update_about_a_subagent_announces_one() {
         for update in [
-            r#"{"sessionUpdate":"plan","subagentSessionId":"a"}"#,
+            r#"{"sessionUpdate":"plan","sessionId":"a"}"#,
             r#"{"sessionUpdate":"subagent_update"}"#,
-            r#"{"sessionUpdate":"subagent_update","subagentSessionId":7}"#,
+            r#"{"sessionUpdate":"subagent_update","sessionId":7}"#,
             "7",
         ] {
-            assert_eq!(announcement(update), None, "{update}");
+            assert_eq!(announced(update), None, "{update}");
         }
-        let unknown = about("a", "paused");
-        assert_eq!(announcement(&unknown), Some(("a".to_owned(), false)));
+        for update in [about("a", "_own"), draft("a", "paused")] {
+            assert_eq!(announced(&update).as_deref(), Some("a"));
+        }
     }
 }

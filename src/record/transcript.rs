@@ -138,7 +138,9 @@ impl Transcript {
     /// Takes an update of the session, or of an announced subagent.
     fn take_of(&mut self, session: &str, update: Value) {
         let is_announcement = update["sessionUpdate"] == UpdateKind::Subagent.name();
-        let announced = update["subagentSessionId"].as_str().map(str::to_owned);
+        let announced = ["sessionId", "subagentSessionId"]
+            .iter()
+            .find_map(|name| update[*name].as_str().map(str::to_owned));
         match self.subagents.get_mut(session) {
             Some(subagent) => subagent.take(update),
             None => self.take(update),

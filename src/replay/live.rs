@@ -9,28 +9,28 @@ use super::envelope::{live_line, live_params_line, live_subagent_line};
 /// that is never sent or only sent by replays.
 pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut Vec<u8>) {
     match kind {
-        Kind::Update | Kind::Transient => live_line(session_id, payload, out),
+        Kind::Update => live_line(session_id, payload, out),
         Kind::UpdateParams => live_params_line(session_id, payload, out),
         Kind::Subagent => live_subagent_line(payload, out),
-        Kind::Info => match Snapshot::of(payload.as_bytes()) {
-            Some(Snapshot::Update) => live_line(session_id, payload, out),
-            Some(Snapshot::Params) => live_params_line(session_id, payload, out),
+        Kind::Info | Kind::Transient => match Form::of(payload.as_bytes()) {
+            Some(Form::Update) => live_line(session_id, payload, out),
+            Some(Form::Params) => live_params_line(session_id, payload, out),
             None => {}
         },
         _ => {}
     }
 }
 
-/// The form of a snapshot in an `info` record.
+/// The form of an update in an `info` or `transient` record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Snapshot {
+pub(super) enum Form {
     /// As an update object.
     Update,
     /// As the parameters of a notification.
     Params,
 }
 
-impl Snapshot {
+impl Form {
     /// `None` for our own records, which are never sent.
     pub(super) fn of(payload: &[u8]) -> Option<Self> {
         if json::member(payload, 0, "sessionUpdate").is_some() {
@@ -61,7 +61,7 @@ mod tests {
         for kind in [Kind::Update, Kind::Transient, Kind::Info] {
             assert_eq!(line(kind, update), plain);
         }
-        for kind in [Kind::UpdateParams, Kind::Info] {
+        for kind in [Kind::UpdateParams, Kind::Info, Kind::Transient] {
             assert_eq!(line(kind, &params), whole);
         }
         for kind in [

@@ -37,7 +37,7 @@ use crate::record::{Kind, OpenTurns, Record};
 use calls::{Calls, Disposition};
 use envelope::{Envelope, Line};
 use last::{INTERRUPTED, LastLine};
-use live::Snapshot;
+use live::Form;
 use merge::{Limits, Pending};
 use snapshots::Snapshots;
 use subagents::ShownSubagents;
@@ -306,9 +306,9 @@ impl Replay {
 
     /// Holds the snapshot in an `info` record, if there is one.
     fn info(&mut self, at: &str, payload: &[u8]) {
-        let (update, params) = match Snapshot::of(payload) {
-            Some(Snapshot::Update) => (payload, None),
-            Some(Snapshot::Params) => match json::member(payload, 0, "update") {
+        let (update, params) = match Form::of(payload) {
+            Some(Form::Update) => (payload, None),
+            Some(Form::Params) => match json::member(payload, 0, "update") {
                 Some(update) => (&payload[update], Some(payload)),
                 None => return,
             },

@@ -75,9 +75,9 @@ fn any_snapshot() -> impl Strategy<Value = Item> {
 /// The beginning or the end of a subagent.
 fn any_announcement() -> impl Strategy<Value = String> {
     let session = prop::sample::select(&["c1", "c2"][..]);
-    let more = prop::sample::select(&["", r#","state":"completed""#, r#","name":"n""#][..]);
+    let more = prop::sample::select(&["", r#","state":{"state":"idle"}"#, r#","title":"n""#][..]);
     (session, more).prop_map(|(session, more)| {
-        format!(r#"{{"sessionUpdate":"subagent_update","subagentSessionId":"{session}"{more}}}"#)
+        format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{session}"{more}}}"#)
     })
 }
 

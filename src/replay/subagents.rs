@@ -28,8 +28,7 @@ impl ShownSubagents {
     /// Takes an update about a subagent that is shown.
     pub(super) fn announce(&mut self, update: &[u8]) {
         let update = std::str::from_utf8(update).unwrap_or_default();
-        let announced = subagents::announcement(update);
-        self.announced.extend(announced.map(|(session, _)| session));
+        self.announced.extend(subagents::announced(update));
     }
 
     /// From now on, lines belong to this turn.

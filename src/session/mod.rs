@@ -70,7 +70,7 @@ pub struct Client {
     pub identity: Option<Implementation>,
     /// What it can do for an engine.
     pub abilities: ClientCapabilities,
-    /// Whether it shows subagents: in version 1 a capability, unstable, RFD `subagents`.
+    /// Whether it shows subagents: in version 1 a capability.
     pub shows_subagents: bool,
     /// How it sees a session of which it was sent nothing yet.
     pub view: ClientView,

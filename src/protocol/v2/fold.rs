@@ -51,7 +51,7 @@ impl Fold {
             Some(subagent) => subagent.take(&update),
             None => self.take(&update),
         }
-        if let Some(announced) = update.get("subagentSessionId").and_then(Value::as_str)
+        if let Some(announced) = update.get("sessionId").and_then(Value::as_str)
             && update["sessionUpdate"] == "subagent_update"
         {
             self.subagents.entry(announced.to_owned()).or_default();

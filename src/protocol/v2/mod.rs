@@ -207,7 +207,8 @@ impl View {
     /// Makes a view for a subagent that an update begins. It shows nothing if this one does not show
     /// how the subagent began.
     fn announce(&mut self, update: &Update<'_, '_>) {
-        let session = update.get("subagentSessionId");
+        let session = update.get("sessionId");
+        let session = session.or_else(|| update.get("subagentSessionId"));
         let session = session.and_then(|session| json::string(update.line, &session));
         if let Some(session) = session
             && update.name().as_deref() == Some(UpdateKind::Subagent.name().as_bytes())

@@ -41,17 +41,23 @@ install
 echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
 node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 "$node" harness.mjs
-if (($# == 0)); then set -- claude gemini codex-zed opencode codex qwen kimi; fi
+# `subagents:NAME` is about the subagents of an agent.
+if (($# == 0)); then
+    set -- claude gemini codex-zed opencode codex qwen kimi
+    if ((${#binary[@]} > 0)); then set -- "$@" subagents:codex; fi
+fi
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 
 for name in "$@"; do
-    folder=$scratch/$name
+    script=("${test[@]}")
+    if [[ $name == subagents:* ]]; then script=(subagents.mjs); fi
+    folder=$scratch/${name/:/-}
     mkdir "$folder"
     start=${EPOCHREALTIME/[.,]/}
     code=0
     INTEROP_DIR=$folder timeout --kill-after=5 "$seconds_for_an_agent" \
-        "$node" "${test[@]}" "$name" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
+        "$node" "${script[@]}" "${name#subagents:}" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
     end_leftovers "$folder"
     if verdict "$name" "$code" "$start" "$folder/output"; then
         grep -v '^ok - ' "$folder/output" | sed 's/^/      /' || true

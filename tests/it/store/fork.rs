@@ -334,9 +334,10 @@ fn fork_of_overlapping_turns() {
 
 #[test]
 fn fork_ends_subagents() {
-    const ANNOUNCED: &str = r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child"}"#;
+    const ANNOUNCED: &str =
+        r#"{"sessionUpdate":"subagent_update","sessionId":"child","state":{"state":"running"}}"#;
     const ENDED: &str =
-        r#"{"sessionUpdate":"subagent_update","subagentSessionId":"child","state":"disconnected"}"#;
+        r#"{"sessionUpdate":"subagent_update","sessionId":"child","state":{"state":"unknown"}}"#;
     let call = format!(r#"{{"sessionId":"child","update":{CALL}}}"#);
     let disk = SimDisk::new();
     let store = store(&disk);

@@ -7,7 +7,7 @@ use crate::json::{self, Span};
 use crate::protocol::UpdateKind;
 use crate::record::Kind;
 use crate::record::payload::has_shape;
-use crate::record::subagents::announcement;
+use crate::record::subagents::announced;
 
 /// How a notification's parameters are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +79,7 @@ impl<'a> Payload<'a> {
     pub(in crate::engine::agent) fn subagent(&self) -> Option<String> {
         let name = self.fields.name?.body(&self.text)?;
         let is_about_one = name == UpdateKind::Subagent.name();
-        is_about_one
-            .then(|| announcement(self.update()))?
-            .map(|(session, _)| session)
+        is_about_one.then(|| announced(self.update()))?
     }
 
     /// The name of the update's kind in the protocol.

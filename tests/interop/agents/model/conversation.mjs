@@ -5,7 +5,7 @@
 // { name, takes } with the names of its parameters.
 
 /** The word in a user's text that says what to answer, such as `TOOL-3`. */
-const WORD = /\b(PLAIN|THINK|TOOL|RUN|IMAGE|SLOW)-(\w+)/g;
+const WORD = /\b(PLAIN|THINK|TOOL|RUN|IMAGE|SLOW|SPAWN)-(\w+)/g;
 
 /**
  * What the last word in the user's texts asks for, and how many tools have been run since; null if

@@ -13,13 +13,16 @@ export function read(body) {
   });
   return {
     items,
-    tools: (body.tools ?? []).map((tool) => ({
-      name: tool.name ?? tool.type,
-      takes: parameters(tool.parameters),
-    })),
+    tools: (body.tools ?? []).flatMap(toolsOf),
     wantsJson: body.text?.format !== undefined,
     streams: true,
   };
+}
+
+/** A tool, or those of a namespace. */
+function toolsOf({ name, type, parameters: schema, tools }) {
+  if (type !== "namespace") return [{ name: name ?? type, takes: parameters(schema) }];
+  return tools.map((tool) => ({ name: tool.name, namespace: name, takes: parameters(tool.parameters) }));
 }
 
 /** How many items were made: each has an id of its own. */
@@ -95,9 +98,9 @@ const writers = {
     return { ...item, status: "completed", content: [{ ...part, text }] };
   },
 
-  async tool([{ id, tool, input }], output_index, event) {
+  async tool([{ id, tool, namespace, input }], output_index, event) {
     const args = JSON.stringify(input);
-    const item = { id: `fc_${made += 1}`, type: "function_call", call_id: id, name: tool, arguments: "", status: "in_progress" };
+    const item = { id: `fc_${made += 1}`, type: "function_call", call_id: id, name: tool, namespace, arguments: "", status: "in_progress" };
     const at = { item_id: item.id, output_index };
     await event("response.output_item.added", { output_index, item });
     await event("response.function_call_arguments.delta", { ...at, delta: args });

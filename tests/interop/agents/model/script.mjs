@@ -2,8 +2,10 @@
 
 import { asked } from "./conversation.mjs";
 
-/** The names by which agents know a tool that writes a file, and one that runs a command. */
+/** The names by which agents know a tool that writes a file, one that starts a subagent, and one that
+ * runs a command. */
 const WRITERS = ["Write", "write", "write_file"];
+const SPAWNERS = ["spawn_agent", "Agent", "Task"];
 const SHELLS = ["Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"];
 
 /**
@@ -25,6 +27,20 @@ export function answer(request, folder) {
       command: `echo "output of ${name}"`,
       description: "Says something",
     })];
+  }
+  if (what === "SPAWN" && results === 0) {
+    const task = `Please do PLAIN-${name.replace(/\W/g, "")} now.`;
+    return [{ text: `Delegating for ${name}.` }, call(request.tools, SPAWNERS, name, {
+      description: "A task",
+      message: task,
+      prompt: task,
+      task_name: "a_task",
+      subagent_type: "general-purpose",
+    })];
+  }
+  if (what === "SPAWN" && results === 1) {
+    const [, id] = /"agent_id":\s*"([^"]+)"/.exec(request.items.at(-1).text) ?? [];
+    if (id) return [call(request.tools, ["wait_agent"], `${name}-wait`, { targets: [id], timeout_ms: 30_000 })];
   }
   if (what === "SLOW") {
     const begun = [1, 2, 3, 4].map((n) => ({ text: `${name} chunk ${n}. ` }));
@@ -60,5 +76,5 @@ function call(tools, wanted, name, { path, command, ...others }) {
   const found = wanted.map((one) => tools.find((tool) => tool.name === one)).find((tool) => tool);
   if (!found) return { text: `There is no tool for ${name}: ${tools.map((tool) => tool.name).join(" ")}` };
   const taken = found.takes.filter((key) => values[key] !== undefined).map((key) => [key, values[key]]);
-  return { tool: found.name, input: Object.fromEntries(taken), id: `call_${name.replace(/\W/g, "")}` };
+  return { tool: found.name, namespace: found.namespace, input: Object.fromEntries(taken), id: `call_${name.replace(/\W/g, "")}` };
 }
