@@ -283,7 +283,7 @@ const KNOWN: [&str; 3] = [SESSION, "update", "_meta"];
 /// The parameters of a notification, if valid. They must have no `sessionId`, since content of one
 /// session must not reach another, and each known member only once and unescaped. They nearly
 /// always satisfy this and are returned unchanged.
-fn parameters(payload: &str) -> Option<Cow<'_, str>> {
+pub fn parameters(payload: &str) -> Option<Cow<'_, str>> {
     let bytes = payload.as_bytes();
     let mut count = [0_u8; KNOWN.len()];
     let (mut is_plain, mut is_sound) = (true, false);

@@ -376,7 +376,7 @@ impl Replay {
             self.finish_line(
                 line,
                 record.at,
-                UpdateKind::Chunk(Role::Agent),
+                UpdateKind::Chunk(Role::User),
                 Disposition::Shown,
                 out,
             );

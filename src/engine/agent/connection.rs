@@ -2,7 +2,7 @@
 //! each session go.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::runtime::Handle;
@@ -35,6 +35,7 @@ pub(super) struct Connection {
     routes: Mutex<HashMap<String, Arc<Route>>>,
     /// The routes of the sessions in which subagents were announced, by the subagents' session ids.
     subagents: Mutex<HashMap<String, Arc<Route>>>,
+    changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
     pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
     /// Requests whose response ends a turn.
@@ -81,6 +82,7 @@ impl Connection {
             calls: OutgoingRequests::default(),
             routes: Mutex::default(),
             subagents: Mutex::default(),
+            changes: AtomicU64::new(0),
             pending_sessions: Mutex::default(),
             turn_ends: Mutex::default(),
             early: EarlyMessages::default(),
@@ -196,21 +198,39 @@ impl Connection {
 
     /// From now on, messages about this session go to `route`.
     pub(super) fn subscribe(&self, session: &str, route: &Arc<Route>) {
-        lock(&self.routes).insert(session.to_owned(), route.clone());
+        let replaced = lock(&self.routes).insert(session.to_owned(), route.clone());
+        self.forget_subagents(replaced.filter(|replaced| !Arc::ptr_eq(replaced, route)));
     }
 
     /// From now on, messages about this session are ignored.
     pub(super) fn unsubscribe(&self, session: &str) {
-        if let Some(route) = lock(&self.routes).remove(session) {
+        let removed = lock(&self.routes).remove(session);
+        self.forget_subagents(removed);
+    }
+
+    /// Forgets the subagents of a session that is no longer open.
+    fn forget_subagents(&self, route: Option<Arc<Route>>) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        if let Some(route) = route {
             lock(&self.subagents).retain(|_, of| !Arc::ptr_eq(of, &route));
         }
     }
 
-    /// From now on, messages about this subagent's session go to `route`.
+    /// From now on, messages about this subagent's session go to `route`. A session that is open is
+    /// no subagent.
     pub(super) fn announce_subagent(&self, session: String, route: &Arc<Route>) {
-        lock(&self.subagents)
-            .entry(session)
-            .or_insert_with(|| route.clone());
+        if self.route(&session).is_some() {
+            return;
+        }
+        let before = lock(&self.subagents).insert(session, route.clone());
+        if before.is_none_or(|before| !Arc::ptr_eq(&before, route)) {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Counts changes of where the messages about sessions go.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Where messages about a subagent's session go.

@@ -152,6 +152,10 @@ impl Import {
             self.too_long = true;
             return;
         }
+        if kind == Kind::Subagent {
+            self.updates += 1;
+            self.flush();
+        }
         let history = matches!(kind, Kind::Update | Kind::UpdateParams);
         if history {
             self.updates += 1;

@@ -46,6 +46,8 @@ struct Recipient {
     route: Arc<Route>,
     /// Whether it is the session of a subagent, within the session of the route.
     is_subagent: bool,
+    /// The count of changes up to which this is known to be right.
+    changes: u64,
 }
 
 /// Reads until the agent's output ends.
@@ -114,7 +116,9 @@ impl Intake {
             } => {
                 self.flush();
                 if let Some(session) = session {
-                    if let Some(route) = self.connection.subagent_route(&session.id) {
+                    if self.connection.route(&session.id).is_none()
+                        && let Some(route) = self.connection.subagent_route(&session.id)
+                    {
                         self.ask(&route, id, &method, &params, None);
                         return;
                     }
@@ -164,17 +168,19 @@ impl Intake {
     }
 
     fn is_of(&self, session: &str) -> bool {
-        self.route
-            .as_ref()
-            .is_some_and(|recipient| recipient.session == session)
+        self.route.as_ref().is_some_and(|recipient| {
+            recipient.session == session && recipient.changes == self.connection.changes()
+        })
     }
 
     /// The updates that follow are of this session.
     fn recipient(&mut self, session: String, route: Arc<Route>, is_subagent: bool) {
+        let changes = self.connection.changes();
         self.route = Some(Recipient {
             session,
             route,
             is_subagent,
+            changes,
         });
     }
 

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::engine::{Block, Outlet};
 use crate::protocol::UpdateKind;
+use crate::record::payload::parameters;
 use crate::record::{Kind, OpenSubagents, subagents as subagent_records};
 use crate::sys::lock;
 
@@ -324,7 +325,11 @@ impl Route {
             }
             Form::Params => payload.text(),
         };
-        let record = subagent_records::payload(session, params);
+        // Where a member is repeated, the last one counts, for readers of the log as well.
+        let Some(params) = parameters(params) else {
+            return;
+        };
+        let record = subagent_records::payload(session, &params);
         let mut state = self.lock();
         match &mut state.mode {
             Mode::Live => {
@@ -333,10 +338,13 @@ impl Route {
                 block.push(Kind::Subagent, &record);
             }
             Mode::Import(import) => import.update(Kind::Subagent, &record),
-            Mode::AfterReplay | Mode::Discard(_) => {
+            Mode::Discard(discarded) => discarded.history += 1,
+            Mode::AfterReplay => {
                 tracing::debug!("ignoring an update of a subagent that was already recorded");
             }
         }
+        drop(state);
+        self.activity.send_modify(|count| *count += 1);
     }
 
     /// The agent has ended, and its subagents with it: the updates that say so.

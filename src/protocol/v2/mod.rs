@@ -173,12 +173,16 @@ impl View {
                     spot,
                     members: &members,
                 };
+                let mut is_hidden = self.awaited.is_some();
                 let shown = match self.subagent_of(&update) {
-                    Some(subagent) if subagent.awaited.is_some() => Shown::Hidden,
+                    Some(subagent) if subagent.awaited.is_some() => {
+                        is_hidden = true;
+                        Shown::Hidden
+                    }
                     Some(subagent) => subagent.update(&update).into(),
                     None => self.update(&update).into(),
                 };
-                self.announce(&update);
+                self.announce(&update, is_hidden);
                 shown
             });
             self.members = members;
@@ -204,16 +208,16 @@ impl View {
         self.subagents.get_mut(&*session).map(AsMut::as_mut)
     }
 
-    /// Makes a view for a subagent that an update begins. It shows nothing if this one does not show
-    /// how the subagent began.
-    fn announce(&mut self, update: &Update<'_, '_>) {
+    /// Makes a view for a subagent that an update begins. It shows nothing if how the subagent began
+    /// is hidden.
+    fn announce(&mut self, update: &Update<'_, '_>, is_hidden: bool) {
         let session = update.get("sessionId");
         let session = session.or_else(|| update.get("subagentSessionId"));
         let session = session.and_then(|session| json::string(update.line, &session));
         if let Some(session) = session
             && update.name().as_deref() == Some(UpdateKind::Subagent.name().as_bytes())
         {
-            let awaited = self.awaited.is_some().then(Vec::new);
+            let awaited = is_hidden.then(Vec::new);
             let view = || {
                 Box::new(Self {
                     awaited,

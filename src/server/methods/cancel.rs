@@ -22,12 +22,12 @@ pub(super) fn session(context: &Context, params: &str) {
         return;
     };
     let engine = &context.deps().engine;
-    if engine.is_subagent(&session.session_id) {
-        engine.notify(method::SESSION_CANCEL, params);
-    } else if let Some(id) = context.named(&session.session_id) {
+    if let Some(id) = context.named(&session.session_id) {
         // In version 1 the client answers what it was asked for.
         let withdraw = context.version() == ProtocolVersion::V2;
         context.registry().send(&id, Request::Cancel { withdraw });
+    } else if engine.is_subagent(&session.session_id) {
+        engine.notify(method::SESSION_CANCEL, params);
     }
 }
 
