@@ -30,7 +30,7 @@ pub use prompt::{Ended, Prompt, StopReason};
 pub use relay::{Asked, Foreign, Greeted, Patience};
 
 use crate::record::header::{Implementation, Workspace};
-use crate::sys::{Ids, SessionId};
+use crate::sys::{Ids, SessionId, Timestamp};
 use crate::transport::Wire;
 
 /// A boxed future that can move between threads.
@@ -267,6 +267,17 @@ pub struct Attached {
     pub gone: Vec<&'static str>,
     /// The history of a session that the agent created without rejoin, as it is to be logged.
     pub imported: Vec<Block>,
+    /// The times of that session in the agent's list.
+    pub listed: Option<ListedTimes>,
+}
+
+/// The times of a session in an agent's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedTimes {
+    /// When it was created, if the agent says so, and else the other time.
+    pub created_at: Timestamp,
+    /// Its last activity.
+    pub updated_at: Timestamp,
 }
 
 /// The result of a request that [`Conversation::call`] served.

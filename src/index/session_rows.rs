@@ -182,8 +182,9 @@ fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<
         Archived::Only => conditions += " AND archived",
     }
     if let Some(since) = &filter.since {
-        conditions += " AND updated_at >= ?";
-        values.push(since);
+        // A session that was restored or imported was used then.
+        conditions += " AND (updated_at >= ? OR restored_at >= ?)";
+        values.extend([since as &dyn ToSql, since]);
     }
     if let Some(found) = found {
         // Many rows are met soon in the order of the list, so that they need not all be fetched and

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Attach, Block, CloseReason, EngineError, Prompt, SessionConfig};
+use crate::engine::{Attach, Block, CloseReason, EngineError, ListedTimes, Prompt, SessionConfig};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
@@ -26,6 +26,8 @@ pub enum Effect<R> {
         agent_session_id: Option<String>,
         /// The history of an imported session.
         imported: Vec<Block>,
+        /// Its times in the agent's list.
+        listed: Option<ListedTimes>,
     },
     /// Write the log of a new session as a copy of another one's, up to a message if one is named,
     /// and open the engine's conversation.

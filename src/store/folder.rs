@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::record::metadata::RESTORED;
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp};
 
@@ -94,6 +95,29 @@ impl Store {
             #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
             let records = records.map(|(kind, id, payload)| (kind, id, payload));
             log.append_all(first.chain(records), Sync::Buffered)
+        });
+        made.map(|(log, _)| log)
+    }
+
+    /// The same for a session that was created and last used at these times. Its header and the
+    /// `first` records have the first of them, its history the second. A record of the current time
+    /// follows, since the session would otherwise expire as if it were not used now.
+    pub fn create_imported<'a>(
+        &self,
+        id: &SessionId,
+        header: &Header,
+        [created_at, updated_at]: [Timestamp; 2],
+        first: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
+        history: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
+    ) -> Result<Log, StoreError> {
+        let made = self.make(id, header, |log, payload| {
+            let head = std::iter::once((Kind::Session, None, payload));
+            #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
+            let first = first.map(|(kind, id, payload)| (kind, id, payload));
+            log.append_at(&created_at.to_string(), head.chain(first), Sync::Buffered)?;
+            log.append_at(&updated_at.to_string(), history, Sync::Buffered)?;
+            let used = std::iter::once((Kind::Info, None, RESTORED));
+            log.append_all(used, Sync::Buffered)
         });
         made.map(|(log, _)| log)
     }

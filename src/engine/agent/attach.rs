@@ -13,6 +13,7 @@ use super::agent_session::Shared;
 use super::connection::Connection;
 use super::ids::IdNormalizer;
 use super::import::import;
+use super::list;
 use super::live_session::{LiveSession, key};
 use super::members::with_members;
 use super::replayed_state::ReplayedState;
@@ -196,11 +197,15 @@ impl Shared {
         let ids = self.opening.ids.clone();
         let route = self.route(IdNormalizer::new(ids.clone()), HashMap::new());
         let task = self.task(&config.params.0, &route);
-        let (restored, block) = import(&connection, config, task, ids).await?;
+        let cwd = &config.place.cwd;
+        let listed = list::times(&connection, &config.name, cwd);
+        let (imported, listed) = tokio::join!(import(&connection, config, task, ids), listed);
+        let (restored, block) = imported?;
         let mut settings = Settings::default();
         settings.opened(&restored.answer);
         let mut attached = self.attached(connection, route, restored, settings, key, None);
         attached.imported = vec![block];
+        attached.listed = listed;
         Ok(attached)
     }
 
@@ -235,6 +240,7 @@ impl Shared {
             snapshots: restored.snapshots,
             gone: Vec::new(),
             imported: Vec::new(),
+            listed: None,
         }
     }
 

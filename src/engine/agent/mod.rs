@@ -14,6 +14,7 @@ mod identity;
 mod ids;
 mod import;
 mod intake;
+mod list;
 mod live_session;
 mod members;
 mod parse;
@@ -30,7 +31,7 @@ mod transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 pub use identity::AgentNames;
 pub use transport::Program;
@@ -39,7 +40,6 @@ use crate::engine::proxy::Port;
 use crate::engine::{
     Asked, BoxFuture, Conversation, Engine, EngineError, Foreign, Greeted, Opening, Patience,
 };
-use crate::json::{self, string_member};
 use crate::protocol::method;
 use crate::record::header::Implementation;
 use crate::transport::Wire;
@@ -158,33 +158,7 @@ impl Engine for WrappedEngine {
                     ..Foreign::default()
                 });
             }
-            let mut params = Map::new();
-            if let Some(cwd) = asked.cwd {
-                params.insert("cwd".to_owned(), cwd.into());
-            }
-            if let Some(cursor) = asked.cursor {
-                params.insert("cursor".to_owned(), cursor.into());
-            }
-            let params = Value::Object(params).to_string();
-            let page = connection
-                .request(method::SESSION_LIST, &params)
-                .outcome()
-                .await?;
-            let mut sessions = Vec::new();
-            if let Some(mut parts) = json::member_elements(page.as_bytes(), 0, "sessions") {
-                while let Some(at) = parts.element() {
-                    let entry = page.get(at).unwrap_or_default();
-                    let id = string_member(entry, "sessionId");
-                    if !id.is_some_and(|id| connection.is_subagent(&id)) {
-                        sessions.push(titles::listed(entry.to_owned()));
-                    }
-                }
-            }
-            Ok(Foreign {
-                source: agent.name().to_owned(),
-                sessions,
-                next_cursor: string_member(&page, "nextCursor"),
-            })
+            list::page(&connection, agent.name(), asked).await
         })
     }
 

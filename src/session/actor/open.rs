@@ -1,6 +1,6 @@
 //! Creates and opens a session's log, and records the workspace in it.
 
-use crate::engine::{Block, SessionConfig};
+use crate::engine::{Block, ListedTimes, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::metadata::system_prompt_record;
@@ -52,6 +52,7 @@ impl Actor {
         &mut self,
         agent_session_id: Option<&str>,
         imported: &[Block],
+        listed: Option<ListedTimes>,
     ) -> Result<(), Refusal> {
         let header = self
             .session
@@ -64,19 +65,27 @@ impl Actor {
         else {
             return Ok(());
         };
-        let records = || {
-            let first = agent_session_id.map(|payload| (Kind::AgentSessionId, None, payload));
+        let first = || {
+            let agent = agent_session_id.map(|payload| (Kind::AgentSessionId, None, payload));
             let system_prompt = system_prompt.iter();
             let system_prompt = system_prompt.map(|payload| (Kind::Info, None, payload.as_str()));
+            agent.into_iter().chain(system_prompt)
+        };
+        let history = || {
             let entries = imported.iter().flat_map(Block::iter);
-            first
-                .into_iter()
-                .chain(system_prompt)
-                .chain(entries.map(|entry| (entry.kind, entry.id, entry.payload)))
+            entries.map(|entry| (entry.kind, entry.id, entry.payload))
         };
         let catalog = self.deps.catalog.as_ref();
         let before = catalog.map(|catalog| catalog.before_change());
-        let created = blocking(|| store.create_with(&self.id, &header, records()));
+        let now = self.deps.sys.clock.now();
+        let listed = listed.filter(|listed| listed.updated_at < now);
+        let created = blocking(|| match listed {
+            Some(listed) => {
+                let times = [listed.created_at, listed.updated_at];
+                store.create_imported(&self.id, &header, times, first(), history())
+            }
+            None => store.create_with(&self.id, &header, first().chain(history())),
+        });
         let log = created.map_err(|error| match error {
             StoreError::Exists { .. } => Refusal::InUse {
                 message: "another process has just imported the session: load it again".into(),
@@ -90,14 +99,24 @@ impl Actor {
         // The same time that a reader of the log gets.
         let at = log.last_at().map(|at| at.to_string());
         let at = at.unwrap_or_else(|| session.summary.created_at.clone());
-        for (kind, _, payload) in records() {
-            session.summary.apply(kind, &at, payload);
+        let (created_at, updated_at) = match listed {
+            Some(listed) => {
+                session.summary.restored_at = Some(at);
+                (listed.created_at.to_string(), listed.updated_at.to_string())
+            }
+            None => (at.clone(), at),
+        };
+        for (kind, _, payload) in first() {
+            session.summary.apply(kind, &created_at, payload);
+        }
+        for (kind, _, payload) in history() {
+            session.summary.apply(kind, &updated_at, payload);
         }
         if let Some(payload) = &system_prompt {
             session.history.note(Kind::Info, payload);
         }
         session.has_new_alias = agent_session_id.is_some();
-        session.summary.created_at = at;
+        session.summary.created_at = created_at;
         session.summary.scanned = log.end();
         session.shown = log.end();
         session.log = LogAccess::Own(log);

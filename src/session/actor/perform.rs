@@ -21,7 +21,8 @@ impl Actor {
             Effect::Create {
                 agent_session_id,
                 imported,
-            } => return self.create(agent_session_id.as_deref(), &imported),
+                listed,
+            } => return self.create(agent_session_id.as_deref(), &imported, listed),
             Effect::Fork(config, at) => {
                 self.trace_opening();
                 return self.fork(config, at).await;

@@ -164,6 +164,7 @@ impl<R> Machine<R> {
         vec![Effect::Create {
             agent_session_id: attached.agent_session_id.take(),
             imported: std::mem::take(&mut attached.imported),
+            listed: attached.listed,
         }]
     }
 }

@@ -14,6 +14,7 @@ fn attached() -> Attached {
         snapshots: vec!["s".to_owned()],
         gone: Vec::new(),
         imported: Vec::new(),
+        listed: None,
     }
 }
 

@@ -97,6 +97,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::Create {
             agent_session_id,
             imported,
+            ..
         } => {
             let inner = agent_session_id.map(|_| " agent id".to_owned());
             let imported = imported.iter().flat_map(Block::iter);

@@ -61,6 +61,7 @@ impl World {
             Effect::Create {
                 agent_session_id,
                 imported,
+                ..
             } => {
                 assert!(!self.exists() && self.is_open && self.unborn);
                 self.may_fail()?;

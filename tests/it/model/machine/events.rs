@@ -191,6 +191,7 @@ impl World {
                             Vec::new()
                         }
                     },
+                    listed: None,
                 })
             }
             (false, false) => Err(Refusal::Engine(told_to())),
