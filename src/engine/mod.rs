@@ -51,7 +51,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 
     /// Whether a conversation accepts prompts while it answers others, and orders them itself.
-    fn takes_prompts_in_turns(&self) -> bool {
+    fn accepts_overlapping_prompts(&self) -> bool {
         false
     }
 

@@ -3,7 +3,7 @@
 /// The kind of a record. Its name in the log is [`Kind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The first record: format, id, folder, client, engine.
+    /// The first record: format, id, workspace, client, engine.
     Session,
     /// A prompt of the user: the parameters of `session/prompt` without the session's id.
     Prompt,
@@ -17,20 +17,22 @@ pub enum Kind {
     Subagent,
     /// The end of a turn: stop reason, error or interruption.
     End,
-    /// A request for permission that was sent to the client.
+    /// A request for permission or elicitation that was sent to the client.
     Ask,
     /// The client's answer to it.
     Answer,
-    /// A change of title, mode or configuration.
+    /// The state from here on: a snapshot of the agent, or data of our own, such as whether the
+    /// session is archived.
     Info,
-    /// New folder, roots or MCP servers; written with the first prompt after a load.
+    /// Another workspace; written with the first prompt after a load.
     Reopen,
     /// The wrapped agent's own id for this session.
     AgentSessionId,
     /// An update that was sent to the client but is not part of the history: an echo of the user's
     /// own prompt, or a notice.
     Transient,
-    /// An update that only replays send: the output of a client's terminal, as text.
+    /// An update that only replays send: the output of a client's terminal, as text, or a tool call
+    /// that the client knows from a request for permission.
     Output,
     /// A kind of a later version: kept and reported, but not interpreted.
     Unknown,

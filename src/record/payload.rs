@@ -253,37 +253,13 @@ fn is_plain_key(text: &[u8], quote: usize, key: &[u8]) -> bool {
     rest.is_some_and(|rest| rest.starts_with(b"\""))
 }
 
-/// Whether the parameters begin with the session's id, and have it and the update only once.
-fn is_subagent_update(payload: &str) -> bool {
-    let bytes = payload.as_bytes();
-    let (mut count, mut is_plain, mut is_sound) = ([0_u8; KNOWN.len()], true, false);
-    let is_object = json::is_single(bytes, |at| {
-        json::walk(bytes, at, |key, quote, value| {
-            if let Some(place) = KNOWN.iter().position(|known| known.as_bytes() == key) {
-                count[place] = count[place].saturating_add(1);
-                is_plain &= is_plain_key(bytes, quote, key);
-            }
-            if key == b"update" {
-                let update = update_at(payload, value);
-                is_sound = update.is_some();
-                return Some(update?.end);
-            }
-            json::value_end(bytes, value)
-        })
-    });
-    let [sessions, updates, metas] = count;
-    let once = sessions == 1 && updates == 1 && metas <= 1;
-    is_object && is_plain && is_sound && once && subagents::parse(payload).is_some()
-}
-
 /// Names of members that matter when the parameters are sent.
 const SESSION: &str = "sessionId";
 const KNOWN: [&str; 3] = [SESSION, "update", "_meta"];
 
-/// The parameters of a notification, if valid. They must have no `sessionId`, since content of one
-/// session must not reach another, and each known member only once and unescaped. They nearly
-/// always satisfy this and are returned unchanged.
-pub fn parameters(payload: &str) -> Option<Cow<'_, str>> {
+/// How often the parameters of a notification have each of the [`KNOWN`] members, and whether all of
+/// these names are without escapes. `None` if they are not an object with a valid update.
+fn known_members(payload: &str) -> Option<([u8; KNOWN.len()], bool)> {
     let bytes = payload.as_bytes();
     let mut count = [0_u8; KNOWN.len()];
     let (mut is_plain, mut is_sound) = (true, false);
@@ -303,10 +279,22 @@ pub fn parameters(payload: &str) -> Option<Cow<'_, str>> {
             json::value_end(bytes, value)
         })
     });
-    let [sessions, updates, metas] = count;
-    if !is_object || !is_sound {
-        return None;
-    }
+    (is_object && is_sound).then_some((count, is_plain))
+}
+
+/// Whether the parameters begin with the session's id, and have it and the update only once.
+fn is_subagent_update(payload: &str) -> bool {
+    let is_known = known_members(payload).is_some_and(|([sessions, updates, metas], is_plain)| {
+        is_plain && sessions == 1 && updates == 1 && metas <= 1
+    });
+    is_known && subagents::parse(payload).is_some()
+}
+
+/// The parameters of a notification, if valid. They must have no `sessionId`, since content of one
+/// session must not reach another, and each known member only once and unescaped. They nearly
+/// always satisfy this and are returned unchanged.
+pub fn parameters(payload: &str) -> Option<Cow<'_, str>> {
+    let ([sessions, updates, metas], is_plain) = known_members(payload)?;
     if is_plain && sessions == 0 && updates == 1 && metas <= 1 {
         return Some(Cow::Borrowed(payload));
     }

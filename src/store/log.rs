@@ -94,7 +94,8 @@ impl Log {
         }
     }
 
-    /// Continues after existing records. Bytes after `end` will be cut off.
+    /// Continues after existing records. If there are bytes after `end`, the caller must
+    /// [`cut`](Self::cut) them off.
     pub(super) fn after(mut self, next_seq: u64, end: u64, unterminated: bool) -> Self {
         self.next_seq = next_seq;
         self.end = end;

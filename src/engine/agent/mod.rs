@@ -105,7 +105,7 @@ impl Engine for WrappedEngine {
     }
 
     /// Some agents queue them, some answer them concurrently, some refuse.
-    fn takes_prompts_in_turns(&self) -> bool {
+    fn accepts_overlapping_prompts(&self) -> bool {
         true
     }
 

@@ -23,7 +23,7 @@ use super::{Actor, TaskResult};
 /// The engine's requests to the client, by their ids in the log.
 #[derive(Default)]
 pub(super) struct ClientRequests {
-    /// Those that the client does not have, or has answered.
+    /// The engine's ends of requests that are not sent yet, or whose response is not passed on yet.
     waiting: HashMap<String, EngineEnd>,
     /// Withdraws the requests that the client has not answered.
     withdrawal: CancellationToken,

@@ -119,7 +119,7 @@ impl Actor {
         replays: Busy,
         mailbox: Mailbox,
     ) -> Self {
-        let machine = Machine::new(deps.engine.takes_prompts_in_turns());
+        let machine = Machine::new(deps.engine.accepts_overlapping_prompts());
         let view = client.view.fresh();
         let (results, finished) = mpsc::unbounded_channel();
         Self {

@@ -139,8 +139,8 @@ impl<R> Machine<R> {
         self.lifecycle.load()
     }
 
-    /// Sets whether the engine may refuse the next load since its user must sign in. The client
-    /// then loads again, and nothing must be shown twice.
+    /// Sets whether a load attaches the engine before it replays. If the user must sign in first, the
+    /// client loads again after that, and must not see the history twice.
     pub fn attach_first(&mut self, attaches_first: bool) {
         self.attaches_first = attaches_first;
     }

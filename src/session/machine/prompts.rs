@@ -28,8 +28,8 @@ impl<R> Machine<R> {
         self.prompts.iter().map(|prompt| prompt.params.len()).sum()
     }
 
-    /// Whether a prompt can begin while others are being answered. Only those can that are answered
-    /// at the end of their turns: the update about the end of a turn does not say which turn.
+    /// Whether a prompt can begin while others are being answered. Only prompts that are answered at
+    /// the end of their turns can: the state update of version 2 does not name the turn that ended.
     fn may_overlap(&self, due: AnswerDue) -> bool {
         self.overlaps
             && due == AnswerDue::TurnEnds
@@ -52,8 +52,8 @@ impl<R> Machine<R> {
         let holds = match prompt.due {
             AnswerDue::Logged => true,
             AnswerDue::TurnEnds if self.overlaps => true,
-            // It counts as the active prompt from the cancellation before it, so the next one is
-            // refused, whether the cancelled turn has ended by then or not.
+            // After a cancellation one prompt may wait. A second one is refused, even if the
+            // cancelled turn has ended by then.
             AnswerDue::TurnEnds => {
                 let ending = self.turns.is_empty() || self.turns.are_ending();
                 ending && self.prompts.iter().all(|held| held.cancelled)
