@@ -115,7 +115,7 @@ impl Server {
                 })]
             }
             "die" => {
-                eprintln!("I was asked to end");
+                eprintln!("I was told to end");
                 std::process::exit(3);
             }
             "refuse" => {
