@@ -10,9 +10,6 @@ use super::Replay;
 use super::calls::Disposition;
 use super::envelope::Envelope;
 
-/// What comes before the update in parameters without other members.
-const UPDATE_ONLY: &[u8] = b"{\"update\":";
-
 /// Which subagents were announced to the client, and which one the last record was of.
 #[derive(Debug, Default)]
 pub(super) struct ShownSubagents {
@@ -92,16 +89,26 @@ impl Replay {
         }
         // The lines have the subagent's envelope instead of ours.
         self.subagents.swap(&mut self.envelope);
-        let params = [b"{", params.as_bytes()].concat();
-        self.subagent_update(record.at, &params, out);
+        if let Some(update) = subagents::only_update(params) {
+            self.subagent_update(record.at, update.as_bytes(), None, out);
+        } else {
+            let params = ["{", params].concat().into_bytes();
+            if let Some(update) = json::member(&params, 0, "update") {
+                self.subagent_update(record.at, &params[update], Some(&params), out);
+            }
+        }
         self.subagents.swap(&mut self.envelope);
     }
 
-    fn subagent_update(&mut self, at: &str, params: &[u8], out: &mut Vec<u8>) {
-        let Some(range) = json::member(params, 0, "update") else {
-            return;
-        };
-        let update = &params[range];
+    /// Shows an update of the current subagent. `params` are the parameters around it, if they have
+    /// more members.
+    fn subagent_update(
+        &mut self,
+        at: &str,
+        update: &[u8],
+        params: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
         let kind = UpdateKind::of(update);
         if kind == UpdateKind::Notice {
             return self.pending.flush(out);
@@ -109,15 +116,13 @@ impl Replay {
         if kind == UpdateKind::Subagent {
             self.subagents.announce(update);
         }
-        let is_alone = params.len() == UPDATE_ONLY.len() + update.len() + 1;
-        if is_alone && !self.options.exact && self.join(at, update, out) {
+        if params.is_none() && !self.options.exact && self.join(at, update, out) {
             return;
         }
         self.pending.flush(out);
-        let line = if is_alone {
-            Some(self.envelope.update(at, update, out))
-        } else {
-            self.envelope.params(at, params, out)
+        let line = match params {
+            None => Some(self.envelope.update(at, update, out)),
+            Some(params) => self.envelope.params(at, params, out),
         };
         if let Some(line) = line {
             self.finish_line(line, at, kind, Disposition::Shown, out);

@@ -35,6 +35,7 @@ pub(super) struct Connection {
     routes: Mutex<HashMap<String, Arc<Route>>>,
     /// The routes of the sessions in which subagents were announced, by the subagents' session ids.
     subagents: Mutex<HashMap<String, Arc<Route>>>,
+    /// How often it changed where the messages about sessions go.
     changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
     pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
