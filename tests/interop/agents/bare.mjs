@@ -3,21 +3,12 @@
 // Nothing is demanded of it here; the table in docs/agents.md is made from what this prints.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { AGENTS, environment, furnish } from "./agents.mjs";
-import { ModelServer } from "./model/server.mjs";
 import { PIXEL } from "./support/pixel.mjs";
 import { compare } from "./support/compare.mjs";
-import { killAll } from "./support/processes.mjs";
 import { Session } from "./support/session.mjs";
+import { stage } from "./support/stage.mjs";
 
-const name = process.argv[2];
-const folder = process.env.INTEROP_DIR;
-const marker = `REJOIN_AGENT_RUN=${folder}`;
-const agent = AGENTS[name];
-const model = new ModelServer(`${folder}/project`);
-const url = await model.start();
-const cwd = furnish(agent, folder, url);
-const env = environment(agent, folder, url, marker);
+const { agent, cwd, env, folder, marker, model, strike } = await stage(process.argv[2]);
 const session = new Session({ ...agent, cwd, env, marker, folder });
 
 /** Some agents answer a load first and replay afterwards: until nothing came for a while. */
@@ -57,6 +48,5 @@ try {
   };
   console.log(`ok - measured\n${JSON.stringify(report, null, 2)}`);
 } finally {
-  await killAll(marker);
-  await model.stop();
+  await strike();
 }

@@ -1,22 +1,18 @@
-// What a client sees of a subagent, from the agent alone and through rejoin: node subagents.mjs AGENT BINARY
+// What a client sees of a subagent through rejoin: node subagents.mjs AGENT BINARY
 //
-// Both show the same updates under the same sessions, and a load in a new life replays them.
+// It is what the agent itself said in the same run, and a load in a new life replays it.
 
 import assert from "node:assert/strict";
-import { AGENTS, environment, furnish } from "./agents.mjs";
-import { ModelServer } from "./model/server.mjs";
+import { fileURLToPath } from "node:url";
 import { finish, step } from "../support/checks.mjs";
+import { assertPassed, recorded, updates } from "./support/passed.mjs";
 import { Peer } from "./support/peer.mjs";
 import { killAll } from "./support/processes.mjs";
+import { stage } from "./support/stage.mjs";
 
 const [name, binary] = process.argv.slice(2);
-const folder = process.env.INTEROP_DIR;
-const marker = `REJOIN_AGENT_RUN=${folder}`;
-const agent = AGENTS[name];
-const model = new ModelServer(`${folder}/project`);
-const url = await model.start();
-const cwd = furnish(agent, folder, url);
-const env = { ...environment(agent, folder, url, marker), REJOIN_STORE: `${folder}/store` };
+const { agent, cwd, env, folder, marker, strike } = await stage(name);
+const relay = [process.execPath, fileURLToPath(new URL("support/relay.mjs", import.meta.url))];
 const LAST = "End of PLAIN-SPAWN1.";
 
 async function start(command, life) {
@@ -29,20 +25,6 @@ async function start(command, life) {
   return peer;
 }
 
-/** The updates that are part of a conversation, each with the session it is of, in its order. */
-function conversations(peer, own, from = 0) {
-  const found = {};
-  for (const { message: { method, params } } of peer.lines.slice(from)) {
-    const kind = params?.update?.sessionUpdate;
-    if (method !== "session/update" || !/^(subagent_update|agent_message_chunk)$/.test(kind)) continue;
-    const session = params.sessionId === own ? "own" : "subagent";
-    const { text } = params.update.content ?? {};
-    const { state, capabilities } = params.update;
-    (found[session] ??= []).push(JSON.stringify({ kind, text, state, capabilities }));
-  }
-  return found;
-}
-
 async function turn(peer) {
   const { sessionId } = await peer.request("session/new", { cwd, mcpServers: [] });
   const prompt = [{ type: "text", text: "Please do SPAWN-1 now." }];
@@ -50,37 +32,46 @@ async function turn(peer) {
   return sessionId;
 }
 
-let alone, wrapped, id, session;
+const isLast = ({ raw }) => raw.includes(LAST);
+
+/** The updates of a subagent's messages, and what is said about it: what a replay shows again. */
+function history(all) {
+  const kinds = /"sessionUpdate":"(subagent_update|agent_message_chunk|agent_thought_chunk|tool_call|tool_call_update)"/;
+  return all.filter(({ params }) => kinds.test(params.update));
+}
+
+let id, seen, child;
 
 await step("the agent alone shows a subagent", async () => {
   const peer = await start(agent.command, 1);
-  alone = conversations(peer, await turn(peer));
-  assert(alone.subagent?.some((update) => update.includes(LAST)), JSON.stringify(alone));
+  const parent = await turn(peer);
+  const last = peer.lines.find(isLast);
+  assert(last && last.message.params.sessionId !== parent, "there is no subagent");
   await peer.end();
 });
 
-await step("through rejoin the client sees the same", async () => {
-  const peer = await start([binary, "wrap", "--", ...agent.command], 2);
+await step("through rejoin the client sees what the agent says", async () => {
+  const record = `${folder}/agent.lines`;
+  const peer = await start([binary, "wrap", "--", ...relay, record, ...agent.command], 2);
   id = await turn(peer);
-  wrapped = conversations(peer, id);
-  // When the agent learns of the end is up to the agent, but not what is said.
-  const sorted = (updates) => [...updates].sort();
-  assert.deepEqual(wrapped.subagent, alone.subagent);
-  assert.deepEqual(sorted(wrapped.own), sorted(alone.own));
-  session = peer.lines.find(({ raw }) => raw.includes(LAST)).message.params.sessionId;
+  child = peer.lines.find(isLast).message.params.sessionId;
   await peer.end();
+  const said = recorded(record, "agent");
+  const agents = said.map(JSON.parse).find(({ result }) => result?.sessionId).result.sessionId;
+  seen = updates(peer.lines.map(({ raw }) => raw), { [id]: "the session" });
+  assertPassed(seen, updates(said, { [agents]: "the session" }));
   await killAll(marker);
 });
 
 await step("a load replays it under the same ids", async () => {
   const peer = await start([binary, "wrap", "--replay", "exact", "--", ...agent.command], 3);
   await peer.request("session/load", { sessionId: id, cwd, mcpServers: [] });
-  const replayed = conversations(peer, id);
-  assert.deepEqual(replayed.subagent, wrapped.subagent);
-  assert.equal(peer.lines.find(({ raw }) => raw.includes(LAST)).message.params.sessionId, session);
+  const replayed = updates(peer.lines.map(({ raw }) => raw), { [id]: "the session" });
+  for (const { params } of replayed) delete params._meta;
+  const of = (all) => history(all).filter(({ session }) => session === child);
+  assert.deepEqual(of(replayed), of(seen));
   await peer.end();
 });
 
-await killAll(marker);
-await model.stop();
+await strike();
 finish();

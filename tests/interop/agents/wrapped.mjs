@@ -5,22 +5,14 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { AGENTS, environment, furnish } from "./agents.mjs";
-import { ModelServer } from "./model/server.mjs";
 import { finish, step } from "../support/checks.mjs";
 import { assertBytes, assertSeen, assertSnapshotsLast, isHistory } from "./support/history.mjs";
 import { PIXEL } from "./support/pixel.mjs";
-import { killAll } from "./support/processes.mjs";
 import { Session } from "./support/session.mjs";
+import { stage } from "./support/stage.mjs";
 
 const [name, binary] = process.argv.slice(2);
-const folder = process.env.INTEROP_DIR;
-const marker = `REJOIN_AGENT_RUN=${folder}`;
-const agent = AGENTS[name];
-const model = new ModelServer(`${folder}/project`);
-const url = await model.start();
-const cwd = furnish(agent, folder, url);
-const env = { ...environment(agent, folder, url, marker), REJOIN_STORE: `${folder}/store` };
+const { agent, cwd, env, folder, marker, model, strike } = await stage(name);
 const command = (options) => [binary, "wrap", ...options, "--", ...agent.command];
 const session = new Session({ ...agent, command, cwd, env, marker, folder });
 
@@ -119,6 +111,5 @@ function inner() {
 
 const { version } = session.hello.agentInfo;
 console.log(JSON.stringify({ version, inner: inner(), took: session.took }));
-await killAll(marker);
-await model.stop();
+await strike();
 finish();

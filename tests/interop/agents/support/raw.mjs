@@ -18,6 +18,12 @@ export function member(text, ...path) {
   return text.slice(from, to);
 }
 
+/** The members of an object's text by name, each as it stands there. */
+export function texts(text) {
+  const found = [...members(text, skipSpace(text, 0))];
+  return Object.fromEntries(found.map(([name, begin, end]) => [name, text.slice(begin, end)]));
+}
+
 /** The members of the object that begins at `at`: each one's name and where its value lies. */
 function* members(text, at) {
   at = skipSpace(text, at + 1);
