@@ -141,6 +141,16 @@ impl Role {
         }
     }
 
+    /// The role of a whole message of version 2, by the name of its update.
+    pub fn of_message(name: &str) -> Option<Self> {
+        match name {
+            "user_message" => Some(Self::User),
+            "agent_message" => Some(Self::Agent),
+            "agent_thought" => Some(Self::Thought),
+            _ => None,
+        }
+    }
+
     /// The name of the update with a chunk of this role.
     pub const fn chunk(self) -> &'static str {
         match self {

@@ -15,6 +15,13 @@ pub enum Kind {
     /// An update of a subagent's session, which the wrapped agent runs within this one: the
     /// parameters of the notification, the subagent's session id first.
     Subagent,
+    /// An update of an agent of version 2, in the form of that version: the parameters of the
+    /// notification without the session's id, verbatim.
+    UpdateV2,
+    /// The same of a subagent's session: the parameters, the subagent's session id first.
+    SubagentV2,
+    /// The same of the session itself, sent to the client but not part of the history.
+    TransientV2,
     /// The end of a turn: stop reason, error or interruption.
     End,
     /// A request for permission or elicitation that was sent to the client.
@@ -39,12 +46,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NAMED: [(Self, &'static str); 13] = [
+    const NAMED: [(Self, &'static str); 16] = [
         (Self::Session, "session"),
         (Self::Prompt, "prompt"),
         (Self::Update, "update"),
         (Self::UpdateParams, "update_params"),
         (Self::Subagent, "subagent"),
+        (Self::UpdateV2, "update_v2"),
+        (Self::SubagentV2, "subagent_v2"),
+        (Self::TransientV2, "transient_v2"),
         (Self::End, "end"),
         (Self::Ask, "ask"),
         (Self::Answer, "answer"),
@@ -70,6 +80,8 @@ impl Kind {
             | Self::Update
             | Self::UpdateParams
             | Self::Subagent
+            | Self::UpdateV2
+            | Self::SubagentV2
             | Self::Output
             | Self::Ask
             | Self::Answer
@@ -79,6 +91,7 @@ impl Kind {
             | Self::Reopen
             | Self::AgentSessionId
             | Self::Transient
+            | Self::TransientV2
             | Self::Unknown => false,
         }
     }

@@ -28,5 +28,9 @@ pub use open_calls::OpenCalls;
 pub use open_turns::OpenTurns;
 pub use subagents::OpenSubagents;
 
-/// The version of the format that this program writes.
+/// The version of the format in which this program writes a session of version 1 of the protocol.
 pub const FORMAT: u32 = 1;
+
+/// The version of the format of a session that begins with an agent of version 2 of the protocol:
+/// the newest that this program reads.
+pub const FORMAT_V2: u32 = 2;

@@ -106,8 +106,8 @@ fn sound(kind: Kind, payload: &str) -> Option<Cow<'_, str>> {
     let bytes = payload.as_bytes();
     let is_sound = match kind {
         Kind::Update | Kind::Output => is_update(payload),
-        Kind::UpdateParams => return parameters(payload),
-        Kind::Subagent => is_subagent_update(payload),
+        Kind::UpdateParams | Kind::UpdateV2 | Kind::TransientV2 => return parameters(payload),
+        Kind::Subagent | Kind::SubagentV2 => is_subagent_update(payload),
         Kind::Transient => match Info::of(payload)? {
             Info::Params => return parameters(payload),
             Info::Update => is_update(payload),

@@ -39,7 +39,9 @@ fn payloads_of_every_kind_are_themselves() {
         r#"{"update":{"sessionUpdate":"x"},"_meta":{"a":1}}"#,
         r#"{ "_meta":null , "update":{"sessionUpdate":"x"},"x":1,"x":2 }"#,
     ] {
-        assert_sound(Kind::UpdateParams, params);
+        for kind in [Kind::UpdateParams, Kind::UpdateV2, Kind::TransientV2] {
+            assert_sound(kind, params);
+        }
         assert_sound(Kind::Info, params);
     }
     for own in [
@@ -99,7 +101,12 @@ fn what_is_not_one_value_of_the_right_shape_is_damage() {
         for kind in [Kind::Update, Kind::Output, Kind::Transient, Kind::Info] {
             assert_damaged(kind, update);
         }
-        assert_damaged(Kind::UpdateParams, &format!(r#"{{"update":{update}}}"#));
+        let params = format!(r#"{{"update":{update}}}"#);
+        for kind in [Kind::UpdateParams, Kind::UpdateV2, Kind::TransientV2] {
+            assert_damaged(kind, &params);
+        }
+        let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
+        assert_damaged(Kind::SubagentV2, &params);
     }
     for kind in [Kind::Update, Kind::UpdateParams, Kind::Prompt] {
         assert_damaged(kind, "{}");

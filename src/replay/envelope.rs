@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::json;
+use crate::protocol::v2::HEAD_V2;
 
 const HEAD: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":";
@@ -39,6 +40,13 @@ pub(super) fn live_subagent_line(params: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(HEAD.strip_suffix(SESSION).unwrap_or(HEAD));
     out.extend_from_slice(params.as_bytes());
     out.extend_from_slice(b"}\n");
+}
+
+/// Marks the line that begins at `start` as one whose update has the form of version 2.
+pub(super) fn mark_v2(start: usize, out: &mut [u8]) {
+    if let Some(head) = out.get_mut(start..start + HEAD_V2.len()) {
+        head.copy_from_slice(HEAD_V2);
+    }
 }
 
 fn open_params(session_id: &str, out: &mut Vec<u8>) {

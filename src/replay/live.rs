@@ -3,15 +3,25 @@
 use crate::json;
 use crate::record::Kind;
 
-use super::envelope::{live_line, live_params_line, live_subagent_line};
+use super::envelope::{live_line, live_params_line, live_subagent_line, mark_v2};
 
 /// Appends the line that the client is sent live for a record. Appends nothing for a kind of record
-/// that is never sent or only sent by replays.
+/// that is never sent or only sent by replays. The view knows the updates of version 2 by their
+/// lines.
 pub fn live_record_line(session_id: &str, kind: Kind, payload: &str, out: &mut Vec<u8>) {
+    let start = out.len();
     match kind {
         Kind::Update => live_line(session_id, payload, out),
         Kind::UpdateParams => live_params_line(session_id, payload, out),
         Kind::Subagent => live_subagent_line(payload, out),
+        Kind::UpdateV2 | Kind::TransientV2 => {
+            live_params_line(session_id, payload, out);
+            mark_v2(start, out);
+        }
+        Kind::SubagentV2 => {
+            live_subagent_line(payload, out);
+            mark_v2(start, out);
+        }
         Kind::Info | Kind::Transient => match Form::of(payload.as_bytes()) {
             Some(Form::Update) => live_line(session_id, payload, out),
             Some(Form::Params) => live_params_line(session_id, payload, out),
@@ -64,6 +74,13 @@ mod tests {
         for kind in [Kind::UpdateParams, Kind::Info, Kind::Transient] {
             assert_eq!(line(kind, &params), whole);
         }
+        let head = r#"{"method":"session/update","jsonrpc":"2.0","params":{"sessionId":"s","#;
+        let whole = format!("{head}\"update\":{update},\"_meta\":{{}}}}}}\n");
+        for kind in [Kind::UpdateV2, Kind::TransientV2] {
+            assert_eq!(line(kind, &params), whole);
+        }
+        let subagent = format!(r#"{{"sessionId":"s",{}"#, &params[1..]);
+        assert_eq!(line(Kind::SubagentV2, &subagent), whole);
         for kind in [
             Kind::Output,
             Kind::Prompt,

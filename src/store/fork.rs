@@ -59,7 +59,8 @@ impl Store {
     /// The records keep their times and their order and get new numbers. Left out are the header,
     /// which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
     /// kinds. Memory is bounded by the longest record; the source is neither locked nor changed. On
-    /// return there is a complete, synced copy or nothing.
+    /// return there is a complete, synced copy or nothing. Its format is that of the source if that
+    /// is newer.
     pub fn fork(
         &self,
         source: &mut Reader,
@@ -68,6 +69,10 @@ impl Store {
         at: Option<&str>,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Forked, ForkError> {
+        let header = &Header {
+            format: header.format.max(source.header().format),
+            ..header.clone()
+        };
         let made = self.make(id, header, |log, payload| {
             log.append(Kind::Session, None, payload, Sync::Buffered)?;
             let mut copy = Copy::new(log, at);
@@ -276,7 +281,12 @@ impl<'a> Copy<'a> {
         };
         match kind {
             Kind::Prompt => true,
-            Kind::Update | Kind::UpdateParams | Kind::Subagent | Kind::Output => {
+            Kind::Update
+            | Kind::UpdateParams
+            | Kind::Subagent
+            | Kind::UpdateV2
+            | Kind::SubagentV2
+            | Kind::Output => {
                 // More of the message may follow within its turn.
                 found.goes_on = true;
                 self.open.is_empty()
@@ -353,7 +363,9 @@ fn is_of(record: &Record<'_>, message: &str) -> bool {
     let update = match record.kind {
         Kind::Prompt => return record.id == Some(message),
         Kind::Update => record.payload,
-        Kind::UpdateParams => text_member(record.payload, "update").unwrap_or_default(),
+        Kind::UpdateParams | Kind::UpdateV2 => {
+            text_member(record.payload, "update").unwrap_or_default()
+        }
         _ => return false,
     };
     string_member(update, "messageId").as_deref() == Some(message)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::record::{FORMAT, Header, Kind};
+use crate::record::{FORMAT_V2, Header, Kind};
 use crate::sys::{DiskFile, SessionId};
 
 use super::error::StoreError;
@@ -67,7 +67,7 @@ pub(super) fn fits(header: &Header, id: &SessionId) -> Result<(), StoreError> {
 fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
     let unreadable = |error: serde_json::Error| headerless(id, error.to_string());
     let Version { format } = serde_json::from_str(payload).map_err(unreadable)?;
-    if format > u64::from(FORMAT) {
+    if format > u64::from(FORMAT_V2) {
         return Err(StoreError::Newer {
             id: id.clone(),
             format,
@@ -89,7 +89,7 @@ fn newer_format(file: &dyn DiskFile) -> std::io::Result<Option<u64>> {
     };
     let found: Option<AnyVersion> = serde_json::from_slice(lines.bytes(&line)).ok();
     let format = found.map(|found| found.payload.format);
-    Ok(format.filter(|format| *format > u64::from(FORMAT)))
+    Ok(format.filter(|format| *format > u64::from(FORMAT_V2)))
 }
 
 fn headerless(id: &SessionId, reason: String) -> StoreError {

@@ -7,6 +7,9 @@ use crate::json::{self, Member};
 
 /// How our lines begin, up to the members of the parameters.
 const HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{";
+/// The same for an update in the form of version 2, which the view does not change. The other order
+/// of the members means the same to a client, and is as long.
+pub const HEAD_V2: &[u8] = b"{\"method\":\"session/update\",\"jsonrpc\":\"2.0\",\"params\":{";
 /// How nearly all of them end, after the update.
 const TAIL: &[u8] = b"}}\n";
 
@@ -80,10 +83,16 @@ pub(super) fn read(line: &[u8], members: &mut Vec<Member>) -> Option<UpdatePosit
     Some(spot)
 }
 
+/// What follows the head of one of our lines.
+fn behind_head(line: &[u8]) -> Option<&[u8]> {
+    line.strip_prefix(HEAD)
+        .or_else(|| line.strip_prefix(HEAD_V2))
+}
+
 /// The position of the update in one of our lines, and of the time, if everything before the update
 /// is as usual. This is only a faster way to the result of [`begins`].
 fn ours(line: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
-    let rest = line.strip_prefix(HEAD)?.strip_prefix(SESSION)?;
+    let rest = behind_head(line)?.strip_prefix(SESSION)?;
     let mut rest = &rest[memchr::memchr2(b'"', b'\\', rest)?..];
     let mut time = None;
     rest = rest.strip_prefix(b"\"")?;
@@ -104,7 +113,7 @@ fn ours(line: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
 
 /// The position of the update in one of our lines, if only the line's end follows it.
 fn begins(line: &[u8]) -> Option<usize> {
-    let mut at = line.starts_with(HEAD).then_some(HEAD.len())?;
+    let mut at = line.len() - behind_head(line)?.len();
     while line.get(at)? == &b'"' {
         let close = json::string_end(line, at)? - 1;
         let value = (line.get(close + 1)? == &b':').then_some(close + 2)?;
@@ -127,8 +136,8 @@ fn collect(line: &[u8], at: usize, into: &mut Vec<Member>) -> Option<usize> {
 
 /// The update in a line. `None` for a line that is not such a notification.
 fn update(line: &[u8]) -> Option<UpdatePosition> {
-    let params = if line.starts_with(HEAD) {
-        HEAD.len() - 1
+    let params = if let Some(behind) = behind_head(line) {
+        line.len() - behind.len() - 1
     } else {
         let start = json::skip_space(line, 0);
         let method = json::member(line, start, "method")?;

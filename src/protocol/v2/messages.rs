@@ -61,6 +61,11 @@ impl Messages {
         self.run.role = None;
     }
 
+    /// Another message has this id, without escapes.
+    pub(super) fn taken(&mut self, id: &[u8]) {
+        self.seen.add(Id::of(id));
+    }
+
     /// Takes the next chunk, with the text between the quotes of its id, if it has one. Returns the
     /// id that replaces it, in the same form, or `None` if it is kept. `turn` returns the turn of
     /// the chunk.

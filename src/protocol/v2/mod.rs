@@ -1,7 +1,8 @@
 //! Converts the updates of a session from version 1 to version 2.
 //!
-//! The log has one form only. A client of version 2 gets a view of it, made where lines leave, for
-//! live and replayed lines alike. Lines that are the same in both versions, which are nearly all,
+//! Nearly every log has the form of version 1. A client of version 2 gets a view of it, made where
+//! lines leave, for live and replayed lines alike. Updates of an agent of version 2 have that form
+//! in the log: their lines begin with [`HEAD_V2`] and pass through. Lines that are the same in both versions, which are nearly all,
 //! are copied; in the others single places change. `docs/format.md` has the table of conversions.
 
 mod line;
@@ -22,6 +23,7 @@ mod workspace;
 
 pub use answer::answer;
 pub use initialize::{initialize_params, initialize_result};
+pub use line::HEAD_V2;
 pub use permission::{permission, permission_outcome};
 pub use settings::config_options;
 pub use workspace::workspace_params;
@@ -174,13 +176,14 @@ impl View {
                     members: &members,
                 };
                 let mut is_hidden = self.awaited.is_some();
+                let is_native = line.starts_with(HEAD_V2);
                 let shown = match self.subagent_of(&update) {
                     Some(subagent) if subagent.awaited.is_some() => {
                         is_hidden = true;
                         Shown::Hidden
                     }
-                    Some(subagent) => subagent.update(&update).into(),
-                    None => self.update(&update).into(),
+                    Some(subagent) => subagent.convert(&update, is_native),
+                    None => self.convert(&update, is_native),
                 };
                 self.announce(&update, is_hidden);
                 shown
@@ -227,6 +230,36 @@ impl View {
             self.subagents
                 .entry(session.into_owned())
                 .or_insert_with(view);
+        }
+    }
+
+    fn convert<'a>(&mut self, update: &Update<'a, '_>, is_native: bool) -> Shown<'a> {
+        if is_native {
+            self.learn(update);
+            return Shown::Unchanged;
+        }
+        self.update(update).into()
+    }
+
+    /// Takes an update that has the form of version 2 already: converted updates must not use the
+    /// ids of its messages.
+    fn learn(&mut self, update: &Update<'_, '_>) {
+        self.pause();
+        let name = update.name();
+        let name = name.as_deref().unwrap_or_default();
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        let is_chunk = Role::of_chunk(name).is_some();
+        if (is_chunk || Role::of_message(name).is_some())
+            && let Some(id) = update.get("messageId")
+            && let Some(id) = json::string(update.line, &id)
+        {
+            self.messages.taken(&id);
+            if self.awaited.as_deref() == Some(&*id) {
+                self.awaited = None;
+            }
+            if is_chunk && self.awaited.is_none() {
+                self.alike.learn(update);
+            }
         }
     }
 

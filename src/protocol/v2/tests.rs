@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::replay::live_line;
+use crate::record::Kind;
+use crate::replay::{live_line, live_record_line};
 
 /// The conversions of updates, one after the other.
 fn shown(updates: &[&str]) -> Vec<String> {
@@ -316,4 +317,32 @@ fn nothing_is_shown_before_the_message_that_was_asked_for() {
     assert_eq!(from("m"), 4);
     assert_eq!(from("m.2"), 1);
     assert_eq!(from("n"), 0);
+}
+
+#[test]
+fn what_has_the_form_of_version_2_passes_and_keeps_its_ids() {
+    let mut view = View::new().from_message("m");
+    let mut native = |kind, params: &str| {
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        live_record_line("s", kind, params, &mut line);
+        view.lines(&line, &mut out);
+        assert!(out.is_empty() || out == line);
+        !out.is_empty()
+    };
+    let chunk = |id: &str| format!(r#"{{"update":{}}}"#, chunk("agent_message", id));
+    assert!(!native(Kind::UpdateV2, &chunk("\"a\"")));
+    let whole = r#"{"update":{"messageId":"\u006d","sessionUpdate":"user_message"},"_meta":{}}"#;
+    assert!(native(Kind::UpdateV2, whole));
+    for _ in 0..3 {
+        assert!(native(Kind::UpdateV2, &chunk("\"a\"")));
+    }
+    let call = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","title":null}"#;
+    assert!(native(Kind::UpdateV2, &format!(r#"{{"update":{call}}}"#)));
+    let about = r#"{"sessionUpdate":"subagent_update","sessionId":"t"}"#;
+    assert!(native(Kind::UpdateV2, &format!(r#"{{"update":{about}}}"#)));
+    let inside = format!(r#"{{"sessionId":"t",{}"#, &chunk("\"a\"")[1..]);
+    assert!(native(Kind::SubagentV2, &inside));
+    let own = self::chunk("agent_message", "\"a\"");
+    let expected = self::chunk("agent_message", "\"a.2\"");
+    assert_eq!(of(&mut view, &own), expected);
 }

@@ -17,8 +17,17 @@ fn v1() -> (SimDisk, Store, SessionId, Vec<u8>) {
 }
 
 fn v1_file(id: &str) -> (SimDisk, Store, SessionId, Vec<u8>) {
+    file("v1", id)
+}
+
+fn v2() -> (SimDisk, Store, SessionId, Vec<u8>) {
+    file("v2", "sess_019aa58a-7e10-7c42-a3b5-6d0e9f2c4b18")
+}
+
+fn file(format: &str, id: &str) -> (SimDisk, Store, SessionId, Vec<u8>) {
     let id = SessionId::parse(id).unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats/v1");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats");
+    let folder = folder.join(format);
     let content = std::fs::read(folder.join(format!("{id}.jsonl"))).unwrap();
     let disk = SimDisk::new();
     disk.put(&root().join(format!("sessions/{id}.jsonl")), &content);
@@ -194,4 +203,28 @@ fn version_1_can_be_continued() {
     let after = disk.bytes(&path).unwrap();
     assert_eq!(after[..content.len()], content);
     assert_eq!(store.read(&id).unwrap().scan().unwrap().records, 24);
+}
+
+#[test]
+fn version_2_scans_and_can_be_continued() {
+    let (disk, store, id, content) = v2();
+    let mut reader = store.read(&id).unwrap();
+    let scan = reader.scan().unwrap();
+    assert_eq!((scan.header.format, scan.header.protocol_version), (2, 2));
+    assert_eq!((scan.records, scan.prompts.len()), (37, 3));
+    assert!(!scan.turn_open());
+    assert!(scan.interrupted);
+    assert_eq!((scan.torn, scan.damage), (None, vec![]));
+    let text = String::from_utf8(content.clone()).unwrap();
+    for (record, line) in rest(&mut reader).iter().zip(text.lines()) {
+        assert_ne!(record.kind, Kind::Unknown, "{line}");
+        let payload = format!("\"payload\":{}}}", record.payload);
+        assert!(line.ends_with(&payload), "{line}");
+    }
+    let mut opened = store.open_log(&id).unwrap();
+    assert_eq!(opened.scan.end, content.len() as u64, "nothing to recover");
+    assert_eq!(add(&mut opened.log, Kind::Prompt, PROMPT).unwrap(), 37);
+    let path = root().join(format!("sessions/{id}.jsonl"));
+    let after = disk.bytes(&path).unwrap();
+    assert_eq!(after[..content.len()], content);
 }
