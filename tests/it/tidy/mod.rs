@@ -2,6 +2,7 @@
 
 mod documents;
 mod imports;
+mod protocol;
 mod rules;
 mod tree;
 mod words;
@@ -78,4 +79,16 @@ fn every_error_is_documented() {
     let file = |path: &str| files.iter().find(|file| file.path == path).unwrap();
     let (errors, document) = (file("src/server/error.rs"), file("docs/integration.md"));
     check(&documents::undocumented_errors(errors, document));
+}
+
+#[test]
+fn the_document_tells_what_becomes_of_each_method_and_update() {
+    let files = tracked_files();
+    let file = |path: &str| files.iter().find(|file| file.path == path).unwrap();
+    let mut names = protocol::methods();
+    for source in ["src/protocol/method.rs", "src/protocol/update.rs"] {
+        names.extend(protocol::constants(file(source)));
+    }
+    let document = file("docs/wrapping.md");
+    check(&protocol::untold(document, &names, &files));
 }
