@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { ModelServer } from "./model/server.mjs";
 import { check, finish } from "../support/checks.mjs";
 import { assertBytes, assertSeen, assertSnapshotsLast } from "./support/history.mjs";
+import { assertPassed } from "./support/passed.mjs";
 import { member } from "./support/raw.mjs";
 
 const said = (text, more = "") => `{"sessionUpdate":"agent_message_chunk", "content":{"type":"text","text":${JSON.stringify(text)}}${more}}`;
@@ -80,6 +81,29 @@ await check("snapshots come last, and each once", () => {
   assert.throws(() => assertSnapshotsLast([commands, said("a")]));
   assert.throws(() => assertSnapshotsLast([said("a"), commands, commands]));
 });
+
+const passes = (...updates) => ({ "session 0": updates.map((update) => ({ method: "session/update", update })) });
+const withId = said("a").replace(/}$/, ',"messageId":"m"}');
+const twice = withId.replace('"m"', '"m~2"');
+const titled = '{"sessionUpdate":"session_info_update","title":"T"}';
+
+for (const [what, ok, mine, theirs, killed] of [
+  ["the same", true, [said("a")], [said("a")]],
+  ["an id inserted", true, [withId], [said("a")]],
+  ["an id numbered", true, [twice], [withId]],
+  ["an id lost", false, [said("a")], [withId]],
+  ["a changed space", false, [said("a").replace(", ", ",")], [said("a")]],
+  ["a title added", true, [said("a"), titled], [said("a")]],
+  ["a title lost", false, [said("a")], [said("a"), titled]],
+  ["the last word lost", false, [said("a")], [said("a"), said("b")]],
+  ["the last word lost to a kill", true, [said("a")], [said("a"), said("b")], true],
+  ["another order", false, [said("b"), said("a")], [said("a"), said("b")], true],
+]) {
+  await check(`what passed: ${what}`, () => {
+    if (ok) assertPassed(passes(...mine), passes(...theirs), killed);
+    else assert.throws(() => assertPassed(passes(...mine), passes(...theirs), killed), assert.AssertionError);
+  });
+}
 
 const model = new ModelServer("/nowhere");
 const url = await model.start();

@@ -1,19 +1,22 @@
 // Drives an agent inside of rejoin through three lives: node wrapped.mjs AGENT BINARY
 //
 // Everything is killed in the middle of an answer, and again while a permission is asked for; each
-// time the next life replays what the client saw, byte for byte, and the model is told all of it.
+// time the next life replays what the client saw, byte for byte, and the model is told all of it. What
+// the client saw in each life is held against what the agent said in it.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { finish, step } from "../support/checks.mjs";
 import { assertBytes, assertSeen, assertSnapshotsLast, isHistory } from "./support/history.mjs";
+import { assertPassed, relayed, said } from "./support/passed.mjs";
 import { PIXEL } from "./support/pixel.mjs";
 import { Session } from "./support/session.mjs";
 import { stage } from "./support/stage.mjs";
 
 const [name, binary] = process.argv.slice(2);
 const { agent, cwd, env, folder, marker, model, strike } = await stage(name);
-const command = (options) => [binary, "wrap", ...options, "--", ...agent.command];
+const record = (life) => `${folder}/agent-${life}.lines`;
+const command = (options, life) => [binary, "wrap", ...options, "--", ...relayed(record(life), agent.command)];
 const session = new Session({ ...agent, command, cwd, env, marker, folder });
 
 /** What the model was asked last in the turn that this word stands for. */
@@ -49,6 +52,13 @@ await step("a turn that is cancelled, and one in which everything is killed", as
   await session.kill("SLOW-7", "chunk 4");
 });
 
+/** What the client saw in a life, or from its first prompt on, is what the agent said. */
+function assertPassedIn(life, { prompted = true, killed = true } = {}) {
+  assertPassed(said(`${folder}/life-${life}.lines`, prompted), said(record(life), prompted), killed);
+}
+
+await step("all that the client saw is what the agent said", () => assertPassedIn(1, { prompted: false }));
+
 await step("a load in a new life replays it byte for byte", async () => {
   await session.start(["--replay", "exact"]);
   const updates = await session.replay();
@@ -66,6 +76,8 @@ await step("and the conversation goes on: the model is told what was said", asyn
 await step("everything is killed while a tool is at work", async () => {
   await session.kill("TOOL-9", "TOOL-9.txt");
 });
+
+await step("what it saw in this life is what the agent said, too", () => assertPassedIn(2));
 
 await step("the third life replays what was seen, and no tool call is left open", async () => {
   await session.start(["--unstable"]);
@@ -100,6 +112,7 @@ await step("a fork has the conversation, and goes on by itself", async () => {
 
 await step("it ends with its input and leaves nothing running", async () => {
   assert.equal(await session.end(), 0);
+  assertPassedIn(3, { killed: false });
 });
 
 /** How the agent came to know the conversation, each time that it got an id of its own. */

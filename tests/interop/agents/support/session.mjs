@@ -18,7 +18,8 @@ export class Session {
   turns = [];
   /** Milliseconds of what takes long, by name. */
   took = {};
-  #lives = 0;
+  /** How often the agent was started. */
+  lives = 0;
   #marks = [];
 
   constructor({ command, authenticate, reads, cwd, env, marker, folder }) {
@@ -28,11 +29,11 @@ export class Session {
   /** Starts the agent; `options` go to rejoin, if there is one. */
   async start(options = []) {
     // Gemini CLI knows a session only when the minute in which it was made is over.
-    if (this.#lives > 0 && process.env.LATER) await pause(61_000);
-    this.#lives += 1;
-    const command = typeof this.command === "function" ? this.command(options) : this.command;
+    if (this.lives > 0 && process.env.LATER) await pause(61_000);
+    this.lives += 1;
+    const command = typeof this.command === "function" ? this.command(options, this.lives) : this.command;
     const { cwd, env, folder } = this;
-    this.peer = new Peer(command, { cwd, env, record: `${folder}/life-${this.#lives}.lines` });
+    this.peer = new Peer(command, { cwd, env, record: `${folder}/life-${this.lives}.lines` });
     this.hello = await this.#timed("initialize", () => this.peer.request("initialize", {
       protocolVersion: 1,
       clientCapabilities: capabilities(this.reads ?? true),
@@ -122,7 +123,7 @@ export class Session {
   async #timed(what, work) {
     const start = performance.now();
     const result = await work();
-    this.took[`${what} (${this.#lives})`] = Math.round(performance.now() - start);
+    this.took[`${what} (${this.lives})`] = Math.round(performance.now() - start);
     return result;
   }
 }
