@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Transaction;
 
+use crate::record::State;
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
@@ -252,6 +253,15 @@ impl Catalog {
             );
             self.logs.summarize(id, None).ok()
         })
+    }
+
+    /// What a session is doing. A process that died left open turns behind.
+    pub fn state(&self, listed: &Listed) -> State {
+        match listed.summary.activity.state() {
+            State::Idle => State::Idle,
+            _ if !self.logs.store.is_open(&listed.id) => State::Idle,
+            state => state,
+        }
     }
 
     /// Up to a thousand sessions in the order of their ids, beginning after `after`, listed or not;

@@ -7,7 +7,7 @@
 use crate::protocol::cursor;
 use crate::sys::SessionId;
 
-use super::filter::Filter;
+use super::filter::{Filter, Order};
 use super::search::Search;
 use super::summary::Summary;
 
@@ -24,8 +24,8 @@ enum Form {
 /// The last entry of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    /// The entry's time.
-    pub(super) updated_at: String,
+    /// The entry's time, by which the list is sorted.
+    pub(super) at: String,
     /// The entry's session, which orders entries with the same time.
     pub(super) id: SessionId,
 }
@@ -33,7 +33,7 @@ pub(super) struct Position {
 /// The cursor for the entries after this session, in the list with this filter.
 pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
     let position = Position {
-        updated_at: summary.updated_at.clone().unwrap_or_default(),
+        at: filter.order.time(summary).unwrap_or_default().to_owned(),
         id: id.clone(),
     };
     encode(&position, filter)
@@ -52,16 +52,16 @@ pub fn unseal(cursor: &str, filter: &Filter) -> Option<String> {
 
 /// The cursor for the entries after `position`, in the list with this filter.
 pub(super) fn encode(position: &Position, filter: &Filter) -> String {
-    let text = format!("{} {}", position.id, position.updated_at);
+    let text = format!("{} {}", position.id, position.at);
     cursor::seal(&text, &scope(Form::Position, filter))
 }
 
 /// Reads a cursor that [`encode`] made for this filter.
 pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
     let text = cursor::open(cursor, &scope(Form::Position, filter))?;
-    let (id, updated_at) = text.split_once(' ')?;
+    let (id, at) = text.split_once(' ')?;
     Some(Position {
-        updated_at: updated_at.to_owned(),
+        at: at.to_owned(),
         id: SessionId::parse(id)?,
     })
 }
@@ -69,7 +69,15 @@ pub(super) fn decode(cursor: &str, filter: &Filter) -> Option<Position> {
 /// What a cursor belongs to. `since` moves with the clock from page to page, so it is left out.
 fn scope(form: Form, filter: &Filter) -> String {
     let terms = filter.search.as_ref().map(Search::terms);
-    format!("{form:?} {:?} {:?} {terms:?}", filter.cwd, filter.archived)
+    let mut scope = format!("{form:?} {:?} {:?} {terms:?}", filter.cwd, filter.archived);
+    if filter.order == Order::Prompted {
+        scope.push_str(" prompted");
+    }
+    // Worktrees come and go from page to page.
+    if filter.worktrees.is_some() {
+        scope.push_str(" worktrees");
+    }
+    scope
 }
 
 #[cfg(test)]
@@ -82,7 +90,7 @@ mod tests {
     #[test]
     fn reads_back_for_its_own_filter_only() {
         let position = Position {
-            updated_at: "2026-11-21T08:30:00.123Z".into(),
+            at: "2026-11-21T08:30:00.123Z".into(),
             id: RandomIds.session(),
         };
         let cwds = [None, Some(""), Some("/a"), Some("/a/b")];
@@ -95,7 +103,7 @@ mod tests {
                     cwd: cwd.map(str::to_owned),
                     archived,
                     search: search.and_then(Search::parse),
-                    since: None,
+                    ..Filter::default()
                 })
             })
             .collect();
@@ -121,7 +129,7 @@ mod tests {
         assert_eq!(unseal(&sealed, &other), None);
         assert_eq!(decode(&sealed, &filter), None);
         let position = Position {
-            updated_at: String::new(),
+            at: String::new(),
             id: RandomIds.session(),
         };
         assert_eq!(unseal(&encode(&position, &filter), &filter), None);

@@ -1,6 +1,7 @@
 //! Which sessions a list is about.
 
 use super::search::Search;
+use super::summary::Summary;
 
 /// What a list does with archived sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -14,11 +15,43 @@ pub enum Archived {
     Only,
 }
 
-/// Which sessions a list is about; by default all that are not archived.
+/// What a list is sorted by, the latest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The last activity of any kind.
+    #[default]
+    Active,
+    /// The last prompt.
+    Prompted,
+}
+
+impl Order {
+    /// The time by which a session is sorted.
+    pub fn time(self, summary: &Summary) -> Option<&str> {
+        match self {
+            Self::Active => summary.updated_at.as_deref(),
+            Self::Prompted => summary.activity.last_prompt_at.as_deref(),
+        }
+    }
+
+    /// The column with this time.
+    pub(super) fn column(self) -> &'static str {
+        match self {
+            Self::Active => "updated_at",
+            Self::Prompted => "last_prompt_at",
+        }
+    }
+}
+
+/// Which sessions a list is about, and in which order; by default all that are not archived.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
     /// Only those with exactly this working directory.
     pub cwd: Option<String>,
+    /// Also those with one of these working directories: the same one in other worktrees.
+    pub worktrees: Option<Vec<String>>,
+    /// What they are sorted by.
+    pub order: Order,
     /// Whether archived sessions are listed.
     pub archived: Archived,
     /// Only those that match this search.
@@ -26,4 +59,23 @@ pub struct Filter {
     /// Only those that were prompted at this time or later; in the format of
     /// [`Timestamp`](crate::sys::Timestamp)'s `Display`.
     pub since: Option<String>,
+}
+
+impl Filter {
+    /// Whether it leaves out nothing but archived sessions.
+    pub(super) fn is_of_all(&self) -> bool {
+        let order = self.order;
+        *self
+            == Self {
+                order,
+                ..Self::default()
+            }
+    }
+
+    /// Whether sessions with this working directory are listed.
+    pub fn covers(&self, cwd: &str) -> bool {
+        let others = self.worktrees.iter().flatten();
+        let mut folders = self.cwd.iter().chain(others);
+        self.cwd.is_none() || folders.any(|folder| folder == cwd)
+    }
 }

@@ -41,7 +41,7 @@ mod tests;
 pub use catalog::{Catalog, ListError, Listed, Page};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
-pub use filter::{Archived, Filter};
+pub use filter::{Archived, Filter, Order};
 pub use reports::BeforeChange;
 pub use search::Search;
 pub use summary::{Summary, first_title};

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 9000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 10_000 + FORMAT_V2 as i64;
 
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
@@ -34,7 +34,7 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// SQLite stores each of these statements verbatim. A database that has anything else is not
 /// trusted: it could make the list show anything.
-const STATEMENTS: [&str; 16] = [
+const STATEMENTS: [&str; 18] = [
     "CREATE TABLE sessions (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -52,12 +52,22 @@ const STATEMENTS: [&str; 16] = [
         known_as TEXT,
         archived INTEGER NOT NULL DEFAULT 0,
         restored_at TEXT,
+        last_prompt_at TEXT,
+        last_turn_ended_at TEXT,
+        model TEXT,
+        cost TEXT,
+        open_turns INTEGER NOT NULL DEFAULT 0,
+        open_requests INTEGER NOT NULL DEFAULT 0,
+        forked_from TEXT,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
         text_pieces INTEGER NOT NULL DEFAULT 0
     ) STRICT",
     "CREATE INDEX listed ON sessions (updated_at DESC, id DESC) WHERE updated_at IS NOT NULL",
     "CREATE INDEX listed_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
+        WHERE updated_at IS NOT NULL",
+    "CREATE INDEX prompted ON sessions (last_prompt_at DESC, id DESC) WHERE updated_at IS NOT NULL",
+    "CREATE INDEX prompted_by_cwd ON sessions (cwd, last_prompt_at DESC, id DESC)
         WHERE updated_at IS NOT NULL",
     "CREATE INDEX dirty ON sessions (dirty) WHERE dirty > 0",
     "CREATE INDEX known_as ON sessions (known_as) WHERE known_as IS NOT NULL",

@@ -3,6 +3,7 @@
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Result, Row as Columns, ToSql, Transaction, params};
 
+use crate::record::Activity;
 use crate::record::title::{MAX_CHARS, plain};
 use crate::sys::SessionId;
 
@@ -65,7 +66,8 @@ const MAX_TITLE: usize = 4 * MAX_CHARS;
 
 /// The columns that are written, in the order of [`row`].
 const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
-                       unreadable, source, known_as, archived, restored_at";
+                       unreadable, source, known_as, archived, restored_at, last_prompt_at, \
+                       last_turn_ended_at, model, cost, open_turns, open_requests, forked_from";
 
 /// The columns that [`row`] reads, in its order. A title that is too long is never fetched; a
 /// number takes its place, so that decoding the row fails.
@@ -132,18 +134,19 @@ pub(super) fn page(
     found: Option<&Found>,
     window: Window<'_>,
 ) -> Result<Vec<Row>> {
+    let time = filter.order.column();
     let (mut conditions, mut values) = conditions(filter, found);
     let after_id = window.after.map(|after| after.id.as_str());
     if let (Some(after), Some(after_id)) = (window.after, &after_id) {
-        conditions += " AND (updated_at, id) < (?, ?)";
-        values.extend([&after.updated_at as &dyn ToSql, after_id]);
+        conditions.extend([" AND (", time, ", id) < (?, ?)"]);
+        values.extend([&after.at as &dyn ToSql, after_id]);
     }
     let limit = i64::try_from(window.limit).unwrap_or(i64::MAX);
     let offset = int(window.offset);
     values.extend([&limit as &dyn ToSql, &offset]);
     let sql = format!(
         "SELECT {} FROM sessions WHERE {conditions}
-         ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?",
+         ORDER BY {time} DESC, id DESC LIMIT ? OFFSET ?",
         columns()
     );
     let mut statement = tx.prepare_cached(&sql)?;
@@ -156,7 +159,7 @@ pub(super) fn count_listed(
     filter: &Filter,
     found: Option<&Found>,
 ) -> Result<u64> {
-    if *filter == Filter::default() {
+    if filter.is_of_all() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
         let listed: i64 = statement.query_row([], |columns| columns.get(0))?;
         let shown = listed.saturating_sub(agent_ids::count_hidden(tx)?);
@@ -172,9 +175,17 @@ pub(super) fn count_listed(
 fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
     let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", agent_ids::IS_INNER);
     let mut values: Vec<&dyn ToSql> = Vec::new();
-    if let Some(cwd) = &filter.cwd {
-        conditions += " AND cwd = ?";
-        values.push(cwd);
+    match (&filter.cwd, &filter.worktrees) {
+        (None, _) => {}
+        (Some(cwd), None) => {
+            conditions += " AND cwd = ?";
+            values.push(cwd);
+        }
+        (Some(cwd), Some(others)) => {
+            conditions.extend([" AND cwd IN (?", &", ?".repeat(others.len()), ")"]);
+            values.push(cwd);
+            values.extend(others.iter().map(|cwd| cwd as &dyn ToSql));
+        }
     }
     match filter.archived {
         Archived::Exclude => conditions += " AND NOT archived",
@@ -253,7 +264,10 @@ const REPLACE: &str = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs,
     title = excluded.title, created_at = excluded.created_at, updated_at = excluded.updated_at,
     prompts = excluded.prompts, scanned = excluded.scanned, len = excluded.len,
     dirty = excluded.dirty, unreadable = excluded.unreadable, source = excluded.source,
-    known_as = excluded.known_as, archived = excluded.archived, restored_at = excluded.restored_at";
+    known_as = excluded.known_as, archived = excluded.archived, restored_at = excluded.restored_at,
+    last_prompt_at = excluded.last_prompt_at, last_turn_ended_at = excluded.last_turn_ended_at,
+    model = excluded.model, cost = excluded.cost, open_turns = excluded.open_turns,
+    open_requests = excluded.open_requests, forked_from = excluded.forked_from";
 
 /// Writes a row and replaces any other: the caller is the log's writer.
 pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
@@ -268,7 +282,8 @@ pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
 fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
-        "INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        "INSERT INTO sessions ({COLUMNS})
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -287,6 +302,13 @@ fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<
         summary.known_as,
         summary.archived,
         summary.restored_at,
+        summary.activity.last_prompt_at,
+        summary.activity.last_turn_ended_at,
+        summary.activity.model,
+        summary.activity.cost,
+        int(summary.activity.open_turns),
+        int(summary.activity.open_requests),
+        summary.forked_from,
     ])?;
     agent_ids::add(tx, &row.id, &summary.agent_ids)
 }
@@ -363,6 +385,15 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
             known_as: columns.get(12)?,
             archived: columns.get(13)?,
             restored_at: columns.get(14)?,
+            activity: Activity {
+                last_prompt_at: columns.get(15)?,
+                last_turn_ended_at: columns.get(16)?,
+                model: columns.get(17)?,
+                cost: columns.get(18)?,
+                open_turns: count(columns, 19)?,
+                open_requests: count(columns, 20)?,
+            },
+            forked_from: columns.get(21)?,
             agent_ids: Vec::new(),
         },
         len: columns.get(8)?,

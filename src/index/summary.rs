@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 
-use crate::record::header::{Implementation, Workspace};
+use crate::record::header::{Header, Implementation, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::title::{named, title};
-use crate::record::{AgentSessionId, Kind, Record};
+use crate::record::{Activity, AgentSessionId, Kind, Record};
 use crate::store::{Reader, Scan, StoreError};
 
 /// What the list shows of a session.
@@ -32,6 +32,10 @@ pub struct Summary {
     pub restored_at: Option<String>,
     /// Whether lists leave it out by default.
     pub archived: bool,
+    /// What it is doing and did last. The times are those of records, as `updated_at`.
+    pub activity: Activity,
+    /// The session that it was forked from.
+    pub forked_from: Option<String>,
     /// How many prompts it has.
     pub prompts: u64,
     /// How many bytes of the log this summary covers, up to the end of a record.
@@ -52,6 +56,8 @@ impl Summary {
             restored_at: scan.restored_at.clone(),
             created_at: scan.created_at.clone(),
             updated_at: scan.updated_at.clone(),
+            activity: scan.activity.clone(),
+            forked_from: forked_from(&scan.header),
             prompts: scan.prompts.len() as u64,
             scanned: scan.end,
         }
@@ -59,7 +65,7 @@ impl Summary {
 
     /// Applies the next record of the log.
     pub(super) fn apply_record(&mut self, record: &Record<'_>) {
-        self.apply(record.kind, &record.at, record.payload);
+        self.apply(record.kind, record.id, &record.at, record.payload);
         // What precedes the first prompt is not a conversation.
         if record.kind.is_activity() && self.prompts > 0 {
             self.set_active(record.at);
@@ -68,7 +74,8 @@ impl Summary {
 
     /// Applies a record that was just written; returns whether the summary may have changed.
     /// Updates are left out: the session reports once, at the end, when they were.
-    pub fn apply(&mut self, kind: Kind, at: &dyn Display, payload: &str) -> bool {
+    pub fn apply(&mut self, kind: Kind, id: Option<&str>, at: &dyn Display, payload: &str) -> bool {
+        self.activity.note(kind, id, at, payload);
         match kind {
             Kind::Prompt => {
                 if self.title.is_none() {
@@ -127,6 +134,12 @@ impl Summary {
         self.additional_directories
             .clone_from(&place.additional_directories);
     }
+}
+
+/// The session that the one with this header was forked from.
+fn forked_from(header: &Header) -> Option<String> {
+    let from = header.forked_from.as_ref()?;
+    Some(from.session_id.clone())
 }
 
 /// The title that a session has without a name: from the first prompt that gives one.

@@ -3,6 +3,7 @@
 //! `docs/format.md` is the specification.
 
 mod first_words;
+pub mod activity;
 pub mod header;
 pub mod agent_session_id;
 pub mod kind;
@@ -19,6 +20,7 @@ pub mod metadata;
 pub mod titles;
 pub mod payload;
 
+pub use activity::{Activity, State};
 pub use agent_session_id::AgentSessionId;
 pub use current_settings::CurrentSettings;
 pub use header::Header;

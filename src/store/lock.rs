@@ -169,6 +169,14 @@ impl Store {
         }
     }
 
+    /// Whether a process has this session open for writing.
+    pub fn is_open(&self, id: &SessionId) -> bool {
+        let context = &self.context;
+        let here = || lock(&context.locked).ids.contains(id);
+        // A process that was killed leaves its hint behind.
+        here() || read_hint(context, id).is_some() && is_locked(context, &context.layout.log(id))
+    }
+
     /// Whether another process that has a session open is about to release it.
     pub fn is_being_released(&self, id: &SessionId) -> bool {
         let context = &self.context;

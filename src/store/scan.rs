@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use crate::record::activity::keep_latest;
 use crate::record::header::{Header, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::open_turns::is_interrupted;
 use crate::record::titles::Titles;
 use crate::record::{
-    AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
+    Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
 };
 use crate::sys::{DiskFile, SessionId};
 
@@ -63,6 +64,8 @@ pub struct Scan {
     pub archived: bool,
     /// When it was last restored from the trash.
     pub restored_at: Option<String>,
+    /// What it is doing and did last.
+    pub activity: Activity,
     /// Its current mode and options.
     pub settings: CurrentSettings,
 }
@@ -97,6 +100,7 @@ pub(super) fn scan(
         titles: Titles::default(),
         archived: false,
         restored_at: None,
+        activity: Activity::default(),
         settings: CurrentSettings::default(),
     };
     records.restart();
@@ -131,6 +135,8 @@ impl Scan {
         self.records += 1;
         self.titles.record(record);
         self.settings.note(record.kind, record.payload);
+        let (id, at) = (record.id, &record.at);
+        self.activity.note(record.kind, id, at, record.payload);
         self.open_subagents.record(record);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
@@ -176,12 +182,5 @@ impl Scan {
             keep_latest(&mut self.updated_at, record.at);
         }
         true
-    }
-}
-
-/// Keeps the later time, since the clock may go back.
-fn keep_latest(latest: &mut Option<String>, at: &str) {
-    if latest.as_deref().is_none_or(|latest| latest < at) {
-        *latest = Some(at.to_owned());
     }
 }

@@ -9,6 +9,7 @@ mod number;
 pub mod path;
 pub mod real_disk;
 pub mod sim;
+pub mod worktrees;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

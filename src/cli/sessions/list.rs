@@ -59,7 +59,7 @@ pub(super) fn show(
         cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
         archived: Archived::Include,
         search,
-        since: None,
+        ..Filter::default()
     };
     let limit = args.limit.unwrap_or(usize::MAX);
     let mut listed = Vec::new();

@@ -29,7 +29,8 @@ pub(super) struct Capabilities {
     pub(super) history: bool,
     /// The modes in which it takes a system prompt.
     pub(super) system_prompts: BTreeSet<String>,
-    /// The names of all session capabilities that it declares, known to us or not.
+    /// The names of all session capabilities that it declares, known to us or not, and those of the
+    /// parts of `list`, as `list.limit`.
     pub(super) declared: BTreeSet<String>,
 }
 
@@ -39,7 +40,10 @@ impl Capabilities {
         let result = json::tree(result).unwrap_or_default();
         let capabilities = &result["agentCapabilities"];
         let session = &capabilities["sessionCapabilities"];
-        let names = declared(session);
+        let mut names = declared(session);
+        for part in declared(&session["list"]) {
+            names.insert(format!("list.{part}"));
+        }
         let can = |name: &str| names.contains(name);
         let mut system_prompts = declared(&session["systemPrompt"]["mode"]);
         if can("systemPrompt") {
@@ -88,7 +92,7 @@ mod tests {
     fn only_declared_capabilities_count() {
         let read = Capabilities::read(
             r#"{"agentInfo":{"name":"a","version":"1"},"authMethods":[{}],"agentCapabilities":{"loadSession":true,"sessionHistory":{},
-                "sessionCapabilities":{"resume":{},"list":null,"close":{"x":1},"delete":false,"fork":{},
+                "sessionCapabilities":{"resume":{},"list":{"limit":{},"x":null},"close":{"x":1},"delete":false,"fork":{},
                     "systemPrompt":{"mode":{"override":{},"_other":null}}}}}"#,
         );
         let expected = Capabilities {
@@ -97,13 +101,21 @@ mod tests {
             load: true,
             sign_in: true,
             resume: true,
+            list: true,
             close: true,
             fork: true,
             history: true,
             system_prompts: ["append", "override"].map(str::to_owned).into(),
-            declared: ["close", "fork", "resume", "systemPrompt"]
-                .map(str::to_owned)
-                .into(),
+            declared: [
+                "close",
+                "fork",
+                "list",
+                "list.limit",
+                "resume",
+                "systemPrompt",
+            ]
+            .map(str::to_owned)
+            .into(),
             ..Capabilities::default()
         };
         assert_eq!(read, expected);

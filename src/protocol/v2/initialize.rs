@@ -89,11 +89,14 @@ fn agent_capabilities(capabilities: &str, own_meta: &str) -> String {
         .raw("prompt", &objects(member("promptCapabilities"), &[]))
         .raw("mcp", &mcp(member("mcpCapabilities")));
     for (name, value) in json::text_members(member("sessionCapabilities")) {
-        // The first three are what every agent of version 2 has.
-        if !matches!(
-            name.as_str(),
-            "list" | "resume" | "close" | "prompt" | "mcp"
-        ) {
+        // The last two, and a list without extensions, are what every agent of version 2 has.
+        let extended = name == "list" && !json::text_members(value).is_empty();
+        if extended
+            || !matches!(
+                name.as_str(),
+                "list" | "prompt" | "mcp" | "resume" | "close"
+            )
+        {
             session = session.raw(&name, value);
         }
     }

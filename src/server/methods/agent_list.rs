@@ -14,15 +14,16 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::engine::{Asked, Engine, EngineError, Foreign};
-use crate::index::{Catalog, Filter, ListError, Listed, Page, cursor_after, seal, unseal};
+use crate::index::{Catalog, Filter, ListError, Listed, Order, Page, cursor_after, seal, unseal};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
 use crate::session::Deps;
-use crate::sys::{Timestamp, path};
+use crate::sys::{Timestamp, blocking, path};
 
 use super::context::id_of_agents_session;
-use super::list::{invalid_cursor, list_error, session};
+use super::list::{invalid_cursor, list_error};
 use super::result::Object;
+use super::row::RowForm;
 
 /// How long the agent may take.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,8 +39,8 @@ pub(super) struct ListRequest {
     pub(super) limit: usize,
     /// Whether the result has the number of sessions.
     pub(super) counted: bool,
-    /// Whether it shows which sessions are archived.
-    pub(super) archives: bool,
+    /// What its entries have.
+    pub(super) form: RowForm,
 }
 
 /// The client's position in the list.
@@ -122,7 +123,8 @@ pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<Strin
     let ours = ours(deps, &request, &place);
     let (ours, theirs) = tokio::join!(ours, theirs);
     let merged = merge(&request, place, ours?, theirs);
-    Ok(merged.result(&names, request.archives))
+    let catalog = deps.catalog.as_deref();
+    Ok(blocking(|| merged.result(catalog, &request.form)))
 }
 
 /// Our own page.
@@ -176,10 +178,12 @@ async fn theirs(
         Side::At(theirs) => theirs.clone(),
         Side::Done => return list,
     };
+    // The protocol has no list of several folders.
+    let one_folder = request.filter.worktrees.iter().flatten().next().is_none();
     let until = Instant::now() + TIMEOUT;
     loop {
         let asked = Asked {
-            cwd: request.filter.cwd.clone(),
+            cwd: request.filter.cwd.clone().filter(|_| one_folder),
             cursor: here.cursor.clone(),
         };
         let page = match timeout_at(until, engine.sessions(asked)).await {
@@ -268,11 +272,15 @@ fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
     let string = |name: &str| string_member(text, name);
     let id = string("sessionId").filter(|id| id_of_agents_session(agent, id).is_some())?;
     let cwd = string("cwd").filter(|cwd| Path::new(cwd).is_absolute())?;
-    let elsewhere = |request: &String| path::normalize(&cwd) != *request;
-    if filter.cwd.as_ref().is_some_and(elsewhere) {
+    if !filter.covers(&path::normalize(&cwd)) {
         return None;
     }
-    let time = string("updatedAt").and_then(|time| Timestamp::parse(&time));
+    let time = |name| string(name).and_then(|time| Timestamp::parse(&time));
+    let prompted = match filter.order {
+        Order::Active => None,
+        Order::Prompted => time("lastPromptAt"),
+    };
+    let time = prompted.or_else(|| time("updatedAt"));
     let time = time.map(|time| time.to_string()).unwrap_or_default();
     Some(Entry {
         key: (time, id),
@@ -309,7 +317,10 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
     let mut ours = ours.sessions.into_iter().peekable();
     let mut others = theirs.entries.into_iter().peekable();
     while sessions.len() < request.limit {
-        let time = |listed: &Listed| listed.summary.updated_at.clone().unwrap_or_default();
+        let time = |listed: &Listed| {
+            let time = request.filter.order.time(&listed.summary);
+            time.unwrap_or_default().to_owned()
+        };
         let own = match (ours.peek(), others.peek()) {
             (Some(ours), Some(other)) => time(ours) >= other.key.0,
             (ours, _) => ours.is_some(),
@@ -359,14 +370,14 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
 }
 
 impl Merged {
-    fn result(self, names: &[String], archives: bool) -> String {
+    fn result(self, catalog: Option<&Catalog>, form: &RowForm) -> String {
         let source = Value::from(self.source);
         let sessions = self.sessions.into_iter().map(|one| match one {
-            One::Ours(listed) => session(*listed, names, archives).to_string(),
+            One::Ours(listed) => form.row(catalog, *listed).to_string(),
             One::Theirs(text) => {
                 let mut entry = Object::of(&text);
                 entry.set("source", &source);
-                if archives {
+                if form.archives {
                     entry.set_default("archived", false);
                 }
                 entry.text()

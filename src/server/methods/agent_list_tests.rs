@@ -34,7 +34,7 @@ fn request(limit: usize) -> ListRequest {
         cursor: None,
         limit,
         counted: false,
-        archives: false,
+        form: RowForm::default(),
     }
 }
 
@@ -261,7 +261,11 @@ fn a_session_goes_by_the_agents_id_only_with_the_agent_that_made_it() {
         (&[], own.as_str()),
     ] {
         let agent: Vec<_> = agent.iter().map(|&name| name.to_owned()).collect();
-        assert_eq!(session(listed.clone(), &agent, false)["sessionId"], name);
+        let form = RowForm {
+            agent,
+            ..RowForm::default()
+        };
+        assert_eq!(form.row(None, listed.clone())["sessionId"], name);
     }
 }
 

@@ -231,6 +231,7 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     let mut result = Object::of(agents);
     let mut capabilities = Object::of(member("agentCapabilities"));
     let session = json::text_member(member("agentCapabilities"), "sessionCapabilities");
+    let list = session.and_then(|session| json::text_member(session, "list"));
     let mut session = Object::of(session.unwrap_or_default());
     let mut meta = Object::of(member("_meta"));
     let own_capabilities = &own["agentCapabilities"];
@@ -238,6 +239,14 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
         capabilities.set("loadSession", true);
         for name in ["list", "resume", "delete"] {
             session.set_default(name, "{}");
+        }
+        let parts = own_capabilities["sessionCapabilities"]["list"].as_object();
+        if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
+            let mut list = Object::of(list.unwrap_or_default());
+            for (name, part) in parts {
+                list.set_default(name, part);
+            }
+            session.set("list", list.text());
         }
         for name in UNSTABLE {
             let own = &own_capabilities["sessionCapabilities"][name];

@@ -1,38 +1,42 @@
 //! `session/list`: a page of the catalog, newest first, by cursors or by the history's `limit` and
 //! `offset`. With a wrapped agent, its own sessions are merged into it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use crate::history::entry;
 use crate::history::query::{ListParams, ListQuery};
-use crate::index::{Archived, Filter, ListError, Listed};
+use crate::index::{Archived, Filter, ListError, Order};
 use crate::json;
 use crate::protocol::ProtocolVersion;
-use crate::record::AgentSessionId;
 use crate::server::error::{self, Error};
 use crate::session::Deps;
-use crate::sys::with_causes;
+use crate::sys::worktrees::counterparts;
+use crate::sys::{blocking, with_causes};
 use crate::transport::Load;
 
 use super::action::Action;
 use super::agent_list;
-use super::context::{Context, client_id};
+use super::context::Context;
 use super::params::{Integer, decode};
 use super::result::Object;
+use super::row::RowForm;
 use super::workspace::absolute;
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Params {
     #[serde(default)]
     cwd: Option<String>,
     #[serde(default)]
     cursor: Option<String>,
     #[serde(default)]
-    archived: Option<String>,
+    archived: Option<ArchivedParam>,
+    #[serde(default)]
+    include_worktrees: Option<bool>,
     #[serde(default)]
     limit: Option<Integer>,
     #[serde(default)]
@@ -41,8 +45,16 @@ struct Params {
     search: Option<String>,
 }
 
+/// Drafts of the protocol have names, or a flag that includes archived sessions.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ArchivedParam {
+    Flag(bool),
+    Name(String),
+}
+
 pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
-    let archives = context.offers("archive");
+    let form = RowForm::of(context);
     let version = context.version();
     let params = match version {
         ProtocolVersion::V1 => decode::<Params>(params)?,
@@ -59,8 +71,14 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         .check(cursor.is_some())
         .map_err(error::invalid_params)?;
     // Without the capability, the member has no meaning.
-    let archived = params.archived.filter(|_| archives);
-    let archived = archive_filter(archived.as_deref())?;
+    let archived = params.archived.filter(|_| form.archives);
+    let archived = archive_filter(archived)?;
+    let with_worktrees = form.extended && params.include_worktrees.unwrap_or_default();
+    let order = if form.extended {
+        Order::Prompted
+    } else {
+        Order::Active
+    };
     let registry = context.registry().clone();
     Ok(Action::Later(Box::pin(async move {
         // The list contains what earlier requests did.
@@ -74,8 +92,11 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         }
         // The page is in memory until it is written.
         let permit = deps.wire.flow.read(Load::Light).await;
+        let worktrees = worktrees(&deps, cwd.as_deref().filter(|_| with_worktrees));
         let filter = Filter {
             cwd,
+            worktrees,
+            order,
             archived,
             search: query.search.clone(),
             since: deps.expired_before(),
@@ -91,11 +112,11 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
                 cursor,
                 limit: query.limit,
                 counted: query.counted,
-                archives,
+                form,
             };
             agent_list::list(&deps, request).await
         } else {
-            let page = own_page(&deps, filter, cursor, query, archives).await;
+            let page = own_page(&deps, filter, cursor, query, form).await;
             page.map(|page| page.to_string())
         };
         let page = page.map(|page| match version {
@@ -107,13 +128,24 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
 }
 
 /// Whether a list contains archived sessions.
-fn archive_filter(request: Option<&str>) -> Result<Archived, Error> {
-    match request {
-        None | Some("exclude") => Ok(Archived::Exclude),
-        Some("include") => Ok(Archived::Include),
-        Some("only") => Ok(Archived::Only),
-        Some(_) => Err(error::invalid_params("`archived` is not a known filter")),
+fn archive_filter(request: Option<ArchivedParam>) -> Result<Archived, Error> {
+    let name = match request {
+        None | Some(ArchivedParam::Flag(false)) => return Ok(Archived::Exclude),
+        Some(ArchivedParam::Flag(true)) => return Ok(Archived::Include),
+        Some(ArchivedParam::Name(name)) => name,
+    };
+    match name.as_str() {
+        "exclude" | "unarchived" => Ok(Archived::Exclude),
+        "include" | "all" => Ok(Archived::Include),
+        "only" | "archived" => Ok(Archived::Only),
+        _ => Err(error::invalid_params("`archived` is not a known filter")),
     }
+}
+
+/// The same folder in other worktrees, if one is given.
+fn worktrees(deps: &Deps, cwd: Option<&str>) -> Option<Vec<String>> {
+    let disk = &*deps.sys.disk;
+    cwd.map(|cwd| blocking(|| counterparts(disk, Path::new(cwd))))
 }
 
 /// A page of our own sessions.
@@ -122,12 +154,11 @@ async fn own_page(
     filter: Filter,
     cursor: Option<String>,
     query: ListQuery,
-    archives: bool,
+    form: RowForm,
 ) -> Result<Value, Error> {
     let Some(catalog) = deps.catalog.clone() else {
         return Ok(json!({ "sessions": [] }));
     };
-    let agent = deps.engine.agent_names();
     let offers_aliases = deps.offers_aliases();
     let page = tokio::task::spawn_blocking(move || {
         let mut page = match query.offset {
@@ -140,18 +171,21 @@ async fn own_page(
         if offers_aliases {
             catalog.add_agent_ids(&mut page)?;
         }
-        Ok(page)
+        let sessions = std::mem::take(&mut page.sessions).into_iter();
+        let sessions = sessions.take(query.limit);
+        let sessions: Value = sessions
+            .map(|listed| form.row(Some(&catalog), listed))
+            .collect();
+        Ok((page, sessions))
     });
-    let page = page
+    let (page, sessions) = page
         .await
         .map_err(|_| error::internal("the list failed"))?
         .map_err(list_error)?;
     let mut result = Map::new();
     // An empty page has no last entry after which another page could begin.
     let next_cursor = page.next_cursor.filter(|_| query.limit > 0);
-    let sessions = page.sessions.into_iter().take(query.limit);
-    let sessions = sessions.map(|listed| session(listed, &agent, archives));
-    result.insert("sessions".to_owned(), sessions.collect());
+    result.insert("sessions".to_owned(), sessions);
     if let Some(cursor) = next_cursor {
         result.insert("nextCursor".to_owned(), cursor.into());
     }
@@ -163,43 +197,6 @@ async fn own_page(
         result.insert("_meta".to_owned(), meta);
     }
     Ok(Value::Object(result))
-}
-
-/// An entry of the list. `agent` has the names of the wrapped agent: clients know the sessions that it
-/// created by its ids. `archives` says whether the client is shown which sessions are archived.
-pub(super) fn session(listed: Listed, agent: &[String], archives: bool) -> Value {
-    let Listed {
-        id,
-        summary,
-        snippet,
-    } = listed;
-    let name = client_id(&id, &summary, agent);
-    let mut session = Map::new();
-    session.insert("sessionId".to_owned(), name.into());
-    session.insert("cwd".to_owned(), summary.cwd.clone().into());
-    if !summary.additional_directories.is_empty() {
-        let directories = summary.additional_directories.clone().into();
-        session.insert("additionalDirectories".to_owned(), directories);
-    }
-    if let Some(title) = &summary.title {
-        session.insert("title".to_owned(), title.clone().into());
-    }
-    if let Some(updated_at) = &summary.updated_at {
-        session.insert("updatedAt".to_owned(), updated_at.clone().into());
-    }
-    if archives {
-        session.insert("archived".to_owned(), summary.archived.into());
-    }
-    let aliases = AgentSessionId::aliases(&summary.agent_ids, agent, name);
-    if !aliases.is_empty() {
-        session.insert("aliases".to_owned(), aliases.into());
-    }
-    entry::entry(&summary, &mut session);
-    if let Some(snippet) = snippet {
-        let meta = json!({ "rejoin": { "snippet": snippet } });
-        session.insert("_meta".to_owned(), meta);
-    }
-    Value::Object(session)
 }
 
 /// Why there is no list.
@@ -216,7 +213,7 @@ pub(super) fn invalid_cursor() -> Error {
 }
 
 /// The members of a session that version 2 defines.
-const V2_MEMBERS: [&str; 8] = [
+const V2_MEMBERS: [&str; 14] = [
     "sessionId",
     "cwd",
     "additionalDirectories",
@@ -224,6 +221,12 @@ const V2_MEMBERS: [&str; 8] = [
     "updatedAt",
     "archived",
     "aliases",
+    "lastPromptAt",
+    "model",
+    "forkedFrom",
+    "state",
+    "lastTurnEndedAt",
+    "cost",
     "_meta",
 ];
 

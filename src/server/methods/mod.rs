@@ -17,6 +17,7 @@ mod open;
 mod params;
 mod prompt;
 mod result;
+mod row;
 mod session;
 mod settings;
 mod workspace;

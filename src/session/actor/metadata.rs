@@ -42,7 +42,7 @@ impl Actor {
             if is_change(summary.archived, change) {
                 let payload = change.payload();
                 let appended = log.append(Kind::Info, None, &payload, Sync::Turn)?;
-                summary.apply(Kind::Info, &appended.at, &payload);
+                summary.apply(Kind::Info, None, &appended.at, &payload);
             }
             summary.scanned = log.end();
             if let Some(catalog) = &self.deps.catalog {

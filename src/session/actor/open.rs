@@ -106,11 +106,11 @@ impl Actor {
             }
             None => (at.clone(), at),
         };
-        for (kind, _, payload) in first() {
-            session.summary.apply(kind, &created_at, payload);
+        for (kind, id, payload) in first() {
+            session.summary.apply(kind, id, &created_at, payload);
         }
-        for (kind, _, payload) in history() {
-            session.summary.apply(kind, &updated_at, payload);
+        for (kind, id, payload) in history() {
+            session.summary.apply(kind, id, &updated_at, payload);
         }
         if let Some(payload) = &system_prompt {
             session.history.note(Kind::Info, payload);
@@ -233,7 +233,7 @@ impl Actor {
         }
         if let Some(payload) = session.agent_session_id.take() {
             let kind = Kind::AgentSessionId;
-            session.summary.apply(kind, &appended.at, &payload);
+            session.summary.apply(kind, None, &appended.at, &payload);
         }
         session.summary.scanned = appended.end;
         session.shown = appended.end;

@@ -151,9 +151,9 @@ impl Actor {
         let log = match &mut session.log {
             LogAccess::Memory => {
                 let at = self.deps.sys.clock.now();
-                for (kind, _, payload) in records {
+                for (kind, id, payload) in records {
                     session.history.note(kind, payload);
-                    session.summary.apply(kind, &at, payload);
+                    session.summary.apply(kind, id, &at, payload);
                 }
                 return Ok(());
             }
@@ -198,9 +198,9 @@ impl Actor {
         session.summary.scanned = appended.end;
         let had_title = session.summary.title.is_some();
         let mut summarized = false;
-        for (kind, _, payload) in records {
+        for (kind, id, payload) in records {
             session.history.note(kind, payload);
-            let changed = session.summary.apply(kind, &appended.at, payload);
+            let changed = session.summary.apply(kind, id, &appended.at, payload);
             session.has_new_alias |= changed && kind == Kind::AgentSessionId;
             summarized |= changed;
         }

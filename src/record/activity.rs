@@ -1,0 +1,217 @@
+//! What a session is doing and did last, as its records tell.
+
+use std::fmt::Display;
+
+use crate::json;
+use crate::protocol::UpdateKind;
+
+use super::kind::Kind;
+
+/// The longest name of a model that is kept, in bytes.
+const LONGEST_MODEL: usize = 256;
+
+/// The longest cost that is kept, in bytes of JSON.
+const LONGEST_COST: usize = 256;
+
+/// What a session is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No prompt is being answered.
+    Idle,
+    /// A prompt is being answered.
+    Running,
+    /// The user is asked something meanwhile.
+    RequiresAction,
+}
+
+impl State {
+    /// Its name in the protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::RequiresAction => "requires_action",
+        }
+    }
+}
+
+/// What a log's records tell of the last prompts and turns. Applied in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// The latest time of a prompt, as [`Timestamp`](crate::sys::Timestamp) is displayed.
+    pub last_prompt_at: Option<String>,
+    /// The latest time at which a turn ended, in the same format.
+    pub last_turn_ended_at: Option<String>,
+    /// The current model, as the agent names it.
+    pub model: Option<String>,
+    /// What the session has cost, as the agent reported it: a JSON object.
+    pub cost: Option<String>,
+    /// How many turns have no end.
+    pub open_turns: u64,
+    /// How many requests to the client have no answer.
+    pub open_requests: u64,
+}
+
+impl Activity {
+    /// Applies a record with this id.
+    pub fn note(&mut self, kind: Kind, id: Option<&str>, at: &dyn Display, payload: &str) {
+        match kind {
+            Kind::Prompt => {
+                keep_latest(&mut self.last_prompt_at, &at.to_string());
+                self.open_turns += 1;
+            }
+            Kind::End => {
+                keep_latest(&mut self.last_turn_ended_at, &at.to_string());
+                // Without an id, it ends all turns.
+                self.open_turns = match id {
+                    Some(_) => self.open_turns.saturating_sub(1),
+                    None => 0,
+                };
+                if self.open_turns == 0 {
+                    self.open_requests = 0;
+                }
+            }
+            Kind::Ask => self.open_requests += 1,
+            Kind::Answer => self.open_requests = self.open_requests.saturating_sub(1),
+            Kind::AgentSessionId => {
+                let model = json::text_member(payload, "answer").and_then(model);
+                self.model = model.or(self.model.take());
+            }
+            Kind::Info => self.note_info(payload),
+            _ => {}
+        }
+    }
+
+    fn note_info(&mut self, payload: &str) {
+        let update = json::text_member(payload, "update").unwrap_or(payload);
+        match UpdateKind::of(update.as_bytes()) {
+            UpdateKind::Usage => {
+                let cost = json::text_member(update, "cost");
+                let cost = cost.filter(|cost| cost.starts_with('{') && cost.len() <= LONGEST_COST);
+                if let Some(cost) = cost {
+                    self.cost = Some(cost.to_owned());
+                }
+            }
+            UpdateKind::ConfigOptions | UpdateKind::Other => {
+                self.model = model(update).or(self.model.take());
+            }
+            _ => {}
+        }
+    }
+
+    /// What the session is doing, as far as the log was written.
+    pub fn state(&self) -> State {
+        match (self.open_turns, self.open_requests) {
+            (0, _) => State::Idle,
+            (_, 0) => State::Running,
+            (_, _) => State::RequiresAction,
+        }
+    }
+}
+
+/// The current model in an answer that opens a session, in a snapshot of the options, or in our own
+/// record of a chosen model.
+fn model(object: &str) -> Option<String> {
+    let mut options = json::member_elements(object.as_bytes(), 0, "configOptions");
+    let of_options = std::iter::from_fn(|| object.get(options.as_mut()?.element()?))
+        .find(|option| json::string_member(option, "category").as_deref() == Some("model"))
+        .and_then(|option| json::string_member(option, "currentValue"));
+    let model = of_options
+        .or_else(|| {
+            let models = json::text_member(object, "models")?;
+            json::string_member(models, "currentModelId")
+        })
+        .or_else(|| json::string_member(object, "modelId"));
+    model.filter(|model| !model.is_empty() && model.len() <= LONGEST_MODEL)
+}
+
+/// Keeps the later time, since the clock may go back.
+pub fn keep_latest(latest: &mut Option<String>, at: &str) {
+    if latest.as_deref().is_none_or(|latest| latest < at) {
+        *latest = Some(at.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(records: &[(Kind, Option<&str>, &str)]) -> Activity {
+        let mut activity = Activity::default();
+        for (at, (kind, id, payload)) in records.iter().enumerate() {
+            activity.note(*kind, *id, &at, payload);
+        }
+        activity
+    }
+
+    #[test]
+    fn a_session_runs_until_its_last_turn_ends() {
+        let (a, b) = (Some("a"), Some("b"));
+        let records = [
+            (Kind::Session, None, State::Idle),
+            (Kind::Prompt, a, State::Running),
+            (Kind::Update, None, State::Running),
+            (Kind::Prompt, b, State::Running),
+            (Kind::Ask, Some("q"), State::RequiresAction),
+            (Kind::End, b, State::RequiresAction),
+            (Kind::Answer, Some("q"), State::Running),
+            (Kind::Ask, Some("r"), State::RequiresAction),
+            (Kind::End, a, State::Idle),
+            (Kind::Prompt, a, State::Running),
+            (Kind::Prompt, b, State::Running),
+            (Kind::End, None, State::Idle),
+            (Kind::End, None, State::Idle),
+        ];
+        let plain: Vec<_> = records
+            .iter()
+            .map(|(kind, id, _)| (*kind, *id, "{}"))
+            .collect();
+        for (count, (.., state)) in records.iter().enumerate() {
+            assert_eq!(of(&plain[..=count]).state(), *state, "{count}");
+        }
+        let activity = of(&plain[..6]);
+        assert_eq!(activity.last_prompt_at.as_deref(), Some("3"));
+        assert_eq!(activity.last_turn_ended_at.as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn the_last_model_and_cost_that_are_reported_count() {
+        let option = r#"{"id":"m","category":"model","currentValue":"o"}"#;
+        let mode = r#"{"id":"x","category":"mode","currentValue":"no"}"#;
+        let answer = r#"{"id":"i","answer":{"models":{"currentModelId":"a"}}}"#;
+        let update = format!(
+            r#"{{"sessionUpdate":"config_option_update","configOptions":[{mode},{option}]}}"#
+        );
+        let within = format!(r#"{{"_meta":{{}},"update":{update}}}"#);
+        let other =
+            format!(r#"{{"sessionUpdate":"config_option_update","configOptions":[{mode}]}}"#);
+        let model = |records: &[(Kind, &str)]| {
+            let records: Vec<_> = records
+                .iter()
+                .map(|(kind, text)| (*kind, None, *text))
+                .collect();
+            of(&records).model
+        };
+        let a = (Kind::AgentSessionId, answer);
+        assert_eq!(model(&[a]).as_deref(), Some("a"));
+        assert_eq!(model(&[a, (Kind::Info, &within)]).as_deref(), Some("o"));
+        assert_eq!(model(&[a, (Kind::Info, &other)]).as_deref(), Some("a"));
+        let chosen = (Kind::Info, r#"{"modelId":"c"}"#);
+        assert_eq!(model(&[a, chosen]).as_deref(), Some("c"));
+        let long = format!(r#"{{"modelId":"{}"}}"#, "x".repeat(LONGEST_MODEL + 1));
+        assert_eq!(model(&[a, (Kind::Info, &long)]).as_deref(), Some("a"));
+
+        let usage = |cost: &str| {
+            let text = format!(r#"{{"sessionUpdate":"usage_update","used":1,"size":2{cost}}}"#);
+            text
+        };
+        let first = usage(r#","cost":{"amount":0.10,"currency":"USD"}"#);
+        let records = [first, usage(""), usage(r#","cost":null"#)];
+        let records: Vec<_> = records
+            .iter()
+            .map(|text| (Kind::Info, None, text.as_str()))
+            .collect();
+        let cost = of(&records).cost;
+        assert_eq!(cost.as_deref(), Some(r#"{"amount":0.10,"currency":"USD"}"#));
+    }
+}

@@ -1,0 +1,124 @@
+//! The linked worktrees of a Git repository, read from its files.
+
+use std::path::{Path, PathBuf};
+
+use super::Disk;
+use super::path::normalize;
+
+/// Longer files are not Git's, in bytes.
+const LONGEST: u64 = 64 * 1024;
+
+/// The directories that correspond to `folder` in the other worktrees of its repository: the same
+/// path relative to the worktree's root. Only those that exist; none outside of a repository.
+pub fn counterparts(disk: &dyn Disk, folder: &Path) -> Vec<String> {
+    let Some((root, git)) = repository(disk, folder) else {
+        return Vec::new();
+    };
+    let Ok(within) = folder.strip_prefix(&root) else {
+        return Vec::new();
+    };
+    let own = normalize(&folder.to_string_lossy());
+    let mut found: Vec<_> = worktrees(disk, &git)
+        .into_iter()
+        .map(|root| root.join(within))
+        .filter(|folder| disk.info(folder).is_ok_and(|info| info.is_dir))
+        .map(|folder| normalize(&folder.to_string_lossy()))
+        .filter(|folder| *folder != own)
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The root of the worktree around a folder, and the directory that its worktrees share.
+fn repository(disk: &dyn Disk, folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    let root = folder
+        .ancestors()
+        .find(|folder| disk.info(&folder.join(".git")).is_ok())?;
+    let git = root.join(".git");
+    let git = if disk.info(&git).ok()?.is_dir {
+        git
+    } else {
+        let text = read(disk, &git)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("gitdir:"))?;
+        root.join(line.trim())
+    };
+    let shared = read(disk, &git.join("commondir")).map(|shared| git.join(shared.trim()));
+    let shared = shared.unwrap_or(git);
+    Some((root.to_owned(), normalize(&shared.to_string_lossy()).into()))
+}
+
+/// The roots of the worktrees of a repository, the main one first.
+fn worktrees(disk: &dyn Disk, git: &Path) -> Vec<PathBuf> {
+    let main = git.file_name().is_some_and(|name| name == ".git");
+    let mut roots: Vec<_> = git
+        .parent()
+        .filter(|_| main)
+        .map(Path::to_owned)
+        .into_iter()
+        .collect();
+    let linked = git.join("worktrees");
+    for name in disk.list(&linked).unwrap_or_default() {
+        let folder = linked.join(name);
+        // It has the path of the `.git` file of the worktree.
+        let file = read(disk, &folder.join("gitdir")).map(|file| folder.join(file.trim()));
+        roots.extend(file.and_then(|file| file.parent().map(Path::to_owned)));
+    }
+    roots
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> Option<String> {
+    if disk.info(path).ok()?.is_dir {
+        return None;
+    }
+    let file = disk.open_read(path).ok()?;
+    let len = file.len().ok().filter(|len| *len <= LONGEST)?;
+    let mut text = vec![0; usize::try_from(len).ok()?];
+    let read = file.read_at(&mut text, 0).ok()?;
+    text.truncate(read);
+    String::from_utf8(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::Sys;
+
+    #[test]
+    fn a_folder_has_its_counterpart_in_each_worktree_that_exists() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().to_str().unwrap();
+        let disk = &*Sys::real().disk;
+        let write = |path: &str, text: &str| {
+            let path = temp.path().join(path);
+            disk.create_dir_all(path.parent().unwrap()).unwrap();
+            disk.create_new(&path)
+                .unwrap()
+                .append_all(text.as_bytes())
+                .unwrap();
+        };
+        for folder in ["main/a/b", "one/a/b", "two", "else/a/b"] {
+            disk.create_dir_all(&temp.path().join(folder)).unwrap();
+        }
+        write("main/.git/HEAD", "ref: x\n");
+        for name in ["one", "two", "gone"] {
+            let git = format!("main/.git/worktrees/{name}");
+            write(&format!("{git}/gitdir"), &format!("{base}/{name}/.git\n"));
+            write(&format!("{git}/commondir"), "../..\n");
+        }
+        for name in ["one", "two"] {
+            let text = format!("gitdir: {base}/main/.git/worktrees/{name}\n");
+            write(&format!("{name}/.git"), &text);
+        }
+        let of = |folder: &str| {
+            let found = counterparts(disk, &temp.path().join(folder));
+            let short = found.into_iter().map(|path| path.replacen(base, "", 1));
+            short.collect::<Vec<_>>()
+        };
+        assert_eq!(of("main"), ["/one", "/two"]);
+        assert_eq!(of("one"), ["/main", "/two"]);
+        assert_eq!(of("one/a/b"), ["/main/a/b"]);
+        assert_eq!(of("two"), ["/main", "/one"]);
+        assert_eq!(of("else/a/b"), [""; 0]);
+    }
+}
