@@ -24,6 +24,7 @@ pub mod session;
 pub mod engine;
 pub mod replay;
 pub mod history;
+pub mod sources;
 pub mod index;
 pub mod store;
 pub mod record;

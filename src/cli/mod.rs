@@ -7,6 +7,7 @@ pub mod demo;
 pub mod exit;
 mod global;
 pub mod guard;
+pub mod import;
 pub mod logging;
 mod note;
 pub mod output;
@@ -62,6 +63,8 @@ enum Command {
     Demo(demo::Args),
     /// List, search, show, delete, restore and verify stored sessions.
     Sessions(sessions::Args),
+    /// Copy conversations of Claude Code, Codex and Gemini CLI into the store.
+    Import(import::Args),
 }
 
 /// Runs the command line and returns the exit code.
@@ -85,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .hint("use `--keep DIR` to choose its folder")),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
+        Some(Command::Import(args)) => import::run(&cli.global, &args, &mut output),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",

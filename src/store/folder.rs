@@ -122,6 +122,27 @@ impl Store {
         made.map(|(log, _)| log)
     }
 
+    /// Creates a session from records with their own times. Its header has the first of them. A record
+    /// of the current time follows, since the session would otherwise expire as if it were not used
+    /// now.
+    pub fn create_dated<'a>(
+        &self,
+        id: &SessionId,
+        header: &Header,
+        records: impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)>,
+    ) -> Result<Log, StoreError> {
+        let made = self.make(id, header, |log, payload| {
+            let mut records = records.peekable();
+            let began = records.peek().map(|(at, ..)| *at);
+            let began = began.unwrap_or_else(|| self.context.sys.clock.now());
+            let head = std::iter::once((began, Kind::Session, None, payload));
+            #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
+            let records = records.map(|(at, kind, id, payload)| (at, kind, id, payload));
+            log.append_dated(head.chain(records))
+        });
+        made.map(|(log, ())| log)
+    }
+
     /// Creates a session from what `fill` writes into its log, beginning with the payload of the
     /// header that it is given. The session is created with all of it or not at all.
     pub(super) fn make<T, E: From<StoreError>>(

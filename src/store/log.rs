@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use crate::record::metadata::RESTORED;
 use crate::record::{Kind, line};
 use crate::sys::{DiskFile, SessionId, Timestamp};
 
@@ -153,16 +154,7 @@ impl Log {
         }
         let mut next_seq = self.next_seq;
         for (kind, id, payload) in records {
-            if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
-                return Err(StoreError::LineBreak {
-                    id: self.lock.id.clone(),
-                });
-            }
-            if payload.len() > line::LONGEST - line::AROUND {
-                return Err(StoreError::TooLong {
-                    id: self.lock.id.clone(),
-                });
-            }
+            self.check(payload)?;
             line::encode_at(&mut self.buffer, next_seq, time, kind, id, payload);
             next_seq += 1;
         }
@@ -180,6 +172,37 @@ impl Log {
         }
         self.next_seq = next_seq;
         Ok((next_seq.saturating_sub(1), self.end))
+    }
+
+    /// Appends records with their own times, and one of the current time which says that the session
+    /// was brought here now. If that fails, none of them remains.
+    pub fn append_dated<'a>(
+        &mut self,
+        records: impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)>,
+    ) -> Result<(), StoreError> {
+        self.unpoisoned()?;
+        if self.uncut {
+            self.cut()?;
+        }
+        let before = (self.end, self.next_seq, self.unterminated);
+        if self.unterminated {
+            self.waiting.push(b'\n');
+        }
+        let write = || {
+            for (at, kind, id, payload) in records {
+                self.check(payload)?;
+                self.copy(&at.to_string(), kind, id, payload)?;
+            }
+            self.write_waiting()?;
+            self.append(Kind::Info, None, RESTORED, Sync::Turn)
+        };
+        let written = write();
+        if written.is_err() {
+            self.waiting.clear();
+            (self.end, self.next_seq, self.unterminated) = before;
+            self.cut()?;
+        }
+        written.map(drop)
     }
 
     /// Appends a record of another log with its time there. It is written together with others, at
@@ -320,6 +343,18 @@ impl Log {
     /// another program has replaced or removed the log.
     pub fn trash(self) -> Result<bool, StoreError> {
         trash::move_to_trash(&self.lock)
+    }
+
+    /// Whether a payload can be one record.
+    fn check(&self, payload: &str) -> Result<(), StoreError> {
+        let id = || self.lock.id.clone();
+        if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
+            return Err(StoreError::LineBreak { id: id() });
+        }
+        if payload.len() > line::LONGEST - line::AROUND {
+            return Err(StoreError::TooLong { id: id() });
+        }
+        Ok(())
     }
 
     fn unpoisoned(&self) -> Result<(), StoreError> {

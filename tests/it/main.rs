@@ -34,6 +34,8 @@ mod cli_docs;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod sources;
+#[cfg(test)]
 mod cli_history;
 #[cfg(test)]
 mod cli_log;

@@ -4,13 +4,14 @@ use super::imports::{Module, cycles, folders, graph};
 use super::tree::SourceFile;
 
 /// The folders of `src`, from the top of the program to the bottom.
-pub(crate) const ORDER: [&str; 13] = [
+pub(crate) const ORDER: [&str; 14] = [
     "cli",
     "server",
     "session",
     "engine",
     "replay",
     "history",
+    "sources",
     "index",
     "store",
     "record",

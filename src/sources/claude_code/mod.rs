@@ -1,0 +1,60 @@
+//! Claude Code: one file of JSON lines for each session, below `projects/`, in a folder for each
+//! working directory. The folder's name does not tell the directory; the records do.
+
+mod branch;
+mod records;
+mod tools;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, has_extension, lines};
+
+/// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places
+        .folder("CLAUDE_CONFIG_DIR", ".claude")
+        .join("projects")
+}
+
+/// `FOLDER/ID.jsonl`. Others are subagents, in the same folder or further down.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    let [_, name] = super::parts(path)[..] else {
+        return false;
+    };
+    has_extension(name, &["jsonl"]) && !name.starts_with("agent-")
+}
+
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+    let lines = lines::objects(bytes);
+    let id = found.path.file_stem()?.to_str()?.to_owned();
+    let kept = branch::shown(&lines.objects);
+    let mut reader = records::Reader::new(Builder::default());
+    let shown = lines.objects.iter().zip(kept).filter(|(_, kept)| *kept);
+    for (record, _) in shown {
+        reader.record(record);
+    }
+    let cwd = lines
+        .objects
+        .iter()
+        .find_map(|record| record["cwd"].as_str())
+        .map(str::to_owned);
+    let (builder, unknown) = reader.finish();
+    let mut conversation = builder.finish(id, cwd)?;
+    conversation.unknown = unknown;
+    conversation.damaged = lines.damaged;
+    Some(conversation)
+}
+
+/// The id of the API's message that a record is a part of.
+fn message_id(record: &Value) -> Option<&str> {
+    record["message"]["id"].as_str()
+}
+
+/// The blocks of a record's message.
+fn blocks(record: &Value) -> &[Value] {
+    let content = record["message"]["content"].as_array();
+    content.map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,426 @@
+//! The lines of a rollout as updates of the protocol.
+//!
+//! Most of a conversation is in the file twice: as events for the interface, and as items for the
+//! model. Events are what the user saw, so of each kind they are preferred; tool calls are taken from
+//! the items, with the longer of the results.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::sys::Timestamp;
+
+use super::super::content::{self, as_text, console, of_call, text};
+use super::super::conversation::{Builder, Call, Conversation};
+use super::tool::Tool;
+use super::{command, patch};
+
+/// Reads records in the order of the file.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    builder: Builder,
+    id: Option<String>,
+    cwd: Option<String>,
+    is_subagent: bool,
+    /// Which of prompts, answers, thoughts and searches there are events of.
+    events: [bool; 4],
+    /// The outputs of tool calls, by their ids.
+    outputs: HashMap<&'a str, &'a Value>,
+    /// What a tool call is, by its id.
+    calls: HashMap<&'a str, Tool>,
+    /// The calls of commands that go on, by the number of their terminal, with the output so far.
+    running: HashMap<String, (&'a str, String)>,
+    unknown: usize,
+}
+
+const EVENTS: [&str; 4] = [
+    "user_message",
+    "agent_message",
+    "agent_reasoning",
+    "web_search_end",
+];
+
+/// What the user's text begins with that no user wrote.
+const NOT_PROMPTS: [&str; 6] = [
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions",
+    "<turn_aborted>",
+    "# AGENTS.md instructions",
+    "<skill>",
+];
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(builder: Builder, records: &'a [Value]) -> Self {
+        let mut events = [false; 4];
+        let mut outputs = HashMap::new();
+        for record in records {
+            let (kind, payload) = parts(record);
+            let is = payload["type"].as_str().unwrap_or_default();
+            if kind == "event_msg" {
+                for (known, name) in events.iter_mut().zip(EVENTS) {
+                    *known |= is == name;
+                }
+            } else if is.ends_with("_call_output")
+                && let Some(call) = payload["call_id"].as_str()
+            {
+                outputs.insert(call, &payload["output"]);
+            }
+        }
+        Self {
+            builder,
+            id: None,
+            cwd: None,
+            is_subagent: false,
+            events,
+            outputs,
+            calls: HashMap::new(),
+            running: HashMap::new(),
+            unknown: 0,
+        }
+    }
+
+    /// The conversation; `None` if it is a subagent's, which is a part of another one.
+    pub(super) fn finish(self) -> Option<Conversation> {
+        if self.is_subagent {
+            return None;
+        }
+        let mut conversation = self.builder.finish(self.id?, self.cwd)?;
+        conversation.unknown = self.unknown;
+        Some(conversation)
+    }
+
+    pub(super) fn record(&mut self, record: &'a Value) {
+        let at = self.builder.time(record["timestamp"].as_str());
+        let (kind, payload) = parts(record);
+        match kind {
+            "session_meta" => self.head(payload),
+            "response_item" => self.item(at, payload),
+            "event_msg" => self.event(at, payload),
+            "compacted" => {
+                let summary = payload["message"].as_str().unwrap_or_default();
+                self.builder.thought(at, None, summary);
+            }
+            "turn_context"
+            | "world_state"
+            | "inter_agent_communication"
+            | "inter_agent_communication_metadata"
+            | "token_usage_record" => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    /// The head of the file. Further ones are those of threads that this one was forked from.
+    fn head(&mut self, head: &Value) {
+        if self.id.is_some() {
+            return;
+        }
+        self.id = head["id"].as_str().map(str::to_owned);
+        self.cwd = head["cwd"].as_str().map(str::to_owned);
+        self.is_subagent = !head["source"]["subagent"].is_null();
+    }
+
+    fn item(&mut self, at: Timestamp, item: &'a Value) {
+        let [prompts, answers, thoughts, searches] = self.events;
+        match item["type"].as_str() {
+            Some("message") => match item["role"].as_str() {
+                Some("user") if !prompts => self.prompt(at, &blocks(item)),
+                Some("assistant") if !answers => {
+                    for block in blocks(item) {
+                        self.builder.agent(at, item["id"].as_str(), block);
+                    }
+                }
+                _ => {}
+            },
+            Some("reasoning") if !thoughts => {
+                let parts = [&item["summary"], &item["content"]].into_iter();
+                let parts = parts.filter_map(Value::as_array).flatten();
+                let parts = parts.filter_map(|part| part["text"].as_str());
+                let thought = parts.collect::<Vec<_>>().join("\n\n");
+                self.builder.thought(at, item["id"].as_str(), &thought);
+            }
+            Some(
+                "function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call",
+            ) => {
+                self.call(at, item);
+            }
+            Some(kind) if kind.ends_with("_call_output") || kind == "tool_search_output" => {
+                self.output(at, item);
+            }
+            Some("web_search_call") if !searches => self.search(at, item),
+            Some(
+                "reasoning"
+                | "web_search_call"
+                | "ghost_snapshot"
+                | "agent_message"
+                | "image_generation_call"
+                | "compaction"
+                | "compaction_trigger",
+            ) => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn prompt(&mut self, at: Timestamp, blocks: &[Value]) {
+        let is_prompt = |block: &&Value| {
+            let text = block["text"].as_str();
+            text.is_none_or(|text| !NOT_PROMPTS.iter().any(|start| text.starts_with(start)))
+        };
+        let blocks: Vec<Value> = blocks.iter().filter(is_prompt).cloned().collect();
+        self.builder.user(at, None, blocks);
+    }
+
+    fn call(&mut self, at: Timestamp, item: &'a Value) {
+        let Some(id) = item["call_id"].as_str() else {
+            return;
+        };
+        let name = item["name"].as_str().unwrap_or_default();
+        let arguments = ["arguments", "input", "action"].into_iter();
+        let given = arguments
+            .map(|name| &item[name])
+            .find(|value| !value.is_null());
+        let given = given.unwrap_or(&Value::Null);
+        // Arguments are JSON in a string, which the model may have got wrong.
+        let parsed = given
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
+        let input: Value = parsed.unwrap_or_else(|| given.clone());
+        if name == "update_plan" {
+            if let Some(plan) = content::plan(&input["plan"], "step") {
+                self.builder.update(at, &plan);
+            }
+            return;
+        }
+        if matches!(name, "write_stdin" | "wait") && input["session_id"].is_number() {
+            self.calls.insert(id, Tool::Input);
+            let session = input["session_id"].to_string();
+            if let Some(output) = self.outputs.get(id) {
+                self.continued(at, &session, &command::output(output));
+            }
+            return;
+        }
+        let tool = Tool::of(name, item, &input);
+        self.calls.insert(id, tool);
+        let call = tool.call(id, name, &input);
+        self.builder.call(at, call);
+    }
+
+    /// What the model was given as the result of a tool call.
+    fn output(&mut self, at: Timestamp, item: &'a Value) {
+        let Some(id) = item["call_id"].as_str() else {
+            return;
+        };
+        let output = command::output(&item["output"]);
+        match self.calls.get(id) {
+            Some(Tool::Command) => {
+                if let Some(session) = &output.running {
+                    let running = (id, output.text.clone());
+                    self.running.insert(session.clone(), running);
+                } else {
+                    let ok = !output.failed && output.exit.is_none_or(|code| code == 0);
+                    self.end_command(at, id, ok, &output.text);
+                }
+            }
+            // An event has the changes.
+            Some(Tool::Patch) => {
+                let failed = output.failed || output.exit.is_some_and(|code| code != 0);
+                let update = if failed {
+                    let content: Vec<Value> = console(&output.text).into_iter().collect();
+                    json!({ "content": content })
+                } else {
+                    json!({})
+                };
+                self.builder.result(at, id, !failed, update);
+            }
+            Some(Tool::Other) => {
+                let mut content = Vec::new();
+                if !output.text.is_empty() {
+                    content.push(of_call(text(&output.text)));
+                }
+                let images = item["output"].as_array().into_iter().flatten();
+                content.extend(images.filter_map(image).map(of_call));
+                self.builder
+                    .result(at, id, !output.failed, json!({ "content": content }));
+            }
+            Some(Tool::Input) | None => {}
+        }
+    }
+
+    /// More output of a command that goes on.
+    fn continued(&mut self, at: Timestamp, session: &str, output: &command::Output) {
+        let Some((id, so_far)) = self.running.get_mut(session) else {
+            return;
+        };
+        so_far.push_str(&output.text);
+        if output.running.is_none()
+            && let Some(code) = output.exit
+        {
+            let (id, text) = (*id, std::mem::take(so_far));
+            self.running.remove(session);
+            self.end_command(at, id, code == 0, &text);
+        }
+    }
+
+    fn end_command(&mut self, at: Timestamp, id: &str, ok: bool, output: &str) {
+        let content: Vec<Value> = console(output).into_iter().collect();
+        self.builder
+            .result(at, id, ok, json!({ "content": content }));
+    }
+
+    fn event(&mut self, at: Timestamp, event: &'a Value) {
+        let id = event["call_id"].as_str();
+        match event["type"].as_str() {
+            Some("user_message") => {
+                let mut blocks = vec![text(event["message"].as_str().unwrap_or_default())];
+                let images = event["images"].as_array().into_iter().flatten();
+                blocks.extend(images.filter_map(|url| data_image(url.as_str()?)));
+                let local = event["local_images"].as_array().into_iter().flatten();
+                let local = local.filter_map(Value::as_str);
+                blocks.extend(local.map(|path| text(&format!("[image {path}]"))));
+                self.prompt(at, &blocks);
+            }
+            Some("agent_message") => {
+                let said = event["message"].as_str().unwrap_or_default();
+                self.builder.agent(at, None, text(said));
+            }
+            Some("agent_reasoning") => {
+                let thought = event["text"].as_str().unwrap_or_default();
+                self.builder.thought(at, None, thought);
+            }
+            Some("exec_command_end") => {
+                let Some(id) = id else { return };
+                let seen = self.outputs.get(id).map(|output| command::output(output));
+                let seen = seen.map(|output| output.text).unwrap_or_default();
+                // The event's output is cut off, the model's may be only the beginning.
+                let whole = as_text(&event["aggregated_output"]);
+                let output = if whole.len() >= seen.len() {
+                    &whole
+                } else {
+                    &seen
+                };
+                self.running.retain(|_, (call, _)| *call != id);
+                self.end_command(at, id, event["exit_code"].as_i64() == Some(0), output);
+            }
+            Some("patch_apply_end") => {
+                let Some(id) = id else { return };
+                let ok = event["success"] != false;
+                let mut content = patch::applied(&event["changes"]);
+                if !ok {
+                    content.extend(console(&as_text(&event["stderr"])));
+                }
+                self.builder
+                    .result(at, id, ok, json!({ "content": content }));
+            }
+            Some("mcp_tool_call_end") => self.mcp(at, event),
+            Some("web_search_end") => self.search(at, event),
+            Some("turn_aborted") => self.builder.cancel(),
+            Some("error") => {
+                let message = as_text(&event["message"]);
+                if !message.is_empty() {
+                    self.builder
+                        .agent(at, None, text(&format!("Error: {message}")));
+                }
+            }
+            Some("thread_rolled_back") => {
+                let turns = event["num_turns"].as_u64().unwrap_or(0);
+                self.builder.remove_turns(turns);
+            }
+            Some("thread_name_updated") => {
+                self.builder.title(&as_text(&event["thread_name"]));
+            }
+            Some("token_count") => {
+                let info = &event["info"];
+                let used = info["last_token_usage"]["total_tokens"].as_u64();
+                let size = info["model_context_window"].as_u64();
+                if let (Some(used), Some(size)) = (used, size) {
+                    self.builder.usage(used, size);
+                }
+            }
+            // Others are about the state of the program, or repeat what the items have.
+            _ => {}
+        }
+    }
+
+    /// A call of an MCP server's tool, which older versions have no item of.
+    fn mcp(&mut self, at: Timestamp, event: &Value) {
+        let Some(id) = event["call_id"].as_str() else {
+            return;
+        };
+        let invocation = &event["invocation"];
+        if !self.builder.is_open(id) {
+            let names = [&invocation["server"], &invocation["tool"]];
+            let call = Call {
+                id,
+                title: names.map(as_text).join(": "),
+                kind: "other",
+                input: &invocation["arguments"],
+                locations: Vec::new(),
+                content: Vec::new(),
+            };
+            self.builder.call(at, call);
+        }
+        let result = &event["result"]["Ok"];
+        let blocks = result["content"].as_array().into_iter().flatten();
+        let mut content: Vec<Value> = blocks.cloned().map(of_call).collect();
+        let error = event["result"]["Err"].as_str();
+        content.extend(error.map(|error| of_call(text(error))));
+        let ok = error.is_none() && result["isError"] != true;
+        self.builder
+            .result(at, id, ok, json!({ "content": content }));
+    }
+
+    fn search(&mut self, at: Timestamp, item: &Value) {
+        let mut ids = ["call_id", "id"].into_iter();
+        let id = ids.find_map(|name| item[name].as_str());
+        let action = &item["action"];
+        let whats = [&item["query"], &action["query"], &action["url"]].into_iter();
+        let what = whats
+            .filter_map(Value::as_str)
+            .find(|what| !what.is_empty());
+        let what = what.unwrap_or("the web");
+        let id = id.map_or_else(|| format!("search-{}", at.as_millis()), str::to_owned);
+        let call = Call {
+            id: &id,
+            title: format!("Search {what}"),
+            kind: "fetch",
+            input: action,
+            locations: Vec::new(),
+            content: Vec::new(),
+        };
+        self.builder.call(at, call);
+        self.builder.result(at, &id, true, json!({}));
+    }
+}
+
+/// The type and the content of a line. Early versions wrote the items by themselves, after a head
+/// without a type.
+fn parts(record: &Value) -> (&str, &Value) {
+    let kind = record["type"].as_str();
+    match kind {
+        Some(kind) if record["payload"].is_object() => (kind, &record["payload"]),
+        Some(_) => ("response_item", record),
+        None if record["id"].is_string() => ("session_meta", record),
+        None if record["record_type"].is_string() => ("world_state", record),
+        None => ("", record),
+    }
+}
+
+/// The blocks of a message.
+fn blocks(item: &Value) -> Vec<Value> {
+    let blocks = item["content"].as_array().into_iter().flatten();
+    let blocks = blocks.filter_map(|block| {
+        let said = block["text"].as_str();
+        said.map(text).or_else(|| image(block))
+    });
+    blocks.collect()
+}
+
+fn image(block: &Value) -> Option<Value> {
+    data_image(block["image_url"].as_str()?)
+}
+
+/// The image in a `data:` URL.
+fn data_image(url: &str) -> Option<Value> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    Some(content::image(head.strip_suffix(";base64")?, data))
+}

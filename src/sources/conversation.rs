@@ -1,0 +1,310 @@
+//! A conversation as the records of a log, put together in the order in which it is read.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::record::Kind;
+use crate::sys::Timestamp;
+
+use super::content;
+
+/// A conversation of another tool.
+#[derive(Debug)]
+pub struct Conversation {
+    /// The tool's own id of it.
+    pub id: String,
+    /// The folder that it is about, if the tool recorded it.
+    pub cwd: Option<String>,
+    /// Its history.
+    pub entries: Vec<Entry>,
+    /// How many records were not understood.
+    pub unknown: usize,
+    /// How many lines were damaged.
+    pub damaged: usize,
+}
+
+/// A record of the log to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// What it is.
+    pub kind: Kind,
+    /// The id of a prompt.
+    pub id: Option<String>,
+    /// The payload.
+    pub payload: String,
+}
+
+impl Entry {
+    /// The same as the store takes it.
+    pub(super) fn as_record(&self) -> (Timestamp, Kind, Option<&str>, &str) {
+        (self.at, self.kind, self.id.as_deref(), &self.payload)
+    }
+}
+
+/// How a turn ended, if nothing says otherwise.
+const END: &str = r#"{"stopReason":"end_turn"}"#;
+const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
+
+/// The note at a tool call whose result is not recorded.
+const NO_RESULT: &str = "no result was recorded";
+
+/// A tool call as it begins.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) id: &'a str,
+    pub(super) title: String,
+    /// The kind of the protocol: `read`, `edit`, `execute` and others.
+    pub(super) kind: &'static str,
+    pub(super) input: &'a Value,
+    /// The files it works on, each with a line if it is known.
+    pub(super) locations: Vec<(String, Option<u64>)>,
+    pub(super) content: Vec<Value>,
+}
+
+/// Puts a conversation together.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    entries: Vec<Entry>,
+    /// The user's message that is being put together: its time, id and blocks.
+    prompt: Option<(Timestamp, String, Vec<Value>)>,
+    in_turn: bool,
+    cancelled: bool,
+    /// The tool calls of the turn without a result.
+    open: BTreeSet<String>,
+    title: Option<String>,
+    /// How much of the model's context is used, and how much there is.
+    usage: Option<(u64, u64)>,
+    /// How many messages without an id there were.
+    unnamed: usize,
+    last: Option<Timestamp>,
+}
+
+impl Builder {
+    /// The time of a record: its own, else that of the one before. Tools have records without a time.
+    pub(super) fn time(&mut self, text: Option<&str>) -> Timestamp {
+        let at = text.and_then(Timestamp::parse);
+        self.at(at)
+    }
+
+    /// The same for a time that was parsed.
+    pub(super) fn at(&mut self, at: Option<Timestamp>) -> Timestamp {
+        let at = at.or(self.last).unwrap_or(Timestamp::from_millis(0));
+        self.last = Some(at);
+        at
+    }
+
+    /// Adds blocks of the user's message with this id, which begins a turn.
+    pub(super) fn user(&mut self, at: Timestamp, id: Option<&str>, blocks: Vec<Value>) {
+        if blocks.is_empty() {
+            return;
+        }
+        if let (Some((_, known, all)), Some(id)) = (&mut self.prompt, id)
+            && known == id
+        {
+            return all.extend(blocks);
+        }
+        self.end_turn();
+        let id = self.name(id);
+        self.prompt = Some((at, id, blocks));
+    }
+
+    /// Adds a part of the agent's message with this id.
+    pub(super) fn agent(&mut self, at: Timestamp, id: Option<&str>, block: Value) {
+        self.chunk(at, "agent_message_chunk", id, block);
+    }
+
+    /// Adds a part of a thought.
+    pub(super) fn thought(&mut self, at: Timestamp, id: Option<&str>, text: &str) {
+        if !text.trim().is_empty() {
+            self.chunk(at, "agent_thought_chunk", id, content::text(text));
+        }
+    }
+
+    fn chunk(&mut self, at: Timestamp, kind: &str, id: Option<&str>, block: Value) {
+        if block["type"] == "text" && block["text"].as_str().is_none_or(str::is_empty) {
+            return;
+        }
+        let id = self.name(id);
+        self.update(
+            at,
+            &json!({"sessionUpdate": kind, "content": block, "messageId": id}),
+        );
+    }
+
+    /// Adds a tool call that is under way.
+    pub(super) fn call(&mut self, at: Timestamp, call: Call<'_>) {
+        let locations: Vec<_> = call
+            .locations
+            .iter()
+            .map(|(path, line)| match line {
+                Some(line) => json!({"path": path, "line": line}),
+                None => json!({"path": path}),
+            })
+            .collect();
+        let mut update = json!({
+            "sessionUpdate": "tool_call",
+            "toolCallId": call.id,
+            "title": call.title,
+            "kind": call.kind,
+            "status": "in_progress",
+            "rawInput": call.input,
+        });
+        if !locations.is_empty() {
+            update["locations"] = locations.into();
+        }
+        if !call.content.is_empty() {
+            update["content"] = call.content.into();
+        }
+        self.update(at, &update);
+        self.open.insert(call.id.to_owned());
+    }
+
+    /// Ends a tool call. `known` has what else is known of it, such as `content`. A call that is
+    /// not under way is ignored: its result was recorded twice, or the call is hidden.
+    pub(super) fn result(&mut self, at: Timestamp, id: &str, ok: bool, known: Value) {
+        if !self.open.remove(id) {
+            return;
+        }
+        let mut update = json!({
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": id,
+            "status": if ok { "completed" } else { "failed" },
+        });
+        if let (Value::Object(update), Value::Object(known)) = (&mut update, known) {
+            update.extend(known);
+        }
+        self.update(at, &update);
+    }
+
+    /// Whether there is a prompt so far.
+    pub(super) fn has_prompt(&self) -> bool {
+        self.prompt.is_some() || self.entries.iter().any(|entry| entry.kind == Kind::Prompt)
+    }
+
+    /// Whether a tool call is under way.
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.open.contains(id)
+    }
+
+    /// Adds an update.
+    pub(super) fn update(&mut self, at: Timestamp, update: &Value) {
+        self.flush();
+        self.push(at, Kind::Update, None, update.to_string());
+    }
+
+    /// Notes that the user cancelled the turn.
+    pub(super) fn cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// Notes the title. The last one counts.
+    pub(super) fn title(&mut self, title: &str) {
+        if !title.trim().is_empty() {
+            self.title = Some(title.trim().to_owned());
+        }
+    }
+
+    /// Notes how many tokens of the model's context are used, and how many there are. The last ones
+    /// count.
+    pub(super) fn usage(&mut self, used: u64, size: u64) {
+        self.usage = Some((used, size));
+    }
+
+    /// Removes the last turns.
+    pub(super) fn remove_turns(&mut self, mut turns: u64) {
+        self.open.clear();
+        self.cancelled = false;
+        if self.prompt.take().is_some() {
+            turns = turns.saturating_sub(1);
+        }
+        while turns > 0 && self.entries.iter().any(|entry| entry.kind == Kind::Prompt) {
+            while let Some(removed) = self.entries.pop() {
+                if removed.kind == Kind::Prompt {
+                    break;
+                }
+            }
+            turns -= 1;
+        }
+        self.in_turn = false;
+    }
+
+    /// The whole conversation, `None` if there is no prompt in it.
+    pub(super) fn finish(mut self, id: String, cwd: Option<String>) -> Option<Conversation> {
+        self.end_turn();
+        let at = self.at(None);
+        if let Some((used, size)) = self.usage.take() {
+            let update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
+            self.push(at, Kind::Info, None, update.to_string());
+        }
+        if let Some(title) = self.title.take() {
+            let update = json!({"sessionUpdate": "session_info_update", "title": title});
+            self.push(at, Kind::Info, None, update.to_string());
+        }
+        let usable = self.has_prompt() && !id.is_empty();
+        usable.then_some(Conversation {
+            id,
+            cwd,
+            entries: self.entries,
+            unknown: 0,
+            damaged: 0,
+        })
+    }
+
+    /// An id that needs no escaping: the one that is given, if it is such a one.
+    fn name(&mut self, id: Option<&str>) -> String {
+        let plain = |id: &&str| {
+            !id.is_empty() && !id.contains(['"', '\\']) && !id.contains(char::is_control)
+        };
+        id.filter(plain).map_or_else(
+            || {
+                self.unnamed += 1;
+                format!("msg_{}", self.unnamed)
+            },
+            str::to_owned,
+        )
+    }
+
+    /// Writes the prompt that was put together.
+    fn flush(&mut self) {
+        if let Some((at, id, blocks)) = self.prompt.take() {
+            let payload = json!({ "prompt": blocks }).to_string();
+            self.push(at, Kind::Prompt, Some(id), payload);
+            self.in_turn = true;
+        }
+    }
+
+    /// Ends the turn with the time of its last record.
+    fn end_turn(&mut self) {
+        self.flush();
+        let Some(at) = self.entries.last().map(|entry| entry.at) else {
+            return;
+        };
+        for id in std::mem::take(&mut self.open) {
+            let note = content::of_call(content::text(NO_RESULT));
+            let update = json!({
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": id,
+                "status": "failed",
+                "content": [note],
+            });
+            self.push(at, Kind::Update, None, update.to_string());
+        }
+        if std::mem::take(&mut self.in_turn) {
+            let cancelled = std::mem::take(&mut self.cancelled);
+            let end = if cancelled { CANCELLED } else { END };
+            self.push(at, Kind::End, None, end.to_owned());
+        }
+    }
+
+    fn push(&mut self, at: Timestamp, kind: Kind, id: Option<String>, payload: String) {
+        self.entries.push(Entry {
+            at,
+            kind,
+            id,
+            payload,
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! The messages of a chat as updates of the protocol.
+
+use serde_json::Value;
+
+use crate::sys::Timestamp;
+
+use super::super::content::{self, text};
+use super::super::conversation::Builder;
+use super::tools;
+
+/// Reads messages in their order.
+#[derive(Debug)]
+pub(super) struct Reader {
+    builder: Builder,
+}
+
+impl Reader {
+    pub(super) fn new(builder: Builder) -> Self {
+        Self { builder }
+    }
+
+    pub(super) fn finish(self) -> Builder {
+        self.builder
+    }
+
+    pub(super) fn message(&mut self, message: &Value) {
+        let at = self.builder.time(message["timestamp"].as_str());
+        let id = message["id"].as_str();
+        let shown = &message["displayContent"];
+        let content = if shown.is_null() {
+            &message["content"]
+        } else {
+            shown
+        };
+        match message["type"].as_str() {
+            Some("user") => self.builder.user(at, id, blocks(content)),
+            Some("gemini") => self.answer(at, id, content, message),
+            Some("info" | "warning" | "error") => {
+                let said = content.as_str().unwrap_or_default();
+                if said == "Request cancelled." {
+                    self.builder.cancel();
+                } else if message["type"] == "error" {
+                    self.builder.agent(at, id, text(&format!("Error: {said}")));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, at: Timestamp, id: Option<&str>, content: &Value, message: &Value) {
+        for (n, thought) in message["thoughts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            let parts = ["subject", "description"].map(|name| thought[name].as_str());
+            let parts = parts.into_iter().flatten().map(str::trim);
+            let said = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>();
+            let id = id.map(|id| format!("{id}-thought-{n}"));
+            self.builder.thought(at, id.as_deref(), &said.join("\n\n"));
+        }
+        for block in blocks(content) {
+            self.builder.agent(at, id, block);
+        }
+        for call in message["toolCalls"].as_array().into_iter().flatten() {
+            let at = self.builder.time(call["timestamp"].as_str());
+            if call["name"] == "write_todos" {
+                if let Some(plan) = content::plan(&call["args"]["todos"], "description") {
+                    self.builder.update(at, &plan);
+                }
+                continue;
+            }
+            let Some(id) = call["id"].as_str() else {
+                continue;
+            };
+            self.builder.call(at, tools::call(id, call));
+            let ok = call["status"] == "success";
+            self.builder.result(at, id, ok, tools::result(call));
+        }
+    }
+}
+
+/// The blocks of a message: a text, or the parts of the API.
+fn blocks(content: &Value) -> Vec<Value> {
+    match content {
+        Value::String(said) if !said.is_empty() => vec![text(said)],
+        Value::Array(parts) => parts.iter().filter_map(block).collect(),
+        Value::Object(_) => block(content).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn block(part: &Value) -> Option<Value> {
+    if let Some(said) = part.as_str().or(part["text"].as_str()) {
+        return (!said.is_empty()).then(|| text(said));
+    }
+    let data = &part["inlineData"];
+    if let (Some(mime_type), Some(data)) = (data["mimeType"].as_str(), data["data"].as_str()) {
+        return Some(content::image(mime_type, data));
+    }
+    let file = part["fileData"]["fileUri"].as_str()?;
+    Some(text(&format!("[file {file}]")))
+}

@@ -1,0 +1,130 @@
+//! Gemini CLI: one file for each session, `tmp/PROJECT/chats/session-….json`, which is one object,
+//! or `.jsonl` in newer versions, with changes of that object as lines.
+
+mod messages;
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, has_extension, lines};
+
+/// `~/.gemini/tmp`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places.home.join(".gemini").join("tmp")
+}
+
+/// `PROJECT/chats/session-….json` or `.jsonl`. Those of subagents are further down.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    let [_, "chats", name] = super::parts(path)[..] else {
+        return false;
+    };
+    name.starts_with("session-") && has_extension(name, &["json", "jsonl"])
+}
+
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+    let is_lines = has_extension(&found.path, &["jsonl"]);
+    let (chat, damaged) = if is_lines {
+        let lines = lines::objects(bytes);
+        (folded(lines.objects), lines.damaged)
+    } else {
+        (serde_json::from_slice(bytes).ok()?, 0)
+    };
+    if chat["kind"] == "subagent" {
+        return None;
+    }
+    let mut reader = messages::Reader::new(Builder::default());
+    for message in chat["messages"].as_array().into_iter().flatten() {
+        reader.message(message);
+    }
+    let mut builder = reader.finish();
+    builder.title(chat["summary"].as_str().unwrap_or_default());
+    let id = chat["sessionId"].as_str()?.to_owned();
+    let mut conversation = builder.finish(id, cwd(found, &chat))?;
+    conversation.damaged = damaged;
+    Some(conversation)
+}
+
+/// The chat that lines with its changes describe: its head, messages, of which a later one replaces
+/// one with the same id, `$set` with other members, and `$rewindTo` a message, which goes, too.
+fn folded(lines: Vec<Value>) -> Value {
+    let mut chat = Value::Object(serde_json::Map::default());
+    let mut messages: Vec<Value> = Vec::new();
+    for line in lines {
+        if let Some(Value::Object(members)) = line.get("$set") {
+            for (name, value) in members {
+                match value {
+                    Value::Array(all) if name == "messages" => messages.clone_from(all),
+                    value => chat[name.as_str()] = value.clone(),
+                }
+            }
+        } else if let Some(id) = line.get("$rewindTo") {
+            let at = messages.iter().position(|message| message["id"] == *id);
+            messages.truncate(at.unwrap_or(0));
+        } else if line.get("type").is_some() {
+            let is_same = |known: &&mut Value| known["id"].is_string() && known["id"] == line["id"];
+            match messages.iter_mut().find(is_same) {
+                Some(known) => *known = line,
+                None => messages.push(line),
+            }
+        } else if let Value::Object(members) = line {
+            for (name, value) in members {
+                chat[name.as_str()] = value;
+            }
+        }
+    }
+    if !messages.is_empty() || chat.get("messages").is_none() {
+        chat["messages"] = messages.into();
+    }
+    chat
+}
+
+/// The folder of the project, which is not in the chat.
+fn cwd(found: &Found, chat: &Value) -> Option<String> {
+    let project = found.path.parent()?.parent()?;
+    let named = fs::read_to_string(project.join(".project_root")).ok();
+    let named = named.map(|path| path.trim().to_owned());
+    let listed = || {
+        let projects = fs::read(found.root.parent()?.join("projects.json")).ok()?;
+        let projects: Value = serde_json::from_slice(&projects).ok()?;
+        let slug = project.file_name()?.to_str()?;
+        let mut paths = projects["projects"].as_object()?.iter();
+        let path = paths.find(|(_, name)| name.as_str() == Some(slug));
+        path.map(|(path, _)| path.clone())
+    };
+    let directory = || chat["directories"][0].as_str().map(str::to_owned);
+    let absolute = |path: &String| Path::new(path).is_absolute();
+    named.or_else(listed).or_else(directory).filter(absolute)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lines_fold_to_a_chat() {
+        let lines = vec![
+            json!({"sessionId": "s", "kind": "main"}),
+            json!({"id": "a", "type": "user", "content": "1"}),
+            json!({"id": "b", "type": "gemini", "content": "2"}),
+            json!({"id": "a", "type": "user", "content": "3"}),
+            json!({"$set": {"summary": "t"}}),
+            json!({"id": "c", "type": "user"}),
+            json!({"$rewindTo": "c"}),
+        ];
+        let chat = folded(lines);
+        assert_eq!(chat["summary"], "t");
+        assert_eq!(chat["messages"][0]["content"], "3");
+        assert_eq!(chat["messages"].as_array().unwrap().len(), 2);
+        let cleared = folded(vec![
+            json!({"id": "a", "type": "user"}),
+            json!({"$rewindTo": "x"}),
+        ]);
+        assert_eq!(cleared["messages"], json!([]));
+    }
+}

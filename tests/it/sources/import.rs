@@ -1,0 +1,161 @@
+//! `rejoin import`: from a home folder into a store, and again.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::home;
+use crate::support::command::{command, runs};
+
+/// A home folder of the test's own, which it may change.
+fn own_home() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&home(), folder.path());
+    folder
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copied = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::copy(&path, &copied).unwrap();
+        }
+    }
+}
+
+fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
+    let mut command = command(store, arguments);
+    let command = command.env("HOME", home).env("USERPROFILE", home);
+    let command = command
+        .env_remove("CLAUDE_CONFIG_DIR")
+        .env_remove("CODEX_HOME");
+    command.output().unwrap()
+}
+
+/// The report of an import of one source: how many conversations were imported, extended, unchanged,
+/// continued here, and deleted.
+fn import(store: &Path, home: &Path, source: &str) -> [u64; 5] {
+    let output = run(store, home, &["import", "--json", source]);
+    assert!(output.status.success(), "{output:?}");
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = &reports[0];
+    assert_eq!(report["failed"], 0);
+    let names = ["imported", "extended", "unchanged", "differing", "deleted"];
+    names.map(|name| report[name].as_u64().unwrap())
+}
+
+/// The sessions in the store by title.
+fn listed(store: &Path) -> Vec<(String, String)> {
+    let sessions: Value =
+        serde_json::from_str(&runs(store, &["sessions", "list", "--json"])).unwrap();
+    let sessions = sessions.as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    sessions
+        .map(|session| (text(&session["title"]), text(&session["sessionId"])))
+        .collect()
+}
+
+#[test]
+fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
+    let (home, store) = (own_home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home.path(), store.path());
+    let output = run(store, home, &["import"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected = "\
+claude-code  1 imported, 2 unknown or damaged records left out
+codex        2 imported, 1 without a conversation of their own, 1 unknown or damaged record left out
+gemini       2 imported
+";
+    assert_eq!(said, expected);
+    let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
+    let expected = [
+        "First.",
+        "Greeting and files",
+        "Fix the parser",
+        "Run the tests",
+        "Hello from an early version.",
+    ];
+    assert_eq!(titles, expected);
+    runs(store, &["sessions", "verify"]);
+    // Words of an answer are found.
+    let found = runs(store, &["sessions", "search", "parser is fixed"]);
+    assert_eq!(
+        found
+            .lines()
+            .filter(|line| line.starts_with("sess_"))
+            .count(),
+        1,
+        "{found}"
+    );
+    assert_eq!(import(store, home, "codex"), [0, 0, 2, 0, 0]);
+    let nothing = tempfile::tempdir().unwrap();
+    let output = run(store, nothing.path(), &["import", "gemini"]);
+    assert_eq!(output.stdout, b"gemini       no conversations\n");
+}
+
+#[test]
+fn a_conversation_that_grows_is_continued_in_its_session() {
+    let (home, store) = (own_home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home.path(), store.path());
+    let folder = home.join(".codex/archived_sessions");
+    let name = "rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
+    fs::remove_dir_all(home.join(".codex/sessions")).unwrap();
+    assert_eq!(import(store, home, "codex"), [1, 0, 0, 0, 0]);
+    let append = |text: &str| {
+        let file = OpenOptions::new().append(true).open(folder.join(name));
+        writeln!(file.unwrap(), "{text}").unwrap();
+    };
+    // The turn goes on, and another one follows.
+    append(
+        r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"More."}]}"#,
+    );
+    assert_eq!(import(store, home, "codex"), [0, 1, 0, 0, 0]);
+    append(r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"Next."}]}"#);
+    append(
+        r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes."}]}"#,
+    );
+    assert_eq!(import(store, home, "codex"), [0, 1, 0, 0, 0]);
+    assert_eq!(import(store, home, "codex"), [0, 0, 1, 0, 0]);
+    let (_, id) = listed(store).remove(0);
+    let shown = runs(store, &["sessions", "show", &id]);
+    let order = ["Hello from", "Hello.", "More.", "Next.", "Yes."];
+    let at = order.map(|text| {
+        shown
+            .find(text)
+            .unwrap_or_else(|| panic!("{text} in {shown}"))
+    });
+    assert!(at.is_sorted(), "{shown}");
+    runs(store, &["sessions", "verify"]);
+    // Something else than before: the session keeps what it has.
+    let file = folder.join(name);
+    let text = fs::read_to_string(&file)
+        .unwrap()
+        .replace("Next.", "Other.");
+    fs::write(&file, text).unwrap();
+    assert_eq!(import(store, home, "codex"), [0, 0, 0, 1, 0]);
+    assert_eq!(runs(store, &["sessions", "show", &id]), shown);
+}
+
+#[test]
+fn a_session_that_the_user_deleted_is_not_imported_again() {
+    let (home, store) = (own_home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home.path(), store.path());
+    assert_eq!(import(store, home, "claude-code"), [1, 0, 0, 0, 0]);
+    let (_, id) = listed(store).remove(0);
+    runs(store, &["sessions", "delete", &id]);
+    assert_eq!(import(store, home, "claude-code"), [0, 0, 0, 0, 1]);
+    assert_eq!(listed(store), []);
+}

@@ -1,0 +1,161 @@
+//! Real files, where they lie beside the project: none is refused, and nothing that the user or the
+//! agent said is lost. Counted by a few lines of another shape.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rejoin::record::Kind;
+use rejoin::sources::{Conversation, Found};
+use rejoin::sys::Timestamp;
+use serde_json::Value;
+
+use super::source;
+
+/// The folder with the samples of a tool, unless there is none.
+fn samples(tool: &str) -> Option<PathBuf> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = project.parent()?.join("shared/samples").join(tool);
+    if !folder.is_dir() {
+        eprintln!("skipped: there are no samples of {tool}");
+        return None;
+    }
+    Some(folder)
+}
+
+fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, ending, found);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == ending)
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+fn read(tool: &str, path: &Path) -> Option<Conversation> {
+    let found = Found {
+        root: path.parent().unwrap().to_owned(),
+        path: path.to_owned(),
+        modified: Timestamp::from_millis(0),
+    };
+    source(tool).read(&found).unwrap()
+}
+
+/// The texts of one kind of chunk.
+fn said(conversation: &Conversation, kind: &str) -> BTreeSet<String> {
+    let updates = conversation.entries.iter();
+    let updates = updates.filter(|entry| entry.kind == Kind::Update);
+    let updates = updates.map(|entry| serde_json::from_str::<Value>(&entry.payload).unwrap());
+    let chunks = updates.filter(|update| update["sessionUpdate"] == kind);
+    chunks
+        .filter_map(|chunk| chunk["content"]["text"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// The objects of a file, without regard to lines.
+fn objects(path: &Path) -> Vec<Value> {
+    let bytes = fs::read(path).unwrap();
+    let values = serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>();
+    values.map_while(Result::ok).collect()
+}
+
+#[test]
+fn claude_code() {
+    let Some(folder) = samples("claude-code") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "jsonl", &mut paths);
+    let (mut lost, mut all) = (0, 0);
+    for path in &paths {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let conversation = read("claude-code", path);
+        if name.starts_with("agent-") {
+            continue;
+        }
+        let mut spoken = BTreeSet::new();
+        for record in objects(path) {
+            let is_main = record["isSidechain"] != true && record["type"] == "assistant";
+            for block in record["message"]["content"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
+                if is_main && block["type"] == "text" && block["text"] != "" {
+                    spoken.insert(block["text"].as_str().unwrap().to_owned());
+                }
+            }
+        }
+        let Some(conversation) = conversation else {
+            assert!(spoken.is_empty(), "{name}: {spoken:?}");
+            continue;
+        };
+        let kept = said(&conversation, "agent_message_chunk");
+        all += spoken.len();
+        lost += spoken.difference(&kept).count();
+        assert!(conversation.cwd.is_some(), "{name}");
+    }
+    // Branches that the user left are not shown.
+    eprintln!("{lost} of {all} texts of Claude Code are not shown");
+    assert!(all > 100 && lost * 100 < all, "{lost} of {all}");
+}
+
+#[test]
+fn codex() {
+    let Some(folder) = samples("codex") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "jsonl", &mut paths);
+    for path in &paths {
+        let conversation = read("codex", path);
+        let mut prompts = 0;
+        let mut answers = BTreeSet::new();
+        for record in objects(path) {
+            match record["payload"]["type"].as_str() {
+                Some("user_message") => prompts += 1,
+                Some("agent_message") if record["type"] == "event_msg" => {
+                    answers.extend(record["payload"]["message"].as_str().map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        let Some(conversation) = conversation else {
+            assert_eq!(prompts, 0, "{}", path.display());
+            continue;
+        };
+        let read = conversation.entries.iter();
+        let read = read.filter(|entry| entry.kind == Kind::Prompt).count();
+        assert_eq!(read, prompts, "{}", path.display());
+        let kept = said(&conversation, "agent_message_chunk");
+        assert!(answers.is_subset(&kept), "{}", path.display());
+    }
+}
+
+#[test]
+fn gemini() {
+    let Some(folder) = samples("gemini") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "json", &mut paths);
+    for path in &paths {
+        let Ok(chat) = serde_json::from_slice::<Value>(&fs::read(path).unwrap()) else {
+            continue;
+        };
+        let conversation = read("gemini", path);
+        let messages = chat["messages"].as_array().into_iter().flatten();
+        let users = messages.filter(|message| message["type"] == "user").count();
+        let read = conversation.map_or(0, |conversation| {
+            let prompts = conversation.entries.iter();
+            prompts.filter(|entry| entry.kind == Kind::Prompt).count()
+        });
+        assert_eq!(read, users, "{}", path.display());
+    }
+}
