@@ -27,6 +27,8 @@ pub const SESSION_CLOSE: &str = "session/close";
 pub const SESSION_DELETE: &str = "session/delete";
 /// Sends a prompt.
 pub const SESSION_PROMPT: &str = "session/prompt";
+/// Says something in the middle of a turn; an extension of some agents.
+pub const STEERING: &str = "_session/steering";
 /// Cancels the turn of a session.
 pub const SESSION_CANCEL: &str = "session/cancel";
 /// Changes the mode of a session.

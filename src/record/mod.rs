@@ -10,6 +10,7 @@ pub mod kind;
 pub mod line;
 pub mod open_calls;
 pub mod open_turns;
+pub mod references;
 pub mod subagents;
 pub mod transcript;
 pub mod render;

@@ -196,6 +196,15 @@ impl Agent {
         let done = match method {
             "session/load" => return self.load(id, &params),
             "session/prompt" => return self.prompt(id, &params),
+            "_session/steering" => {
+                let live = self.live();
+                let runs = live
+                    .prompts
+                    .iter()
+                    .any(|(_, of, _)| *of == params.session_id);
+                let outcome = if runs { "injected" } else { "promptRequired" };
+                Ok(format!(r#"{{"outcome":"{outcome}"}}"#))
+            }
             "_hold" => return self.live().held.push(id.to_owned()),
             "session/new" => {
                 let session = self.memory().add(Session::new(&params.cwd));

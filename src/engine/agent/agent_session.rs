@@ -150,7 +150,7 @@ impl Conversation for AgentSession {
     ) -> BoxFuture<'static, Result<Called, EngineError>> {
         let (shared, method) = (self.0.clone(), method.to_owned());
         let live = shared.live();
-        let sent = live.map(|live| (live.call(&method, &params), live));
+        let sent = live.map(|live| (live.call(&method, &params, &*self.0.opening.ids), live));
         Box::pin(async move {
             let (sent, live) = if let Some(sent) = sent {
                 sent
@@ -158,7 +158,7 @@ impl Conversation for AgentSession {
                 let attached = shared.ensure_attached(Attach::Again, Strategy::Any).await?;
                 shared.log_attached(attached).await?;
                 let live = shared.live().ok_or_else(|| shared.agent_ended())?;
-                (live.call(&method, &params), live)
+                (live.call(&method, &params, &*shared.opening.ids), live)
             };
             let result = sent.outcome_or_cancel(cancelled).await;
             let result = result.map_err(|error| shared.with_client_id(error))?;

@@ -26,6 +26,7 @@ impl Shared {
     fn route(&self, normalizer: IdNormalizer, snapshots: HashMap<String, String>) -> Arc<Route> {
         Route::new(
             self.opening.out.clone(),
+            lock(&self.config).name.clone(),
             normalizer,
             self.settings.clone(),
             snapshots,

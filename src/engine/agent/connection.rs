@@ -17,12 +17,11 @@ use crate::sys::lock;
 use crate::transport::{Call, Outcome, OutgoingRequests, Wire};
 
 use super::capabilities::Capabilities;
+use super::early::EarlyMessages;
 use super::parse::session_of;
 use super::route::Route;
+use super::steering::Steering;
 use super::transport::AgentTransport;
-
-/// How much is kept of messages about sessions without a route, in bytes.
-const EARLY_LIMIT: usize = 1024 * 1024;
 
 /// A connection with an agent.
 #[derive(Debug)]
@@ -41,6 +40,8 @@ pub(super) struct Connection {
     pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
     /// Requests whose response ends a turn.
     turn_ends: Mutex<HashMap<u64, TurnEnd>>,
+    /// Requests that say something in the middle of a turn.
+    steering: Mutex<HashMap<u64, Steering>>,
     pub(super) early: EarlyMessages,
     /// The client's ids of its forwarded requests, as JSON text, by ours.
     origins: Mutex<HashMap<u64, String>>,
@@ -86,6 +87,7 @@ impl Connection {
             changes: AtomicU64::new(0),
             pending_sessions: Mutex::default(),
             turn_ends: Mutex::default(),
+            steering: Mutex::default(),
             early: EarlyMessages::default(),
             origins: Mutex::default(),
             requested: Mutex::default(),
@@ -131,6 +133,13 @@ impl Connection {
         })
     }
 
+    /// The same for a request that says something in the middle of a turn.
+    pub(super) fn request_steering(self: &Arc<Self>, params: &str, steering: Steering) -> Pending {
+        self.send(method::STEERING, params, |id| {
+            lock(&self.steering).insert(id, steering);
+        })
+    }
+
     /// The same for a request that the client sent with the id `origin`.
     pub(super) fn request_of(
         self: &Arc<Self>,
@@ -157,6 +166,11 @@ impl Connection {
     /// The turn that ends with the response to this request.
     pub(super) fn take_turn_end(&self, id: &str) -> Option<TurnEnd> {
         lock(&self.turn_ends).remove(&id.parse().ok()?)
+    }
+
+    /// What the request with this id says in the middle of a turn.
+    pub(super) fn take_steering(&self, id: &str) -> Option<Steering> {
+        lock(&self.steering).remove(&id.parse().ok()?)
     }
 
     /// The client's id of a request that was forwarded with `id`.
@@ -199,6 +213,7 @@ impl Connection {
 
     /// From now on, messages about this session go to `route`.
     pub(super) fn subscribe(&self, session: &str, route: &Arc<Route>) {
+        route.opened_as(session);
         let replaced = lock(&self.routes).insert(session.to_owned(), route.clone());
         self.forget_subagents(replaced.filter(|replaced| !Arc::ptr_eq(replaced, route)));
     }
@@ -360,6 +375,7 @@ impl Drop for Pending {
         // The session of a request that was given up has no route.
         lock(&self.connection.pending_sessions).remove(&self.call.id);
         lock(&self.connection.turn_ends).remove(&self.call.id);
+        lock(&self.connection.steering).remove(&self.call.id);
     }
 }
 
@@ -398,54 +414,6 @@ impl Pending {
             Some(outcome) => outcome.map_err(|error| agent_error(&error)),
             None => Err(self.connection.ended_error()),
         }
-    }
-}
-
-/// Lines about sessions without a route: an agent may send messages about a new session before its
-/// response to the request that creates it.
-#[derive(Debug, Default)]
-pub(super) struct EarlyMessages(Mutex<Vec<(String, Vec<u8>)>>);
-
-impl EarlyMessages {
-    /// Keeps a line about this session; false if there is no room for it.
-    pub(super) fn keep(&self, session: &str, line: &[u8]) -> bool {
-        let mut lines = lock(&self.0);
-        let kept: usize = lines.iter().map(|(_, line)| line.len()).sum();
-        let room = kept + line.len() <= EARLY_LIMIT;
-        if room {
-            lines.push((session.to_owned(), line.to_vec()));
-        }
-        room
-    }
-
-    /// Whether there are no lines.
-    pub(super) fn is_empty(&self) -> bool {
-        let lines = lock(&self.0);
-        lines.is_empty()
-    }
-
-    /// The sessions that the lines are about.
-    pub(super) fn sessions(&self) -> Vec<String> {
-        let lines = lock(&self.0);
-        let mut sessions: Vec<_> = lines.iter().map(|(session, _)| session.clone()).collect();
-        sessions.dedup();
-        sessions
-    }
-
-    /// All lines, in order.
-    pub(super) fn take_all(&self) -> Vec<Vec<u8>> {
-        let lines = std::mem::take(&mut *lock(&self.0));
-        lines.into_iter().map(|(_, line)| line).collect()
-    }
-
-    /// The lines of this session, in order.
-    pub(super) fn take(&self, session: &str) -> Vec<Vec<u8>> {
-        let mut lines = lock(&self.0);
-        let (taken, left) = std::mem::take(&mut *lines)
-            .into_iter()
-            .partition(|(name, _)| name == session);
-        *lines = left;
-        taken.into_iter().map(|(_, line)| line).collect()
     }
 }
 

@@ -157,6 +157,9 @@ impl Intake {
                 if let Some(end) = self.connection.take_turn_end(id) {
                     end_turn(end);
                 }
+                if let Some(steering) = self.connection.take_steering(id) {
+                    steering.answered(&outcome);
+                }
                 if !self.connection.resolve(id, outcome) {
                     tracing::debug!("ignoring a response without a pending request");
                 }
@@ -190,6 +193,7 @@ impl Intake {
             return;
         };
         let route = &recipient.route;
+        let payload = route.own_references(payload);
         if let Some(subagent) = payload.subagent() {
             self.connection.announce_subagent(subagent, route);
         }
@@ -324,6 +328,16 @@ impl Intake {
         let (connection, route) = (self.connection.clone(), route.clone());
         let (id, method) = (id.to_owned(), method.to_owned());
         let cancel = connection.begin(&id);
+        let call = text_member(params, "toolCall");
+        let call = call.and_then(|call| route.with_client_references(call));
+        let renamed = call.map(|call| with_members(params, &[], &[("toolCall", &call)]));
+        let (params, at) = match &renamed {
+            Some(params) => {
+                let at = at.and_then(|_| Some(session_of(params)?.range));
+                (params.as_str(), at)
+            }
+            None => (params, at),
+        };
         let (params, at) = match at {
             Some(at) => {
                 let (params, at) = with_client_ids(&route, params, at);

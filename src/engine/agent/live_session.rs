@@ -11,12 +11,13 @@ use crate::engine::{Cancel, Ended, EngineError, Prompt, StopReason};
 use crate::json::{string_member, text_member, with_string};
 use crate::protocol::method;
 use crate::record::metadata::SYSTEM_PROMPT;
-use crate::sys::lock;
+use crate::sys::{Ids, lock};
 
 use super::connection::{Connection, Pending, TurnEnd};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
 use super::route::Route;
+use super::steering::Steering;
 use super::terminals;
 use super::transcript::{self, Reason};
 
@@ -172,9 +173,15 @@ impl LiveSession {
         ended.as_ref().is_ok_and(refusal) && self.route.is_silent()
     }
 
-    pub(super) fn call(&self, method: &str, params: &str) -> Pending {
-        self.connection
-            .request(method, &self.with_agent_ids(params))
+    /// Sends a request about the session. `ids` has the id of the message that the user may say with
+    /// it.
+    pub(super) fn call(&self, method: &str, params: &str, ids: &dyn Ids) -> Pending {
+        let forwarded = self.with_agent_ids(params);
+        if method != method::STEERING {
+            return self.connection.request(method, &forwarded);
+        }
+        let steering = Steering::new(&self.route, &ids.message(), params);
+        self.connection.request_steering(&forwarded, steering)
     }
 
     /// Parameters of the client with the agent's ids.

@@ -275,6 +275,7 @@ pub(super) async fn fork(
     // Some agents fork only sessions that they have open. Its messages about this one are ignored.
     let ignored = Route::new(
         Outlet::new().0,
+        String::new(),
         IdNormalizer::new(ids),
         Arc::default(),
         HashMap::new(),

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::engine::{Block, Outlet};
 use crate::protocol::UpdateKind;
 use crate::record::payload::parameters;
-use crate::record::{Kind, OpenSubagents, subagents as subagent_records};
+use crate::record::{Kind, OpenSubagents, references, subagents as subagent_records};
 use crate::sys::lock;
 
 use super::ids::IdNormalizer;
@@ -37,6 +37,9 @@ const AGENT_ENDED: &str = "Interrupted: the agent ended before this tool call di
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) out: Outlet,
+    /// The session's id for the client, and the agent's once it is known.
+    name: String,
+    agent_id: Mutex<String>,
     state: Mutex<State>,
     /// The latest mode, model and options.
     settings: Arc<Mutex<Settings>>,
@@ -100,15 +103,19 @@ impl Discarded {
 }
 
 impl Route {
-    /// `snapshots` are the last snapshots in the log, by their names.
+    /// `name` is the session's id for the client; `snapshots` are the last snapshots in the log, by
+    /// their names.
     pub(super) fn new(
         out: Outlet,
+        name: String,
         normalizer: IdNormalizer,
         settings: Arc<Mutex<Settings>>,
         snapshots: HashMap<String, String>,
     ) -> Arc<Self> {
         Arc::new(Self {
             out,
+            name,
+            agent_id: Mutex::default(),
             state: Mutex::new(State {
                 mode: Mode::Live,
                 normalizer,
@@ -124,6 +131,38 @@ impl Route {
             settings,
             activity: watch::Sender::new(0),
         })
+    }
+
+    /// The agent knows the session by this id.
+    pub(super) fn opened_as(&self, agent_id: &str) {
+        agent_id.clone_into(&mut lock(&self.agent_id));
+    }
+
+    /// An update, or a tool call that a request is about, with the client's id of the session where it
+    /// refers to the session by the agent's. `None` if it does not.
+    pub(super) fn with_client_references(&self, object: &str) -> Option<String> {
+        let agent_id = lock(&self.agent_id);
+        let names_it = *agent_id != self.name && object.contains(&**agent_id);
+        names_it.then(|| {
+            references::renamed(object, &|id| (id == *agent_id).then(|| self.name.clone()))
+        })?
+    }
+
+    /// The same for an update of the session, or of one of its subagents.
+    pub(super) fn own_references<'a>(&self, payload: Payload<'a>) -> Payload<'a> {
+        let name = payload
+            .fields
+            .name
+            .and_then(|name| name.body(&payload.text));
+        let Some("tool_call" | "tool_call_update" | "session_message") = name else {
+            return payload;
+        };
+        let Some(update) = self.with_client_references(payload.update()) else {
+            return payload;
+        };
+        let (text, whole) = (&payload.text, payload.fields.whole);
+        let text = [&text[..whole.start], &update, &text[whole.end..]].concat();
+        Payload::read(payload.form, text.into()).unwrap_or(payload)
     }
 
     /// From now on, the agent replays what the log has.

@@ -118,6 +118,14 @@ impl IdNormalizer {
         self.echoes.push((message_id.to_owned(), echo));
     }
 
+    /// The user says something in the middle of a turn: the message's id, and the parameters of the
+    /// request. The agent may repeat it like a prompt.
+    pub(in crate::engine::agent) fn steered(&mut self, message_id: &str, params: &str) {
+        self.messages.pause();
+        let echo = Echo::new(params, None);
+        self.echoes.push((message_id.to_owned(), echo));
+    }
+
     /// The turn of this message has ended.
     pub(in crate::engine::agent) fn turn_ends(&mut self, message_id: &str) {
         self.messages.pause();
