@@ -34,6 +34,8 @@ export const AGENTS = {
   claude: {
     command: script("@agentclientprotocol/claude-agent-acp/dist/index.js"),
     env: { IS_SANDBOX: "1" },
+    // Whether a subagent asks before it writes a file.
+    asks: true,
   },
   gemini: {
     command: [...script("@google/gemini-cli/bundle/gemini.js"), "--acp"],

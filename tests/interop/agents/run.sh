@@ -44,7 +44,7 @@ node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 # `subagents:NAME` is about the subagents of an agent.
 if (($# == 0)); then
     set -- claude gemini codex-zed opencode codex qwen kimi
-    if ((${#binary[@]} > 0)); then set -- "$@" subagents:codex; fi
+    if ((${#binary[@]} > 0)); then set -- "$@" subagents:claude subagents:codex; fi
 fi
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT

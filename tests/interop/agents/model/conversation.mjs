@@ -15,6 +15,8 @@ export function asked({ items, tools }) {
   if (tools.length === 0) return null;
   for (let at = items.length - 1; at >= 0; at -= 1) {
     if (items[at].role !== "user") continue;
+    // An agent tells the model that a subagent has ended, in what it said.
+    if (items[at].text.includes("<task-notification>")) return { what: "PLAIN", name: "PLAIN-NOTIFIED", results: 0 };
     const word = [...items[at].text.matchAll(WORD)].at(-1);
     if (!word) continue;
     const results = items.slice(at + 1).filter(({ role }) => role === "tool").length;

@@ -29,7 +29,8 @@ export function answer(request, folder) {
     })];
   }
   if (what === "SPAWN" && results === 0) {
-    const task = `Please do PLAIN-${name.replace(/\W/g, "")} now.`;
+    const word = name.startsWith("SPAWN-TOOL") ? "TOOL" : "PLAIN";
+    const task = `Please do ${word}-${name.replace(/\W/g, "")} now.`;
     return [{ text: `Delegating for ${name}.` }, call(request.tools, SPAWNERS, name, {
       description: "A task",
       message: task,

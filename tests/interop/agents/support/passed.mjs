@@ -31,11 +31,14 @@ export function said(file, prompted = false) {
   const prompts = all.filter(({ message }) => message.method === "session/prompt");
   const own = [...new Set(prompts.map(({ message }) => message.params.sessionId))];
   const name = (session) => (own.includes(session) ? `session ${own.indexOf(session)}` : session);
+  // What a tool was given is the agent's own and stays.
+  const named = (raw) => raw.replace(/(?<="\w*[sS]essionId":)"[^"]*"/g, (id) => JSON.stringify(name(JSON.parse(id))));
   const asked = new Map();
   const streams = {};
   let isOpen = !prompted;
-  for (const { from, raw, message } of all) {
+  for (const { from, raw: line, message } of all) {
     const { id, method, params } = message;
+    const raw = named(line);
     if (from === "client") {
       isOpen ||= method === "session/prompt";
       if (isOpen && method !== undefined && id !== undefined) asked.set(id, { method, params });
@@ -46,7 +49,8 @@ export function said(file, prompted = false) {
       (streams[stream] ??= []).push({ method, asks: id !== undefined, ...others });
     } else if (asked.has(id)) {
       const { method, params } = asked.get(id);
-      if (prompted && method !== "session/prompt") continue;
+      // rejoin closes what its client does not.
+      if (method === "session/close" || (prompted && method !== "session/prompt")) continue;
       const { sessionId, ...result } = texts(texts(raw).result ?? "{}");
       const stream = method === "session/prompt" ? name(params.sessionId) : "answers";
       (streams[stream] ??= []).push({ answers: method, ...result, error: texts(raw).error });
