@@ -90,6 +90,11 @@ impl ClientView {
         self.version() == ProtocolVersion::V2
     }
 
+    /// Whether the client gets updates of an agent of version 2 as they are.
+    pub fn shows_version_2(&self) -> bool {
+        self.version() == ProtocolVersion::V2
+    }
+
     /// Whether the available commands are sent in an update. If not, the answer has them.
     pub fn announces_commands(&self) -> bool {
         self.version() == ProtocolVersion::V1

@@ -18,7 +18,7 @@ const BLOCKS: u64 = 1 << 15;
 const PROBES: u32 = 5;
 
 /// What a set stores of a name. The hash has no seed, so every replay has the same false positives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u64);
 
 impl Id {

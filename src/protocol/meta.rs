@@ -10,6 +10,8 @@ pub const AT: &str = "at";
 pub const TURN: &str = "turn";
 /// In an update of a replay: its turn was interrupted behind it.
 pub const INTERRUPTED: &str = "interrupted";
+/// In an update that was converted to version 1: the updates of version 2 that it was made of.
+pub const UPDATES: &str = "updates";
 /// The kind of `replayFrom` that begins a replay at a message.
 pub const FROM_MESSAGE: &str = "_rejoin/message";
 

@@ -3,7 +3,7 @@
 //! Every name that the protocol spells is spelled here once. [`method`] has the methods, [`update`]
 //! the kinds of session updates, [`meta`] what rejoin adds below `_meta`, [`error`] the error codes
 //! and the data of our errors, [`cursor`] positions in lists. [`ClientView`] shows a session to a
-//! client of either version, and [`v2`] converts to version 2 for that.
+//! client of either version, [`v2`] converts to version 2 for that, and [`v1`] to version 1.
 
 mod client_view;
 pub mod cursor;
@@ -13,6 +13,7 @@ pub mod meta;
 pub mod method;
 pub mod text_block;
 pub mod update;
+pub mod v1;
 pub mod v2;
 mod version;
 

@@ -4,6 +4,7 @@
 
 mod first_words;
 pub mod activity;
+mod in_version_1;
 pub mod header;
 pub mod agent_session_id;
 pub mod kind;
@@ -25,6 +26,7 @@ pub use activity::{Activity, State};
 pub use agent_session_id::AgentSessionId;
 pub use current_settings::CurrentSettings;
 pub use header::Header;
+pub use in_version_1::InVersion1;
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;

@@ -107,6 +107,18 @@ impl Envelope {
         envelope
     }
 
+    /// The same for updates that have the form of version 2.
+    pub(super) fn in_version_2(&self) -> Self {
+        let mut envelope = Self {
+            head: self.head.clone(),
+            before_time: self.before_time.clone(),
+            after_time: self.after_time.clone(),
+        };
+        mark_v2(0, &mut envelope.head);
+        mark_v2(0, &mut envelope.before_time);
+        envelope
+    }
+
     /// From now on, lines belong to this turn.
     pub(super) fn set_turn(&mut self, turn: u64) {
         self.after_time = format!("\",\"turn\":{turn}").into_bytes();

@@ -18,7 +18,13 @@ impl FindMessage {
     /// A search for the message with this id.
     pub fn new(id: &str) -> Self {
         Self {
-            replay: Replay::new("", Options::default()),
+            replay: Replay::new(
+                "",
+                Options {
+                    version_2: true,
+                    ..Options::default()
+                },
+            ),
             view: View::new().from_message(id),
             lines: Default::default(),
         }

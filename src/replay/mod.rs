@@ -5,7 +5,8 @@
 //! still escaped. Each file documents what its step may change: `envelope` adds our note, `merge`
 //! joins text chunks, `terminal` replaces terminals that no longer exist,
 //! `orphan` turns an update of a call that never began into the call, `cut` truncates whatever else
-//! is too long for a line. `subagents` replays what subagents did under their own ids. `last` holds back a line until it is known whether its turn was
+//! is too long for a line. `subagents` replays what subagents did under their own ids, `version_2` what agents of version 2
+//! sent. `last` holds back a line until it is known whether its turn was
 //! interrupted there, and `snapshots` holds back what is sent at the end.
 
 mod envelope;
@@ -21,6 +22,7 @@ mod cut;
 mod spots;
 mod stub;
 mod find_message;
+mod version_2;
 
 pub use envelope::{live_line, live_params_line};
 pub use find_message::FindMessage;
@@ -32,7 +34,7 @@ use crate::json;
 use crate::protocol::Role;
 use crate::protocol::update::{self, UpdateKind};
 use crate::record::open_turns::is_interrupted;
-use crate::record::{Kind, OpenTurns, Record};
+use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
 use calls::{Calls, Disposition};
 use envelope::{Envelope, Line};
@@ -42,6 +44,7 @@ use merge::{Limits, Pending};
 use snapshots::Snapshots;
 use subagents::ShownSubagents;
 use terminal::Terminals;
+use version_2::Version2;
 
 /// If what surrounds a text is longer than this, it is not repeated with each small part of the
 /// text.
@@ -60,6 +63,8 @@ pub struct Options {
     pub message_limit: usize,
     /// Leave out subagents, for a client that does not know them.
     pub hide_subagents: bool,
+    /// Show updates of version 2 of the protocol as they are, to a client that speaks it.
+    pub version_2: bool,
     /// How many turns to leave out at the beginning, together with everything before the first one.
     pub skip_turns: u64,
 }
@@ -71,6 +76,7 @@ impl Default for Options {
             text_limit: 1024 * 1024,
             message_limit: 16 * 1024 * 1024,
             hide_subagents: false,
+            version_2: false,
             skip_turns: 0,
         }
     }
@@ -94,6 +100,10 @@ pub struct Replay {
     calls: Calls,
     snapshots: Snapshots,
     subagents: ShownSubagents,
+    /// What updates of version 2 need, if there are any.
+    version_2: Option<Version2>,
+    /// Whether the last record had such an update.
+    was_native: bool,
     scratch: Vec<u8>,
     /// Buffer for the line of a snapshot. Empty between calls.
     held: Vec<u8>,
@@ -120,6 +130,8 @@ impl Replay {
             calls: Calls::default(),
             snapshots: Snapshots::default(),
             subagents: ShownSubagents::default(),
+            version_2: None,
+            was_native: false,
             scratch: Vec::new(),
             held: Vec::new(),
             cut: 0,
@@ -129,6 +141,14 @@ impl Replay {
     /// Takes the next record of the log and appends to `out` what is to be sent: zero or more whole
     /// lines, each with its newline.
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        if self.version_2.is_some() || InVersion1::converts(record.kind) {
+            self.mixed(record, out);
+        } else {
+            self.take(record, out);
+        }
+    }
+
+    fn take(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         if record.kind == Kind::Prompt && !self.pending.is_empty() {
             // The pending chunk belongs to the previous turn.
             let start = out.len();
@@ -169,12 +189,15 @@ impl Replay {
 
     fn show(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
-        if self.subagents.leave(record.kind) {
+        let is_native = record.kind == Kind::UpdateV2;
+        if self.subagents.leave(record.kind) || self.was_native != is_native {
             self.pending.flush(out);
+            self.was_native = is_native;
         }
         match record.kind {
             Kind::Update | Kind::Output => self.update(record, out),
-            Kind::Subagent => self.subagent(record, out),
+            Kind::Subagent | Kind::SubagentV2 => self.subagent(record, out),
+            Kind::UpdateV2 => self.native(record, out),
             Kind::UpdateParams => {
                 self.pending.flush(out);
                 self.params(record.at, payload, out);
@@ -186,13 +209,21 @@ impl Replay {
             Kind::Prompt => {
                 self.turn += 1;
                 self.open.begin(record.id, self.turn);
-                self.envelope.set_turn(self.turn);
-                self.subagents.set_turn(self.turn);
+                self.set_turn();
                 if !self.is_skipping() {
                     self.prompt(record, out);
                 }
             }
             _ => self.pending.flush(out),
+        }
+    }
+
+    /// From now on, lines belong to this turn.
+    fn set_turn(&mut self) {
+        self.envelope.set_turn(self.turn);
+        self.subagents.set_turn(self.turn);
+        if let Some(Version2::Shown(envelope)) = &mut self.version_2 {
+            envelope.set_turn(self.turn);
         }
     }
 
@@ -211,6 +242,7 @@ impl Replay {
     /// Ends the replay: appends the pending chunk and the held line, then the last snapshot of each
     /// kind.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.finish_mixed(out);
         self.last.release(out);
         self.pending.flush(out);
         self.cut += self.snapshots.release(out);
@@ -437,3 +469,5 @@ pub(crate) mod tests;
 mod held_tests;
 #[cfg(test)]
 pub(crate) mod properties;
+#[cfg(test)]
+mod version_2_tests;

@@ -14,7 +14,7 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
     let Some(mut parts) = json::members(update, 0) else {
         return (update.to_vec(), 0);
     };
-    let is_chunk = is_chunk(update);
+    let content = Content::of(update);
     while let Some(member) = parts.member() {
         if out.len() > 1 {
             out.push(b',');
@@ -27,34 +27,58 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
             out.extend_from_slice(value);
         } else {
             removed += value.len();
-            out.extend(member_stub(key, value, is_chunk));
+            out.extend(member_stub(key, value, content));
         }
     }
     out.push(b'}');
     (out, removed)
 }
 
-/// Whether the content of an update is a single block.
-fn is_chunk(update: &[u8]) -> bool {
-    let name = json::member(update, 0, "sessionUpdate")
-        .and_then(|value| json::string_body(update, &value))
-        .and_then(|body| std::str::from_utf8(&update[body]).ok());
-    name.is_some_and(|name| Role::of_chunk(name).is_some() || name == "compaction_summary_chunk")
+/// What the content of an update is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Block,
+    Blocks,
+    /// What a tool call has in its content.
+    Item,
+    Items,
+}
+
+impl Content {
+    fn of(update: &[u8]) -> Self {
+        let name = json::member(update, 0, "sessionUpdate")
+            .and_then(|value| json::string_body(update, &value))
+            .and_then(|body| std::str::from_utf8(&update[body]).ok());
+        match name.unwrap_or_default() {
+            "tool_call_content_chunk" => Self::Item,
+            "compaction_summary_chunk" | "session_message_chunk" => Self::Block,
+            "session_message" => Self::Blocks,
+            name if Role::of_chunk(name).is_some() => Self::Block,
+            name if Role::of_message(name).is_some() => Self::Blocks,
+            _ => Self::Items,
+        }
+    }
+
+    /// A content of this form with nothing but a text block.
+    fn around(self, block: &[u8]) -> Vec<u8> {
+        let (before, behind): (&[u8], &[u8]) = match self {
+            Self::Block => (b"", b""),
+            Self::Blocks => (b"[", b"]"),
+            Self::Item => (b"{\"type\":\"content\",\"content\":", b"}"),
+            Self::Items => (b"[{\"type\":\"content\",\"content\":", b"}]"),
+        };
+        [before, block, behind].concat()
+    }
 }
 
 /// The smallest value of a member that the protocol's schema accepts and that says what happened.
-fn member_stub(key: &[u8], value: &[u8], is_chunk: bool) -> Vec<u8> {
+fn member_stub(key: &[u8], value: &[u8], content: Content) -> Vec<u8> {
     let marker = marker(value.len());
     let block = || text_block(&marker);
     let string = || format!("\"{marker}\"").into_bytes();
     match (key, value.first()) {
-        (b"content", _) if is_chunk => block(),
-        (b"content", Some(b'[')) => [
-            b"[{\"type\":\"content\",\"content\":",
-            block().as_slice(),
-            b"}]",
-        ]
-        .concat(),
+        (b"content", Some(b'{')) if content != Content::Items => content.around(&block()),
+        (b"content", Some(b'[')) => content.around(&block()),
         (b"summary", Some(b'[')) => [b"[", block().as_slice(), b"]"].concat(),
         (b"entries", Some(b'[')) => {
             format!(r#"[{{"content":"{marker}","priority":"medium","status":"pending"}}]"#).into()

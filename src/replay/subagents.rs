@@ -15,8 +15,9 @@ use super::envelope::Envelope;
 pub(super) struct ShownSubagents {
     announced: HashSet<String>,
     turn: u64,
-    /// The session of the last record, if it was a subagent's, and the envelope of its lines.
-    current: Option<(String, Envelope)>,
+    /// The session of the last record, if it was a subagent's, its kind, and the envelope of its
+    /// lines.
+    current: Option<(String, Kind, Envelope)>,
     /// Whether the last record was of this subagent.
     is_inside: bool,
 }
@@ -31,21 +32,22 @@ impl ShownSubagents {
     /// From now on, lines belong to this turn.
     pub(super) fn set_turn(&mut self, turn: u64) {
         self.turn = turn;
-        if let Some((_, envelope)) = &mut self.current {
+        if let Some((_, _, envelope)) = &mut self.current {
             envelope.set_turn(turn);
         }
     }
 
     /// The next record is of this kind. Returns whether a subagent's records end with it.
     pub(super) fn leave(&mut self, kind: Kind) -> bool {
-        kind != Kind::Subagent && std::mem::take(&mut self.is_inside)
+        let is_of_one = matches!(kind, Kind::Subagent | Kind::SubagentV2);
+        !is_of_one && std::mem::take(&mut self.is_inside)
     }
 
-    /// The next record is of this subagent. Returns whether the one before it was of another
+    /// The next record is of this subagent and has this kind. Returns whether the one before it was of another
     /// session. `None` if the subagent was not announced.
-    pub(super) fn enter(&mut self, session: &str) -> Option<bool> {
+    pub(super) fn enter(&mut self, session: &str, kind: Kind) -> Option<bool> {
         let known = self.current.as_ref();
-        let same = known.is_some_and(|(current, _)| current == session);
+        let same = known.is_some_and(|(current, of, _)| current == session && *of == kind);
         if !same {
             if !self.announced.contains(session) {
                 self.is_inside = false;
@@ -53,7 +55,10 @@ impl ShownSubagents {
             }
             let mut envelope = Envelope::new(session);
             envelope.set_turn(self.turn);
-            self.current = Some((session.to_owned(), envelope));
+            if kind == Kind::SubagentV2 {
+                envelope = envelope.in_version_2();
+            }
+            self.current = Some((session.to_owned(), kind, envelope));
         }
         let stays = std::mem::replace(&mut self.is_inside, true) && same;
         Some(!stays)
@@ -61,7 +66,7 @@ impl ShownSubagents {
 
     /// Exchanges an envelope with that of the current subagent.
     pub(super) fn swap(&mut self, envelope: &mut Envelope) {
-        if let Some((_, current)) = &mut self.current {
+        if let Some((_, _, current)) = &mut self.current {
             std::mem::swap(current, envelope);
         }
     }
@@ -82,7 +87,7 @@ impl Replay {
         let Some((session, params)) = subagents::parse(record.payload) else {
             return self.pending.flush(out);
         };
-        match self.subagents.enter(&session) {
+        match self.subagents.enter(&session, record.kind) {
             None => return self.pending.flush(out),
             Some(true) => self.pending.flush(out),
             Some(false) => {}
@@ -90,11 +95,11 @@ impl Replay {
         // The lines have the subagent's envelope instead of ours.
         self.subagents.swap(&mut self.envelope);
         if let Some(update) = subagents::only_update(params) {
-            self.subagent_update(record.at, update.as_bytes(), None, out);
+            self.subagent_update(record, update.as_bytes(), None, out);
         } else {
             let params = ["{", params].concat().into_bytes();
             if let Some(update) = json::member(&params, 0, "update") {
-                self.subagent_update(record.at, &params[update], Some(&params), out);
+                self.subagent_update(record, &params[update], Some(&params), out);
             }
         }
         self.subagents.swap(&mut self.envelope);
@@ -104,12 +109,13 @@ impl Replay {
     /// more members.
     fn subagent_update(
         &mut self,
-        at: &str,
+        record: &Record<'_>,
         update: &[u8],
         params: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) {
-        let kind = UpdateKind::of(update);
+        let at = record.at;
+        let mut kind = UpdateKind::of(update);
         if kind == UpdateKind::Notice {
             return self.pending.flush(out);
         }
@@ -125,6 +131,10 @@ impl Replay {
             Some(params) => self.envelope.params(at, params, out),
         };
         if let Some(line) = line {
+            if record.kind == Kind::SubagentV2 {
+                // Its terminals are the agent's.
+                kind = UpdateKind::Other;
+            }
             self.finish_line(line, at, kind, Disposition::Shown, out);
         }
     }

@@ -389,8 +389,7 @@ fn payloads_of_no_known_form_are_no_panic() {
                     exact,
                     text_limit: 0,
                     message_limit: 0,
-                    skip_turns: 0,
-                    hide_subagents: false,
+                    ..Options::default()
                 };
                 drop(replay(&[(kind, None, payload.to_owned())], options));
             }

@@ -41,6 +41,10 @@ impl Playback {
         view: ClientView,
         request: CancellationToken,
     ) -> Self {
+        let options = Options {
+            version_2: view.shows_version_2(),
+            ..options
+        };
         Self {
             replay: Replay::new(name, options),
             pace,

@@ -198,7 +198,7 @@ fn rename(object: &mut Value, from: &str, to: &str) {
 
 /// A transcript without what differs between the versions: the ids of messages, and fields of tool
 /// calls without information.
-pub(super) fn bare(mut transcript: Transcript) -> Value {
+pub(in crate::protocol) fn bare(mut transcript: Transcript) -> Value {
     strip(&mut transcript);
     serde_json::to_value(transcript).unwrap()
 }

@@ -61,9 +61,13 @@ impl Messages {
         self.run.role = None;
     }
 
-    /// Another message has this id, without escapes.
-    pub(super) fn taken(&mut self, id: &[u8]) {
-        self.seen.add(Id::of(id));
+    /// Takes a part of a message that has the form of version 2, with the text between the quotes
+    /// of its id.
+    pub(super) fn take(&mut self, role: Role, id: &[u8]) {
+        self.seen.add(Id::of(&unescaped_bytes(id)));
+        self.run.role = Some(role);
+        self.run.shown = None;
+        self.run.give(Some(id));
     }
 
     /// Takes the next chunk, with the text between the quotes of its id, if it has one. Returns the

@@ -24,15 +24,17 @@ mod workspace;
 pub use answer::answer;
 pub use initialize::{initialize_params, initialize_result};
 pub use line::HEAD_V2;
+pub use modes::CHANGED as MODE_CHANGED;
 pub use permission::{permission, permission_outcome};
+pub use plan::ID as PLAN_ID;
 pub use settings::config_options;
 pub use workspace::workspace_params;
 
 use std::collections::BTreeMap;
 
 use crate::json::{self, Member, Splice};
-use crate::protocol::{Id, Ids};
-use crate::protocol::{Role, UpdateKind};
+use crate::protocol::meta::{REJOIN, UPDATES};
+use crate::protocol::{Id, Ids, Role, UpdateKind};
 
 use alike::ChunkLayoutCache;
 use line::Update;
@@ -65,6 +67,8 @@ pub struct View {
 enum Shown<'a> {
     Unchanged,
     Changed(Change<'a>),
+    /// Whole lines take its place.
+    Replaced(Vec<u8>),
     Hidden,
 }
 
@@ -138,9 +142,13 @@ impl View {
                 out.extend_from_slice(&lines[copied..start]);
                 copied = end;
             }
-            if let Shown::Changed(change) = shown {
-                out.extend_from_slice(&change.before);
-                change.splice.write(0..line.len(), out);
+            match shown {
+                Shown::Changed(change) => {
+                    out.extend_from_slice(&change.before);
+                    change.splice.write(0..line.len(), out);
+                }
+                Shown::Replaced(lines) => out.extend_from_slice(&lines),
+                Shown::Unchanged | Shown::Hidden => {}
             }
             start = end;
         }
@@ -238,26 +246,54 @@ impl View {
             self.learn(update);
             return Shown::Unchanged;
         }
-        self.update(update).into()
+        match self.restored(update) {
+            Some(lines) => Shown::Replaced(lines),
+            None => self.update(update).into(),
+        }
     }
 
-    /// Takes an update that has the form of version 2 already: converted updates must not use the
-    /// ids of its messages.
+    /// The lines of the updates of version 2 that an update was made of, if it was.
+    fn restored(&mut self, update: &Update<'_, '_>) -> Option<Vec<u8>> {
+        let (line, place) = (update.line, &update.spot.update);
+        let meta = update.get("_meta")?;
+        let note = json::member(line, meta.start, REJOIN)?;
+        let mut originals = json::member_elements(line, note.start, UPDATES)?;
+        let (mut lines, mut members) = (Vec::new(), Vec::new());
+        while let Some(original) = originals.element() {
+            let start = lines.len();
+            lines.extend_from_slice(&line[..place.start]);
+            lines.extend_from_slice(&line[original]);
+            lines.extend_from_slice(&line[place.end..]);
+            let line = &lines[start..];
+            if let Some(spot) = line::read(line, &mut members) {
+                self.learn(&Update {
+                    line,
+                    spot,
+                    members: &members,
+                });
+            }
+        }
+        Some(lines)
+    }
+
+    /// Takes an update that has the form of version 2 already. A converted chunk continues its
+    /// message only if it is the last one, and no other one gets its id.
     fn learn(&mut self, update: &Update<'_, '_>) {
         self.pause();
         let name = update.name();
         let name = name.as_deref().unwrap_or_default();
         let name = std::str::from_utf8(name).unwrap_or_default();
-        let is_chunk = Role::of_chunk(name).is_some();
-        if (is_chunk || Role::of_message(name).is_some())
+        let chunk = Role::of_chunk(name);
+        if let Some(role) = chunk.or_else(|| Role::of_message(name))
             && let Some(id) = update.get("messageId")
-            && let Some(id) = json::string(update.line, &id)
+            && let Some(id) = json::string_body(update.line, &id)
         {
-            self.messages.taken(&id);
-            if self.awaited.as_deref() == Some(&*id) {
+            let id = &update.line[id];
+            self.messages.take(role, id);
+            if self.awaited.as_deref() == Some(&*json::unescaped_bytes(id)) {
                 self.awaited = None;
             }
-            if is_chunk && self.awaited.is_none() {
+            if chunk.is_some() && self.awaited.is_none() {
                 self.alike.learn(update);
             }
         }
@@ -380,10 +416,10 @@ impl<'a> From<Splice<'a>> for Change<'a> {
 }
 
 #[cfg(test)]
-mod fold;
+pub(super) mod fold;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod table;
+pub(super) mod table;
 #[cfg(test)]
 mod properties;

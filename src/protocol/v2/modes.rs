@@ -7,7 +7,7 @@ use super::settings;
 use crate::json::Splice;
 
 /// The kind of a change of the mode if the modes are unknown.
-pub(super) const CHANGED: &str = "_rejoin/current_mode_update";
+pub const CHANGED: &str = "_rejoin/current_mode_update";
 
 /// The current settings of a session, in the form of version 1.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use crate::json::{self, Splice};
 
 /// The id of the only plan of version 1. Each update replaces it as a whole, in both versions.
-pub(super) const ID: &str = "rejoin_plan";
+pub const ID: &str = "rejoin_plan";
 
 /// Converts the `plan` at `at` to an update of a plan with an id. A plan without entries, or with
 /// members that would be added, belongs to neither version and is unchanged.

@@ -13,7 +13,7 @@ use crate::record::transcript::Transcript;
 use crate::replay::live_line;
 
 /// Updates of version 1 and their conversions. An empty one means unchanged.
-pub(super) const TABLE: [(&str, &str); 36] = [
+pub(in crate::protocol) const TABLE: [(&str, &str); 36] = [
     (
         r#"{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"t"},"messageId":"a"}"#,
         "",
@@ -171,14 +171,14 @@ const NEVER: [&str; 4] = [
     "tool_call_content_chunk",
 ];
 
-fn schema<T: JsonSchema>() -> (Value, Validator) {
+pub(in crate::protocol) fn schema<T: JsonSchema>() -> (Value, Validator) {
     let schema = SchemaGenerator::default().into_root_schema_for::<T>();
     let schema = schema.as_value().clone();
     let validator = jsonschema::validator_for(&schema).unwrap();
     (schema, validator)
 }
 
-fn errors(validator: &Validator, text: &str) -> Vec<String> {
+pub(in crate::protocol) fn errors(validator: &Validator, text: &str) -> Vec<String> {
     // Numbers that no program can represent do not matter for a schema.
     let value: Value =
         serde_json::from_str(&text.replace("1e400", "1").replace("\\ud83d", "")).unwrap();
@@ -187,7 +187,7 @@ fn errors(validator: &Validator, text: &str) -> Vec<String> {
 }
 
 /// The kinds of updates that a schema names.
-fn kinds(schema: &Value) -> BTreeSet<String> {
+pub(in crate::protocol) fn kinds(schema: &Value) -> BTreeSet<String> {
     let variants = ["oneOf", "anyOf"]
         .iter()
         .find_map(|key| schema[key].as_array());
@@ -198,7 +198,7 @@ fn kinds(schema: &Value) -> BTreeSet<String> {
     variants.unwrap().iter().filter_map(kind).collect()
 }
 
-fn kind(update: &str) -> String {
+pub(in crate::protocol) fn kind(update: &str) -> String {
     let (_, behind) = update.split_once(r#""sessionUpdate":""#).unwrap();
     behind.split('"').next().unwrap().to_owned()
 }

@@ -59,7 +59,7 @@ proptest! {
         message_limit in prop_oneof![Just(1 << 24), 0usize..4000],
         skip_turns in 0u64..3,
     ) {
-        let options = Options { exact, text_limit, message_limit, skip_turns, hide_subagents: false };
+        let options = Options { exact, text_limit, message_limit, skip_turns, ..Options::default() };
         let mut replay = Replay::new("sess", options);
         let mut transcript = Transcript::default();
         let mut calls = OpenCalls::default();

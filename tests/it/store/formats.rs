@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rejoin::protocol::v2::View;
 use rejoin::record::Kind;
 use rejoin::record::transcript::Transcript;
 use rejoin::replay::{Options, Replay};
@@ -227,4 +228,58 @@ fn version_2_scans_and_can_be_continued() {
     let path = root().join(format!("sessions/{id}.jsonl"));
     let after = disk.bytes(&path).unwrap();
     assert_eq!(after[..content.len()], content);
+}
+
+#[test]
+fn version_2_replays_in_either_version() {
+    let (_disk, store, id, _content) = v2();
+    let replayed = |version_2| {
+        let options = Options {
+            version_2,
+            ..Options::default()
+        };
+        let (mut replay, mut lines) = (Replay::new("s", options), Vec::new());
+        let mut reader = store.read(&id).unwrap();
+        while let Some(entry) = reader.next().unwrap() {
+            replay.record(&entry.record, &mut lines);
+        }
+        replay.finish(&mut lines);
+        assert_eq!(replay.cut(), 0);
+        lines
+    };
+    let mut folded = Transcript::default();
+    for line in std::str::from_utf8(&replayed(false)).unwrap().lines() {
+        folded.notification(line);
+    }
+    assert_eq!(
+        folded.text(),
+        "user: Measure the drift\n\nthought: The gauge drifts.\n\n\
+         agent: I read the gauge. It shows 0.10.\n\n\
+         plan:\n[completed] Read\n[pending] Mend\n\n\
+         tool: gauge --all (completed)\ndrift: 0.10\n\ndrift: 0.10\n\n\
+         tool: Mend gauge.rs (completed)\n[diff /home/ada/engine/gauge.rs]\n\n\
+         [subagent_update]\n\n[subagent_update]\n\n[compaction_update]\n\n[moon_phase]\n\n\
+         user: And now in version 1\n\nagent: As before.\n\n\
+         tool: Read gauge.rs (completed)\n\nuser: Once more\n\n\
+         tool: gauge --again (failed)\n\
+         Interrupted: the agent process ended before this tool call did."
+    );
+    assert_eq!(
+        folded.state_text(),
+        "commands: /plan\noptions: mode = ask\ntitle: The drifting gauge\nusage: 1450 of 200000 tokens"
+    );
+    let mut shown = Vec::new();
+    View::new().lines(&replayed(true), &mut shown);
+    let shown = String::from_utf8(shown).unwrap();
+    let mut reader = store.read(&id).unwrap();
+    for record in rest(&mut reader) {
+        let value: Value = serde_json::from_str(&record.payload).unwrap();
+        let update = value["update"]["sessionUpdate"].as_str();
+        let is_chunk = update == Some("agent_message_chunk");
+        if matches!(record.kind, Kind::UpdateV2 | Kind::SubagentV2) && !is_chunk {
+            let update = rejoin::json::text_member(&record.payload, "update").unwrap();
+            assert!(shown.contains(update), "{update} is missing");
+        }
+    }
+    assert!(shown.contains(r#""messageId":"w-m1.2""#));
 }

@@ -1,0 +1,209 @@
+//! Converts the updates of a session from version 2 to version 1.
+//!
+//! The log of a session with an agent of version 2 has its updates in that form. A client of version
+//! 1 gets them converted, and so does whatever folds a log: the rest of the program knows the form
+//! of version 1. `docs/format.md` has the table of conversions; [`v2`](super::v2) has the opposite
+//! direction.
+
+mod calls;
+mod diff;
+mod members;
+mod messages;
+mod settings;
+mod terminal;
+
+use std::borrow::Cow;
+
+use crate::json::{self, Object, Splice};
+
+use super::meta::{self, add_note};
+use super::update::{self, Role, UpdateKind};
+use super::v2;
+
+use calls::Calls;
+use members::remade;
+use messages::Messages;
+
+pub use settings::options_of;
+
+/// The kind of an update without content of its own, which carries others in its note.
+const CARRIER: &str = "_rejoin/updates";
+/// How much is carried to the next update at most, in bytes.
+const CARRIED: usize = 1024 * 1024;
+
+/// One session's updates in the form of version 1.
+///
+/// The conversion of an update depends on those before it.
+#[derive(Debug, Default)]
+pub struct Conversion {
+    /// Whether the updates of version 2 are kept in the notes of what they become.
+    keeps: bool,
+    messages: Messages,
+    calls: Calls,
+    /// Updates of version 2 that the next note has to contain.
+    carried: Vec<String>,
+}
+
+/// What becomes of an update.
+#[derive(Debug, Default)]
+struct Shown<'a> {
+    /// The updates of version 1, in order.
+    updates: Vec<Cow<'a, str>>,
+    /// Whether the view of version 2 makes the original of it.
+    is_exact: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// The same in both versions.
+    fn same(update: &'a str) -> Self {
+        Self::exactly(update)
+    }
+
+    fn exactly(update: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            updates: vec![update.into()],
+            is_exact: true,
+        }
+    }
+
+    fn roughly(update: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            updates: vec![update.into()],
+            is_exact: false,
+        }
+    }
+}
+
+impl Conversion {
+    /// The conversion of a session of which nothing was converted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, but nothing is lost: where an update changes, or is not shown, the original is in
+    /// `_meta.rejoin.updates` of what is put for it, or of the update after it.
+    pub fn with_originals() -> Self {
+        Self {
+            keeps: true,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the next update and calls `put` with each update of version 1. Some are held until
+    /// what follows them is known, see [`flush`](Self::flush).
+    pub fn update(&mut self, update: &str, put: &mut dyn FnMut(&str)) {
+        let name = update::name(update.as_bytes()).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        match name.as_str() {
+            "state_update" => return,
+            "tool_call_content_chunk" => {
+                self.messages.pause();
+                self.calls.content_chunk(update);
+                return self.carry(update, put);
+            }
+            "terminal_update" | "terminal_output_chunk" => {
+                self.messages.pause();
+                self.calls.terminal(update);
+                return self.carry(update, put);
+            }
+            _ => self.flush(put),
+        }
+        let shown = if let Some(role) = Role::of_chunk(&name) {
+            self.messages.chunk(role, update)
+        } else if let Some(role) = Role::of_message(&name) {
+            self.messages.whole(role, update)
+        } else {
+            self.messages.pause();
+            match name.as_str() {
+                "tool_call_update" => self.calls.update(update),
+                "plan_update" => plan(update),
+                "available_commands_update" => settings::commands(update),
+                "config_option_update" => settings::options(update),
+                v2::MODE_CHANGED => settings::mode(update),
+                _ => Shown::same(update),
+            }
+        };
+        self.put(update, &shown, put);
+    }
+
+    /// Puts what is held. To be called before anything else follows the updates.
+    pub fn flush(&mut self, put: &mut dyn FnMut(&str)) {
+        for update in self.calls.flush() {
+            put(&self.noted(&update));
+        }
+    }
+
+    /// Puts what is held, since nothing follows.
+    pub fn finish(&mut self, put: &mut dyn FnMut(&str)) {
+        self.flush(put);
+        if !self.carried.is_empty() {
+            let carrier = Object::new().string("sessionUpdate", CARRIER).end();
+            put(&self.noted(&carrier));
+        }
+    }
+
+    /// No turn is open: the content of tool calls is no longer needed.
+    pub fn end_of_turn(&mut self) {
+        self.calls.forget_content();
+    }
+
+    fn put(&mut self, original: &str, shown: &Shown<'_>, put: &mut dyn FnMut(&str)) {
+        if !self.keeps || shown.is_exact && self.carried.is_empty() {
+            return shown.updates.iter().for_each(|update| put(update));
+        }
+        self.carry(original, put);
+        for update in &shown.updates {
+            put(&self.noted(update));
+        }
+    }
+
+    fn carry(&mut self, original: &str, put: &mut dyn FnMut(&str)) {
+        if self.keeps {
+            self.carried.push(original.to_owned());
+            if self.carried.iter().map(String::len).sum::<usize>() > CARRIED {
+                self.finish(put);
+            }
+        }
+    }
+
+    /// An update with what is carried in its note: what the view of version 2 makes of it.
+    fn noted(&mut self, update: &str) -> String {
+        if !self.keeps {
+            return update.to_owned();
+        }
+        let originals = std::mem::take(&mut self.carried).join(",");
+        let mut splice = Splice::new(update.as_bytes());
+        let note = format!("\"{}\":[{originals}]", meta::UPDATES);
+        add_note(&mut splice, 0, note.as_bytes());
+        String::from_utf8(splice.into_bytes()).unwrap_or_default()
+    }
+}
+
+/// A plan with items is the plan of version 1, which has one. Other plans stay what they are.
+fn plan(update: &str) -> Shown<'_> {
+    let plan = json::text_member(update, "plan").unwrap_or_default();
+    let is_list = json::string_member(plan, "type").as_deref() == Some("items");
+    let entries = json::text_member(plan, "entries").filter(|entries| entries.starts_with('['));
+    let (true, Some(entries)) = (is_list, entries) else {
+        return Shown::same(update);
+    };
+    let is_ours = json::string_member(plan, "planId").as_deref() == Some(v2::PLAN_ID);
+    let is_exact = is_ours && json::text_members(plan).len() == 3;
+    let others = remade(update, |name, value| {
+        (!matches!(name, "sessionUpdate" | "plan")).then_some(Cow::Borrowed(value))
+    });
+    let others = json::text_members(&others);
+    let shown = UpdateKind::Plan.object().raw("entries", entries);
+    let shown = others
+        .into_iter()
+        .fold(shown, |shown, (name, value)| shown.raw(&name, value));
+    Shown {
+        updates: vec![shown.end().into()],
+        is_exact,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod properties;
+#[cfg(test)]
+mod tests;

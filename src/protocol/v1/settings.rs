@@ -1,0 +1,107 @@
+//! Converts commands, config options and the mode.
+
+use std::borrow::Cow;
+
+use crate::json;
+use crate::protocol::UpdateKind;
+
+use super::Shown;
+use super::members::{elements, note, remade, without_note};
+
+/// Takes the types off commands and their input, of which version 1 has one each. Other types stay.
+pub(super) fn commands(update: &str) -> Shown<'_> {
+    let shown = remade(update, |name, value| match name {
+        "availableCommands" => Some(elements(value, command).into()),
+        _ => Some(value.into()),
+    });
+    Shown::exactly(shown)
+}
+
+fn command(command: &str) -> Cow<'_, str> {
+    let shown = remade(command, |name, value| match (name, value) {
+        ("type", "\"command\"") => None,
+        ("input", input) if input.starts_with('{') => {
+            let input = remade(input, |name, value| {
+                let is_kept = (name, value) != ("type", "\"text\"");
+                is_kept.then_some(Cow::Borrowed(value))
+            });
+            Some(input.into())
+        }
+        _ => Some(value.into()),
+    });
+    shown.into()
+}
+
+/// Converts a `config_option_update`: to one of the mode if it was one in version 1.
+pub(super) fn options(update: &str) -> Shown<'_> {
+    let mode = note(update).and_then(|note| json::text_member(note, "currentModeId"));
+    if let Some(mode) = mode {
+        let kind = json::quoted(UpdateKind::CurrentMode.name());
+        return Shown::roughly(json::object(
+            [
+                ("sessionUpdate".to_owned(), kind.as_str()),
+                ("currentModeId".to_owned(), mode),
+            ]
+            .into_iter()
+            .chain(others_of(update)),
+        ));
+    }
+    Shown::exactly(remade(update, |name, value| match name {
+        "configOptions" => Some(elements(value, option).into()),
+        _ => Some(value.into()),
+    }))
+}
+
+/// The other members of an update of the mode; our note is the only member of its `_meta` to go.
+fn others_of(update: &str) -> impl Iterator<Item = (String, &str)> {
+    json::text_members(update)
+        .into_iter()
+        .filter(|(name, value)| match name.as_str() {
+            "sessionUpdate" | "configOptions" => false,
+            "_meta" => without_note(value).is_some(),
+            _ => true,
+        })
+}
+
+/// The config options of version 1: `options` is the array of version 2.
+pub fn options_of(options: &str) -> String {
+    elements(options, option)
+}
+
+fn option(option: &str) -> Cow<'_, str> {
+    let shown = json::text_members(option).into_iter().map(|(name, value)| {
+        let value = match name.as_str() {
+            "options" => Cow::Owned(elements(value, group)),
+            _ => Cow::Borrowed(value),
+        };
+        (renamed(name, "configId", "id"), value)
+    });
+    object(shown)
+}
+
+fn group(group: &str) -> Cow<'_, str> {
+    let shown = json::text_members(group).into_iter();
+    object(shown.map(|(name, value)| (renamed(name, "groupId", "group"), value.into())))
+}
+
+fn renamed(name: String, from: &str, to: &str) -> String {
+    if name == from { to.to_owned() } else { name }
+}
+
+fn object<'a>(members: impl Iterator<Item = (String, Cow<'a, str>)>) -> Cow<'a, str> {
+    let members: Vec<_> = members.collect();
+    let members = members.iter();
+    json::object(members.map(|(name, value)| (name.clone(), &**value))).into()
+}
+
+/// Converts our own kind of a change of the mode.
+pub(super) fn mode(update: &str) -> Shown<'_> {
+    let kind = json::quoted(UpdateKind::CurrentMode.name());
+    Shown::exactly(remade(update, |name, value| {
+        Some(if name == "sessionUpdate" {
+            Cow::Owned(kind.clone())
+        } else {
+            value.into()
+        })
+    }))
+}

@@ -1,0 +1,97 @@
+//! Replays updates of an agent of version 2: as they were recorded to a client of that version,
+//! converted to any other.
+
+use crate::json;
+use crate::protocol::update::{self, UpdateKind};
+use crate::record::{InVersion1, Record, subagents};
+
+use super::Replay;
+use super::calls::Disposition;
+use super::envelope::Envelope;
+
+/// What is needed for such updates, once there is one.
+#[derive(Debug)]
+pub(super) enum Version2 {
+    /// The client speaks another version.
+    Converted(Box<InVersion1>),
+    /// The envelope of the lines.
+    Shown(Envelope),
+}
+
+impl Replay {
+    /// Takes a record of a log that has such updates.
+    pub(super) fn mixed(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let converted = self.version_2.take();
+        let converted = converted.unwrap_or_else(|| {
+            if self.options.version_2 {
+                Version2::Shown(self.envelope.in_version_2())
+            } else {
+                Version2::Converted(Box::new(InVersion1::with_originals()))
+            }
+        });
+        match converted {
+            Version2::Converted(mut converted) => {
+                converted.record(record, &mut |record| self.take(record, out));
+                self.version_2 = Some(Version2::Converted(converted));
+            }
+            shown @ Version2::Shown(_) => {
+                self.version_2 = Some(shown);
+                self.take(record, out);
+            }
+        }
+    }
+
+    /// Shows what the conversion has held until now.
+    pub(super) fn finish_mixed(&mut self, out: &mut Vec<u8>) {
+        if let Some(Version2::Converted(mut converted)) = self.version_2.take() {
+            converted.finish(&mut |record| self.take(record, out));
+        }
+    }
+
+    /// Exchanges the envelope with that of lines in the form of version 2.
+    fn swap(&mut self) {
+        if let Some(Version2::Shown(envelope)) = &mut self.version_2 {
+            std::mem::swap(&mut self.envelope, envelope);
+        }
+    }
+
+    /// Shows an update of the session itself as it was recorded.
+    pub(super) fn native(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let params = record.payload;
+        let update = json::text_member(params, "update").unwrap_or_default();
+        let has_more = subagents::only_update(params.get(1..).unwrap_or_default()).is_none();
+        let params = has_more.then_some(params.as_bytes());
+        self.swap();
+        self.native_update(record.at, update.as_bytes(), params, out);
+        self.swap();
+    }
+
+    fn native_update(&mut self, at: &str, update: &[u8], params: Option<&[u8]>, out: &mut Vec<u8>) {
+        let name = update::name(update).unwrap_or_default();
+        let kind = match &*name {
+            // What the session is doing now is not part of its history.
+            b"state_update" => UpdateKind::Notice,
+            b"tool_call_content_chunk" => UpdateKind::ToolCallUpdate,
+            name => UpdateKind::of_name(name),
+        };
+        if kind == UpdateKind::ConfigOptions {
+            // The mode is one of the options.
+            self.withdraw(UpdateKind::CurrentMode.name());
+        }
+        let id = kind.is_call().then(|| update::call_id(update)).flatten();
+        if self.disposition(kind, id, at, update, params) == Disposition::Hidden {
+            return self.pending.flush(out);
+        }
+        if params.is_none() && !self.options.exact && self.join(at, update, out) {
+            return;
+        }
+        self.pending.flush(out);
+        let line = match params {
+            None => Some(self.envelope.update(at, update, out)),
+            Some(params) => self.envelope.params(at, params, out),
+        };
+        if let Some(line) = line {
+            self.finish_line(line, at, UpdateKind::Other, Disposition::Shown, out);
+        }
+    }
+}
