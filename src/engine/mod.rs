@@ -31,7 +31,7 @@ pub use relay::{Asked, Foreign, Greeted, Patience};
 
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId, Timestamp};
-use crate::transport::Wire;
+use crate::transport::ClientConnection;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -68,7 +68,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
 
     /// The client is connected: requests of the agent that belong to no session go to it.
-    fn connect(&self, client: Arc<Wire>) {
+    fn connect(&self, client: Arc<ClientConnection>) {
         drop(client);
     }
 

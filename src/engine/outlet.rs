@@ -29,7 +29,7 @@ pub enum EngineEvent {
         /// The id of the message that was answered.
         message_id: String,
         /// Resolves to whether the turn is over. It is not if the sender is dropped.
-        surely: oneshot::Receiver<bool>,
+        is_end: oneshot::Receiver<bool>,
     },
     /// A notification to the client that is not an update and is not logged.
     Notify {

@@ -250,6 +250,9 @@ fn plain_end(text: &[u8], mut at: usize) -> usize {
 
 /// Skips blocks in which the only escapes are quotes, newlines and tabs. The byte before `at` must
 /// be plain. The position that is returned is not inside an escape.
+///
+/// Not inlined: otherwise the end of every short string would pay for preparing the constants.
+#[inline(never)]
 fn skip_blocks(text: &[u8], mut at: usize) -> usize {
     const BLOCK: usize = 32;
     // Each byte is examined with the one before it, without branches, so that the compiler can

@@ -93,27 +93,27 @@ impl Form {
 }
 
 impl OpenSubagents {
-    /// Takes the next record of a log.
-    pub fn record(&mut self, record: &Record<'_>) {
+    /// Applies the next record of a log.
+    pub fn apply(&mut self, record: &Record<'_>) {
         if may_be_about_one(record) {
-            self.take(record.kind, record.payload);
+            self.apply_payload(record.kind, record.payload);
         }
     }
 
-    /// Takes the payload of a record of this kind.
-    pub fn take(&mut self, kind: Kind, payload: &str) {
+    /// Applies the payload of a record of this kind.
+    pub fn apply_payload(&mut self, kind: Kind, payload: &str) {
         match kind {
-            Kind::Update => self.announced(None, payload),
+            Kind::Update => self.apply_announcement(None, payload),
             Kind::UpdateParams => {
                 let update = json::text_member(payload, "update");
-                self.announced(None, update.unwrap_or_default());
+                self.apply_announcement(None, update.unwrap_or_default());
             }
-            Kind::Subagent if !self.known.is_empty() => self.updated(payload),
+            Kind::Subagent if !self.known.is_empty() => self.apply_update(payload),
             _ => {}
         }
     }
 
-    fn updated(&mut self, payload: &str) {
+    fn apply_update(&mut self, payload: &str) {
         let Some((session, _)) = parse(payload) else {
             return;
         };
@@ -121,12 +121,12 @@ impl OpenSubagents {
         if let Some(subagent) = known.find(|known| known.session == session) {
             subagent.calls.update(payload);
             let update = json::text_member(payload, "update");
-            self.announced(Some(&session), update.unwrap_or_default());
+            self.apply_announcement(Some(&session), update.unwrap_or_default());
         }
     }
 
-    /// Takes an update of the session `parent`, which may be about one of its subagents.
-    fn announced(&mut self, parent: Option<&str>, update: &str) {
+    /// Applies an update of the session `parent`, which may be about one of its subagents.
+    fn apply_announcement(&mut self, parent: Option<&str>, update: &str) {
         let Some((session, form)) = named(update) else {
             return;
         };
@@ -262,21 +262,21 @@ mod tests {
     #[test]
     fn what_a_crash_left_at_work_is_unknown_descendants_first() {
         let mut open = OpenSubagents::default();
-        open.take(Kind::Update, &about("idle", "running"));
-        open.take(
+        open.apply_payload(Kind::Update, &about("idle", "running"));
+        open.apply_payload(
             Kind::Update,
             r#"{"sessionUpdate":"subagent_update","sessionId":"quiet"}"#,
         );
-        open.take(Kind::Update, &about("a", "requires_action"));
-        open.take(Kind::Subagent, &within("a", &about("b", "running")));
-        open.take(
+        open.apply_payload(Kind::Update, &about("a", "requires_action"));
+        open.apply_payload(Kind::Subagent, &within("a", &about("b", "running")));
+        open.apply_payload(
             Kind::Subagent,
             &within("b", r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#),
         );
         let params = format!(r#"{{"update":{},"_meta":{{}}}}"#, about("idle", "idle"));
-        open.take(Kind::UpdateParams, &params);
+        open.apply_payload(Kind::UpdateParams, &params);
         // It was never announced.
-        open.take(Kind::Subagent, &within("x", &about("y", "running")));
+        open.apply_payload(Kind::Subagent, &within("x", &about("y", "running")));
 
         assert!(!open.is_empty());
         let records = open.close_all("gone");
@@ -293,7 +293,7 @@ mod tests {
         );
         assert_eq!(open.close_all("again"), []);
         // A subagent may be used again.
-        open.take(Kind::Update, &about("idle", "running"));
+        open.apply_payload(Kind::Update, &about("idle", "running"));
         assert_eq!(
             kinds_and_payloads(&open.close_all("")),
             [(Kind::Update, &*about("idle", "unknown"))]
@@ -303,9 +303,9 @@ mod tests {
     #[test]
     fn the_draft_ends_a_subagent_once() {
         let mut open = OpenSubagents::default();
-        open.take(Kind::Update, &draft("done", "running"));
-        open.take(Kind::Update, &draft("done", "completed"));
-        open.take(
+        open.apply_payload(Kind::Update, &draft("done", "running"));
+        open.apply_payload(Kind::Update, &draft("done", "completed"));
+        open.apply_payload(
             Kind::Update,
             r#"{"sessionUpdate":"subagent_update","subagentSessionId":"a"}"#,
         );

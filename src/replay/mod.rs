@@ -1,13 +1,21 @@
 //! Replays a session: records in, `session/update` lines out.
 //!
 //! Pure and in one pass: no clock, no file, no look-ahead, and never more than one message in
-//! memory. Payloads are spliced into an envelope unchanged. Text is joined and split while it is
-//! still escaped. Each file documents what its step may change: `envelope` adds our note, `merge`
-//! joins text chunks, `terminal` replaces terminals that no longer exist,
-//! `orphan` turns an update of a call that never began into the call, `cut` truncates whatever else
-//! is too long for a line. `subagents` replays what subagents did under their own ids, `version_2` what agents of version 2
-//! sent. `last` holds back a line until it is known whether its turn was
-//! interrupted there, and `snapshots` holds back what is sent at the end.
+//! memory. A payload is copied into an envelope unchanged, except for what these steps do:
+//!
+//! - `envelope` adds our note, `_meta.rejoin`.
+//! - `merge` joins adjacent chunks of text. The text stays escaped.
+//! - `terminal` replaces terminals that no longer exist.
+//! - `orphan` turns an update of a tool call that never began into the call.
+//! - `cut` splits or shortens what is too long for a line.
+//!
+//! Three steps decide when a line is sent, and under which id:
+//!
+//! - `last` holds back a line until it is known whether its turn was interrupted there.
+//! - `snapshots` holds back updates about the present until the end.
+//! - `subagents` replays the updates of subagents under the ids of their own sessions.
+//!
+//! `version_2` replays the updates of agents that speak version 2.
 
 mod envelope;
 mod live;
@@ -276,7 +284,8 @@ impl Replay {
         if disposition == Disposition::Hidden {
             return self.pending.flush(out);
         }
-        if !self.options.exact && self.join(at, update, out) {
+        let may_join = !self.options.exact && matches!(kind, UpdateKind::Chunk(_));
+        if may_join && self.join(at, update, out) {
             return;
         }
         self.pending.flush(out);

@@ -41,7 +41,7 @@ const RELEASING: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Where sessions are kept; `None` keeps them in memory.
     pub store: Option<PathBuf>,
-    /// What survives a power cut.
+    /// What survives a power failure.
     pub durability: Durability,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
@@ -133,13 +133,15 @@ pub async fn serve(
     registry.deps().engine.connect(wire.clone());
     let connection = async {
         serve_messages(&registry, incoming).await;
-        close(&registry).await;
+        end_at_end_of_input(&registry).await;
         wire.writer.written().await.ok();
     };
     let stopped = async {
         stop.await;
         // A replay may be far from its end, so not longer than this.
-        tokio::time::timeout(STOPPING, finish(&registry)).await.ok();
+        tokio::time::timeout(STOPPING, end_on_signal(&registry))
+            .await
+            .ok();
     };
     let mut unread_output = false;
     let patience = tokio::select! {
@@ -266,26 +268,26 @@ impl Connection<'_> {
     }
 }
 
-/// The input has ended.
-async fn close(registry: &Registry) {
+/// Ends what is under way after the end of input.
+async fn end_at_end_of_input(registry: &Registry) {
     let wraps = registry.deps().engine.wraps_agent();
     let limits = if wraps {
         END_OF_INPUT_WRAPPED
     } else {
         END_OF_INPUT
     };
-    end(registry, limits).await;
+    end_within(limits, registry).await;
 }
 
-/// Ends the turns, and waits until their responses are written.
-async fn finish(registry: &Registry) {
+/// Cancels the turns after a signal, and waits until their responses are written.
+async fn end_on_signal(registry: &Registry) {
     registry.cancel_all();
-    end(registry, SIGNAL).await;
+    end_within(SIGNAL, registry).await;
     registry.deps().wire.writer.written().await.ok();
 }
 
-/// Ends what is under way.
-async fn end(registry: &Registry, limits: Limits) {
+/// Ends what is under way, within these limits of time.
+async fn end_within(limits: Limits, registry: &Registry) {
     registry.end();
     let (requests, turns) = (registry.requests(), registry.turns());
     let under_way = UnderWay {

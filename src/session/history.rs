@@ -23,7 +23,7 @@ struct State {
     prompts: Vec<Known>,
     /// Those that are being answered, by their position among them, with the id of the message.
     running: Vec<(usize, String)>,
-    /// Whether the turn that ended last was cut off, and none has begun since.
+    /// Whether the turn that ended last was interrupted, and none has begun since.
     interrupted: bool,
     /// Whether the log has a title.
     titled: bool,
@@ -65,7 +65,7 @@ impl SessionHistory {
         state.titled |= kind == Kind::Info && named(payload).is_some();
     }
 
-    /// Whether the turn that ended last was cut off by a crash, and none has begun since.
+    /// Whether the turn that ended last was interrupted by a crash, and none has begun since.
     pub fn was_interrupted(&self) -> bool {
         self.lock().interrupted
     }

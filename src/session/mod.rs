@@ -31,7 +31,7 @@ use crate::record::header::Implementation;
 use crate::replay::Options;
 use crate::store::Store;
 use crate::sys::{SessionId, Sys, blocking, lock};
-use crate::transport::Wire;
+use crate::transport::ClientConnection;
 
 /// How many closed sessions without a log are remembered.
 const CLOSED: usize = 10_000;
@@ -48,7 +48,7 @@ pub struct Deps {
     /// Answers prompts.
     pub engine: Arc<dyn Engine>,
     /// The client's end.
-    pub wire: Arc<Wire>,
+    pub wire: Arc<ClientConnection>,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
     /// After how long without a prompt sessions expire; `None` if they never do.

@@ -188,7 +188,7 @@ impl Store {
         Ok(payload)
     }
 
-    /// Opens a session for writing: locks its log, cuts off a torn end, which is kept aside, and
+    /// Opens a session for writing: locks its log, truncates a torn end, which is kept aside, and
     /// closes a turn that a crash left open.
     pub fn open_log(&self, id: &SessionId) -> Result<Opened, StoreError> {
         self.open_log_with(id, &mut |_| {})

@@ -54,7 +54,7 @@ pub enum ForkError {
 
 impl Store {
     /// Creates the session `id` from the finished turns of `source`, including turns that a crash
-    /// cut off. With `at`, it ends with that message, perhaps within a turn, which is then closed.
+    /// interrupted. With `at`, it ends with that message, perhaps within a turn, which is then closed.
     ///
     /// The records keep their times and their order and get new numbers. Left out are the header,
     /// which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
@@ -320,7 +320,7 @@ impl<'a> Copy<'a> {
                 (end, OpenTurns::default(), CRASH)
             }
         };
-        self.log.truncate(end)?;
+        self.log.truncate_to(end)?;
         close(self.log, &open, self.has_subagents, &self.last_at, texts)?;
         Ok(self.id_at_end.filter(|_| whole))
     }

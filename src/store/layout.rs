@@ -13,7 +13,7 @@ pub(super) struct Layout {
     pub(super) root: PathBuf,
     /// The logs of sessions.
     pub(super) sessions: PathBuf,
-    /// The logs of deleted sessions, and torn ends that recovery cut off.
+    /// The logs of deleted sessions, and torn ends that recovery removed.
     pub(super) trash: PathBuf,
     /// A file for each session that is open for writing, naming the lock holder.
     pub(super) open: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Layout {
 pub(super) enum InTrash {
     /// `<id>.<ms>.jsonl`: a session that was deleted then.
     Session(SessionId, Timestamp),
-    /// `<id>.torn-<offset>-<ms>`: a torn end that was cut off then; `-<n>` distinguishes several.
+    /// `<id>.torn-<offset>-<ms>`: a torn end that was removed then; `-<n>` distinguishes several.
     Torn(SessionId, Timestamp),
 }
 

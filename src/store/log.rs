@@ -23,21 +23,21 @@ const BLOCK: usize = 256 * 1024;
 ///
 /// `Ok` means that the system has the complete record, so that it survives the end of this process,
 /// and a power failure if [`Durability`] asks for a sync here. After an `Err` the record does not
-/// count as written: what a failed write left of it was cut off, or will be before the next write.
+/// count as written: what a failed write left of it was removed, or will be before the next write.
 ///
 /// After a failed sync all later calls fail with [`StoreError::Poisoned`]. The system may have
 /// dropped the bytes that it could not write, so that the next sync would succeed without them. The
-/// record is cut off, too, if possible. Opening the session again reads what the file contains.
+/// record is removed, too, if possible. Opening the session again reads what the file contains.
 #[derive(Debug)]
 pub struct Log {
     lock: Lock,
     next_seq: u64,
-    /// The length of the file, or what it will be once it is cut (see `uncut`).
+    /// The length of the file, or what it will be once it is truncated (see `has_excess`).
     end: u64,
     /// Whether the last record has no line break yet.
     unterminated: bool,
-    /// Whether a failed write left bytes after `end` that could not be cut off.
-    uncut: bool,
+    /// Whether a failed write left bytes after `end` that could not be removed.
+    has_excess: bool,
     /// Whether the file's name in its folder is synced.
     name_synced: bool,
     synced: Synced,
@@ -85,7 +85,7 @@ impl Log {
             next_seq: 0,
             end: 0,
             unterminated: false,
-            uncut: false,
+            has_excess: false,
             name_synced: false,
             // The process that wrote it may have died before it was synced.
             synced: Synced::NotYet,
@@ -96,7 +96,7 @@ impl Log {
     }
 
     /// Continues after existing records. If there are bytes after `end`, the caller must
-    /// [`cut`](Self::cut) them off.
+    /// [`truncate`](Self::truncate) it.
     pub(super) fn after(mut self, next_seq: u64, end: u64, unterminated: bool) -> Self {
         self.next_seq = next_seq;
         self.end = end;
@@ -145,8 +145,8 @@ impl Log {
         sync: Sync,
     ) -> Result<(u64, u64), StoreError> {
         self.unpoisoned()?;
-        if self.uncut {
-            self.cut()?;
+        if self.has_excess {
+            self.truncate()?;
         }
         self.buffer.clear();
         if self.unterminated {
@@ -165,7 +165,7 @@ impl Log {
         {
             // These records are not reported, so they must not reappear.
             (self.end, self.unterminated) = before;
-            if let Err(error) = self.cut() {
+            if let Err(error) = self.truncate() {
                 tracing::debug!(session = %self.lock.id, %error, "cannot undo the write of a record");
             }
             return Err(error);
@@ -181,8 +181,8 @@ impl Log {
         records: impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)>,
     ) -> Result<(), StoreError> {
         self.unpoisoned()?;
-        if self.uncut {
-            self.cut()?;
+        if self.has_excess {
+            self.truncate()?;
         }
         let before = (self.end, self.next_seq, self.unterminated);
         if self.unterminated {
@@ -200,7 +200,7 @@ impl Log {
         if written.is_err() {
             self.waiting.clear();
             (self.end, self.next_seq, self.unterminated) = before;
-            self.cut()?;
+            self.truncate()?;
         }
         written.map(drop)
     }
@@ -231,12 +231,12 @@ impl Log {
     }
 
     /// Writes all copied records up to this position.
-    pub(super) fn truncate(&mut self, place: Place) -> Result<(), StoreError> {
+    pub(super) fn truncate_to(&mut self, place: Place) -> Result<(), StoreError> {
         self.write_waiting()?;
         if place.end < self.end {
             self.end = place.end;
             self.next_seq = place.next_seq;
-            self.cut()?;
+            self.truncate()?;
         }
         Ok(())
     }
@@ -367,13 +367,13 @@ impl Log {
     }
 
     /// Truncates the file after its last complete record.
-    pub(super) fn cut(&mut self) -> Result<(), StoreError> {
-        let cut = self.lock.file.set_len(self.end);
-        self.uncut = cut.is_err();
+    pub(super) fn truncate(&mut self) -> Result<(), StoreError> {
+        let truncated = self.lock.file.set_len(self.end);
+        self.has_excess = truncated.is_err();
         if self.synced == Synced::All {
             self.synced = Synced::NotYet;
         }
-        cut.map_err(StoreError::disk("truncate", &self.lock.path))
+        truncated.map_err(StoreError::disk("truncate", &self.lock.path))
     }
 
     /// Writes the buffer, all of it or nothing.
@@ -385,9 +385,9 @@ impl Log {
                 self.unterminated = false;
                 self.synced = Synced::NotYet;
             }
-            // The write's error is reported; a cut that fails is retried.
+            // The write's error is reported; truncating is tried again later if it fails.
             Err(_) => {
-                self.cut().ok();
+                self.truncate().ok();
             }
         }
         if self.buffer.capacity() > KEEP {

@@ -1,4 +1,4 @@
-//! Recovers a log after a crash: cuts off a torn end and closes open turns. Only the lock holder
+//! Recovers a log after a crash: truncates a torn end and closes open turns. Only the lock holder
 //! does so, when it opens the session.
 
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub struct Opened {
     /// The content of the log, including what recovery appended. `torn` and `damage` describe the
     /// log before recovery.
     pub scan: Scan,
-    /// Where recovery has saved the bytes that it cut off, if any.
+    /// Where recovery has saved the bytes that it removed, if any.
     pub kept_aside: Option<PathBuf>,
 }
 
@@ -53,8 +53,8 @@ pub(super) fn recover(lock: Lock, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<O
     };
     let mut log = Log::new(lock).after(scan.next_seq, scan.end, scan.unterminated);
     if kept_aside.is_some() {
-        // Not synced: if the bytes reappear after a power failure, they are cut off again.
-        log.cut()?;
+        // Not synced: if the bytes reappear after a power failure, they are removed again.
+        log.truncate()?;
     }
     let is_closed =
         scan.open_turns.is_empty() && calls.is_empty() && scan.open_subagents.is_empty();
@@ -161,7 +161,7 @@ pub(super) fn open_subagents(
     let mut subagents = OpenSubagents::default();
     records.restart();
     while let Some(entry) = records.next(file)? {
-        subagents.record(&entry.record);
+        subagents.apply(&entry.record);
     }
     Ok(subagents)
 }
@@ -176,7 +176,7 @@ pub(super) fn ends<T>(open: &OpenTurns<T>) -> Vec<Option<&str>> {
     ids
 }
 
-/// Copies a torn end into the trash, synced in every durability mode, before it is cut off.
+/// Copies a torn end into the trash, synced in every durability mode, before it is removed.
 fn keep_aside(lock: &Lock, torn: Torn) -> Result<PathBuf, StoreError> {
     let context = &lock.context;
     let disk = &context.sys.disk;

@@ -44,7 +44,7 @@ pub struct Scan {
     pub prompts: Vec<u64>,
     /// The turns without an end, and the offsets of their prompts.
     pub open_turns: OpenTurns<u64>,
-    /// Whether the last turn was cut off, by a crash or by a fork.
+    /// Whether the last turn was interrupted, by a crash or by a fork.
     pub interrupted: bool,
     /// The offset of the first update about a tool call outside of any turn, if there is one.
     pub late_call: Option<u64>,
@@ -137,7 +137,7 @@ impl Scan {
         self.settings.note(record.kind, record.payload);
         let (id, at) = (record.id, &record.at);
         self.activity.note(record.kind, id, at, record.payload);
-        self.open_subagents.record(record);
+        self.open_subagents.apply(record);
         match record.kind {
             Kind::Session if self.records == 1 => record.at.clone_into(&mut self.created_at),
             Kind::Prompt => {

@@ -25,7 +25,7 @@ const BLOCK: usize = 64 * 1024;
 
 /// The shared parts of one connection.
 #[derive(Debug)]
-pub struct Wire {
+pub struct ClientConnection {
     /// Receives the lines to the client.
     pub writer: Writer,
     /// Requests of the client that are not answered.
@@ -45,9 +45,9 @@ pub fn connect(
     output: impl Write + Send + 'static,
     line_limit: usize,
     form: Form,
-) -> io::Result<(Arc<Wire>, Incoming)> {
+) -> io::Result<(Arc<ClientConnection>, Incoming)> {
     let writer = Writer::start(output)?;
-    let wire = Arc::new(Wire {
+    let wire = Arc::new(ClientConnection {
         requests: Requests::new(writer.clone()),
         writer,
         outgoing: OutgoingRequests::default(),
@@ -87,7 +87,7 @@ pub fn connect(
 /// The messages of the client.
 #[derive(Debug)]
 pub struct Incoming {
-    wire: Arc<Wire>,
+    wire: Arc<ClientConnection>,
     messages: mpsc::Receiver<Message>,
 }
 
@@ -149,7 +149,7 @@ impl Incoming {
     }
 }
 
-impl Wire {
+impl ClientConnection {
     /// Sends the client a request and waits for its response. `None` if the client is gone.
     /// `params` is the JSON text of an object. When `cancelled` resolves, the request is withdrawn,
     /// but its response is still awaited.
@@ -172,7 +172,7 @@ impl Wire {
         Some(call)
     }
 
-    /// Waits for the response to a request, as [`Wire::call`] does.
+    /// Waits for the response to a request, as [`ClientConnection::call`] does.
     pub async fn answer_to(
         &self,
         mut call: Call,

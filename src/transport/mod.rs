@@ -10,7 +10,7 @@ pub mod requests;
 pub mod stdio;
 pub mod writer;
 
-pub use connection::{Incoming, LINE_LIMIT, Received, Wire, connect};
+pub use connection::{ClientConnection, Incoming, LINE_LIMIT, Received, connect};
 pub use flow::{Flow, Held, Load};
 pub use message::{Form, Outcome};
 pub use outgoing::{Call, OutgoingRequests};

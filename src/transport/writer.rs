@@ -18,8 +18,8 @@ use crate::sys::lock;
 /// busy, small enough that a client that does not read costs no memory.
 const LANE_LIMIT: usize = 128 * 1024;
 
-/// Larger buffers are freed after they were written, in bytes. A replay joins text to about half of
-/// this.
+/// Buffers of up to this capacity are used again, in bytes; larger ones are freed after they were
+/// written. The longest line of joined text is about half as long.
 const KEPT: usize = 2 * 1024 * 1024;
 
 /// The writing end of a connection. Clones share it.

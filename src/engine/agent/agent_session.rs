@@ -292,7 +292,7 @@ impl Shared {
         let history = self.opening.history.clone();
         let budget = self.policy.context_budget;
         let context = match reason {
-            Reason::Cut => transcript::of_last_turn(&*history, budget)?,
+            Reason::Interrupted => transcript::of_last_turn(&*history, budget)?,
             _ => transcript::of(&*history, budget)?,
         };
         let (agent, id) = (self.agent.name(), self.opening.ids.message());

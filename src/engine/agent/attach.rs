@@ -160,11 +160,11 @@ impl Shared {
             restored.how = RestoreMethod::Transcript;
             restored
         };
-        let cut = replayed.cut && !connection.capabilities().history;
+        let interrupted = replayed.interrupted && !connection.capabilities().history;
         let reason = match restored.how {
             RestoreMethod::Transcript => Some(unknown),
             RestoreMethod::EmptyLoad => Some(Reason::EmptyLoad),
-            RestoreMethod::Resume | RestoreMethod::Load if cut => Some(Reason::Cut),
+            RestoreMethod::Resume | RestoreMethod::Load if interrupted => Some(Reason::Interrupted),
             _ => None,
         };
         let reason = reason.filter(|_| replayed.prompts > 0);

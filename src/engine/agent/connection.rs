@@ -14,7 +14,7 @@ use crate::engine::relay::Patience;
 use crate::json;
 use crate::protocol::method;
 use crate::sys::lock;
-use crate::transport::{Call, Outcome, OutgoingRequests, Wire};
+use crate::transport::{Call, ClientConnection, Outcome, OutgoingRequests};
 
 use super::capabilities::Capabilities;
 use super::early::EarlyMessages;
@@ -27,7 +27,7 @@ use super::transport::AgentTransport;
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The client, which gets the agent's requests.
-    pub(super) client: Arc<Wire>,
+    pub(super) client: Arc<ClientConnection>,
     pub(super) runtime: Handle,
     transport: AgentTransport,
     calls: OutgoingRequests,
@@ -65,7 +65,7 @@ pub(super) struct TurnEnd {
     /// The id of the message that is answered.
     pub(super) message_id: String,
     /// Resolves to whether the response ends the turn.
-    pub(super) surely: oneshot::Receiver<bool>,
+    pub(super) is_end: oneshot::Receiver<bool>,
 }
 
 /// A pending request to the agent.
@@ -76,7 +76,7 @@ pub(super) struct Pending {
 }
 
 impl Connection {
-    pub(super) fn new(client: Arc<Wire>, transport: AgentTransport) -> Arc<Self> {
+    pub(super) fn new(client: Arc<ClientConnection>, transport: AgentTransport) -> Arc<Self> {
         Arc::new(Self {
             client,
             runtime: Handle::current(),

@@ -449,14 +449,14 @@ fn end_turn(end: TurnEnd) {
     let TurnEnd {
         route,
         message_id,
-        surely,
+        is_end,
     } = end;
     let outputs = terminals::output_block(route.turn_ends(&message_id));
     // Both fail if the session was closed.
     if !outputs.is_empty() {
         route.out.send_blocking(EngineEvent::Block(outputs)).ok();
     }
-    let ends = EngineEvent::Ends { message_id, surely };
+    let ends = EngineEvent::Ends { message_id, is_end };
     route.out.send_blocking(ends).ok();
 }
 

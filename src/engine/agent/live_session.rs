@@ -78,7 +78,7 @@ pub(super) struct Sent {
     number: u64,
     message_id: String,
     /// Gets whether its response ends the turn.
-    surely: oneshot::Sender<bool>,
+    is_end: oneshot::Sender<bool>,
 }
 
 /// The outcome of a prompt.
@@ -93,11 +93,11 @@ impl LiveSession {
     /// Sends a prompt, with `context` before what the user sent.
     pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> Sent {
         let message_id = prompt.message_id.clone();
-        let (surely, decided) = oneshot::channel();
+        let (is_end, decided) = oneshot::channel();
         let turn_end = TurnEnd {
             route: self.route.clone(),
             message_id: message_id.clone(),
-            surely: decided,
+            is_end: decided,
         };
         let own = prompt.params.as_str();
         let params = context.map_or(Cow::Borrowed(own), |context| {
@@ -113,7 +113,7 @@ impl LiveSession {
             pending: self.connection.request_turn(&params, turn_end),
             number: turns.sent,
             message_id,
-            surely,
+            is_end,
         }
     }
 
@@ -141,7 +141,7 @@ impl LiveSession {
         lock(&self.turns).running -= 1;
         let ended = ended(result);
         let refused = unproven && self.refused(&ended) && !cancel.is_cancelled();
-        if sent.surely.send(!refused).is_err() {
+        if sent.is_end.send(!refused).is_err() {
             // Without a response, the reader has not marked the end of the turn.
             let outputs = self.route.turn_ends(&sent.message_id);
             terminals::log_outputs(&self.route, outputs).await;

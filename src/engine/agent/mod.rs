@@ -44,7 +44,7 @@ use crate::engine::{
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
-use crate::transport::Wire;
+use crate::transport::ClientConnection;
 
 use agent_session::AgentSession;
 use shared_agent::Agent;
@@ -119,7 +119,7 @@ impl Engine for WrappedEngine {
         true
     }
 
-    fn connect(&self, client: Arc<Wire>) {
+    fn connect(&self, client: Arc<ClientConnection>) {
         self.agent.connect(client);
     }
 

@@ -28,7 +28,7 @@ pub(super) struct ReplayedState {
     pub(super) forked: bool,
     pub(super) prompts: u64,
     /// Whether the last turn was interrupted by the end of our process or the agent's.
-    pub(super) cut: bool,
+    pub(super) interrupted: bool,
     pub(super) settings: Settings,
     pub(super) normalizer: IdNormalizer,
     /// The last snapshot of each kind, by its name.
@@ -49,7 +49,7 @@ impl ReplayedState {
             other: None,
             forked: false,
             prompts: 0,
-            cut: false,
+            interrupted: false,
             settings: Settings::default(),
             normalizer: IdNormalizer::new(ids),
             snapshots: HashMap::new(),
@@ -83,11 +83,11 @@ impl ReplayedState {
         match record.kind {
             Kind::Prompt => {
                 self.prompts += 1;
-                self.cut = false;
+                self.interrupted = false;
                 self.open.begin(record.id, ());
             }
             Kind::End => {
-                self.cut = is_cut(record.payload);
+                self.interrupted = ended_with_process(record.payload);
                 self.open.end(record.id);
             }
             Kind::Session => {
@@ -124,7 +124,7 @@ impl ReplayedState {
 }
 
 /// Whether a turn ended because a process did.
-fn is_cut(end: &str) -> bool {
+fn ended_with_process(end: &str) -> bool {
     let error = text_member(end, "error").and_then(|error| text_member(error, "data"));
     let name = error.and_then(|data| string_member(data, "error"));
     text_member(end, "interrupted").is_some() || name.as_deref() == Some("agent_ended")
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_process_interrupts_a_turn() {
-        for (end, cut) in [
+        for (end, interrupted) in [
             (r#"{"stopReason":"end_turn"}"#, false),
             (r#"{"stopReason":"cancelled"}"#, false),
             (
@@ -152,7 +152,7 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(is_cut(end), cut, "{end}");
+            assert_eq!(ended_with_process(end), interrupted, "{end}");
         }
     }
 }

@@ -306,7 +306,7 @@ impl Route {
                     }
                 } else {
                     if is_about_subagent {
-                        subagents.take(update.kind, &update.payload);
+                        subagents.apply_payload(update.kind, &update.payload);
                     }
                     block.push(update.kind, &update.payload);
                 }
@@ -373,7 +373,7 @@ impl Route {
         match &mut state.mode {
             Mode::Live => {
                 state.updated = true;
-                state.subagents.take(Kind::Subagent, &record);
+                state.subagents.apply_payload(Kind::Subagent, &record);
                 block.push(Kind::Subagent, &record);
             }
             Mode::Import(import) => import.update(Kind::Subagent, &record),

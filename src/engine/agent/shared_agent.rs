@@ -14,7 +14,7 @@ use crate::engine::{BoxFuture, EngineError};
 use crate::json::text_member;
 use crate::protocol::method;
 use crate::sys::lock;
-use crate::transport::Wire;
+use crate::transport::ClientConnection;
 
 use super::capabilities::Capabilities;
 use super::connection::Connection;
@@ -43,7 +43,7 @@ pub(super) struct Agent {
     name: OnceLock<String>,
     /// The name in its `agentInfo`.
     own: OnceLock<String>,
-    client: OnceLock<Arc<Wire>>,
+    client: OnceLock<Arc<ClientConnection>>,
     /// The connection with the running process, for callers that cannot wait.
     current: Mutex<Option<Arc<Connection>>>,
     /// The connection with a process that has not answered `initialize` yet.
@@ -144,7 +144,7 @@ impl Agent {
         self.may_want_sign_in.store(wanted, Ordering::Relaxed);
     }
 
-    pub(super) fn connect(&self, client: Arc<Wire>) {
+    pub(super) fn connect(&self, client: Arc<ClientConnection>) {
         if let Source::Successor(port) = &self.source {
             port.connect(client.writer.clone());
         }

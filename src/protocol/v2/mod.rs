@@ -131,7 +131,7 @@ impl View {
     /// Takes whole lines of version 1 (`session/update` notifications with their newlines) and
     /// appends the lines of version 2. Any other line is passed through unchanged.
     pub fn lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
-        // The start of the bytes that were not written yet.
+        // How much of `lines` is in `out` so far, and where the next line begins.
         let (mut copied, mut start) = (0, 0);
         while start < lines.len() {
             let end = memchr::memchr(b'\n', &lines[start..]);

@@ -80,8 +80,8 @@ async fn at_end(
     let turn = turns.get_mut(place)?;
     match &mut turn.end {
         End::NotYet => {}
-        End::Deciding(surely) => {
-            turn.end = match surely.await {
+        End::Deciding(is_end) => {
+            turn.end = match is_end.await {
                 Ok(true) => End::Next,
                 Ok(false) | Err(_) => End::NotYet,
             };
@@ -106,13 +106,13 @@ async fn at_end(
 
 /// Receives an event. One that says where a turn may end is recorded with the turn.
 fn take(event: EngineEvent, turns: &mut [RunningTurn]) -> Option<FromEngine> {
-    let EngineEvent::Ends { message_id, surely } = event else {
+    let EngineEvent::Ends { message_id, is_end } = event else {
         return Some(FromEngine::Event(event));
     };
     let mut turns = turns.iter_mut();
     let turn = turns.find(|turn| turn.message_id == message_id)?;
     if turn.goes_on() {
-        turn.end = End::Deciding(surely);
+        turn.end = End::Deciding(is_end);
     }
     None
 }
@@ -191,11 +191,11 @@ mod tests {
     #[tokio::test]
     async fn an_end_comes_where_the_engine_puts_it() {
         let (outlet, mut events) = Outlet::new();
-        let (sure, surely) = oneshot::channel();
+        let (sure, is_end) = oneshot::channel();
         let (again, not_yet) = oneshot::channel();
-        let ends = |surely| EngineEvent::Ends {
+        let ends = |is_end| EngineEvent::Ends {
             message_id: "one".to_owned(),
-            surely,
+            is_end,
         };
         let one = async move {
             again.send(false).ok();
@@ -208,7 +208,7 @@ mod tests {
         outlet.update("a".to_owned()).await.unwrap();
         outlet.send(ends(not_yet)).await.unwrap();
         outlet.update("b".to_owned()).await.unwrap();
-        outlet.send(ends(surely)).await.unwrap();
+        outlet.send(ends(is_end)).await.unwrap();
         let block = Block::of(Kind::Update, "c".to_owned());
         outlet.send(EngineEvent::Block(block)).await.unwrap();
         for expected in ["a", "b", "one", "c"] {

@@ -177,7 +177,7 @@ pub(super) fn lock_or_read(
             kept_aside,
         }) => {
             if let Some(path) = kept_aside {
-                tracing::warn!(session = %id, path = %path.display(), "cut a torn end, kept aside");
+                tracing::warn!(session = %id, path = %path.display(), "saved a torn end and removed it from the log");
             }
             Ok((LogAccess::Own(log), scan))
         }

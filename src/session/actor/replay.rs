@@ -128,7 +128,7 @@ impl Actor {
 
     /// A replay of all turns, of the last ones if the policy says so, or from a message on.
     fn playback(&self, prompts: u64, from: Option<&str>) -> Result<Playback, Refusal> {
-        let Some(reply) = self.machine.load() else {
+        let Some(reply) = self.machine.load_under_way() else {
             return Err(Refusal::NotOpen);
         };
         let mut policy = self.deps.replay;

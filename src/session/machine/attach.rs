@@ -3,7 +3,7 @@
 use crate::engine::{Attached, CloseReason, EngineError};
 use crate::record::Kind;
 
-use super::lifecycle::{AttachRequest, Lifecycle, Replayed};
+use super::lifecycle::{AttachRequest, Lifecycle, Opened};
 use super::{Machine, Purpose};
 use crate::session::effect::{Batch, Effect, Notification};
 use crate::session::outcome::{Done, Refusal};
@@ -108,7 +108,7 @@ impl<R> Machine<R> {
 
     /// Replays a session that was opened for that, and whose engine has attached.
     fn replay(&mut self, reply: R, attached: Attached) -> Effect<R> {
-        let session = Replayed::Opened(Some(attached));
+        let session = Opened::ForLoad(Some(attached));
         self.lifecycle = Lifecycle::Replaying { reply, session };
         let (open, from) = (None, None);
         Effect::Replay { open, from }

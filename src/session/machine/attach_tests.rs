@@ -166,7 +166,7 @@ fn an_imported_session_is_written_whole_before_anything_is_shown() {
         "create agent id prompt update update, replay"
     );
     assert_eq!(
-        (machine.load(), machine.is_being_created()),
+        (machine.load_under_way(), machine.is_being_created()),
         (Some(&"i"), false)
     );
     assert_eq!(

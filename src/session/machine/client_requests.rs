@@ -28,7 +28,7 @@ impl<R> Machine<R> {
         }
         // A session that is being created has no log yet.
         request.logged &= !self.is_being_created();
-        if self.load().is_some() {
+        if self.load_under_way().is_some() {
             // The client has not seen yet what the request is about.
             self.deferred.client_requests.push_back(request);
             return Vec::new();
@@ -48,7 +48,7 @@ impl<R> Machine<R> {
         } else {
             let logged = request.logged;
             batch.push(Effect::Ask(request));
-            batch.extend(logged.then(|| self.count_open_requests(1)).flatten());
+            batch.extend(logged.then(|| self.add_open_requests(1)).flatten());
         }
         batch
     }
@@ -83,16 +83,18 @@ impl<R> Machine<R> {
         Some(Effect::record(Kind::Output, None, &update))
     }
 
-    /// Counts the unanswered requests of the running turns. If the session now begins or ends to
-    /// wait for the user, the client is notified: at once, or after the load that is under way.
-    fn count_open_requests(&mut self, more: isize) -> Option<Effect<R>> {
+    /// Adds to the number of unanswered requests of the running turns. If the session now begins to
+    /// wait for the user, or no longer waits, the client is notified: at once, or after the load
+    /// that is under way.
+    fn add_open_requests(&mut self, more: isize) -> Option<Effect<R>> {
         if self.turns.is_empty() {
             return None;
         }
         let before = self.phase();
         let open = &mut self.turns.open_requests;
         *open = open.saturating_add_signed(more);
-        let is_news = (before == Phase::RequiresAction) != (*open > 0) && self.load().is_none();
+        let is_news =
+            (before == Phase::RequiresAction) != (*open > 0) && self.load_under_way().is_none();
         is_news.then(|| self.notify_state())
     }
 
@@ -111,7 +113,7 @@ impl<R> Machine<R> {
                 Err(error) => format!(r#"{{"error":{error}}}"#),
             };
             batch.push(Effect::record(Kind::Answer, Some(&response.id), &payload));
-            batch.extend(self.count_open_requests(-1));
+            batch.extend(self.add_open_requests(-1));
         }
         batch.push(Effect::Respond(response.id, Some(response.outcome)));
         batch

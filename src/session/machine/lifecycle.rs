@@ -20,7 +20,7 @@ pub(super) enum Lifecycle<R> {
         aborted: bool,
     },
     /// A load replays the log.
-    Replaying { reply: R, session: Replayed },
+    Replaying { reply: R, session: Opened },
 }
 
 /// What waits for the engine to attach.
@@ -40,15 +40,15 @@ pub(super) enum AttachRequest {
     Resume { was_open: bool },
 }
 
-/// The state of a session whose log is being replayed.
+/// When the session of a load was opened.
 #[derive(Debug)]
-pub(super) enum Replayed {
-    /// Not open yet: the log is read once for opening and replaying.
-    Closed,
-    /// Opened for this load, with the engine's answer if it attached before.
-    Opened(Option<Attached>),
-    /// Open since before the load.
-    Open,
+pub(super) enum Opened {
+    /// Not yet: the log is read once for opening and replaying.
+    NotYet,
+    /// For this load, before the replay. Has the engine's answer if it attached, too.
+    ForLoad(Option<Attached>),
+    /// Before the load.
+    BeforeLoad,
 }
 
 impl<R> Lifecycle<R> {
@@ -66,7 +66,7 @@ impl<R> Lifecycle<R> {
         match self {
             Self::Closed => false,
             Self::Open | Self::Attaching { .. } => true,
-            Self::Replaying { session, .. } => !matches!(session, Replayed::Closed),
+            Self::Replaying { session, .. } => !matches!(session, Opened::NotYet),
         }
     }
 
@@ -85,7 +85,7 @@ impl<R> Lifecycle<R> {
     }
 
     /// The load under way. Nothing is sent live until it is answered.
-    pub(super) fn load(&self) -> Option<&R> {
+    pub(super) fn load_under_way(&self) -> Option<&R> {
         use AttachRequest::{AfterReplay, BeforeReplay};
         match self {
             Self::Replaying { reply, .. }
@@ -112,7 +112,7 @@ impl<R> Lifecycle<R> {
         match self {
             Self::Open => true,
             Self::Closed => false,
-            Self::Replaying { session, .. } => matches!(session, Replayed::Open),
+            Self::Replaying { session, .. } => matches!(session, Opened::BeforeLoad),
             Self::Attaching { request, .. } => match request {
                 AfterReplay { was_open } | Resume { was_open } => *was_open,
                 _ => false,

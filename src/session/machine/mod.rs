@@ -27,7 +27,7 @@ use crate::store::Sync;
 use super::effect::{Batch, Effect, Notification, Work};
 use super::outcome::{Done, Refusal};
 use super::request::{ClientRequest, Request};
-use lifecycle::{AttachRequest, Lifecycle, Replayed};
+use lifecycle::{AttachRequest, Lifecycle, Opened};
 use turns::{Turns, WaitingPrompt};
 
 pub(super) use client_requests::withdrawn_outcome;
@@ -135,8 +135,8 @@ impl<R> Machine<R> {
     }
 
     /// The load that is under way.
-    pub fn load(&self) -> Option<&R> {
-        self.lifecycle.load()
+    pub fn load_under_way(&self) -> Option<&R> {
+        self.lifecycle.load_under_way()
     }
 
     /// Sets whether a load attaches the engine before it replays. If the user must sign in first, the
@@ -181,7 +181,7 @@ impl<R> Machine<R> {
             }
             _ => {}
         }
-        if self.load().is_none() {
+        if self.load_under_way().is_none() {
             if let Some(request) = self.deferred.client_requests.pop_front() {
                 return Some(self.ask(request));
             }
@@ -232,7 +232,7 @@ impl<R> Machine<R> {
     fn log_and_send(&self, block: Block) -> Batch<R> {
         let block = Arc::new(block);
         let mut batch = vec![Effect::Append(block.clone(), Sync::Buffered)];
-        if self.load().is_none() {
+        if self.load_under_way().is_none() {
             batch.push(Effect::Send(block));
         }
         batch
@@ -253,12 +253,12 @@ impl<R> Machine<R> {
                 return Vec::new();
             }
         };
-        let was_open = matches!(session, Replayed::Open);
+        let was_open = matches!(session, Opened::BeforeLoad);
         let Err(refusal) = result else {
             let request = AttachRequest::AfterReplay { was_open };
             self.lifecycle = Lifecycle::attaching(reply, request);
             return match session {
-                Replayed::Opened(Some(attached)) => self.attached(Ok(attached)),
+                Opened::ForLoad(Some(attached)) => self.attached(Ok(attached)),
                 _ => vec![Effect::Attach(Attach::Again)],
             };
         };
@@ -364,17 +364,17 @@ impl<R> Machine<R> {
 
     fn serve_load(&mut self, reply: R, config: SessionConfig, from: Option<String>) -> Batch<R> {
         let session = if self.lifecycle.is_open() {
-            Replayed::Open
+            Opened::BeforeLoad
         } else if from.is_some() {
-            Replayed::Opened(None)
+            Opened::ForLoad(None)
         } else if self.attaches_first {
             let request = AttachRequest::BeforeReplay;
             return self.open(config, Lifecycle::attaching(reply, request));
         } else {
-            Replayed::Closed
+            Opened::NotYet
         };
         let lifecycle = |session| Lifecycle::Replaying { reply, session };
-        if let Replayed::Closed = session {
+        if let Opened::NotYet = session {
             self.purpose = Purpose::Open;
             self.lifecycle = lifecycle(session);
             let open = Some(config);

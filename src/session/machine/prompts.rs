@@ -165,14 +165,14 @@ impl<R> Machine<R> {
             result => result,
         };
         match &result {
-            Ok(ended) if ended.is_cancelled() => self.turns.cut_off = Some(CANCELLED),
+            Ok(ended) if ended.is_cancelled() => self.turns.interruption = Some(CANCELLED),
             Ok(_) => {}
-            Err(_) => self.turns.cut_off = Some(FAILED),
+            Err(_) => self.turns.interruption = Some(FAILED),
         }
         let mut batch: Batch<R> = Vec::new();
         // As long as others run, an open tool call may be one of theirs.
         if is_last {
-            if self.turns.cut_off.is_none() {
+            if self.turns.interruption.is_none() {
                 // The client knows these calls from the requests; a replay shows their end, too.
                 let ends = self.turns.end_permission_calls();
                 let ends = ends.iter();
@@ -186,7 +186,7 @@ impl<R> Machine<R> {
         let id = turn.overlaps.then_some(&*turn.message_id);
         batch.push(Effect::synced(Kind::End, id, &end));
         self.purpose = Purpose::EndTurn {
-            deferred: turn.reply.is_some() && self.load().is_some(),
+            deferred: turn.reply.is_some() && self.load_under_way().is_some(),
         };
         let result = result.map(Done::Stopped).map_err(Refusal::Engine);
         self.end(turn.reply, result, end, batch)
@@ -201,7 +201,7 @@ impl<R> Machine<R> {
         mut batch: Batch<R>,
     ) -> Batch<R> {
         match reply {
-            Some(reply) if self.load().is_some() => {
+            Some(reply) if self.load_under_way().is_some() => {
                 self.deferred.answers.push_back((reply, result));
             }
             Some(reply) => batch.push(Effect::Answer(reply, result)),
@@ -216,7 +216,7 @@ impl<R> Machine<R> {
         if !self.turns.is_empty() {
             return None;
         }
-        if self.load().is_some() {
+        if self.load_under_way().is_some() {
             self.deferred.end = Some(end);
             return None;
         }

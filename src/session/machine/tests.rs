@@ -246,7 +246,7 @@ fn nothing_is_sent_into_a_replay_and_a_turn_that_ends_meanwhile_is_answered_afte
     effects!(machine, request(prompt("p")));
     let load = effects!(machine, request(Request::Load("l", config())));
     assert_eq!(load, "open, replay");
-    assert_eq!(machine.load(), Some(&"l"));
+    assert_eq!(machine.load_under_way(), Some(&"l"));
     assert_eq!(effects!(machine, update(update("{}"))), "append update");
     let ended = effects!(machine, finished("m", Ok(end_turn())));
     assert_eq!(ended, "append end and sync");

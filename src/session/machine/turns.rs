@@ -39,8 +39,8 @@ pub(super) struct Turns<R> {
     running: Vec<Turn<R>>,
     pub(super) calls: OpenCalls,
     pub(super) permission_calls: Vec<PermissionCall>,
-    /// The message for tool calls that are open at the end, if a turn was cancelled or failed.
-    pub(super) cut_off: Option<&'static str>,
+    /// The message for tool calls that are still open at the end, if a turn was cancelled or failed.
+    pub(super) interruption: Option<&'static str>,
     /// Whether the requests to the client were withdrawn.
     pub(super) withdrawn: bool,
     /// Why a record could not be logged; the answer of each turn.
@@ -55,7 +55,7 @@ impl<R> Default for Turns<R> {
             running: Vec::new(),
             calls: OpenCalls::default(),
             permission_calls: Vec::new(),
-            cut_off: None,
+            interruption: None,
             withdrawn: false,
             failure: None,
             open_requests: 0,
@@ -163,9 +163,11 @@ impl<R> Turns<R> {
     /// end the tool calls they left open.
     pub(super) fn reset(&mut self) -> Vec<String> {
         let Self {
-            mut calls, cut_off, ..
+            mut calls,
+            interruption,
+            ..
         } = mem::take(self);
-        cut_off.map_or_else(Vec::new, |message| calls.close_all(message))
+        interruption.map_or_else(Vec::new, |message| calls.close_all(message))
     }
 }
 

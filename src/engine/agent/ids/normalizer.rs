@@ -272,15 +272,15 @@ fn update_kind(text: &str, fields: &Fields) -> UpdateKind {
     })
 }
 
-/// A text with a number appended to the quoted id at `id`. `None` for the number 0, which an id needs
-/// not.
+/// A text with a number appended to the quoted id at `id`. `None` for the number 0: such an id stays
+/// as it is.
 fn numbered(text: &str, id: Span, number: u32) -> Option<String> {
     let (before, after) = text.split_at(id.end - 1);
     (number > 0).then(|| format!("{before}~{number}{after}"))
 }
 
-/// A text with a message's id: in place of a `null`, or as a new member of `update`. The id, `body`,
-/// is still escaped.
+/// A text with a message's id: in place of a `null`, or as a new member of `update`. `body` is the
+/// id, still escaped.
 fn with_message_id(
     text: &str,
     null: Option<Span>,

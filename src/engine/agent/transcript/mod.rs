@@ -29,7 +29,7 @@ pub(super) enum Reason {
     /// It loaded the session without replaying anything.
     EmptyLoad,
     /// It has the conversation, but perhaps not all of an interrupted turn.
-    Cut,
+    Interrupted,
     /// The session is a fork.
     Forked,
     /// The user chose that, by `--adopt`.
@@ -64,7 +64,7 @@ pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) 
         }
     };
     let text = match reason {
-        Reason::Cut => return None,
+        Reason::Interrupted => return None,
         Reason::Other(other) => format!(
             "[rejoin] This conversation was held with {} so far. {agent} {}.",
             Implementation::shown(other),
