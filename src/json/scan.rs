@@ -193,9 +193,19 @@ fn key(text: &[u8], at: usize) -> Option<(usize, usize)> {
 
 /// The position after the quote that closes the string opened by the quote at `at`.
 pub fn string_end(text: &[u8], at: usize) -> Option<usize> {
-    let mut at = at + 1;
+    // Most strings are short and have no escapes.
+    let at = skip_words(text, at + 1);
+    match text.get(at) {
+        Some(b'"') => Some(at + 1),
+        _ => rest_end(text, at),
+    }
+}
+
+/// The end of a string of which [`skip_words`] has returned the position `at`. Not inlined: short
+/// strings would pay for the preparations.
+#[inline(never)]
+fn rest_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        at = plain_end(text, at);
         match *text.get(at)? {
             b'"' => return Some(at + 1),
             b'\\' => match *text.get(at + 1)? {
@@ -209,16 +219,20 @@ pub fn string_end(text: &[u8], at: usize) -> Option<usize> {
                 }
                 _ => return None,
             },
-            // Only control characters remain.
-            _ => return None,
+            // A control character, which must be escaped.
+            ..b' ' => return None,
+            // The two words before this byte are plain.
+            _ => at = skip_blocks(text, at),
         }
+        at = skip_words(text, at);
     }
 }
 
-/// The first position at or after `at` of a quote, a control character, the end of the text, or an
-/// escape that the caller has to check. Keys and the text between two escapes are short: so two
-/// words are examined before the search for long texts begins.
-fn plain_end(text: &[u8], mut at: usize) -> usize {
+/// Skips plain bytes, two words of them at most: keys and the text between two escapes are short, so
+/// this comes before the search for long texts. Returns the first position at or after `at` of a
+/// quote, a backslash, a control character or the end of the text, or that after two plain words.
+#[inline]
+fn skip_words(text: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
     const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
@@ -227,32 +241,27 @@ fn plain_end(text: &[u8], mut at: usize) -> usize {
     // Sets the high bit of every zero byte, and maybe of bytes after one: only the first is
     // reliable.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    loop {
-        for _ in 0..2 {
-            let Some(Ok(eight)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) else {
-                let rest = text.get(at..).unwrap_or_default();
-                let found = rest
-                    .iter()
-                    .position(|byte| matches!(byte, b'"' | b'\\' | ..b' '));
-                return at + found.unwrap_or(rest.len());
-            };
-            let word = u64::from_le_bytes(eight);
-            let control = word.wrapping_sub(SPACES) & !word;
-            let found = (zero(word ^ QUOTES) | zero(word ^ SLASHES) | control) & HIGHS;
-            if found != 0 {
-                return at + found.trailing_zeros() as usize / 8;
-            }
-            at += 8;
+    for _ in 0..2 {
+        let Some(Ok(eight)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) else {
+            let rest = text.get(at..).unwrap_or_default();
+            let found = rest
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b'\\' | ..b' '));
+            return at + found.unwrap_or(rest.len());
+        };
+        let word = u64::from_le_bytes(eight);
+        let control = word.wrapping_sub(SPACES) & !word;
+        let found = (zero(word ^ QUOTES) | zero(word ^ SLASHES) | control) & HIGHS;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
         }
-        at = skip_blocks(text, at);
+        at += 8;
     }
+    at
 }
 
 /// Skips blocks in which the only escapes are quotes, newlines and tabs. The byte before `at` must
 /// be plain. The position that is returned is not inside an escape.
-///
-/// Not inlined: otherwise the end of every short string would pay for preparing the constants.
-#[inline(never)]
 fn skip_blocks(text: &[u8], mut at: usize) -> usize {
     const BLOCK: usize = 32;
     // Each byte is examined with the one before it, without branches, so that the compiler can
