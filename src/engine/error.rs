@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::history::HistoryError;
 use super::outlet::Closed;
-use crate::json::string_member;
+use crate::json::{self, string_member};
 use crate::protocol::error::{
     INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data, name_of,
 };
@@ -33,6 +33,15 @@ impl EngineError {
 
     /// The code of an agent that does not have the session.
     pub const NOT_FOUND: i32 = -32002;
+
+    /// The error object of a response, as JSON text.
+    pub fn json(&self) -> String {
+        json::Object::new()
+            .raw("code", &self.code.to_string())
+            .string("message", &self.message)
+            .optional("data", self.data.as_deref())
+            .end()
+    }
 
     /// An error of our own, with a name by which clients can recognize it.
     pub fn named(code: i32, name: &str, message: impl Into<String>) -> Self {

@@ -79,16 +79,7 @@ impl Error {
     pub(super) fn json(self, version: ProtocolVersion) -> String {
         match self {
             Self::Own(own) => own.json(version),
-            Self::Engine(EngineError {
-                code,
-                message,
-                data,
-            }) => {
-                let message = Value::from(message);
-                let data = data.map(|data| format!(",\"data\":{data}"));
-                let data = data.unwrap_or_default();
-                format!("{{\"code\":{code},\"message\":{message}{data}}}")
-            }
+            Self::Engine(error) => error.json(),
         }
     }
 }

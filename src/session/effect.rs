@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Attach, Block, CloseReason, EngineError, ListedTimes, Prompt, SessionConfig};
+use crate::engine::{Attach, Block, CloseReason, ListedTimes, Prompt, SessionConfig};
+use crate::json;
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
@@ -162,18 +163,6 @@ fn one(kind: Kind, id: Option<&str>, payload: &str) -> Updates {
 pub(super) fn end_of(result: &TurnResult) -> String {
     match result {
         Ok(ended) => ended.result(),
-        Err(error) => failure(error),
+        Err(error) => json::Object::new().raw("error", &error.json()).end(),
     }
-}
-
-fn failure(error: &EngineError) -> String {
-    let message = serde_json::Value::from(error.message.as_str());
-    let data = error.data.as_ref();
-    let data = data
-        .map(|data| format!(r#","data":{data}"#))
-        .unwrap_or_default();
-    format!(
-        r#"{{"error":{{"code":{},"message":{message}{data}}}}}"#,
-        error.code
-    )
 }

@@ -16,30 +16,29 @@ pub enum Phase {
 impl Phase {
     /// The update that reports it. It is derived from records and is not logged.
     pub fn update(&self) -> String {
-        let state = self.state();
-        let members = state.strip_prefix('{').unwrap_or_default();
-        format!(r#"{{"sessionUpdate":"state_update",{members}"#)
+        let update = json::Object::new().string("sessionUpdate", "state_update");
+        self.add_to(update).end()
     }
 
     /// The same as an object that is not an update.
     pub fn state(&self) -> String {
-        let mut state = r#"{"state":"#.to_owned();
-        match self {
-            Self::Running => state.push_str("\"running\""),
-            Self::RequiresAction => state.push_str("\"requires_action\""),
-            Self::Idle(end) => {
-                state.push_str("\"idle\"");
-                for (name, value) in json::text_members(end.as_deref().unwrap_or("{}")) {
-                    if name == "error" {
-                        state.push_str(r#","stopReason":"error""#);
-                    }
-                    let name = serde_json::Value::from(name);
-                    state.extend([",", &name.to_string(), ":", value]);
-                }
+        self.add_to(json::Object::new()).end()
+    }
+
+    fn add_to(&self, object: json::Object) -> json::Object {
+        let end = match self {
+            Self::Running => return object.string("state", "running"),
+            Self::RequiresAction => return object.string("state", "requires_action"),
+            Self::Idle(end) => end.as_deref().unwrap_or("{}"),
+        };
+        let mut object = object.string("state", "idle");
+        for (name, value) in json::text_members(end) {
+            if name == "error" {
+                object = object.string("stopReason", "error");
             }
+            object = object.raw(&name, value);
         }
-        state.push('}');
-        state
+        object
     }
 }
 

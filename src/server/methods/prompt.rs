@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
+use crate::json;
 use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
 use crate::session::{AnswerDue, Request as SessionRequest};
@@ -59,25 +60,19 @@ fn decode_prompt(params: &str, lenient: bool) -> Result<(String, String), Error>
     } else if !blocks.starts_with('[') {
         return Err(error::invalid_params("`prompt` must be an array"));
     }
-    let mut rest = format!(r#"{{"prompt":{blocks}"#);
+    let mut rest = json::Object::new().raw("prompt", blocks);
     if lenient {
         let known = |name: &str| matches!(name, "sessionId" | "prompt");
         let mut others: Vec<_> = members.iter().filter(|(name, _)| !known(name)).collect();
         others.sort_unstable_by_key(|(name, _)| *name);
         for (name, value) in others {
-            let name = serde_json::Value::from(name.as_ref());
-            for part in [",", &name.to_string(), ":", value.get()] {
-                rest.push_str(part);
-            }
+            rest = rest.raw(name, value.get());
         }
-    } else if let Some(meta) = members
-        .get("_meta")
-        .filter(|meta| meta.get().starts_with('{'))
-    {
-        rest.push_str(r#","_meta":"#);
-        rest.push_str(meta.get());
+    } else {
+        let meta = members.get("_meta").map(|meta| meta.get());
+        rest = rest.optional("_meta", meta.filter(|meta| meta.starts_with('{')));
     }
-    rest.push('}');
+    let mut rest = rest.end();
     // A line break cannot be part of a JSON string, so it can only be between two tokens.
     if rest.contains('\r') {
         rest = rest.replace('\r', " ");

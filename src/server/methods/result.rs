@@ -73,9 +73,10 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
         Done::Stopped(ended) => ended.result(),
         Done::Served(result) => result,
         Done::Titled(title) => json!({ "title": title }).to_string(),
-        Done::Status { open: true, phase } if version == ProtocolVersion::V2 => {
-            format!(r#"{{"status":"open","state":{}}}"#, phase.state())
-        }
+        Done::Status { open: true, phase } if version == ProtocolVersion::V2 => json::Object::new()
+            .string("status", "open")
+            .raw("state", &phase.state())
+            .end(),
         Done::Status { open, .. } => {
             json!({ "status": if open { "open" } else { "saved" } }).to_string()
         }

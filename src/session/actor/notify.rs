@@ -63,9 +63,10 @@ impl Actor {
                 if self.view.announces_commands()
                     && let Some(commands) = self.commands()
                 {
-                    let update = format!(
-                        r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#
-                    );
+                    let update = json::Object::new()
+                        .string("sessionUpdate", UpdateKind::AvailableCommands.name())
+                        .raw("availableCommands", &commands)
+                        .end();
                     self.send_live(Kind::Info, &update).await;
                 }
             }
@@ -75,12 +76,14 @@ impl Actor {
     }
 
     async fn send_user_message(&mut self, prompt: &Prompt) {
-        let id = serde_json::Value::from(prompt.message_id.as_str());
         let blocks = json::text_member(&prompt.params, "prompt").unwrap_or("[]");
-        let update = format!(
-            r#"{{"update":{{"sessionUpdate":"user_message","messageId":{id},"content":{blocks}}}}}"#
-        );
-        self.send_own(&update).await;
+        let update = json::Object::new()
+            .string("sessionUpdate", "user_message")
+            .string("messageId", &prompt.message_id)
+            .raw("content", blocks)
+            .end();
+        let params = json::Object::new().raw("update", &update).end();
+        self.send_own(&params).await;
     }
 
     /// Reports what the session is doing. A client that gets the end of a turn has been sent all of
@@ -93,14 +96,16 @@ impl Actor {
             tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
         }
         let phase = self.known_phase(phase.clone());
-        let mut update = format!(r#"{{"update":{}}}"#, phase.update());
         let history = self.session.as_ref().map(|session| &session.history);
         let interrupted = history.is_some_and(|history| history.was_interrupted());
-        if interrupted && phase == Phase::Idle(None) {
-            // Nothing else says why the history ends there.
-            update.insert_str(1, r#""_meta":{"rejoin":{"interrupted":true}},"#);
-        }
-        self.send_own(&update).await;
+        // Nothing else says why the history ends there.
+        let meta = (interrupted && phase == Phase::Idle(None))
+            .then(|| json!({ "rejoin": { "interrupted": true } }).to_string());
+        let params = json::Object::new()
+            .optional("_meta", meta.as_deref())
+            .raw("update", &phase.update())
+            .end();
+        self.send_own(&params).await;
     }
 
     /// Sends an update that has the form of the client's version already. `params` are the

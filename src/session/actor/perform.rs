@@ -2,7 +2,8 @@
 
 use crate::engine::{Attach, Attached, Cancel, CloseReason, EngineError, Prompt};
 use crate::index::first_title;
-use crate::protocol::EngineCall;
+use crate::json;
+use crate::protocol::{EngineCall, UpdateKind};
 use crate::record::Kind;
 use crate::session::effect::{Effect, Work};
 use crate::session::open_session::LogAccess;
@@ -124,9 +125,12 @@ impl Actor {
     fn own_title(&self) -> Option<String> {
         let session = self.session.as_ref()?;
         let title = session.summary.title.as_deref()?;
-        let title = serde_json::Value::from(title);
-        (!session.history.is_titled())
-            .then(|| format!(r#"{{"sessionUpdate":"session_info_update","title":{title}}}"#))
+        (!session.history.is_titled()).then(|| {
+            json::Object::new()
+                .string("sessionUpdate", UpdateKind::SessionInfo.name())
+                .string("title", title)
+                .end()
+        })
     }
 
     pub(super) fn append(

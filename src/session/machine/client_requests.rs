@@ -37,8 +37,10 @@ impl<R> Machine<R> {
         if request.logged {
             self.purpose = Purpose::Log;
             batch.extend(self.show_call(&request));
-            let method = serde_json::Value::from(request.method.as_str());
-            let payload = format!(r#"{{"method":{method},"params":{}}}"#, request.params);
+            let payload = json::Object::new()
+                .string("method", &request.method)
+                .raw("params", &request.params)
+                .end();
             batch.push(Effect::record(Kind::Ask, Some(&request.id), &payload));
         }
         if self.turns.withdrawn {
@@ -109,9 +111,10 @@ impl<R> Machine<R> {
             self.purpose = Purpose::Log;
             self.turns.answered(&response);
             let payload = match &response.outcome {
-                Ok(result) => format!(r#"{{"result":{result}}}"#),
-                Err(error) => format!(r#"{{"error":{error}}}"#),
-            };
+                Ok(result) => json::Object::new().raw("result", result),
+                Err(error) => json::Object::new().raw("error", error),
+            }
+            .end();
             batch.push(Effect::record(Kind::Answer, Some(&response.id), &payload));
             batch.extend(self.add_open_requests(-1));
         }

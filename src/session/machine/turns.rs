@@ -3,6 +3,7 @@
 use std::mem;
 
 use crate::json;
+use crate::protocol::UpdateKind;
 use crate::record::open_calls::OpenCalls;
 use crate::session::outcome::Refusal;
 use crate::session::request::{AnswerDue, ClientResponse};
@@ -150,11 +151,16 @@ impl<R> Turns<R> {
         calls
             .filter(|call| self.calls.is_open(&call.call))
             .map(|call| {
-                let id = serde_json::Value::from(call.call);
-                let status = if call.is_allowed { "completed" } else { "failed" };
-                format!(
-                    r#"{{"sessionUpdate":"tool_call_update","toolCallId":{id},"status":"{status}"}}"#
-                )
+                let status = if call.is_allowed {
+                    "completed"
+                } else {
+                    "failed"
+                };
+                json::Object::new()
+                    .string("sessionUpdate", UpdateKind::ToolCallUpdate.name())
+                    .string("toolCallId", &call.call)
+                    .string("status", status)
+                    .end()
             })
             .collect()
     }
