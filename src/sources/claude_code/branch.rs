@@ -35,7 +35,8 @@ pub(super) fn shown(records: &[Value]) -> Vec<bool> {
         .collect();
     let is_message = |at: &usize| {
         let record = &records[*at];
-        matches!(record["type"].as_str(), Some("user" | "assistant")) && is_node(record)
+        let is_message = matches!(record["type"].as_str(), Some("user" | "assistant"));
+        is_message && is_node(record) && is_first(*at)
     };
     let mut next = (0..records.len()).rev().find(is_message);
     while let Some(at) = next {

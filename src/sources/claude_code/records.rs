@@ -49,7 +49,7 @@ const NOT_PROMPTS: [&str; 8] = [
 ];
 
 /// Records that are no part of a conversation.
-const SKIPPED: [&str; 16] = [
+const SKIPPED: [&str; 21] = [
     "progress",
     "file-history-snapshot",
     "file-history-delta",
@@ -64,6 +64,11 @@ const SKIPPED: [&str; 16] = [
     "worktree-state",
     "frame-link",
     "agent-name",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+    "cost-state",
+    "tools-used",
     "tag",
     "summary",
 ];

@@ -61,6 +61,10 @@ fn of_text(text: &str) -> Output {
         let mut lines = head.lines();
         lines.find_map(|line| line.strip_prefix(start).map(str::trim))
     };
+    // A tool that is run as a command has a head of its own.
+    if split_head(body).is_some() {
+        return of_text(body);
+    }
     let exit = said("Process exited with code").or_else(|| said("Exit code:"));
     Output {
         text: body.to_owned(),
@@ -97,6 +101,9 @@ mod tests {
         let running = "Wall time: 1 seconds\nProcess running with session ID 77\nOutput:\n";
         assert_eq!(output(&json!(running)).running.as_deref(), Some("77"));
         assert_eq!(output(&json!("Output:\nx")).text, "Output:\nx");
+        let nested = "Wall time: 0 seconds\nOutput:\nExit code: 1\nOutput:\nno";
+        let read = output(&json!(nested));
+        assert_eq!((read.text.as_str(), read.exit), ("no", Some(1)));
     }
 
     #[test]

@@ -31,7 +31,8 @@ impl Tool {
         if name == "apply_patch" {
             Self::Patch
         } else if is_command || item["type"] == "local_shell_call" {
-            let is_patch = input["command"][0] == "apply_patch";
+            // The model may call the tool for patches as a command.
+            let is_patch = command_line(input).trim_start().starts_with("apply_patch");
             if is_patch { Self::Patch } else { Self::Command }
         } else {
             Self::Other

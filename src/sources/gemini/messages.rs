@@ -33,7 +33,15 @@ impl Reader {
             shown
         };
         match message["type"].as_str() {
-            Some("user") => self.builder.user(at, id, blocks(content)),
+            Some("user") => {
+                let mut blocks = blocks(content);
+                // The tool's own introduction to the folder.
+                blocks.retain(|block| {
+                    let said = block["text"].as_str().unwrap_or_default();
+                    !said.starts_with("<session_context>")
+                });
+                self.builder.user(at, id, blocks);
+            }
             Some("gemini") => self.answer(at, id, content, message),
             Some("info" | "warning" | "error") => {
                 let said = content.as_str().unwrap_or_default();

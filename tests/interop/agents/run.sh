@@ -41,23 +41,26 @@ install
 echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
 node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 "$node" harness.mjs
-# `subagents:NAME` is about the subagents of an agent.
+# `subagents:NAME` is about the subagents of an agent, `imported:NAME` about a conversation that the
+# agent had alone.
 if (($# == 0)); then
     set -- claude gemini codex-zed opencode codex qwen kimi
-    if ((${#binary[@]} > 0)); then set -- "$@" subagents:claude subagents:codex; fi
+    if ((${#binary[@]} > 0)); then
+        set -- "$@" subagents:claude subagents:codex imported:claude imported:codex imported:gemini
+    fi
 fi
 scratch=$(realpath "$(mktemp -d)")
 trap 'rm -rf "$scratch"' EXIT
 
 for name in "$@"; do
     script=("${test[@]}")
-    if [[ $name == subagents:* ]]; then script=(subagents.mjs); fi
+    if [[ $name == *:* ]]; then script=("${name%%:*}.mjs"); fi
     folder=$scratch/${name/:/-}
     mkdir "$folder"
     start=${EPOCHREALTIME/[.,]/}
     code=0
     INTEROP_DIR=$folder timeout --kill-after=5 "$seconds_for_an_agent" \
-        "$node" "${script[@]}" "${name#subagents:}" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
+        "$node" "${script[@]}" "${name#*:}" "${binary[@]}" >"$folder/output" 2>&1 || code=$?
     end_leftovers "$folder"
     if verdict "$name" "$code" "$start" "$folder/output"; then
         grep -v '^ok - ' "$folder/output" | sed 's/^/      /' || true
