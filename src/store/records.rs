@@ -176,22 +176,24 @@ impl Records {
         file: &dyn DiskFile,
         take: impl FnOnce(&Found, Record<'_>, Checked<'_>) -> T,
     ) -> io::Result<Option<T>> {
-        while let Some(found) = self.find_any(file)? {
-            let record = found.layout.record(bytes(&self.lines, &found));
+        while self.find_any(file)? {
+            let Some(found) = &self.last else { break };
+            let record = found.layout.record(bytes(&self.lines, found));
             if let Some(record) = record
                 && let Some(checked) = self.checker.check(record.kind, record.payload)
             {
-                return Ok(Some(take(&found, record, checked)));
+                return Ok(Some(take(found, record, checked)));
             }
             self.bad_payload(file)?;
         }
         Ok(None)
     }
 
-    fn find_any(&mut self, file: &dyn DiskFile) -> io::Result<Option<Found>> {
+    /// Finds the next record, which is then the last one. False at the end.
+    fn find_any(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
         loop {
             match self.ready.pop_front() {
-                Some(Piece::Record(found)) => return self.in_order(found, file).map(Some),
+                Some(Piece::Record(found)) => return self.add(found, file).map(|()| true),
                 Some(Piece::Damage(report)) => {
                     self.report(report);
                     continue;
@@ -200,11 +202,11 @@ impl Records {
             }
             if let Some((line, at)) = self.unfinished.take() {
                 self.lines.again(&line, at);
-                return Ok(None);
+                return Ok(false);
             }
             self.torn = None;
             let Some(line) = self.lines.next(file)? else {
-                return Ok(None);
+                return Ok(false);
             };
             let layout = line
                 .is_whole(0, line.len)
@@ -218,15 +220,15 @@ impl Records {
                         end: line.offset + line.len as u64 + u64::from(line.ended),
                         layout,
                     };
-                    return self.in_order(found, file).map(Some);
+                    return self.add(found, file).map(|()| true);
                 }
                 Some(Err(_)) | None => self.analyse(line, file)?,
             }
         }
     }
 
-    /// Checks a record's sequence number.
-    fn in_order(&mut self, found: Found, file: &dyn DiskFile) -> io::Result<Found> {
+    /// Makes a record the last one, and checks its sequence number.
+    fn add(&mut self, found: Found, file: &dyn DiskFile) -> io::Result<()> {
         let expected = self.due.unwrap_or(found.layout.seq);
         let reason = if found.layout.seq > expected.saturating_add(self.losses) {
             // Losses that are already reported explain as many missing records.
@@ -251,7 +253,7 @@ impl Records {
         self.next_seq = self.next_seq.max(due);
         self.losses = 0;
         self.last = Some(found);
-        Ok(found)
+        Ok(())
     }
 
     /// Analyses a line that is not simply a record.
