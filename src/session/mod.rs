@@ -72,7 +72,7 @@ pub struct Client {
     pub abilities: ClientCapabilities,
     /// Whether it shows subagents: in version 1 a capability.
     pub shows_subagents: bool,
-    /// How it sees a session of which it was sent nothing yet.
+    /// How it sees a session before it was sent anything of it.
     pub view: ClientView,
 }
 
@@ -112,7 +112,8 @@ impl Deps {
     }
 }
 
-/// How much longer a notification with a content block is than a request with it at most, in bytes.
+/// The maximum number of bytes that a notification with a content block is longer than a request
+/// with the same block.
 const AROUND: usize = 4096;
 
 /// How histories are replayed.

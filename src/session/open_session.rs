@@ -39,7 +39,7 @@ pub(super) struct OpenSession {
     pub(super) damage: Arc<[DamageReport]>,
     /// The record of the agent's session id, until it is logged.
     pub(super) agent_session_id: Option<String>,
-    /// Whether the client may not have been sent the agent's latest id of the session.
+    /// Whether the client may still have to be sent the agent's latest id of the session.
     pub(super) has_new_alias: bool,
     /// Where the record that was appended last begins, in bytes.
     pub(super) last_offset: Option<u64>,
@@ -57,8 +57,8 @@ pub(super) struct OpenSession {
 pub(super) enum LogAccess {
     /// Locked, for reading and appending.
     Own(Log),
-    /// A write has failed: the log must be recovered before anything is appended. Without the log
-    /// once the lock was released.
+    /// A write has failed: the log must be recovered before anything is appended. It holds no
+    /// log once the lock was released.
     Failed(Option<Log>),
     /// For reading: another process has it locked.
     Shared(Elsewhere),

@@ -87,7 +87,7 @@ impl Registry {
         Self { shared, client }
     }
 
-    /// The client that opens sessions by this.
+    /// The client for which this opens sessions.
     pub fn client(&self) -> &Client {
         &self.client
     }

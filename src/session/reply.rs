@@ -24,7 +24,7 @@ pub struct Answer {
     pub read_only: Option<String>,
 }
 
-/// Sends the answer to one request. Dropped, it leaves the request unanswered.
+/// Sends the answer to one request. If it is dropped, the request stays unanswered.
 pub struct Reply {
     send: Box<dyn FnOnce(Result<Answer, Refusal>) + Send>,
     cancellation: CancellationToken,

@@ -108,11 +108,12 @@ impl<R> Request<R> {
 /// When the request of a prompt is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerDue {
-    /// At the end of its turn. Unless the engine takes several prompts, one that comes in a turn is
-    /// refused. One that is held when the client cancels is logged as cancelled.
+    /// At the end of its turn. A prompt that comes during another turn is refused, unless the engine
+    /// takes several prompts. One that waits when the client cancels is logged as cancelled.
     TurnEnds,
-    /// When it is logged; updates report its turn, in which no other runs. One that comes in a turn
-    /// is held. It is refused if the client cancels, or closes the session, before it is logged.
+    /// When it is logged; updates report its turn, in which no other runs. A prompt that comes
+    /// during another turn waits. It is refused if the client cancels, or closes the session, before
+    /// it is logged.
     Logged,
 }
 
