@@ -17,6 +17,7 @@ use super::database::{Database, DatabaseError};
 use super::filter::Filter;
 use super::generation::Generation;
 use super::logs::Logs;
+use super::look::Observer;
 use super::refresh::Refresh;
 use super::reports::Reporter;
 use super::search::Search;
@@ -55,6 +56,8 @@ pub struct Catalog {
     audited: AtomicBool,
     /// Whether a thread is reading words in the background.
     pub(super) filling: AtomicBool,
+    /// Who is notified of changes.
+    pub(super) observer: Observer,
     /// Sessions whose reports failed. The next list checks their logs.
     pub(super) unreported: Mutex<BTreeSet<SessionId>>,
 }
@@ -115,6 +118,7 @@ impl Catalog {
             retried_at: AtomicI64::new(0),
             audited: AtomicBool::new(false),
             filling: AtomicBool::new(false),
+            observer: Observer::default(),
             unreported: Mutex::default(),
         }
     }
@@ -437,7 +441,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn refresh(&self) -> Refresh<'_> {
+    pub(super) fn refresh(&self) -> Refresh<'_> {
         Refresh {
             database: &self.database,
             logs: &self.logs,
@@ -451,7 +455,7 @@ impl Catalog {
     }
 }
 
-fn listed(row: Row) -> Listed {
+pub(super) fn listed(row: Row) -> Listed {
     Listed {
         id: row.id,
         summary: row.summary,

@@ -67,13 +67,7 @@ impl Refresh<'_> {
         let found = self.logs.store.ids()?;
 
         let new = difference(&found, &known);
-        for batch in new.chunks(BATCH) {
-            let read = read_all(batch, |id| self.read_log(id, None));
-            self.database.write(|tx| {
-                let mut read = read.iter().flatten();
-                read.try_for_each(|row| session_rows::add(tx, row))
-            })?;
-        }
+        self.read_new(&new)?;
         let gone = difference(&known, &found);
         self.database.write(|tx| {
             // If the tables were recreated in between, they lack the rows that were written before.
@@ -85,6 +79,18 @@ impl Refresh<'_> {
             }
             session_rows::set_compared(tx, stamp, now)
         })?;
+        Ok(())
+    }
+
+    /// Reads logs that have no row, as far as they exist.
+    pub(super) fn read_new(self, ids: &[SessionId]) -> Result<(), ListError> {
+        for batch in ids.chunks(BATCH) {
+            let read = read_all(batch, |id| self.read_log(id, None));
+            self.database.write(|tx| {
+                let mut read = read.iter().flatten();
+                read.try_for_each(|row| session_rows::add(tx, row))
+            })?;
+        }
         Ok(())
     }
 
@@ -166,7 +172,7 @@ impl Refresh<'_> {
     }
 
     /// Whether the length of a log differs from the one when it was read.
-    fn is_behind(self, id: &SessionId, len: i64) -> bool {
+    pub(super) fn is_behind(self, id: &SessionId, len: i64) -> bool {
         match self.logs.store.len_of(id) {
             Ok(Some(now)) => session_rows::int(now) != len,
             Ok(None) => true,

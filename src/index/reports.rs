@@ -126,6 +126,7 @@ impl Catalog {
             );
             lock(&self.unreported).insert(id.clone());
         }
+        self.observer.changed(id);
     }
 }
 

@@ -221,6 +221,14 @@ pub(super) fn one(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<Row>> {
     Ok(select(tx, "WHERE id = ?", &[&id.as_str()])?.pop())
 }
 
+/// The row of one session, if a list shows it.
+pub(super) fn listed(tx: &Transaction<'_>, id: &SessionId, filter: &Filter) -> Result<Option<Row>> {
+    let (conditions, mut values) = conditions(filter, None);
+    let id = id.as_str();
+    values.push(&id);
+    Ok(select(tx, &format!("WHERE {conditions} AND id = ?"), &values)?.pop())
+}
+
 /// The rows whose logs may be ahead of them.
 pub(super) fn dirty(tx: &Transaction<'_>) -> Result<Vec<Row>> {
     select(tx, "WHERE dirty > 0", &[])

@@ -21,6 +21,10 @@ pub const SESSION_LOAD: &str = "session/load";
 pub const SESSION_RESUME: &str = "session/resume";
 /// Lists sessions.
 pub const SESSION_LIST: &str = "session/list";
+/// Lists sessions, and from then on notifies of changes; unstable.
+pub const SESSION_LIST_SUBSCRIBE: &str = "session/list/subscribe";
+/// Ends these notifications; unstable.
+pub const SESSION_LIST_UNSUBSCRIBE: &str = "session/list/unsubscribe";
 /// Closes a session.
 pub const SESSION_CLOSE: &str = "session/close";
 /// Deletes a session.
@@ -56,6 +60,12 @@ pub const TERMINAL_CANCEL: &str = "terminal/cancel";
 
 /// The notification with a session's update.
 pub const SESSION_UPDATE: &str = "session/update";
+/// The notification with changes in a list; unstable.
+pub const SESSION_LIST_CHANGES: &str = "session/list/changes";
+/// The notification that changes in a list were missed; unstable.
+pub const SESSION_LIST_RESYNC: &str = "session/list/resync";
+/// The notification that the list of a folder has changed; unstable.
+pub const SESSION_LIST_CHANGED: &str = "session/list_changed";
 /// Asks the user to allow a tool call.
 pub const REQUEST_PERMISSION: &str = "session/request_permission";
 /// Asks the user for input; unstable.

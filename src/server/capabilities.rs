@@ -42,7 +42,7 @@ pub(super) fn v1(persistent: bool, unstable: bool) -> Value {
 /// Adds what the protocol calls unstable, by the same names in either version.
 fn add_unstable(session: &mut Value) {
     session["fork"] = fork();
-    session["list"] = json!({ "limit": {} });
+    session["list"] = json!({ "limit": {}, "changes": {}, "subscribe": {} });
     for name in ["archive", "status", "title"] {
         session[name] = json!({});
     }

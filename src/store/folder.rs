@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::record::metadata::RESTORED;
 use crate::record::{Header, Kind};
-use crate::sys::{SessionId, Sys, Timestamp};
+use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use super::context::StoreContext;
 use super::durability::{Durability, Sync};
@@ -242,6 +242,21 @@ impl Store {
         let found = self.context.sys.disk.info_if_exists(&path);
         let found = found.map_err(StoreError::disk("inspect", &path))?;
         Ok(found.map(|info| info.len))
+    }
+
+    /// Calls `changed` with each session whose log changes, in any process, until the result is
+    /// dropped; with none if some changes may have been missed. The calls come from another thread.
+    pub fn watch(
+        &self,
+        changed: impl Fn(Option<SessionId>) + Send + 'static,
+    ) -> Result<Watch, StoreError> {
+        let path = &self.context.layout.sessions;
+        let named = move |name: Option<&str>| match name.map(Layout::session_of) {
+            Some(None) => {}
+            known => changed(known.flatten()),
+        };
+        let watch = self.context.sys.disk.watch(path, Box::new(named));
+        watch.map_err(StoreError::disk("watch", path))
     }
 
     /// When a session was last added, removed or renamed, as precise as the file system has it.

@@ -17,6 +17,12 @@ pub struct FileInfo {
     pub is_dir: bool,
 }
 
+/// Called with the name of a file that has changed, or with none if changes may have been missed.
+pub type Changed = Box<dyn Fn(Option<&str>) + Send>;
+
+/// Watches a directory until it is dropped.
+pub type Watch = Box<dyn Send + Sync>;
+
 /// A disk with directories and files. Every call is one operation that can fail on its own.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Creates a directory and its parents, accessible only to the owner (0700). It may exist.
@@ -65,6 +71,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Calls `changed` with the name of each file in a directory that is created, changed, moved or
+    /// removed, until the result is dropped; with none if some changes may have been missed. The
+    /// calls come from another thread.
+    fn watch(&self, path: &Path, changed: Changed) -> io::Result<Watch> {
+        drop(changed);
+        tracing::trace!(path = %path.display(), "no changes are reported");
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// The file's real path, for libraries that open files themselves (SQLite). A simulated disk

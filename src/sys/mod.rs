@@ -9,6 +9,7 @@ mod number;
 pub mod path;
 pub mod real_disk;
 pub mod sim;
+mod watch;
 pub mod worktrees;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use boot::boot_id;
 pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
-pub use disk::{Disk, DiskFile};
+pub use disk::{Changed, Disk, DiskFile, Watch};
 pub use ids::{Ids, SessionId};
 pub use number::grouped;
 

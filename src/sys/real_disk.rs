@@ -8,8 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Timestamp;
-use super::disk::{Disk, DiskFile, FileInfo};
+use super::disk::{Changed, Disk, DiskFile, FileInfo, Watch};
+use super::{Timestamp, watch};
 
 /// The file system of the machine.
 #[derive(Debug)]
@@ -82,6 +82,10 @@ impl Disk for RealDisk {
             modified: Timestamp::of_system(metadata.modified()?),
             is_dir: metadata.is_dir(),
         })
+    }
+
+    fn watch(&self, path: &Path, changed: Changed) -> io::Result<Watch> {
+        watch::watch(path, changed)
     }
 
     fn native_path(&self, path: &Path) -> Option<PathBuf> {

@@ -12,6 +12,7 @@ use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
 use crate::transport::{Request, Responder};
 
+use super::changes::Hold;
 use super::context::Context;
 use super::result;
 
@@ -23,6 +24,8 @@ pub(super) enum Action {
     Session(ToSession),
     /// The answer comes later, together with a permit to keep until it is written.
     Later(BoxFuture<'static, Later>),
+    /// The same, with something to keep until it is written.
+    Held(BoxFuture<'static, (Later, Hold)>),
 }
 
 /// An answer that came later.
@@ -35,6 +38,8 @@ pub(super) struct ToSession {
     /// The id that refusals name.
     refused_as: String,
     send: Send,
+    /// Kept until the request is answered.
+    hold: Option<Hold>,
 }
 
 /// Sends a request with the reply that answers it.
@@ -51,6 +56,7 @@ impl Action {
             refused_as: name.clone(),
             name,
             send: Box::new(move |registry, reply| registry.send(&id, request(reply))),
+            hold: None,
         })
     }
 
@@ -58,12 +64,14 @@ impl Action {
     pub(super) fn fork(
         name: String,
         source: String,
+        hold: Hold,
         send: impl FnOnce(&Registry, Reply) + 'static,
     ) -> Self {
         Self::Session(ToSession {
             name,
             refused_as: source,
             send: Box::new(send),
+            hold: Some(hold),
         })
     }
 
@@ -83,11 +91,13 @@ impl Action {
                 };
                 let cancellation = answer.responder.cancellation();
                 let (name, refused_as, version) = (call.name, call.refused_as, context.version());
+                let hold = call.hold;
                 let reply = Reply::new(under_way.begin(), cancellation, move |outcome| {
                     answer.send(match outcome {
                         Ok(done) => Ok(result::result(version, &name, done)),
                         Err(refusal) => Err(error::refused(&refused_as, refusal)),
                     });
+                    drop(hold);
                 });
                 (call.send)(registry, reply);
             }
@@ -98,6 +108,15 @@ impl Action {
                     answer.responder.hold(permit);
                     answer.send(result);
                     drop(busy);
+                });
+            }
+            Ok(Self::Held(later)) => {
+                let busy = registry.requests().begin();
+                tokio::spawn(async move {
+                    let ((result, permit), hold) = later.await;
+                    answer.responder.hold(permit);
+                    answer.send(result);
+                    drop((busy, hold));
                 });
             }
         }

@@ -9,6 +9,7 @@ use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry};
 use crate::sys::{SessionId, blocking, lock, with_causes};
 
+use super::changes::Changes;
 use super::params::session_id;
 
 /// The longest id of another agent that is accepted, in bytes.
@@ -22,6 +23,8 @@ pub(in crate::server) struct Context(Arc<Shared>);
 struct Shared {
     registry: Registry,
     version: ProtocolVersion,
+    /// The changes in lists that the client is notified of.
+    changes: Changes,
     /// Sessions that clients know by another id: the wrapped agent's.
     names: Mutex<HashMap<String, SessionId>>,
 }
@@ -32,6 +35,7 @@ impl Context {
         Self(Arc::new(Shared {
             registry,
             version,
+            changes: Changes::default(),
             names: Mutex::default(),
         }))
     }
@@ -42,6 +46,10 @@ impl Context {
 
     pub(in crate::server) fn version(&self) -> ProtocolVersion {
         self.0.version
+    }
+
+    pub(super) fn changes(&self) -> &Changes {
+        &self.0.changes
     }
 
     pub(super) fn deps(&self) -> &Arc<Deps> {

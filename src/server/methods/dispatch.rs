@@ -3,16 +3,17 @@
 use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
     AUTHENTICATE, CANCEL_REQUEST, LOGOUT, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE,
-    SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LOAD, SESSION_NEW,
-    SESSION_PROMPT, SESSION_RESUME, SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE,
-    SESSION_STATUS, SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
+    SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
+    SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_PROMPT, SESSION_RESUME,
+    SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
+    SESSION_UNARCHIVE, TERMINAL_CANCEL, TOOL_CALL_CANCEL,
 };
 use crate::server::error::{self, Error};
 use crate::transport::Request;
 
 use super::action::Action;
 use super::context::Context;
-use super::{cancel, delete, fork, forward, get, list, open, prompt, session, settings};
+use super::{cancel, delete, fork, forward, get, list, open, prompt, session, settings, subscribe};
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
 pub(in crate::server) fn request(context: &Context, request: Request) {
@@ -31,6 +32,12 @@ fn action(context: &Context, request: &Request) -> Result<Action, Error> {
         (SESSION_RESUME, V1) if is_persistent => open::resume(context, params),
         (SESSION_RESUME, V2) => open::resume_from(context, params),
         (SESSION_LIST, _) if is_persistent || version == V2 => list::serve(context, params),
+        (SESSION_LIST_SUBSCRIBE, _) if context.offers("list.subscribe") => {
+            subscribe::subscribe(context, params)
+        }
+        (SESSION_LIST_UNSUBSCRIBE, _) if context.offers("list.subscribe") => {
+            subscribe::unsubscribe(context, params)
+        }
         (SESSION_DELETE, _) if is_persistent => delete::serve(context, params),
         (SESSION_GET, _) if is_persistent => get::serve(context, request),
         (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),

@@ -51,22 +51,29 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     let from = config.clone();
     config.name = id.to_string();
     let (name, source_name) = (config.name.clone(), from.name.clone());
-    Ok(Action::fork(name, source_name, move |registry, reply| {
-        if !import {
-            return registry.fork(&source, &id, reply, config, at);
-        }
-        let imported = imported(registry, &source, from);
-        let registry = registry.clone();
-        tokio::spawn(async move {
-            if let Ok(Err(refusal)) = imported.await {
-                return drop(reply.send(Err(refusal)));
+    let hold = context.changes().hold(Some(&id));
+    Ok(Action::fork(
+        name,
+        source_name,
+        hold,
+        move |registry, reply| {
+            if !import {
+                return registry.fork(&source, &id, reply, config, at);
             }
-            registry.fork(&source, &id, reply, config, at);
-            // The client has not opened the source.
-            let unheard = Reply::new(registry.requests().begin(), CancellationToken::new(), drop);
-            registry.send(&source, Request::Close(unheard));
-        });
-    }))
+            let imported = imported(registry, &source, from);
+            let registry = registry.clone();
+            tokio::spawn(async move {
+                if let Ok(Err(refusal)) = imported.await {
+                    return drop(reply.send(Err(refusal)));
+                }
+                registry.fork(&source, &id, reply, config, at);
+                // The client has not opened the source.
+                let unheard =
+                    Reply::new(registry.requests().begin(), CancellationToken::new(), drop);
+                registry.send(&source, Request::Close(unheard));
+            });
+        },
+    ))
 }
 
 /// Imports a session that only the wrapped agent has. Resolves when that is done.

@@ -155,7 +155,12 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
         ProtocolVersion::V1 => ClientCapabilities::read(&params),
         ProtocolVersion::V2 => ClientCapabilities::default(),
     };
+    let capabilities = match version {
+        ProtocolVersion::V1 => &params["clientCapabilities"],
+        ProtocolVersion::V2 => &params["capabilities"],
+    };
     Client {
+        hears_of_lists: capabilities["session"]["listChanged"].is_object(),
         identity,
         abilities,
         shows_subagents: version == ProtocolVersion::V2

@@ -10,19 +10,18 @@ use tokio::time::timeout;
 
 use crate::history::query::{ListParams, ListQuery};
 use crate::index::{Archived, Filter, ListError, Order};
-use crate::json;
 use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
-use crate::session::Deps;
+use crate::session::{Deps, Registry};
 use crate::sys::worktrees::counterparts;
 use crate::sys::{blocking, with_causes};
 use crate::transport::Load;
 
-use super::action::Action;
+use super::action::{Action, Later};
 use super::agent_list;
 use super::context::Context;
+use super::list_v2::{from_v2, in_v2};
 use super::params::{Integer, decode};
-use super::result::Object;
 use super::row::RowForm;
 use super::workspace::absolute;
 
@@ -54,33 +53,78 @@ enum ArchivedParam {
 }
 
 pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
-    let form = RowForm::of(context);
-    let version = context.version();
-    let params = match version {
-        ProtocolVersion::V1 => decode::<Params>(params)?,
-        ProtocolVersion::V2 => decode::<Params>(&from_v2(params))?,
-    };
-    let cwd = params.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
-    let cursor = params.cursor;
-    let history = ListParams {
-        limit: params.limit.map(|Integer(limit)| limit),
-        offset: params.offset.map(|Integer(offset)| offset),
-        search: params.search,
-    };
-    let query = history
-        .check(cursor.is_some())
-        .map_err(error::invalid_params)?;
-    // Without the capability, the member has no meaning.
-    let archived = params.archived.filter(|_| form.archives);
-    let archived = archive_filter(archived)?;
-    let with_worktrees = form.extended && params.include_worktrees.unwrap_or_default();
-    let order = if form.extended {
-        Order::Prompted
-    } else {
-        Order::Active
-    };
+    let listing = Listing::read(context, params)?;
     let registry = context.registry().clone();
+    let hears = registry.client().hears_of_lists && context.offers("list.changes");
+    let changes = context.changes().clone();
     Ok(Action::Later(Box::pin(async move {
+        if hears && listing.cursor.is_none() && listing.cwd.is_some() {
+            changes.hint(&registry, listing.filter(registry.deps()));
+        }
+        listing.page(&registry).await
+    })))
+}
+
+/// A request for a page.
+pub(super) struct Listing {
+    pub(super) form: RowForm,
+    pub(super) cursor: Option<String>,
+    cwd: Option<String>,
+    with_worktrees: bool,
+    order: Order,
+    archived: Archived,
+    query: ListQuery,
+}
+
+impl Listing {
+    /// Decodes the parameters.
+    pub(super) fn read(context: &Context, params: &str) -> Result<Self, Error> {
+        let form = RowForm::of(context);
+        let params = match form.version {
+            ProtocolVersion::V1 => decode::<Params>(params)?,
+            ProtocolVersion::V2 => decode::<Params>(&from_v2(params))?,
+        };
+        let cwd = params.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
+        let history = ListParams {
+            limit: params.limit.map(|Integer(limit)| limit),
+            offset: params.offset.map(|Integer(offset)| offset),
+            search: params.search,
+        };
+        let query = history
+            .check(params.cursor.is_some())
+            .map_err(error::invalid_params)?;
+        // Without the capability, the member has no meaning.
+        let archived = params.archived.filter(|_| form.archives);
+        Ok(Self {
+            cursor: params.cursor,
+            cwd,
+            with_worktrees: form.extended && params.include_worktrees.unwrap_or_default(),
+            order: if form.extended {
+                Order::Prompted
+            } else {
+                Order::Active
+            },
+            archived: archive_filter(archived)?,
+            query,
+            form,
+        })
+    }
+
+    /// Which sessions the list is about. Looks for worktrees.
+    pub(super) fn filter(&self, deps: &Deps) -> Filter {
+        let cwd = self.cwd.as_deref();
+        Filter {
+            cwd: self.cwd.clone(),
+            worktrees: worktrees(deps, cwd.filter(|_| self.with_worktrees)),
+            order: self.order,
+            archived: self.archived,
+            search: self.query.search.clone(),
+            since: deps.expired_before(),
+        }
+    }
+
+    /// The page.
+    pub(super) async fn page(self, registry: &Registry) -> Later {
         // The list contains what earlier requests did.
         let begun = registry.barrier();
         let deps = registry.deps().clone();
@@ -92,17 +136,15 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
         }
         // The page is in memory until it is written.
         let permit = deps.wire.flow.read(Load::Light).await;
-        let worktrees = worktrees(&deps, cwd.as_deref().filter(|_| with_worktrees));
-        let filter = Filter {
-            cwd,
-            worktrees,
-            order,
-            archived,
-            search: query.search.clone(),
-            since: deps.expired_before(),
-        };
+        let filter = self.filter(&deps);
+        let Self {
+            cursor,
+            query,
+            form,
+            ..
+        } = self;
         // The agent's sessions cannot be searched nor counted, and none of them is archived.
-        let only = archived == Archived::Only;
+        let only = filter.archived == Archived::Only;
         let own_only = only || query.search.is_some() || query.offset.is_some();
         // Without a store, none of them can be opened.
         let own_only = own_only || deps.store.is_none();
@@ -112,19 +154,19 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
                 cursor,
                 limit: query.limit,
                 counted: query.counted,
-                form,
+                form: form.clone(),
             };
             agent_list::list(&deps, request).await
         } else {
-            let page = own_page(&deps, filter, cursor, query, form).await;
+            let page = own_page(&deps, filter, cursor, query, form.clone()).await;
             page.map(|page| page.to_string())
         };
-        let page = page.map(|page| match version {
+        let page = page.map(|page| match form.version {
             ProtocolVersion::V1 => page,
             ProtocolVersion::V2 => in_v2(&page),
         });
         (page, permit)
-    })))
+    }
 }
 
 /// Whether a list contains archived sessions.
@@ -210,112 +252,4 @@ pub(super) fn list_error(error: ListError) -> Error {
 /// The cursor is not one of this list.
 pub(super) fn invalid_cursor() -> Error {
     error::invalid_params("`cursor` is not one that this list has given out")
-}
-
-/// The members of a session that version 2 defines.
-const V2_MEMBERS: [&str; 14] = [
-    "sessionId",
-    "cwd",
-    "additionalDirectories",
-    "title",
-    "updatedAt",
-    "archived",
-    "aliases",
-    "lastPromptAt",
-    "model",
-    "forkedFrom",
-    "state",
-    "lastTurnEndedAt",
-    "cost",
-    "_meta",
-];
-
-/// The parameters of version 2 in the form of version 1: those of the history may be in
-/// `_meta.rejoin`.
-fn from_v2(params: &str) -> String {
-    let ours =
-        json::text_member(params, "_meta").and_then(|meta| json::text_member(meta, "rejoin"));
-    let ours = ours.map(json::text_members).unwrap_or_default();
-    let ours = ours
-        .into_iter()
-        .filter(|(name, _)| matches!(name.as_str(), "limit" | "offset" | "search"));
-    let all = json::text_members(params)
-        .into_iter()
-        .filter(|(name, _)| name != "_meta");
-    json::object(all.chain(ours))
-}
-
-/// A page in version 2: members that it does not define are in `_meta.rejoin`.
-fn in_v2(page: &str) -> String {
-    let mut shown = move_to_meta(page, &["sessions", "nextCursor", "_meta"]);
-    let mut sessions = Vec::new();
-    if let Some(mut listed) = json::member_elements(page.as_bytes(), 0, "sessions") {
-        while let Some(session) = listed.element() {
-            let session = page.get(session).unwrap_or_default();
-            sessions.push(move_to_meta(session, &V2_MEMBERS).text());
-        }
-    }
-    shown.set("sessions", format!("[{}]", sessions.join(",")));
-    shown.text()
-}
-
-/// An object whose members are in `_meta.rejoin`, except these.
-fn move_to_meta(object: &str, own: &[&str]) -> Object {
-    let (mut shown, mut others) = (Object::default(), Vec::new());
-    for (name, value) in json::text_members(object) {
-        if own.contains(&name.as_str()) {
-            shown.set(&name, value);
-        } else {
-            others.push((name, value));
-        }
-    }
-    if others.is_empty() {
-        return shown;
-    }
-    let meta = json::text_member(object, "_meta").unwrap_or_default();
-    let mut notes = Object::of(json::text_member(meta, "rejoin").unwrap_or_default());
-    for (name, value) in others {
-        notes.set(&name, value);
-    }
-    let mut meta = Object::of(meta);
-    meta.set("rejoin", notes.text());
-    shown.set("_meta", meta.text());
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_of_the_history_may_be_beside_or_under_meta() {
-        for (params, plain) in [
-            (r#"{"cwd":"/w","limit":7}"#, r#"{"cwd":"/w","limit":7}"#),
-            (
-                r#"{"cursor":"c","_meta":{"rejoin":{"search":"a\"b","cwd":"/x"},"limit":1}}"#,
-                r#"{"cursor":"c","search":"a\"b"}"#,
-            ),
-            (r#"{"_meta":{"rejoin":7}}"#, "{}"),
-            ("{}", "{}"),
-        ] {
-            assert_eq!(from_v2(params), plain, "{params}");
-        }
-    }
-
-    #[test]
-    fn members_that_version_2_does_not_define_are_under_meta() {
-        let v1 = json!({
-            "sessions": [{ "sessionId": "s", "cwd": "/w", "messageCount": 2 }],
-            "total": 1,
-            "_meta": { "rejoin": { "searchIncomplete": true } },
-        });
-        let v2 = json!({
-            "sessions": [
-                { "sessionId": "s", "cwd": "/w", "_meta": { "rejoin": { "messageCount": 2 } } },
-            ],
-            "_meta": { "rejoin": { "searchIncomplete": true, "total": 1 } },
-        });
-        let shown: Value = serde_json::from_str(&in_v2(&v1.to_string())).unwrap();
-        assert_eq!(shown, v2);
-    }
 }

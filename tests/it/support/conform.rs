@@ -97,6 +97,9 @@ impl Watch {
                 match method.as_str().unwrap_or_default() {
                     "session/update" => of::<v1::SessionNotification>("notification", params)?,
                     "$/cancel_request" => of::<v1::CancelRequestNotification>("cancel", params)?,
+                    method if list_notification(method) => {
+                        of::<v1::ListSessionsResponse>("changes", &entries(params))?;
+                    }
                     _ => return Err(format!("an unknown notification: {method}")),
                 }
             }
@@ -178,7 +181,10 @@ impl Watch {
             "session/fork" => of::<v1::ForkSessionResponse>("fork", result),
             "session/load" => of::<v1::LoadSessionResponse>("load", result),
             "session/resume" => of::<v1::ResumeSessionResponse>("resume", result),
-            "session/list" => of::<v1::ListSessionsResponse>("list", result),
+            "session/list" | "session/list/subscribe" => {
+                of::<v1::ListSessionsResponse>("list", result)
+            }
+            "session/list/unsubscribe" => Ok(()),
             "session/get" => turns(result),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
@@ -298,6 +304,22 @@ pub(super) fn turns(result: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a notification is about lists, which no released schema has.
+pub(super) fn list_notification(method: &str) -> bool {
+    let names = [
+        "session/list/changes",
+        "session/list/resync",
+        "session/list_changed",
+    ];
+    names.contains(&method.strip_prefix('_').unwrap_or(method))
+}
+
+/// The entries in such a notification, as a list has them.
+pub(super) fn entries(params: &Value) -> Value {
+    let none = Value::Array(Vec::new());
+    serde_json::json!({ "sessions": params.get("sessions").unwrap_or(&none) })
 }
 
 /// Holds a value against the schema of a type, which is made once.

@@ -3,13 +3,16 @@
 use agent_client_protocol_schema::v2;
 use serde_json::Value;
 
-use super::conform::{of, turns};
+use super::conform::{entries, list_notification, of, turns};
 
 /// The parameters of a notification of the agent.
 pub(super) fn notification(method: &str, params: &Value) -> Result<(), String> {
     match method {
         "session/update" => of::<v2::UpdateSessionNotification>("v2 update", params),
         "$/cancel_request" => of::<v2::CancelRequestNotification>("v2 cancel", params),
+        method if list_notification(method) => {
+            of::<v2::ListSessionsResponse>("v2 changes", &entries(params))
+        }
         _ => Err(format!("an unknown notification: {method}")),
     }
 }
@@ -36,7 +39,10 @@ pub(super) fn result(method: &str, result: &Value) -> Option<Result<(), String>>
         "auth/logout" => of::<v2::LogoutAuthResponse>("v2 logout", result),
         "session/new" => of::<v2::NewSessionResponse>("v2 new", result),
         "session/resume" => of::<v2::ResumeSessionResponse>("v2 resume", result),
-        "session/list" => of::<v2::ListSessionsResponse>("v2 list", result),
+        "session/list" | "session/list/subscribe" => {
+            of::<v2::ListSessionsResponse>("v2 list", result)
+        }
+        "session/list/unsubscribe" => Ok(()),
         "session/fork" => of::<v2::ForkSessionResponse>("v2 fork", result),
         "session/set_title" => of::<v2::SetSessionTitleResponse>("v2 title", result),
         "session/archive" => of::<v2::ArchiveSessionResponse>("v2 archive", result),
