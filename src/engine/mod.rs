@@ -27,7 +27,7 @@ pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, EngineEvent, Outlet, Question};
 pub use prompt::{Ended, Prompt, StopReason};
-pub use relay::{Asked, Foreign, Greeted, Patience};
+pub use relay::{Asked, Foreign, Greeted, Introduction, Patience};
 
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId, Timestamp};
@@ -67,14 +67,21 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether the wrapped agent speaks the client's own version of the protocol, where that is not
+    /// version 1. Then nothing that passes between them is converted, and what the agent is doing is
+    /// reported by the agent itself.
+    fn is_native(&self) -> bool {
+        false
+    }
+
     /// The client is connected: requests of the agent that belong to no session go to it.
     fn connect(&self, client: Arc<ClientConnection>) {
         drop(client);
     }
 
-    /// Forwards `initialize`. `params` is what the client sent.
-    fn initialize(&self, params: String) -> BoxFuture<'static, Greeted> {
-        drop(params);
+    /// Forwards `initialize`.
+    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, Greeted> {
+        drop(introduction);
         let error = EngineError::internal("there is no wrapped agent");
         Box::pin(async { Greeted::Unavailable(error) })
     }
@@ -262,7 +269,7 @@ pub struct Attached {
     /// How the agent was attached to the session, in one word.
     pub way: Option<&'static str>,
     /// Snapshots to be sent after the replay.
-    pub snapshots: Vec<String>,
+    pub snapshots: Block,
     /// Names of updates in the log that no longer describe the current state.
     pub gone: Vec<&'static str>,
     /// The history of a session that the agent created without rejoin, as it is to be logged.
@@ -285,8 +292,8 @@ pub struct ListedTimes {
 pub struct Called {
     /// The result, as JSON text.
     pub result: String,
-    /// The payload of an `info` record to be logged.
-    pub info: Option<String>,
+    /// What is to be logged and not sent: the client learns it from the result.
+    pub info: Block,
     /// Updates to be logged and sent to the client before the result.
     pub updates: Block,
 }

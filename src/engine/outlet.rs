@@ -31,6 +31,9 @@ pub enum EngineEvent {
         /// Resolves to whether the turn is over. It is not if the sender is dropped.
         is_end: oneshot::Receiver<bool>,
     },
+    /// What an engine that reports its state itself is doing: the parameters of the update without
+    /// the session's id. `None` if it will report nothing more.
+    State(Option<String>),
     /// A notification to the client that is not an update and is not logged.
     Notify {
         /// The method's name.
@@ -74,6 +77,15 @@ impl Block {
                 end,
             }],
         }
+    }
+
+    /// A block of payloads of one kind.
+    pub fn of_all(kind: Kind, payloads: impl IntoIterator<Item = String>) -> Self {
+        let mut block = Self::default();
+        for payload in payloads {
+            block.push(kind, &payload);
+        }
+        block
     }
 
     /// Adds a payload: JSON text without line breaks.
@@ -160,6 +172,8 @@ pub struct Question {
     pub session: Option<Range<usize>>,
     /// Whether the request and its response are part of the conversation.
     pub logged: bool,
+    /// Whether it has the form of the client's version already.
+    pub is_native: bool,
     /// Cancelled when the engine no longer needs the response.
     pub cancel: CancellationToken,
     /// Where the response goes.

@@ -87,6 +87,9 @@ pub enum Ended {
     Because(StopReason),
     /// With this result, the JSON text of an object with a `stopReason`.
     With(String),
+    /// As the engine has reported itself, in an update about its state: the parameters of the
+    /// notification without the session's id.
+    Reported(String),
 }
 
 impl Ended {
@@ -95,6 +98,7 @@ impl Ended {
         match self {
             Self::Because(reason) => json!({ "stopReason": reason.as_str() }).to_string(),
             Self::With(result) => result.clone(),
+            Self::Reported(params) => reported(params),
         }
     }
 
@@ -102,14 +106,62 @@ impl Ended {
     pub fn is_cancelled(&self) -> bool {
         match self {
             Self::Because(reason) => *reason == StopReason::Cancelled,
-            Self::With(result) => json::text_member(result, "stopReason") == Some("\"cancelled\""),
+            Self::With(result) => is_cancelled(result),
+            Self::Reported(params) => json::text_member(params, "update").is_some_and(is_cancelled),
         }
     }
+}
+
+fn is_cancelled(object: &str) -> bool {
+    json::text_member(object, "stopReason") == Some("\"cancelled\"")
+}
+
+/// What an update about the state says of the end of a turn. An error says that it is one by itself.
+fn reported(params: &str) -> String {
+    let update = json::text_member(params, "update").unwrap_or("{}");
+    let failed = json::text_member(update, "error").is_some_and(|error| error.starts_with('{'));
+    let members = json::text_members(update).into_iter();
+    json::object(members.filter(|(name, value)| match name.as_str() {
+        "sessionUpdate" | "state" => false,
+        "stopReason" => *value != "null" && !failed,
+        _ => true,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reported_end_is_the_result_of_its_turn() {
+        let update = |members: &str| {
+            let params = format!(
+                r#"{{"update":{{"sessionUpdate":"state_update","state":"idle"{members}}},"_meta":{{}}}}"#
+            );
+            Ended::Reported(params)
+        };
+        for (members, result, is_cancelled) in [
+            (
+                r#","usage":{"n":1e400},"stopReason":"end_turn""#,
+                r#"{"usage":{"n":1e400},"stopReason":"end_turn"}"#,
+                false,
+            ),
+            (
+                r#","stopReason":"cancelled""#,
+                r#"{"stopReason":"cancelled"}"#,
+                true,
+            ),
+            (
+                r#","stopReason":"error","error":{"code":1,"message":"m"}"#,
+                r#"{"error":{"code":1,"message":"m"}}"#,
+                false,
+            ),
+            (r#","stopReason":null"#, "{}", false),
+        ] {
+            assert_eq!(update(members).result(), result);
+            assert_eq!(update(members).is_cancelled(), is_cancelled);
+        }
+    }
 
     #[test]
     fn members_that_are_not_read_may_be_broken() {

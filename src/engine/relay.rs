@@ -2,6 +2,16 @@
 
 use super::error::EngineError;
 
+/// The parameters of `initialize`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// In version 1 of the protocol, as JSON text.
+    pub params: String,
+    /// For an agent that may speak the client's version, if that is not version 1: in both
+    /// versions, since the agent chooses.
+    pub native: Option<String>,
+}
+
 /// The outcome of `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeted {

@@ -28,6 +28,8 @@ pub struct EngineCall {
 pub struct ClientView {
     /// The updates in version 2. `None` if the client speaks version 1.
     updates: Option<View>,
+    /// Whether the engine speaks the client's version, so that requests and answers pass as they are.
+    is_native: bool,
 }
 
 impl ClientView {
@@ -37,7 +39,16 @@ impl ClientView {
             ProtocolVersion::V1 => None,
             ProtocolVersion::V2 => Some(View::new()),
         };
-        Self { updates }
+        Self {
+            updates,
+            is_native: false,
+        }
+    }
+
+    /// Sets whether the engine speaks the client's version. Then nothing is converted but the
+    /// updates that the log has in the form of version 1.
+    pub fn set_native(&mut self, is_native: bool) {
+        self.is_native = is_native;
     }
 
     /// The version that the client speaks.
@@ -56,7 +67,10 @@ impl ClientView {
     /// The view of a session of which the same client was sent nothing yet.
     #[must_use]
     pub fn fresh(&self) -> Self {
-        Self::new(self.version())
+        Self {
+            is_native: self.is_native,
+            ..Self::new(self.version())
+        }
     }
 
     /// The same, but it shows nothing before the message with this id, if the client's version has
@@ -64,7 +78,7 @@ impl ClientView {
     #[must_use]
     pub fn from_message(self, id: &str) -> Self {
         let updates = self.updates.map(|view| view.from_message(id));
-        Self { updates }
+        Self { updates, ..self }
     }
 
     /// Converts whole lines with updates.
@@ -118,6 +132,7 @@ impl ClientView {
             mode: None,
         };
         if let Some(updates) = &self.updates
+            && !self.is_native
             && call.method == SESSION_SET_CONFIG_OPTION
             && let Some(option) = json::string_member(&call.params, "configId")
             && updates.is_mode_option(&option)
@@ -142,7 +157,9 @@ impl ClientView {
             || method == SESSION_SET_CONFIG_OPTION
                 && json::text_member(&result, "configOptions").is_some();
         match &mut self.updates {
-            Some(updates) if has_options => updates.options_result(&result, mode),
+            Some(updates) if has_options && !self.is_native => {
+                updates.options_result(&result, mode)
+            }
             _ => result,
         }
     }
@@ -159,6 +176,7 @@ impl ClientView {
         }
         match self.version() {
             ProtocolVersion::V1 => own,
+            ProtocolVersion::V2 if self.is_native => own,
             ProtocolVersion::V2 if own.is_none() && commands.is_none() => None,
             ProtocolVersion::V2 => Some(v2::answer(own.as_deref().unwrap_or("{}"), commands)),
         }

@@ -12,6 +12,9 @@ use super::subagents;
 use crate::json::{self, TextLayout};
 use crate::protocol::{UpdateKind, UpdateParts};
 
+/// The `protocolVersion` of an `ask` record whose request has the form of version 2.
+pub const NATIVE: &str = "2";
+
 /// Checks the payloads of one log, with a fast path for the layout of the last text chunk.
 #[derive(Debug, Default)]
 pub struct Checker {

@@ -95,7 +95,7 @@ pub enum Effect<R> {
     },
     /// Replay what was logged since the replay began, wait for that, then send snapshots. Logged
     /// snapshots with the given names of updates are left out.
-    CatchUp(Vec<String>, Vec<&'static str>),
+    CatchUp(Block, Vec<&'static str>),
     /// End a replay that failed, and send what was logged meanwhile as it would have been sent live.
     AbandonReplay,
     /// Answer a request.
@@ -109,7 +109,7 @@ pub enum Effect<R> {
 #[derive(Debug)]
 pub enum Notification {
     /// Updates with the current state.
-    Snapshots(Vec<String>),
+    Snapshots(Block),
     /// The available commands.
     Commands,
     /// The prompt that was appended last, as it is in the log.
@@ -127,6 +127,8 @@ pub enum Work {
     Turns,
     /// The request of one prompt, by its message id, while the engine answers others, too.
     Turn(String),
+    /// What the engine does without a prompt.
+    OwnWork,
     /// The requests of the engine that the client has not answered. The engine gets a response in
     /// the client's place.
     ClientRequests,

@@ -9,15 +9,33 @@ pub enum Phase {
     Running,
     /// A prompt is being answered, and waits for the user.
     RequiresAction,
+    /// What the engine has reported: the parameters of its update without the session's id.
+    Reported(String),
     /// Nothing. With the payload of the `end` record if a turn has just ended.
     Idle(Option<String>),
 }
 
 impl Phase {
-    /// The update that reports it. It is derived from records and is not logged.
-    pub fn update(&self) -> String {
+    /// The parameters of the update that reports it, without the session's id. They are not logged.
+    pub fn params(&self) -> String {
+        if let Self::Reported(params) = self {
+            return params.clone();
+        }
         let update = json::Object::new().string("sessionUpdate", "state_update");
-        self.add_to(update).end()
+        let update = self.add_to(update).end();
+        json::Object::new().raw("update", &update).end()
+    }
+
+    /// Whether nothing is being done.
+    pub fn is_idle(&self) -> bool {
+        match self {
+            Self::Running | Self::RequiresAction => false,
+            Self::Reported(params) => {
+                let update = json::text_member(params, "update").unwrap_or_default();
+                json::string_member(update, "state").as_deref() == Some("idle")
+            }
+            Self::Idle(_) => true,
+        }
     }
 
     /// The same as an object that is not an update.
@@ -29,6 +47,13 @@ impl Phase {
         let end = match self {
             Self::Running => return object.string("state", "running"),
             Self::RequiresAction => return object.string("state", "requires_action"),
+            Self::Reported(params) => {
+                let update = json::text_member(params, "update").unwrap_or("{}");
+                return json::text_members(update)
+                    .into_iter()
+                    .filter(|(name, _)| name != "sessionUpdate")
+                    .fold(object, |object, (name, value)| object.raw(&name, value));
+            }
             Self::Idle(end) => end.as_deref().unwrap_or("{}"),
         };
         let mut object = object.string("state", "idle");
@@ -63,12 +88,24 @@ mod tests {
             ),
             ("{}", ""),
         ] {
-            let head = r#"{"sessionUpdate":"state_update","state":"idle""#;
-            let update = Phase::Idle(Some(end.to_owned())).update();
-            assert_eq!(update, format!("{head}{members}}}"));
+            let head = r#"{"update":{"sessionUpdate":"state_update","state":"idle""#;
+            let params = Phase::Idle(Some(end.to_owned())).params();
+            assert_eq!(params, format!("{head}{members}}}}}"));
         }
-        let running = r#"{"sessionUpdate":"state_update","state":"running"}"#;
-        assert_eq!(Phase::Running.update(), running);
+        let running = r#"{"update":{"sessionUpdate":"state_update","state":"running"}}"#;
+        assert_eq!(Phase::Running.params(), running);
         assert_eq!(Phase::Idle(None).state(), r#"{"state":"idle"}"#);
+    }
+
+    #[test]
+    fn what_an_engine_reports_is_not_changed() {
+        let params =
+            r#"{"_meta":{}, "update":{ "state":"idle","n":1e400,"sessionUpdate":"state_update"}}"#;
+        let phase = Phase::Reported(params.to_owned());
+        assert_eq!(phase.params(), params);
+        assert_eq!(phase.state(), r#"{"state":"idle","n":1e400}"#);
+        assert!(phase.is_idle());
+        let working = Phase::Reported(params.replace("idle", "running"));
+        assert!(!working.is_idle() && !Phase::Running.is_idle());
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Block;
 use crate::protocol::ClientView;
+use crate::record::{Kind, Record};
 use crate::replay::{FindMessage, Options, Replay};
 use crate::store::{Entry, Reader, Store};
 use crate::sys::SessionId;
@@ -166,12 +168,25 @@ impl Playback {
     }
 
     /// Adds updates with the current state. They are sent after all others.
-    pub(super) fn snapshots(&mut self, at: &str, snapshots: &[String], gone: &[&str]) {
+    pub(super) fn snapshots(&mut self, at: &str, snapshots: &Block, gone: &[&str]) {
         for name in gone {
             self.replay.withdraw(name);
         }
-        for snapshot in snapshots {
-            self.replay.snapshot(at, snapshot);
+        for snapshot in snapshots.iter() {
+            match snapshot.kind {
+                Kind::Info => self.replay.snapshot(at, snapshot.payload),
+                kind => {
+                    let record = Record {
+                        seq: 0,
+                        at,
+                        kind,
+                        id: None,
+                        payload: snapshot.payload,
+                        parts: None,
+                    };
+                    self.replay.record(&record, &mut self.lines);
+                }
+            }
         }
     }
 

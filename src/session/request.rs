@@ -130,6 +130,8 @@ pub struct ClientRequest {
     pub params: String,
     /// Whether the request and its response are part of the conversation.
     pub logged: bool,
+    /// Whether it has the form of the client's version already.
+    pub is_native: bool,
 }
 
 /// The client's response to a request of the engine, or what replaces it.

@@ -19,6 +19,7 @@ mod record;
 mod script;
 mod serve;
 mod turn;
+mod version_2;
 
 use std::io::BufRead;
 use std::time::Duration;

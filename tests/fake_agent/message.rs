@@ -31,6 +31,7 @@ pub(crate) struct Params {
     pub(crate) value: serde_json::Value,
     pub(crate) cursor: Option<String>,
     pub(crate) prompt: Option<Box<RawValue>>,
+    pub(crate) replay_from: Option<Box<RawValue>>,
     pub(crate) request_id: Option<Box<RawValue>>,
 }
 

@@ -23,6 +23,12 @@ pub(crate) enum SecondPrompt {
     reason = "each is a flag of its own, and tests combine them freely"
 )]
 pub(crate) struct Options {
+    /// Speaks version 2 of the protocol with a client that asks for it.
+    #[arg(long)]
+    pub(crate) version_2: bool,
+    /// Refuses a client that asks for version 2.
+    #[arg(long)]
+    pub(crate) refuse_version_2: bool,
     /// Declares `session/load`.
     #[arg(long)]
     pub(crate) load: bool,

@@ -3,7 +3,7 @@
 use crate::message::blocks;
 
 /// Every word that a step can begin with.
-const VERBS: [&str; 43] = [
+const VERBS: [&str; 44] = [
     "say",
     "think",
     "update",
@@ -29,6 +29,7 @@ const VERBS: [&str; 43] = [
     "title",
     "notice",
     "plan",
+    "state",
     "stop",
     "result",
     "fail",

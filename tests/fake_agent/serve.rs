@@ -1,6 +1,7 @@
 //! Answers the client's requests; turns run on threads of their own.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::message::{Message, Params, quoted};
 use crate::options::{Options, SecondPrompt};
 use crate::record::Record;
 use crate::turn::Turn;
+use crate::version_2;
 
 /// The whole agent.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Agent {
     live: Mutex<Live>,
     /// Notified when a prompt was answered.
     ended: Condvar,
+    /// Whether the client speaks version 2.
+    is_native: AtomicBool,
 }
 
 /// What is not kept over a restart.
@@ -89,6 +93,7 @@ impl Agent {
             memory: Mutex::new(Memory::open(file, options.foreign)),
             live: Mutex::default(),
             ended: Condvar::new(),
+            is_native: AtomicBool::new(false),
             options,
         })
     }
@@ -112,6 +117,11 @@ impl Agent {
             eprintln!("fake-agent: the flux capacitor is missing");
             std::process::exit(3);
         }
+    }
+
+    /// Whether the client speaks version 2.
+    pub(crate) fn is_native(&self) -> bool {
+        self.is_native.load(Ordering::Relaxed)
     }
 
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -194,7 +204,8 @@ impl Agent {
             return self.link.refuse(id, &refusal);
         }
         let done = match method {
-            "session/load" => return self.load(id, &params),
+            "session/load" if !self.is_native() => return self.load(id, &params),
+            "session/resume" if self.is_native() => return self.resume_from(id, &params),
             "session/prompt" => return self.prompt(id, &params),
             "_session/steering" => {
                 let live = self.live();
@@ -241,8 +252,25 @@ impl Agent {
     fn small(&self, method: &str, text: &str, params: &Params) -> Result<String, Refusal> {
         let id = &params.session_id;
         match method {
-            "initialize" => return Ok(describe::initialize(&self.options)),
-            "authenticate" | "logout" => self.live().signed_in = method == "authenticate",
+            "initialize" => {
+                let asked = version_2::is_asked_for(text);
+                if asked && self.options.refuse_version_2 {
+                    return Err(Refusal::new(-32602, "version 1 is the only one"));
+                }
+                let is_native = asked && self.options.version_2;
+                self.is_native.store(is_native, Ordering::Relaxed);
+                return Ok(if is_native {
+                    version_2::initialize(&self.options)
+                } else {
+                    describe::initialize(&self.options)
+                });
+            }
+            "authenticate" | "logout" if !self.is_native() => {
+                self.live().signed_in = method == "authenticate";
+            }
+            "auth/login" | "auth/logout" if self.is_native() => {
+                self.live().signed_in = method == "auth/login";
+            }
             "session/list" => return Ok(self.list(params)),
             "session/close" => {
                 let mut live = self.live();
@@ -256,7 +284,7 @@ impl Agent {
                 memory.save();
             }
             "session/fork" => return self.fork(id, params),
-            "session/set_mode" => {
+            "session/set_mode" if !self.is_native() => {
                 if !["ask", "code"].contains(&&*params.mode_id) {
                     return Err(Refusal::new(-32602, "there is no such mode"));
                 }
@@ -266,7 +294,7 @@ impl Agent {
                 let value = params.value.as_str().unwrap_or_default().to_owned();
                 let name = params.config_id.clone();
                 let session = self.set(id, |session| drop(session.config.insert(name, value)))?;
-                let options = describe::config(&session);
+                let options = self.config(&session);
                 return Ok(format!(r#"{{"configOptions":{options}}}"#));
             }
             "_echo" => return Ok(text.to_owned()),
@@ -344,6 +372,27 @@ impl Agent {
         self.announce(session);
     }
 
+    /// Resumes a session in version 2, with a replay if the client wants one.
+    fn resume_from(&self, id: &str, params: &Params) {
+        let session = &params.session_id;
+        if let Err(refusal) = self.restore(params, self.options.resume_lies, "session/resume") {
+            return self.link.refuse(id, &refusal);
+        }
+        let kept = self.memory().sessions.get(session).cloned();
+        let replays = params.replay_from.is_some() && !self.options.load_empty;
+        for update in kept
+            .into_iter()
+            .filter(|_| replays)
+            .flat_map(|kept| kept.updates)
+        {
+            self.link.update(session, &update);
+        }
+        self.link.update(session, &version_2::state("idle", ""));
+        let members = self.opened(session).join(",");
+        self.link.answer(id, &format!("{{{members}}}"));
+        self.announce(session);
+    }
+
     /// Resumes a session, or one in its place, whose id is returned.
     fn resume(&self, params: &Params) -> Result<Option<String>, Refusal> {
         let options = &self.options;
@@ -374,7 +423,7 @@ impl Agent {
     fn restore(&self, params: &Params, lies: bool, method: &str) -> Result<(), Refusal> {
         let declared = match method {
             "session/load" => self.options.load,
-            _ => self.options.resume,
+            _ => self.options.resume || self.is_native(),
         };
         if lies || !declared {
             return Err(Refusal::new(-32601, "Method not found"));
@@ -439,6 +488,11 @@ impl Agent {
         let refuses = |session: &Session| session.refuses;
         if self.memory().sessions.get(&session).is_some_and(refuses) {
             drop(live);
+            if self.is_native() {
+                self.link.answer(id, r#"{"messageId":"m-refused"}"#);
+                let refusal = version_2::state("idle", r#""stopReason":"refusal""#);
+                return self.link.update(&session, &refusal);
+            }
             return self.link.answer(id, r#"{"stopReason":"refusal"}"#);
         }
         let second = self.options.second_prompt;
@@ -487,6 +541,7 @@ impl Agent {
     /// Modes and configuration of a session, as members.
     fn opened(&self, session: &str) -> Vec<String> {
         match self.memory().sessions.get(session) {
+            Some(session) if self.is_native() => version_2::settings(&self.options, session),
             Some(session) => describe::settings(&self.options, session),
             None => Vec::new(),
         }
@@ -494,7 +549,25 @@ impl Agent {
 
     fn announce(&self, session: &str) {
         if self.options.announce {
-            self.link.update(session, &describe::commands());
+            self.link.update(session, &self.commands());
+        }
+    }
+
+    /// The commands, as an `update` object.
+    pub(crate) fn commands(&self) -> String {
+        if self.is_native() {
+            version_2::commands()
+        } else {
+            describe::commands()
+        }
+    }
+
+    /// All configuration options of a session with their values.
+    pub(crate) fn config(&self, session: &Session) -> serde_json::Value {
+        if self.is_native() {
+            version_2::config(&self.options, session)
+        } else {
+            describe::config(session)
         }
     }
 

@@ -13,6 +13,7 @@ use crate::link::{Begun, Refusal};
 use crate::message::{blocks, chunk, quoted, text_block};
 use crate::script::{Step, steps};
 use crate::serve::{Agent, By, Cancel};
+use crate::version_2;
 
 /// A turn under way.
 pub(crate) struct Turn<'a> {
@@ -57,8 +58,17 @@ impl<'a> Turn<'a> {
     /// Answers a prompt, given as its request's id and its array of blocks.
     pub(crate) fn run(mut self, id: &str, prompt: &str) {
         prompt.clone_into(&mut self.prompt);
-        self.hear();
         let steps = steps(prompt);
+        if self.agent.is_native() {
+            // It does not take a prompt that begins like this.
+            if let Some(step) = steps.first().filter(|step| step.verb == "fail") {
+                let (code, message) = step.rest.split_once(' ').unwrap_or_default();
+                return self.agent.link.refuse(id, &failure(code, message));
+            }
+            self.accept(id);
+        } else {
+            self.hear();
+        }
         let ending = steps.iter().find_map(|step| self.step(step));
         let ending = ending.unwrap_or_else(|| match self.cancel.asked() {
             None => Ending::Result(r#"{"stopReason":"end_turn"}"#.to_owned()),
@@ -67,12 +77,47 @@ impl<'a> Turn<'a> {
         });
         self.keep();
         match ending {
+            ending if self.agent.is_native() => self.rest(&ending),
             Ending::Result(result) => self.agent.link.answer(id, &result),
             Ending::Error(refusal) => self.agent.link.refuse(id, &refusal),
         }
         for update in &self.after {
             self.agent.link.update(self.session, update);
         }
+    }
+
+    /// Takes a prompt in version 2.
+    fn accept(&mut self, id: &str) {
+        let message = format!("m-{}", Uuid::now_v7().simple());
+        let heard = version_2::user_message(&message, &self.prompt);
+        let running = version_2::state("running", "");
+        let (link, session) = (&self.agent.link, self.session);
+        link.update(session, &heard);
+        link.answer(id, &format!(r#"{{"messageId":"{message}"}}"#));
+        link.update(session, &running);
+        self.shown.push(heard);
+        self.keep();
+        self.agent
+            .set(self.session, |session| session.prompts += 1)
+            .ok();
+        self.next_message();
+    }
+
+    /// Reports the end of a turn in version 2.
+    fn rest(&self, ending: &Ending) {
+        let members = match ending {
+            Ending::Result(result) => {
+                let members = result.trim().strip_prefix('{');
+                let members = members.and_then(|members| members.strip_suffix('}'));
+                members.unwrap_or_default().to_owned()
+            }
+            Ending::Error(refusal) => {
+                let (code, message) = (refusal.code, quoted(&refusal.message));
+                format!(r#""stopReason":"error","error":{{"code":{code},"message":{message}}}"#)
+            }
+        };
+        let idle = version_2::state("idle", &members);
+        self.agent.link.update(self.session, &idle);
     }
 
     /// Takes note of what the user said, and shows it if the agent is of those that do.
@@ -131,7 +176,7 @@ impl<'a> Turn<'a> {
     }
 
     fn next_message(&mut self) {
-        let ids = self.agent.options.message_ids;
+        let ids = self.agent.options.message_ids || self.agent.is_native();
         self.message = ids.then(|| format!("m-{}", Uuid::now_v7().simple()));
     }
 
@@ -210,7 +255,11 @@ impl<'a> Turn<'a> {
                 r#"{{"sessionUpdate":"usage_update","used":{},"size":1000}}"#,
                 number(rest)
             )),
-            "commands" => self.show(&crate::describe::commands()),
+            "commands" => self.show(&agent.commands()),
+            "state" => {
+                let members = behind.strip_prefix('{').and_then(|behind| behind.strip_suffix('}'));
+                link.update(session, &version_2::state(word, members.unwrap_or_default()));
+            }
             "mode" => self.show(&format!(
                 r#"{{"sessionUpdate":"current_mode_update","currentModeId":{}}}"#,
                 quoted(rest)
@@ -224,7 +273,7 @@ impl<'a> Turn<'a> {
             }
             "config" => {
                 let options = agent.set(session, |_| {});
-                if let Ok(options) = options.map(|session| crate::describe::config(&session)) {
+                if let Ok(options) = options.map(|session| agent.config(&session)) {
                     self.show(&format!(
                         r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#
                     ));
@@ -238,6 +287,7 @@ impl<'a> Turn<'a> {
                 r#"{{"sessionUpdate":"notice","severity":"info","title":{}}}"#,
                 quoted(rest)
             )),
+            "plan" if agent.is_native() => self.show(&version_2::plan(rest)),
             "plan" => self.show(&format!(
                 r#"{{"sessionUpdate":"plan","entries":[{{"content":{},"priority":"medium","status":"pending"}}]}}"#,
                 quoted(rest)
@@ -281,7 +331,7 @@ impl<'a> Turn<'a> {
         let mut word = || words.next().unwrap_or_default().to_owned();
         let (id, status, more) = (word(), word(), word());
         let first = self.calls.insert(id.clone());
-        let kind = if first {
+        let kind = if first && !self.agent.is_native() {
             "tool_call"
         } else {
             "tool_call_update"
@@ -315,8 +365,12 @@ impl<'a> Turn<'a> {
             r#"{"optionId":"no","name":"No","kind":"reject_once"}]"#
         );
         let session = self.session;
-        let params =
-            format!(r#"{{"sessionId":"{session}","toolCall":{call},"options":{options}}}"#);
+        let params = if self.agent.is_native() {
+            let permission = version_2::permission(session, call);
+            format!(r#"{{{permission},"options":{options}}}"#)
+        } else {
+            format!(r#"{{"sessionId":"{session}","toolCall":{call},"options":{options}}}"#)
+        };
         let answer = self.agent.link.ask("session/request_permission", &params);
         self.say(&format!("permission: {answer}"));
     }

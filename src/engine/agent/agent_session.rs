@@ -163,6 +163,8 @@ impl Conversation for AgentSession {
             let result = sent.outcome_or_cancel(cancelled).await;
             let result = result.map_err(|error| shared.with_client_id(error))?;
             let info = lock(&shared.settings).apply_request(&method, &params, &result);
+            let info = info.map(|update| live.route.payload(update));
+            let info = Block::of_all(live.route.snapshot_kind(), info);
             let result = match session_of(&result) {
                 Some(session) if session.id == live.session_id => {
                     let name = lock(&shared.config).name.clone();

@@ -23,10 +23,16 @@ use super::settings::{self, Settings};
 use super::transcript::Reason;
 
 impl Shared {
-    fn route(&self, normalizer: IdNormalizer, snapshots: HashMap<String, String>) -> Arc<Route> {
+    fn route(
+        &self,
+        connection: &Connection,
+        normalizer: IdNormalizer,
+        snapshots: HashMap<String, String>,
+    ) -> Arc<Route> {
         Route::new(
             self.opening.out.clone(),
             lock(&self.config).name.clone(),
+            connection.is_native(),
             normalizer,
             self.settings.clone(),
             snapshots,
@@ -67,7 +73,7 @@ impl Shared {
         match how {
             Attach::New => {
                 let normalizer = IdNormalizer::new(self.opening.ids.clone());
-                let route = self.route(normalizer, HashMap::new());
+                let route = self.route(&connection, normalizer, HashMap::new());
                 let restored = restore::create(&connection, self.task(params, &route)).await?;
                 let mut settings = Settings::default();
                 settings.opened(&restored.answer);
@@ -123,7 +129,7 @@ impl Shared {
         let recorded = replayed.recorded.as_deref();
         let renamed = recorded.is_some_and(|name| name != self.agent.name());
         let unknown = replayed.reason(&self.agent, self.policy.adopt);
-        let route = self.route(replayed.normalizer, replayed.snapshots);
+        let route = self.route(&connection, replayed.normalizer, replayed.snapshots);
         let task = self.task(params, &route);
         let origin = self.opening.origin.as_deref();
         let origin = origin.filter(|_| how == Attach::Fork && !self.policy.adopt);
@@ -180,7 +186,10 @@ impl Shared {
             renamed || replayed.session_id.as_deref() != Some(session_id) || reported && unrecorded;
         let (changed, gone) = settings.changes_since(&replayed.settings);
         let mut restored = Restored { answer, ..restored };
-        restored.snapshots.extend(changed);
+        let changed = changed.into_iter();
+        restored
+            .snapshots
+            .extend(changed.map(|update| route.payload(update)));
         let mut attached = self.attached(connection, route, restored, settings, key, reason);
         attached.gone = gone;
         if !new {
@@ -196,7 +205,7 @@ impl Shared {
         key: String,
     ) -> Result<Attached, EngineError> {
         let ids = self.opening.ids.clone();
-        let route = self.route(IdNormalizer::new(ids.clone()), HashMap::new());
+        let route = self.route(&connection, IdNormalizer::new(ids.clone()), HashMap::new());
         let task = self.task(&config.params.0, &route);
         let cwd = &config.place.cwd;
         let listed = list::times(&connection, &config.name, cwd);
@@ -220,6 +229,7 @@ impl Shared {
         key: String,
         transcript: Option<Reason>,
     ) -> Attached {
+        let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();
         let session_id = restored.record(self.agent.name(), version.as_deref());
         *lock(&self.last_id) = Some(restored.session_id.clone());
@@ -238,7 +248,7 @@ impl Shared {
             answer: Some(restored.answer),
             agent_session_id: Some(session_id),
             way: Some(restored.how.as_str()),
-            snapshots: restored.snapshots,
+            snapshots,
             gone: Vec::new(),
             imported: Vec::new(),
             listed: None,
@@ -251,8 +261,8 @@ impl Shared {
         if let Some(session_id) = attached.agent_session_id {
             block.push(Kind::AgentSessionId, &session_id);
         }
-        for snapshot in &attached.snapshots {
-            block.push(Kind::Info, snapshot);
+        for snapshot in attached.snapshots.iter() {
+            block.push(snapshot.kind, snapshot.payload);
         }
         if !block.is_empty() {
             self.opening.out.send(EngineEvent::Block(block)).await?;

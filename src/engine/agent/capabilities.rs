@@ -16,6 +16,8 @@ pub(super) struct Capabilities {
     /// Its name and version, if it reports them.
     pub(super) name: Option<String>,
     pub(super) version: Option<String>,
+    /// Whether it speaks version 2 of the protocol. If not, it speaks version 1.
+    pub(super) is_native: bool,
     pub(super) load: bool,
     /// Whether it has ways to sign in.
     pub(super) sign_in: bool,
@@ -38,6 +40,9 @@ impl Capabilities {
     /// Reads the result of `initialize`.
     pub(super) fn read(result: &str) -> Self {
         let result = json::tree(result).unwrap_or_default();
+        if result["protocolVersion"] == 2 {
+            return Self::read_native(&result);
+        }
         let capabilities = &result["agentCapabilities"];
         let session = &capabilities["sessionCapabilities"];
         let mut names = declared(session);
@@ -45,18 +50,12 @@ impl Capabilities {
             names.insert(format!("list.{part}"));
         }
         let can = |name: &str| names.contains(name);
-        let mut system_prompts = declared(&session["systemPrompt"]["mode"]);
-        if can("systemPrompt") {
-            system_prompts.insert("append".to_owned());
-        }
-        let text = |value: &Value| value.as_str().map(str::to_owned);
         Self {
             name: text(&result["agentInfo"]["name"]),
             version: text(&result["agentInfo"]["version"]),
+            is_native: false,
             load: capabilities["loadSession"] == true,
-            sign_in: result["authMethods"]
-                .as_array()
-                .is_some_and(|all| !all.is_empty()),
+            sign_in: has_sign_in(&result),
             resume: can("resume"),
             list: can("list"),
             close: can("close"),
@@ -64,7 +63,31 @@ impl Capabilities {
             fork: can("fork"),
             title: can("title"),
             history: capabilities["sessionHistory"].is_object(),
-            system_prompts,
+            system_prompts: system_prompts(session),
+            declared: names,
+        }
+    }
+
+    /// Reads it in version 2. An agent that has sessions can list, resume, replay and close them.
+    fn read_native(result: &Value) -> Self {
+        let capabilities = &result["capabilities"];
+        let session = &capabilities["session"];
+        let names = declared(session);
+        let has_sessions = session.is_object();
+        Self {
+            name: text(&result["info"]["name"]),
+            version: text(&result["info"]["version"]),
+            is_native: true,
+            load: has_sessions,
+            sign_in: has_sign_in(result),
+            resume: has_sessions,
+            list: has_sessions,
+            close: has_sessions,
+            delete: names.contains("delete"),
+            fork: names.contains("fork"),
+            title: names.contains("title"),
+            history: capabilities["_meta"]["rejoin"]["sessionHistory"].is_object(),
+            system_prompts: system_prompts(session),
             declared: names,
         }
     }
@@ -74,6 +97,25 @@ impl Capabilities {
         let mode = json::string_member(prompt, "mode");
         mode.is_some_and(|mode| self.system_prompts.contains(&mode))
     }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn has_sign_in(result: &Value) -> bool {
+    let methods = result["authMethods"].as_array();
+    methods.is_some_and(|all| !all.is_empty())
+}
+
+/// The modes of system prompts that a session may have.
+fn system_prompts(session: &Value) -> BTreeSet<String> {
+    let prompt = &session["systemPrompt"];
+    let mut modes = declared(&prompt["mode"]);
+    if !matches!(prompt, Value::Null | Value::Bool(false)) {
+        modes.insert("append".to_owned());
+    }
+    modes
 }
 
 /// The names of the capabilities in an object. A capability is an object; `null` and `false` mean
@@ -119,6 +161,25 @@ mod tests {
             ..Capabilities::default()
         };
         assert_eq!(read, expected);
+        let native = Capabilities::read(
+            r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"authMethods":[],
+                "capabilities":{"session":{"delete":{},"fork":null,"systemPrompt":{}},"_meta":{"rejoin":{"sessionHistory":{}}}}}"#,
+        );
+        let expected = Capabilities {
+            name: Some("a".to_owned()),
+            version: Some("1".to_owned()),
+            is_native: true,
+            load: true,
+            resume: true,
+            list: true,
+            close: true,
+            delete: true,
+            history: true,
+            system_prompts: ["append".to_owned()].into(),
+            declared: ["delete", "systemPrompt"].map(str::to_owned).into(),
+            ..Capabilities::default()
+        };
+        assert_eq!(native, expected);
         assert_eq!(Capabilities::read("{}"), Capabilities::default());
         assert_eq!(Capabilities::read("7"), Capabilities::default());
     }

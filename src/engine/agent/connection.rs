@@ -64,8 +64,9 @@ pub(super) struct TurnEnd {
     pub(super) route: Arc<Route>,
     /// The id of the message that is answered.
     pub(super) message_id: String,
-    /// Resolves to whether the response ends the turn.
-    pub(super) is_end: oneshot::Receiver<bool>,
+    /// Resolves to whether the response ends the turn. `None` if the response only says that the
+    /// agent has accepted the prompt.
+    pub(super) is_end: Option<oneshot::Receiver<bool>>,
 }
 
 /// A pending request to the agent.
@@ -102,6 +103,12 @@ impl Connection {
     /// What the agent can do: nothing until it has answered `initialize`.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.capabilities.get().cloned().unwrap_or_default()
+    }
+
+    /// Whether the agent speaks version 2 of the protocol.
+    pub(super) fn is_native(&self) -> bool {
+        let capabilities = self.capabilities.get();
+        capabilities.is_some_and(|capabilities| capabilities.is_native)
     }
 
     pub(super) fn set_capabilities(&self, capabilities: Capabilities) {
@@ -311,6 +318,13 @@ impl Connection {
 
     pub(super) fn is_dead(&self) -> bool {
         *self.dead.borrow()
+    }
+
+    /// Resolves when the agent has ended.
+    pub(super) async fn died(&self) {
+        // The sender is in `self`, so waiting cannot fail.
+        let mut dead = self.dead.subscribe();
+        dead.wait_for(|dead| *dead).await.ok();
     }
 
     /// The agent's output has ended, so the process is ended, too.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Block, EngineError, SessionConfig};
-use crate::json::{Object, string_member, text_member};
+use crate::json::{self, Object, string_member, text_member};
 use crate::protocol::{Role, UpdateKind, method};
 use crate::record::Kind;
 use crate::sys::Ids;
@@ -29,14 +29,14 @@ pub(super) async fn import(
 ) -> Result<(Restored, Block), EngineError> {
     let route = task.route;
     let capabilities = connection.capabilities();
-    let method = match (capabilities.load, capabilities.resume) {
-        (true, _) => method::SESSION_LOAD,
-        (false, true) => method::SESSION_RESUME,
+    let params = with_session(task.params, &config.name);
+    let (method, params) = match (capabilities.load, capabilities.resume) {
+        (true, _) => restore::load_request(connection, &params),
+        (false, true) => (method::SESSION_RESUME, params.as_str().into()),
         (false, false) => return Err(EngineError::unknown_session()),
     };
     route.import(Import::new(ids));
     let subscription = Subscription::new(connection, &config.name, route);
-    let params = with_session(task.params, &config.name);
     let mut answer = match restore::open(connection, method, &params, task, RouteBy::Request).await
     {
         Ok(answer) if other_session(&answer, &config.name).is_none() => answer,
@@ -50,7 +50,8 @@ pub(super) async fn import(
     if capabilities.load {
         restore::wait_for_replay(connection, route).await;
     }
-    let Some(import) = route.imported(capabilities.load) else {
+    let replays_later = capabilities.load && !capabilities.is_native;
+    let Some(import) = route.imported(replays_later) else {
         return Err(EngineError::internal(
             "the replay of the agent's session was lost",
         ));
@@ -152,7 +153,7 @@ impl Import {
             self.too_long = true;
             return;
         }
-        if kind == Kind::Subagent {
+        if matches!(kind, Kind::Subagent | Kind::SubagentV2) {
             self.updates += 1;
             self.flush();
         }
@@ -165,6 +166,41 @@ impl Import {
             self.flush();
         }
         self.block.push(kind, payload);
+    }
+
+    /// Adds the next update of an agent of version 2: its parameters.
+    pub(super) fn native_update(&mut self, kind: UpdateKind, params: &str) {
+        if self.block.bytes() + params.len() > LIMIT {
+            self.too_long = true;
+            return;
+        }
+        if kind == UpdateKind::Notice {
+            return self.block.push(Kind::TransientV2, params);
+        }
+        if kind.snapshot().is_none() {
+            self.updates += 1;
+            let update = text_member(params, "update").unwrap_or_default();
+            if let Some((id, blocks)) = user_message(update) {
+                let id = id.unwrap_or_else(|| self.ids.message());
+                return self.user_message(id, blocks);
+            }
+            if let Some((id, block)) = user_block(params) {
+                return self.user(id, block);
+            }
+            self.flush();
+        }
+        self.block.push(Kind::UpdateV2, params);
+    }
+
+    /// The user's message has these blocks instead of those that it had.
+    fn user_message(&mut self, id: String, blocks: Vec<String>) {
+        match &mut self.prompt {
+            Some((known, old)) if *known == id => *old = blocks,
+            _ => {
+                self.flush();
+                self.prompt = Some((id, blocks));
+            }
+        }
     }
 
     fn user(&mut self, id: Option<String>, block: String) {
@@ -202,6 +238,22 @@ impl Import {
         }
         (!self.too_long).then_some(self.block)
     }
+}
+
+/// The id and the blocks of a message of the user, of version 2.
+fn user_message(update: &str) -> Option<(Option<String>, Vec<String>)> {
+    let name = string_member(update, "sessionUpdate")?;
+    if Role::of_message(&name) != Some(Role::User) {
+        return None;
+    }
+    let content = text_member(update, "content").unwrap_or("[]");
+    let mut blocks = Vec::new();
+    if let Some(mut listed) = json::elements(content.as_bytes(), 0) {
+        while let Some(block) = listed.element() {
+            blocks.extend(content.get(block).map(str::to_owned));
+        }
+    }
+    Some((string_member(update, "messageId"), blocks))
 }
 
 /// The content of a chunk of the user's message, and the message's id.

@@ -12,11 +12,12 @@ use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{Lines, pump};
 
-use super::connection::{Connection, TurnEnd};
+use super::connection::Connection;
 use super::members::with_members;
 use super::parse::{self, Message, NamedSession, Payload, Reader, read, session_of};
 use super::route::Route;
 use super::terminals;
+use super::turn_end;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
@@ -155,7 +156,7 @@ impl Intake {
                     parse::Outcome::Error(error) => Err(error.into_owned()),
                 };
                 if let Some(end) = self.connection.take_turn_end(id) {
-                    end_turn(end);
+                    turn_end::prompt_answered(end, &outcome);
                 }
                 if let Some(steering) = self.connection.take_steering(id) {
                     steering.answered(&outcome);
@@ -194,6 +195,11 @@ impl Intake {
         };
         let route = &recipient.route;
         let payload = route.own_references(payload);
+        if route.is_native && !recipient.is_subagent && payload.is_state() {
+            let (route, report) = (route.clone(), route.report(&payload));
+            self.flush();
+            return turn_end::reported(&route, report);
+        }
         if let Some(subagent) = payload.subagent() {
             self.connection.announce_subagent(subagent, route);
         }
@@ -216,6 +222,9 @@ impl Intake {
             if !block.is_empty() {
                 // It fails if the session was closed.
                 route.out.send_blocking(EngineEvent::Block(block)).ok();
+            }
+            if route.is_busy() {
+                route.out.send_blocking(EngineEvent::State(None)).ok();
             }
         }
     }
@@ -338,11 +347,13 @@ impl Intake {
             }
             None => (params, at),
         };
+        let is_native = connection.is_native();
         let (params, at) = match at {
-            Some(at) => {
+            Some(at) if !is_native => {
                 let (params, at) = with_client_ids(&route, params, at);
                 (params, Some(at))
             }
+            at @ Some(_) => (params.to_owned(), at),
             None => (params.to_owned(), None),
         };
         let (reply, answer) = oneshot::channel();
@@ -362,10 +373,12 @@ impl Intake {
             method: method.clone(),
             params: params.clone(),
             session: at.clone(),
+            is_native,
             cancel,
             reply,
         };
         if method == method::TERMINAL_RELEASE
+            && !is_native
             && let Some(at) = at
         {
             // The terminal's output is requested while the terminal still exists.
@@ -384,7 +397,7 @@ impl Intake {
         }
         self.connection.runtime.spawn(async move {
             let outcome = answer.await.unwrap_or_else(|_| unanswered());
-            if at.is_some() {
+            if at.is_some() && !is_native {
                 terminals::record_output(&route, &method, &params, &outcome).await;
             }
             connection.respond(&id, &outcome);
@@ -417,7 +430,11 @@ impl Intake {
             return;
         };
         let (route, params, session) = if let Some(route) = self.connection.route(&session.id) {
-            let (params, at) = with_client_ids(&route, params, session.range);
+            let (params, at) = if route.is_native {
+                (params.to_owned(), session.range)
+            } else {
+                with_client_ids(&route, params, session.range)
+            };
             (route, params, Some(at))
         } else if let Some(route) = self.connection.subagent_route(&session.id) {
             (route, params.to_owned(), None)
@@ -442,22 +459,6 @@ impl Intake {
             );
         }
     }
-}
-
-/// Marks the end of a turn among the session's events: later ones belong to other turns or to none.
-fn end_turn(end: TurnEnd) {
-    let TurnEnd {
-        route,
-        message_id,
-        is_end,
-    } = end;
-    let outputs = terminals::output_block(route.turn_ends(&message_id));
-    // Both fail if the session was closed.
-    if !outputs.is_empty() {
-        route.out.send_blocking(EngineEvent::Block(outputs)).ok();
-    }
-    let ends = EngineEvent::Ends { message_id, is_end };
-    route.out.send_blocking(ends).ok();
 }
 
 /// The parameters with the client's ids of tool calls, and the new position of the session's id.

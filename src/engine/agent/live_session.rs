@@ -16,7 +16,7 @@ use crate::sys::{Ids, lock};
 use super::connection::{Connection, Pending, TurnEnd};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
-use super::route::Route;
+use super::route::{Route, SentTurn};
 use super::steering::Steering;
 use super::terminals;
 use super::transcript::{self, Reason};
@@ -75,6 +75,8 @@ impl PromptOrder {
 #[derive(Debug)]
 pub(super) struct Sent {
     pending: Pending,
+    /// Gets the report that ends the turn, if the response does not.
+    report: Option<oneshot::Receiver<String>>,
     number: u64,
     message_id: String,
     /// Gets whether its response ends the turn.
@@ -94,12 +96,23 @@ impl LiveSession {
     pub(super) fn prompt(&self, prompt: &Prompt, context: Option<&str>) -> Sent {
         let message_id = prompt.message_id.clone();
         let (is_end, decided) = oneshot::channel();
+        let own = prompt.params.as_str();
+        let (decided, sent, report) = if self.connection.is_native() {
+            let (sender, report) = oneshot::channel();
+            let sent = SentTurn {
+                message_id: message_id.clone(),
+                report: sender,
+                is_end: decided,
+            };
+            (None, Some(sent), Some(report))
+        } else {
+            (Some(decided), None, None)
+        };
         let turn_end = TurnEnd {
             route: self.route.clone(),
             message_id: message_id.clone(),
             is_end: decided,
         };
-        let own = prompt.params.as_str();
         let params = context.map_or(Cow::Borrowed(own), |context| {
             transcript::prepend(own, context).into()
         });
@@ -109,7 +122,11 @@ impl LiveSession {
         turns.running += 1;
         turns.sent += 1;
         self.route.turn_begins(&message_id, own, context);
+        if let Some(sent) = sent {
+            self.route.turn_sent(sent, own, context);
+        }
         Sent {
+            report,
             pending: self.connection.request_turn(&params, turn_end),
             number: turns.sent,
             message_id,
@@ -121,13 +138,20 @@ impl LiveSession {
     /// not know the session.
     pub(super) async fn turn(&self, sent: Sent, unproven: bool, cancel: &Cancel) -> TurnOutcome {
         let result = {
-            let outcome = sent.pending.outcome_or_cancel(async {
+            let response = sent.pending.outcome_or_cancel(async {
                 cancel.request_cancelled().await;
                 // If all turns are cancelled, `session/cancel` is sent instead.
                 if cancel.is_cancelled() {
                     std::future::pending::<()>().await;
                 }
             });
+            let outcome = async {
+                let response = response.await?;
+                match sent.report {
+                    Some(report) => self.reported(report).await,
+                    None => Ok(ended(&response)),
+                }
+            };
             tokio::pin!(outcome);
             tokio::select! {
                 biased;
@@ -139,7 +163,12 @@ impl LiveSession {
             }
         };
         lock(&self.turns).running -= 1;
-        let ended = ended(result);
+        let ended = result.unwrap_or_else(|| {
+            tracing::warn!("the agent did not end a cancelled turn in time");
+            Ok(Ended::Because(StopReason::Cancelled))
+        });
+        // If nothing has ended it before, this does.
+        self.route.forget_turn(&sent.message_id);
         let refused = unproven && self.refused(&ended) && !cancel.is_cancelled();
         if sent.is_end.send(!refused).is_err() {
             // Without a response, the reader has not marked the end of the turn.
@@ -150,6 +179,15 @@ impl LiveSession {
             TurnOutcome::Refused
         } else {
             TurnOutcome::Ended(ended)
+        }
+    }
+
+    /// Waits for the report that ends a turn.
+    async fn reported(&self, report: oneshot::Receiver<String>) -> Result<Ended, EngineError> {
+        tokio::select! {
+            biased;
+            Ok(params) = report => Ok(Ended::Reported(params)),
+            () = self.connection.died() => Err(self.connection.ended_error()),
         }
     }
 
@@ -186,7 +224,11 @@ impl LiveSession {
 
     /// Parameters of the client with the agent's ids.
     pub(super) fn with_agent_ids(&self, params: &str) -> String {
-        let inward = self.route.with_normalizer(|ids| ids.incoming(params));
+        let inward = if self.connection.is_native() {
+            None
+        } else {
+            self.route.with_normalizer(|ids| ids.incoming(params))
+        };
         let params = inward.as_deref().unwrap_or(params);
         match session_of(params) {
             Some(session) => with_string(params, &session.range, &self.session_id),
@@ -195,16 +237,11 @@ impl LiveSession {
     }
 }
 
-/// How a turn ended, by the agent's response; `None` if there was none in time.
-fn ended(result: Option<Result<String, EngineError>>) -> Result<Ended, EngineError> {
-    match result {
-        Some(Ok(result)) if text_member(&result, "stopReason").is_some() => Ok(Ended::With(result)),
-        Some(Ok(_)) => Ok(Ended::Because(StopReason::EndTurn)),
-        Some(Err(error)) => Err(error),
-        None => {
-            tracing::warn!("the agent did not end a cancelled turn in time");
-            Ok(Ended::Because(StopReason::Cancelled))
-        }
+/// How a turn ended, by the agent's response in version 1.
+fn ended(result: &str) -> Ended {
+    match text_member(result, "stopReason") {
+        Some(_) => Ended::With(result.to_owned()),
+        None => Ended::Because(StopReason::EndTurn),
     }
 }
 

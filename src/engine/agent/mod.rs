@@ -29,6 +29,7 @@ mod terminals;
 mod titles;
 mod transcript;
 mod transport;
+mod turn_end;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,8 @@ pub use transport::Program;
 
 use crate::engine::proxy::Port;
 use crate::engine::{
-    Asked, BoxFuture, Conversation, Engine, EngineError, Foreign, Greeted, Opening, Patience,
+    Asked, BoxFuture, Conversation, Engine, EngineError, Foreign, Greeted, Introduction, Opening,
+    Patience,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -119,13 +121,17 @@ impl Engine for WrappedEngine {
         true
     }
 
+    fn is_native(&self) -> bool {
+        self.agent.is_native()
+    }
+
     fn connect(&self, client: Arc<ClientConnection>) {
         self.agent.connect(client);
     }
 
-    fn initialize(&self, params: String) -> BoxFuture<'static, Greeted> {
+    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, Greeted> {
         let agent = self.agent.clone();
-        Box::pin(async move { agent.greet(&params).await })
+        Box::pin(async move { agent.greet(&introduction).await })
     }
 
     fn call(

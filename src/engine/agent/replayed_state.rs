@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::{History, HistoryError};
 use crate::json::{string_member, text_member};
+use crate::protocol::UpdateKind;
 use crate::record::{Kind, OpenTurns, Record};
 use crate::sys::Ids;
 
@@ -113,13 +114,20 @@ impl ReplayedState {
                     self.settings = Settings::default();
                 }
             }
-            Kind::Info => {
-                self.settings.apply_update(record.payload);
+            Kind::Info => self.snapshot(name_of(record.payload), record.payload),
+            Kind::UpdateV2 => {
                 let name = name_of(record.payload);
-                self.snapshots.insert(name, record.payload.to_owned());
+                if UpdateKind::of_name(name.as_bytes()).snapshot().is_some() {
+                    self.snapshot(name, record.payload);
+                }
             }
             _ => {}
         }
+    }
+
+    fn snapshot(&mut self, name: String, payload: &str) {
+        self.settings.apply_update(payload);
+        self.snapshots.insert(name, payload.to_owned());
     }
 }
 

@@ -4,6 +4,7 @@
 //! The capabilities that an agent declares are tried, and may fail, take too long or even end the
 //! agent. A method that it does not declare is never called.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +110,7 @@ pub(super) async fn create(
     task: Task<'_>,
 ) -> Result<Restored, EngineError> {
     let params = with_members(task.params, &["sessionId"], &[]);
+    let params = without_replay(connection, &params);
     let answer = open(
         connection,
         method::SESSION_NEW,
@@ -141,10 +143,7 @@ pub(super) async fn continue_session(
 ) -> Result<Option<Restored>, EngineError> {
     let route = task.route;
     let params = with_session(task.params, session_id);
-    for (method, how) in [
-        (method::SESSION_RESUME, RestoreMethod::Resume),
-        (method::SESSION_LOAD, RestoreMethod::Load),
-    ] {
+    for how in [RestoreMethod::Resume, RestoreMethod::Load] {
         let mut tries = 0;
         loop {
             if connection.is_dead() {
@@ -158,6 +157,12 @@ pub(super) async fn continue_session(
             if !possible {
                 break;
             }
+            let (method, params) = match how {
+                RestoreMethod::Resume => {
+                    (method::SESSION_RESUME, without_replay(connection, &params))
+                }
+                _ => load_request(connection, &params),
+            };
             // Subscribed before the request: agents replay before they respond.
             route.discard_replay();
             connection.subscribe(session_id, route);
@@ -208,7 +213,7 @@ async fn opened(
     if replays {
         wait_for_replay(connection, route).await;
     }
-    let discarded = route.go_live(replays);
+    let discarded = route.go_live(replays && !connection.is_native());
     let empty = replays && discarded.history == 0;
     Restored {
         // An agent that replays nothing may not know the conversation.
@@ -219,8 +224,36 @@ async fn opened(
     }
 }
 
-/// Waits for the replay of a session that the agent has loaded.
+/// The request that loads a session with a replay of all of it.
+pub(super) fn load_request<'a>(
+    connection: &Connection,
+    params: &'a str,
+) -> (&'static str, Cow<'a, str>) {
+    if connection.is_native() {
+        let start = r#"{"type":"start"}"#;
+        let params = with_members(params, &[], &[("replayFrom", start)]);
+        (method::SESSION_RESUME, params.into())
+    } else {
+        (method::SESSION_LOAD, params.into())
+    }
+}
+
+/// The parameters of a request that opens a session, without the replay that the client may want:
+/// the log has the history.
+pub(super) fn without_replay<'a>(connection: &Connection, params: &'a str) -> Cow<'a, str> {
+    if connection.is_native() && text_member(params, "replayFrom").is_some() {
+        with_members(params, &["replayFrom"], &[]).into()
+    } else {
+        params.into()
+    }
+}
+
+/// Waits for the replay of a session that the agent has loaded. In version 2 it has come before the
+/// response.
 pub(super) async fn wait_for_replay(connection: &Connection, route: &Route) {
+    if connection.is_native() {
+        return;
+    }
     let before = route.replayed() > 0;
     let replays_first = connection.replays_first(before);
     route.wait_for_replay(replays_first).await;
@@ -266,6 +299,7 @@ pub(super) async fn fork(
         return Ok(None);
     }
     let params = with_session(task.params, origin.session_id);
+    let params = without_replay(connection, &params).into_owned();
     if let Some(forked) = request_fork(connection, &params, task, origin).await? {
         return Ok(Some(forked));
     }
@@ -276,6 +310,7 @@ pub(super) async fn fork(
     let ignored = Route::new(
         Outlet::new().0,
         String::new(),
+        connection.is_native(),
         IdNormalizer::new(ids),
         Arc::default(),
         HashMap::new(),
@@ -325,7 +360,7 @@ async fn request_fork(
         RouteBy::Response,
     )
     .await;
-    let discarded = route.go_live(true);
+    let discarded = route.go_live(!connection.is_native());
     let why = match answer {
         Ok(answer) => match string_member(&answer, "sessionId") {
             Some(session_id) if session_id != origin.session_id => {

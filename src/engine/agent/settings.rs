@@ -74,7 +74,7 @@ impl Settings {
             .into_iter()
             .flatten()
         {
-            if let (Some(id), value) = (option["id"].as_str(), &option["currentValue"])
+            if let (Some(id), value) = (id(option), &option["currentValue"])
                 && !value.is_null()
             {
                 self.options.insert(id.to_owned(), value.clone());
@@ -122,14 +122,20 @@ impl Settings {
         let mut request = |method, params| requests.push(SettingRequest { method, params });
         let options = answer["configOptions"].as_array();
         for option in options.into_iter().flatten() {
-            let Some(id) = option["id"].as_str() else {
+            let Some(id) = id(option) else {
                 continue;
             };
-            match self.options.get(id) {
+            // In version 2 the mode is an option.
+            let mode = self.mode.as_ref().filter(|_| is_mode(option));
+            let mode = mode.map(|mode| Value::from(mode.as_str()));
+            match self.options.get(id).or(mode.as_ref()) {
                 Some(Value::String(value))
                     if option["currentValue"] != value.as_str() && offers(option, value) =>
                 {
-                    let params = json!({ "configId": id, "value": value });
+                    let mut params = json!({ "configId": id, "value": value });
+                    if option["configId"].is_string() {
+                        params["type"] = "id".into();
+                    }
                     request(method::SESSION_SET_CONFIG_OPTION, params);
                 }
                 Some(Value::Bool(value)) if option["currentValue"] == !value => {
@@ -140,8 +146,8 @@ impl Settings {
             }
         }
         let (modes, models) = (&answer["modes"], &answer["models"]);
-        if let Some(mode) = &self.mode
-            && modes["currentModeId"] != mode.as_str()
+        if let Some(mode) = self.mode.as_deref().or(self.mode_option().as_deref())
+            && modes["currentModeId"] != mode
             && has(&modes["availableModes"], "id", mode)
         {
             request(method::SESSION_SET_MODE, json!({ "modeId": mode }));
@@ -153,6 +159,14 @@ impl Settings {
             request(method::SESSION_SET_MODEL, json!({ "modelId": model }));
         }
         requests
+    }
+
+    /// The value of the option that is the mode.
+    fn mode_option(&self) -> Option<String> {
+        let list = text::tree(self.list.as_deref()?)?;
+        let mut listed = list.as_array()?.iter();
+        let mode = listed.find(|option| is_mode(option))?;
+        mode["currentValue"].as_str().map(str::to_owned)
     }
 
     /// The members of a response for a session that is opened without the agent, from its log. A log
@@ -249,6 +263,17 @@ pub(super) fn reported(answer: &str) -> Option<String> {
 fn options_update(list: &str) -> String {
     let update = UpdateKind::ConfigOptions.object();
     update.raw("configOptions", list).end()
+}
+
+/// The id of an option of either version.
+fn id(option: &Value) -> Option<&str> {
+    let id = option["configId"].as_str();
+    id.or(option["id"].as_str())
+}
+
+/// Whether an option is the mode.
+fn is_mode(option: &Value) -> bool {
+    option["category"] == "mode"
 }
 
 /// Whether an option can be set to a value. Values may be in groups.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::engine::relay::{Greeted, Patience};
+use crate::engine::relay::{Greeted, Introduction, Patience};
 use crate::engine::{BoxFuture, EngineError};
 use crate::json::text_member;
 use crate::protocol::method;
@@ -28,6 +28,9 @@ const WARN_AFTER: Duration = Duration::from_secs(5);
 
 /// The version of the protocol that we use with agents.
 const VERSION: &str = "1";
+
+/// The version that we use with an agent that speaks it, like the client.
+const NATIVE: &str = "2";
 
 /// The longest name of an agent that is accepted, in bytes.
 const NAME_LIMIT: usize = 200;
@@ -53,6 +56,8 @@ pub(super) struct Agent {
     /// Whether the next session may fail because the user must sign in: the agent has ways to sign
     /// in, and its process has not yet opened a session or accepted a sign-in.
     may_want_sign_in: AtomicBool,
+    /// Whether it speaks the client's version; decided when it is first started.
+    is_native: OnceLock<bool>,
     /// Whether no further process may be started.
     left: AtomicBool,
     state: tokio::sync::Mutex<State>,
@@ -62,6 +67,8 @@ pub(super) struct Agent {
 struct State {
     /// The parameters of `initialize`, and the agent's result.
     initialize_params: Option<String>,
+    /// The parameters for an agent that may speak version 2.
+    native_params: Option<String>,
     initialize_result: Option<String>,
     /// The parameters with which the client has signed in.
     signed_in: Option<String>,
@@ -94,6 +101,7 @@ impl Agent {
             starting: Mutex::default(),
             declared: Mutex::default(),
             may_want_sign_in: AtomicBool::new(false),
+            is_native: OnceLock::new(),
             left: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
         }
@@ -120,6 +128,11 @@ impl Agent {
     /// Whether the agent declared this session capability when it was last started.
     pub(super) fn declares(&self, capability: &str) -> bool {
         lock(&self.declared).contains(capability)
+    }
+
+    /// Whether it speaks the client's version, where that is not version 1.
+    pub(super) fn is_native(&self) -> bool {
+        self.is_native.get() == Some(&true)
     }
 
     /// Whether the next session may fail because the user must sign in.
@@ -177,11 +190,19 @@ impl Agent {
     }
 
     /// Forwards `initialize`.
-    pub(super) async fn greet(&self, params: &str) -> Greeted {
+    pub(super) async fn greet(&self, introduction: &Introduction) -> Greeted {
         let mut state = self.state.lock().await;
-        let version = [("protocolVersion", VERSION)];
-        state.initialize_params = Some(with_members(params, &[], &version));
-        match self.running(&mut state).await {
+        let with =
+            |params: &str, version| with_members(params, &[], &[("protocolVersion", version)]);
+        state.initialize_params = Some(with(&introduction.params, VERSION));
+        let native = introduction.native.as_deref();
+        state.native_params = native.map(|params| with(params, NATIVE));
+        let running = self.running(&mut state).await;
+        if running.is_err() {
+            // The client is answered without the agent, so what passes will be converted.
+            state.native_params = None;
+        }
+        match running {
             Ok(_) => Greeted::Answered(Ok(state.initialize_result.clone().unwrap_or_default())),
             Err(StartError::Refused(error)) => Greeted::Answered(Err(error)),
             Err(StartError::Start(why)) => Greeted::Unavailable(self.start_failed(&why)),
@@ -205,8 +226,8 @@ impl Agent {
         let pending = connection.request_of(id, method, params);
         let result = pending.outcome_or_cancel(cancelled).await?;
         let signed_in = match method {
-            method::AUTHENTICATE => Some(params.to_owned()),
-            method::LOGOUT => None,
+            method::AUTHENTICATE | method::AUTH_LOGIN => Some(params.to_owned()),
+            method::LOGOUT | method::AUTH_LOGOUT => None,
             _ => return Ok(result),
         };
         self.set_may_want_sign_in(signed_in.is_none());
@@ -232,11 +253,12 @@ impl Agent {
         let (connection, initialize_result) = self.start(state).await?;
         if let Some(params) = &state.signed_in {
             // The process that was signed in has ended.
-            match connection
-                .request(method::AUTHENTICATE, params)
-                .outcome()
-                .await
-            {
+            let method = if connection.is_native() {
+                method::AUTH_LOGIN
+            } else {
+                method::AUTHENTICATE
+            };
+            match connection.request(method, params).outcome().await {
                 Ok(_) => self.set_may_want_sign_in(false),
                 Err(error) => tracing::warn!(%error, "could not sign in to the restarted agent"),
             }
@@ -264,14 +286,23 @@ impl Agent {
             .name("rejoin-agent-reader".to_owned())
             .spawn(move || intake::run(reader, output))
             .map_err(|error| failed(error.to_string()))?;
-        let initialize_params = state.initialize_params.clone();
-        let initialize_params =
-            initialize_params.unwrap_or_else(|| json!({ "protocolVersion": VERSION }).to_string());
-        let initialize_result = connection
-            .request(method::INITIALIZE, &initialize_params)
-            .outcome();
         let limit = self.start_timeout;
-        let result = match within(limit, initialize_result, || self.warn()).await {
+        let answer = async {
+            let initialize =
+                |params: &str| connection.request(method::INITIALIZE, params).outcome();
+            if let Some(params) = &state.native_params {
+                let answer = initialize(params).await;
+                // One that does not know version 2 should answer with version 1, but may refuse.
+                if answer.is_ok() || connection.is_dead() || self.is_native() {
+                    return answer;
+                }
+            }
+            let params = state.initialize_params.clone();
+            let params =
+                params.unwrap_or_else(|| json!({ "protocolVersion": VERSION }).to_string());
+            initialize(&params).await
+        };
+        let result = match within(limit, answer, || self.warn()).await {
             Some(Ok(result)) => result,
             Some(Err(_)) if connection.is_dead() => {
                 return Err(StartError::Start(connection.startup_failure()));
@@ -290,12 +321,20 @@ impl Agent {
             }
         };
         let version = text_member(&result, "protocolVersion").unwrap_or("none");
-        if version != VERSION {
+        let is_native = version == NATIVE && state.native_params.is_some();
+        let was_native = self.is_native.get();
+        if version != VERSION && !is_native || was_native.is_some_and(|was| *was != is_native) {
             connection.end(Patience::Hurry).await;
             let version: String = version.chars().take(20).collect();
-            let why = format!("speaks version {version} of the protocol, not {VERSION}");
+            let ours = if was_native == Some(&true) {
+                NATIVE
+            } else {
+                VERSION
+            };
+            let why = format!("speaks version {version} of the protocol, not {ours}");
             return Err(StartError::Start(why));
         }
+        self.is_native.set(is_native).ok();
         let capabilities = Capabilities::read(&result);
         let name = capabilities
             .name

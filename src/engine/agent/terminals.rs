@@ -224,6 +224,7 @@ pub(super) async fn capture_output(route: &Route, params: &str, at: Range<usize>
         params,
         session: Some(at),
         logged: false,
+        is_native: false,
         cancel: CancellationToken::new(),
         reply,
     };

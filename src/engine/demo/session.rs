@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use crate::engine::{Attached, Called, EngineError, History, SessionConfig};
+use crate::engine::{Attached, Block, Called, EngineError, History, SessionConfig};
 use crate::protocol::UpdateKind;
+use crate::record::Kind;
 use crate::sys::lock;
 
 use super::mcp::Servers;
@@ -74,7 +75,7 @@ impl SessionState {
                 .agent
                 .filter(|agent| agent != NAME)
                 .map(|_| continued_here()),
-            snapshots,
+            snapshots: Block::of_all(Kind::Info, snapshots),
             gone: outdated,
             ..Attached::default()
         }

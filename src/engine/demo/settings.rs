@@ -186,7 +186,10 @@ impl Settings {
                 }
                 Ok(Called {
                     result: result.to_string(),
-                    info: (*self != before).then(|| self.options_update()),
+                    info: Block::of_all(
+                        Kind::Info,
+                        (*self != before).then(|| self.options_update()),
+                    ),
                     updates,
                 })
             }
@@ -366,20 +369,18 @@ mod tests {
         let (settings, called) = set("session/set_mode", json!({ "modeId": "auto" }));
         let called = called.unwrap();
         assert_eq!(settings.mode, Mode::Auto);
-        assert_eq!((updates(&called), &called.info), (2, &None));
+        assert_eq!((updates(&called), called.info.len()), (2, 0));
         let params = json!({ "configId": "mode", "value": "auto" });
         let (settings, called) = set("session/set_config_option", params);
         let called = called.unwrap();
         assert_eq!(settings.mode, Mode::Auto);
-        assert_eq!((updates(&called), called.info.is_some()), (1, true));
+        assert_eq!((updates(&called), called.info.len()), (1, 1));
         // A request that changes nothing sends no updates.
         let (_, called) = set("session/set_mode", json!({ "modeId": "ask" }));
         assert_eq!(updates(&called.unwrap()), 0);
         let params = json!({ "configId": "replies", "value": "full" });
-        assert_eq!(
-            set("session/set_config_option", params).1.unwrap().info,
-            None
-        );
+        let (_, called) = set("session/set_config_option", params);
+        assert!(called.unwrap().info.is_empty());
     }
 
     #[test]

@@ -23,6 +23,17 @@ pub fn initialize_params(params: &str) -> String {
     shown.raw("clientCapabilities", &capabilities).end()
 }
 
+/// The parameters for an agent that may speak version 2: what [`initialize_params`] returns, with the
+/// members of version 2 unchanged.
+pub fn initialize_params_of_both(params: &str) -> String {
+    let old = initialize_params(params);
+    let only_old = |name: &str| matches!(name, "clientInfo" | "clientCapabilities");
+    let own = json::text_members(params).into_iter();
+    let own = own.filter(|(name, _)| !only_old(name));
+    let old = json::text_members(&old).into_iter();
+    json::object(own.chain(old.filter(|(name, _)| only_old(name))))
+}
+
 fn client_capabilities(capabilities: &str) -> String {
     let mut shown = Object::new();
     for (name, value) in json::text_members(capabilities) {
@@ -223,6 +234,20 @@ mod tests {
             let shown = initialize_params(params);
             assert_eq!(shown, expected.replace('S', SESSION));
             conforms::<v1::InitializeRequest>(&shown);
+            let both = initialize_params_of_both(params);
+            conforms::<v1::InitializeRequest>(&both);
+            for name in ["info", "capabilities"] {
+                assert_eq!(
+                    json::text_member(&both, name),
+                    json::text_member(params, name)
+                );
+            }
+            for name in ["clientInfo", "clientCapabilities"] {
+                assert_eq!(
+                    json::text_member(&both, name),
+                    json::text_member(&shown, name)
+                );
+            }
         }
     }
 

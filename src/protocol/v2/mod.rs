@@ -22,7 +22,7 @@ mod permission;
 mod workspace;
 
 pub use answer::answer;
-pub use initialize::{initialize_params, initialize_result};
+pub use initialize::{initialize_params, initialize_params_of_both, initialize_result};
 pub use line::HEAD_V2;
 pub use modes::CHANGED as MODE_CHANGED;
 pub use permission::{permission, permission_outcome};

@@ -11,6 +11,7 @@ use crate::sys::{SessionId, blocking, lock, with_causes};
 
 use super::changes::Changes;
 use super::params::session_id;
+use super::workspace::Servers;
 
 /// The longest id of another agent that is accepted, in bytes.
 const AGENT_ID_LIMIT: usize = 256;
@@ -54,6 +55,20 @@ impl Context {
 
     pub(super) fn deps(&self) -> &Arc<Deps> {
         self.0.registry.deps()
+    }
+
+    /// Whether the wrapped agent speaks the client's version, where that is not version 1.
+    pub(super) fn is_native(&self) -> bool {
+        self.deps().engine.is_native()
+    }
+
+    /// How a request names MCP servers, if its parameters in version 1 have them like this.
+    pub(super) fn servers(&self, version_1: Servers) -> Servers {
+        match self.version() {
+            ProtocolVersion::V1 => version_1,
+            ProtocolVersion::V2 if self.is_native() => Servers::Native,
+            ProtocolVersion::V2 => Servers::Typed,
+        }
     }
 
     /// Whether there is a store.

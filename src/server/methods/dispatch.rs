@@ -49,6 +49,11 @@ fn action(context: &Context, request: &Request) -> Result<Action, Error> {
             session::archive(context, false, params)
         }
         (SESSION_STATUS, _) if context.offers("status") => session::status(context, params),
+        (SESSION_SET_CONFIG_OPTION | TOOL_CALL_CANCEL | TERMINAL_CANCEL, V2)
+            if context.is_native() =>
+        {
+            forward::request(context, request)
+        }
         (SESSION_SET_CONFIG_OPTION, V2) => settings::set_config_option(context, params),
 
         (SESSION_LOAD, V1) => Err(error::undeclared(SESSION_LOAD, "loadSession")),

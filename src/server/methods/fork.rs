@@ -5,7 +5,6 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::SessionConfig;
-use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
 use crate::session::{Answer, Refusal, Registry, Reply, Request};
 use crate::sys::SessionId;
@@ -36,11 +35,7 @@ struct Own {
 }
 
 pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
-    let servers = match context.version() {
-        ProtocolVersion::V1 => Servers::Optional,
-        ProtocolVersion::V2 => Servers::Typed,
-    };
-    let mut config = existing(params, servers)?;
+    let mut config = existing(params, context.servers(Servers::Optional))?;
     let own = decode::<Params>(params)?.meta.and_then(|meta| meta.rejoin);
     let at = own.and_then(|own| own.message_id);
     if at.as_ref().is_some_and(|at| at.len() > ID_LIMIT) {

@@ -21,7 +21,11 @@ pub(super) fn request(context: &Context, request: &Request) -> Result<Action, Er
     if let Some(name) = string_member(params, "sessionId") {
         return to_session(context, name, method, params);
     }
-    let method = in_v1(context.version(), method);
+    let method = if context.is_native() {
+        method
+    } else {
+        in_v1(context.version(), method)
+    };
     let cancelled = Box::pin(responder.cancellation().cancelled_owned());
     let engine = &context.deps().engine;
     let call = engine.call(responder.id(), method, params, cancelled);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::engine::relay::{Greeted, Patience};
+use crate::engine::relay::{Greeted, Introduction, Patience};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
 use crate::protocol::{ClientView, ProtocolVersion, v2};
@@ -121,8 +121,14 @@ pub(in crate::server) async fn initialize(
     let busy = context.registry().requests().begin();
     let result = if deps.engine.wraps_agent() {
         let asked = match version {
-            ProtocolVersion::V1 => params,
-            ProtocolVersion::V2 => v2::initialize_params(&params),
+            ProtocolVersion::V1 => Introduction {
+                params,
+                native: None,
+            },
+            ProtocolVersion::V2 => Introduction {
+                params: v2::initialize_params(&params),
+                native: Some(v2::initialize_params_of_both(&params)),
+            },
         };
         match ask_agent(deps, asked).await {
             Greeted::Answered(Ok(agents)) => Ok(with_agent(deps, version, &agents, &own)),
@@ -194,8 +200,8 @@ fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
 
 /// Forwards `initialize` to the wrapped agent. An agent that does not answer a client that is gone
 /// is ended.
-async fn ask_agent(deps: &Deps, params: String) -> Greeted {
-    let mut answer = deps.engine.initialize(params);
+async fn ask_agent(deps: &Deps, introduction: Introduction) -> Greeted {
+    let mut answer = deps.engine.initialize(introduction);
     let gone = async {
         deps.wire.ended().await;
         tokio::time::sleep(AGENT_TIMEOUT).await;
@@ -213,6 +219,9 @@ fn with_agent(deps: &Deps, version: ProtocolVersion, agents: &str, own: &Value) 
     let is_persistent = deps.store.is_some();
     match version {
         ProtocolVersion::V1 => merge(agents, own, is_persistent),
+        ProtocolVersion::V2 if deps.engine.is_native() => {
+            merge_native(agents, own, is_persistent, deps.offers_aliases())
+        }
         ProtocolVersion::V2 => {
             let merged = merge(
                 agents,
@@ -282,6 +291,48 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     result.set("_meta", meta.text());
     // An absent member means none, but some clients require it.
     result.set_default("authMethods", "[]");
+    result.text()
+}
+
+/// The result of an agent of version 2, verbatim, with what rejoin adds.
+fn merge_native(agents: &str, own: &Value, is_persistent: bool, has_aliases: bool) -> String {
+    let member = |name| json::text_member(agents, name).unwrap_or_default();
+    let mut result = Object::of(agents);
+    let mut capabilities = Object::of(member("capabilities"));
+    let part = |name| json::text_member(member("capabilities"), name).unwrap_or_default();
+    let mut session = Object::of(part("session"));
+    let mut notes = Object::of(part("_meta"));
+    let mut meta = Object::of(member("_meta"));
+    let own_capabilities = &own["capabilities"];
+    if is_persistent {
+        session.set_default("delete", "{}");
+        for name in UNSTABLE {
+            let own = &own_capabilities["session"][name];
+            if !own.is_null() {
+                session.set(name, own);
+            }
+        }
+    } else {
+        // Without a store, the ids of the agent's own sessions are not kept.
+        for name in ["delete", "fork"] {
+            session.remove(name);
+        }
+    }
+    // Lists have our entries in place of the agent's.
+    if has_aliases {
+        session.set(ALIASES, "{}");
+    } else {
+        session.remove(ALIASES);
+    }
+    let note = &own_capabilities["_meta"]["rejoin"];
+    if !note.is_null() {
+        notes.set("rejoin", note);
+        capabilities.set("_meta", notes.text());
+    }
+    capabilities.set("session", session.text());
+    result.set("capabilities", capabilities.text());
+    meta.set("rejoin", &own["info"]);
+    result.set("_meta", meta.text());
     result.text()
 }
 

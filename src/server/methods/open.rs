@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use crate::engine::SessionConfig;
 use crate::json;
-use crate::protocol::ProtocolVersion;
 use crate::protocol::meta::FROM_MESSAGE;
 use crate::server::error::{self, Error};
 use crate::session::{Refusal, Request};
@@ -18,11 +17,7 @@ use super::workspace::{Servers, existing, fresh};
 
 /// Creates a session.
 pub(super) fn new(context: &Context, params: &str) -> Result<Action, Error> {
-    let servers = match context.version() {
-        ProtocolVersion::V1 => Servers::Required,
-        ProtocolVersion::V2 => Servers::Typed,
-    };
-    let mut config = fresh(params, servers)?;
+    let mut config = fresh(params, context.servers(Servers::Required))?;
     let id = context.deps().sys.ids.session();
     config.name = id.to_string();
     let name = config.name.clone();
@@ -140,7 +135,7 @@ enum Replay {
 
 /// Goes on with a session in version 2, and replays as much of it as the client asks for.
 pub(super) fn resume_from(context: &Context, params: &str) -> Result<Action, Error> {
-    let config = existing(params, Servers::Typed)?;
+    let config = existing(params, context.servers(Servers::Optional))?;
     let replay = replay(params, context.is_persistent())?;
     open(context, config, replay)
 }

@@ -35,8 +35,10 @@ pub(super) enum Servers {
     Required,
     /// It may be absent, as for resume in the schema.
     Optional,
-    /// It may be absent, but each server needs a type: version 2.
+    /// It may be absent, but each server needs a type: version 2, for an engine of version 1.
     Typed,
+    /// The same for an engine of version 2.
+    Native,
 }
 
 /// The configuration of a new session, without its name.
@@ -61,7 +63,7 @@ fn config(
         return Err(error::invalid_params("`mcpServers` is missing"));
     }
     let named = decoded.mcp_servers.unwrap_or_default();
-    if servers == Servers::Typed
+    if matches!(servers, Servers::Typed | Servers::Native)
         && let Some(at) = named.iter().position(|server| server.transport.is_none())
     {
         let problem = format!("`mcpServers[{at}].type` is missing");
@@ -70,7 +72,7 @@ fn config(
     let place = workspace(&decoded.cwd, &decoded.additional_directories, &named)?;
     let params = match servers {
         Servers::Typed => Secret(Arc::new(v2::workspace_params(params).into())),
-        Servers::Required | Servers::Optional => Secret::new(params),
+        Servers::Required | Servers::Optional | Servers::Native => Secret::new(params),
     };
     Ok(SessionConfig {
         name,

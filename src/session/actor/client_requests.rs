@@ -1,5 +1,6 @@
 //! Sends the engine's requests to the client, waits for the responses, and withdraws requests.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -39,6 +40,8 @@ struct EngineEnd {
 /// A response of the client, with the engine's end of the request.
 pub(super) struct ClientAnswer {
     method: String,
+    /// Whether it has the form that the engine gets.
+    is_native: bool,
     response: ClientResponse,
     engine: EngineEnd,
 }
@@ -89,6 +92,7 @@ impl Actor {
             params: self.with_client_id(question.params, question.session),
             method: question.method,
             logged: question.logged,
+            is_native: question.is_native,
         })
     }
 
@@ -104,12 +108,15 @@ impl Actor {
     pub(super) fn client_answered(&mut self, answer: ClientAnswer) -> Batch<Reply> {
         let ClientAnswer {
             method,
+            is_native,
             mut response,
             engine,
         } = answer;
-        response.outcome = response
-            .outcome
-            .map(|result| self.view.result(&method, result));
+        if !is_native {
+            response.outcome = response
+                .outcome
+                .map(|result| self.view.result(&method, result));
+        }
         let id = response.id.clone();
         self.client_requests.waiting.insert(id, engine);
         self.machine.answered(response)
@@ -133,16 +140,18 @@ impl Actor {
             return;
         };
         let (wire, results) = (self.deps.wire.clone(), self.results.clone());
-        let method = request.method.clone();
+        let (method, is_native) = (request.method.clone(), request.is_native);
         let send = move |response, engine| {
             let answer = ClientAnswer {
                 method,
+                is_native,
                 response,
                 engine,
             };
             results.send(TaskResult::ClientAnswer(answer)).ok();
         };
         let params = match self.view.request(&request.method, &request.params) {
+            _ if is_native => Cow::Borrowed(request.params.as_str()),
             Ok(params) => params,
             Err(error) => return send(request.response(Err(error)), engine),
         };

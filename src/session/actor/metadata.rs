@@ -60,7 +60,7 @@ impl Actor {
             let changes = |payload| changes_title(payload, title);
             if block
                 .iter()
-                .any(|entry| entry.kind == Kind::Info && changes(entry.payload))
+                .any(|entry| is_snapshot(entry.kind) && changes(entry.payload))
             {
                 let restored = MetadataChange::Title(title.to_owned()).payload();
                 block.push(Kind::Info, &restored);
@@ -75,16 +75,20 @@ impl Actor {
             && attached
                 .snapshots
                 .iter()
-                .any(|snapshot| changes_title(snapshot, title))
+                .any(|snapshot| changes_title(snapshot.payload, title))
         {
             let restored = MetadataChange::Title(title.to_owned()).payload();
-            attached.snapshots.push(restored);
+            attached.snapshots.push(Kind::Info, &restored);
         }
     }
 
     fn client_title(&self) -> Option<&str> {
         self.session.as_ref()?.client_title.as_deref()
     }
+}
+
+fn is_snapshot(kind: Kind) -> bool {
+    matches!(kind, Kind::Info | Kind::UpdateV2)
 }
 
 /// Whether an update gives the session another title, or removes it.

@@ -194,6 +194,9 @@ impl Actor {
         };
         self.machine
             .attach_first(self.deps.engine.may_want_sign_in());
+        let is_native = self.deps.engine.is_native();
+        self.machine.let_engine_report(is_native);
+        self.view.set_native(is_native);
         self.machine.request(request)
     }
 
@@ -238,6 +241,7 @@ impl Actor {
         match event {
             EngineEvent::Block(block) => self.machine.update(self.with_title(block)),
             EngineEvent::Ask(question) => self.engine_asks(question),
+            EngineEvent::State(params) => self.machine.state(params),
             // It was handled where the ends of turns are awaited.
             EngineEvent::Ends { .. } => Vec::new(),
             EngineEvent::Notify {

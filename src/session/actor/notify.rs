@@ -55,8 +55,8 @@ impl Actor {
     pub(super) async fn notify(&mut self, notification: Notification) {
         match notification {
             Notification::Snapshots(snapshots) => {
-                for snapshot in snapshots {
-                    self.send_live(Kind::Info, &snapshot).await;
+                for snapshot in snapshots.iter() {
+                    self.send_live(snapshot.kind, snapshot.payload).await;
                 }
             }
             Notification::Commands => {
@@ -96,15 +96,16 @@ impl Actor {
             tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
         }
         let phase = self.known_phase(phase.clone());
+        let mut params = phase.params();
         let history = self.session.as_ref().map(|session| &session.history);
         let interrupted = history.is_some_and(|history| history.was_interrupted());
-        // Nothing else says why the history ends there.
-        let meta = (interrupted && phase == Phase::Idle(None))
-            .then(|| json!({ "rejoin": { "interrupted": true } }).to_string());
-        let params = json::Object::new()
-            .optional("_meta", meta.as_deref())
-            .raw("update", &phase.update())
-            .end();
+        if interrupted && phase == Phase::Idle(None) {
+            // Nothing else says why the history ends there.
+            let meta = json!({ "rejoin": { "interrupted": true } }).to_string();
+            let update = json::text_member(&params, "update").unwrap_or("{}");
+            let noted = json::Object::new().raw("_meta", &meta);
+            params = noted.raw("update", update).end();
+        }
         self.send_own(&params).await;
     }
 

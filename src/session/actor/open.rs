@@ -4,7 +4,7 @@ use crate::engine::{Block, ListedTimes, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::metadata::system_prompt_record;
-use crate::record::{AgentSessionId, FORMAT, Kind};
+use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind};
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
 use crate::store::{Scan, StoreError, Sync};
@@ -36,7 +36,11 @@ impl Actor {
     /// The header of a new session.
     pub(super) fn header(&self, place: &Workspace, forked_from: Option<ForkedFrom>) -> Header {
         Header {
-            format: FORMAT,
+            format: if self.deps.engine.is_native() {
+                FORMAT_V2
+            } else {
+                FORMAT
+            },
             session_id: self.id.to_string(),
             known_as: self.known_as(),
             place: place.clone(),

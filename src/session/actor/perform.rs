@@ -3,6 +3,7 @@
 use crate::engine::{Attach, Attached, Cancel, CloseReason, EngineError, Prompt};
 use crate::index::first_title;
 use crate::json;
+use crate::protocol::method::SESSION_CANCEL;
 use crate::protocol::{EngineCall, UpdateKind};
 use crate::record::Kind;
 use crate::session::effect::{Effect, Work};
@@ -263,6 +264,12 @@ impl Actor {
                 let mut turns = self.turns.iter();
                 if let Some(turn) = turns.find(|turn| turn.message_id == *message_id) {
                     turn.cancel.cancel_request();
+                }
+            }
+            Work::OwnWork => {
+                if let Some(session) = &self.session {
+                    let params = json::Object::new().string("sessionId", &self.name).end();
+                    session.conversation.notify(SESSION_CANCEL, params);
                 }
             }
             Work::ClientRequests => self.client_requests.withdraw(),

@@ -4,7 +4,7 @@
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::SessionConfig;
+use crate::engine::{Block, SessionConfig};
 use crate::session::effect::Batch;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
@@ -170,7 +170,7 @@ impl Actor {
 
     pub(super) async fn catch_up(
         &mut self,
-        snapshots: Vec<String>,
+        snapshots: Block,
         gone: Vec<&'static str>,
     ) -> Result<(), Refusal> {
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {

@@ -245,6 +245,7 @@ fn the_client_is_notified_while_a_request_to_its_user_is_open() {
         method: "m".to_owned(),
         params: "{}".to_owned(),
         logged: true,
+        is_native: false,
     };
     let answered = |id| request(id).response(Ok("yes".to_owned()));
     let mut machine = opened();

@@ -1,6 +1,6 @@
 //! What a session does when its engine has attached, or has failed to.
 
-use crate::engine::{Attached, CloseReason, EngineError};
+use crate::engine::{Attached, Block, CloseReason, EngineError};
 use crate::record::Kind;
 
 use super::lifecycle::{AttachRequest, Lifecycle, Opened};
@@ -170,7 +170,7 @@ impl<R> Machine<R> {
 }
 
 /// Answers with a new session. Snapshots follow, since the client does not know its id before.
-fn introduce<R>(reply: R, done: Done, snapshots: Vec<String>) -> [Effect<R>; 3] {
+fn introduce<R>(reply: R, done: Done, snapshots: Block) -> [Effect<R>; 3] {
     [
         Effect::Answer(reply, Ok(done)),
         Effect::Notify(Notification::Snapshots(snapshots)),

@@ -1,7 +1,6 @@
 //! What follows when an engine has attached, or has failed to.
 
 use super::*;
-use crate::engine::Block;
 use crate::session::Request;
 use crate::session::machine::tests::{config, effects, end_turn, failed, opened, prompt, update};
 
@@ -11,7 +10,7 @@ fn attached() -> Attached {
         way: None,
         answer: Some("{}".to_owned()),
         agent_session_id: Some("i".to_owned()),
-        snapshots: vec!["s".to_owned()],
+        snapshots: Block::of(Kind::Info, "s".to_owned()),
         gone: Vec::new(),
         imported: Vec::new(),
         listed: None,

@@ -1,6 +1,8 @@
 //! What a session does with requests that pass through it: those of its engine to the client, and
 //! those of the client that only the engine knows.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use crate::engine::{Called, EngineError};
@@ -11,6 +13,8 @@ use crate::protocol::method::{
     SESSION_SET_MODEL,
 };
 use crate::record::Kind;
+use crate::record::payload::NATIVE;
+use crate::store::Sync;
 use crate::transport::Outcome;
 
 use super::turns::PermissionCall;
@@ -37,9 +41,11 @@ impl<R> Machine<R> {
         if request.logged {
             self.purpose = Purpose::Log;
             batch.extend(self.show_call(&request));
+            let version = request.is_native.then_some(NATIVE);
             let payload = json::Object::new()
                 .string("method", &request.method)
                 .raw("params", &request.params)
+                .optional("protocolVersion", version)
                 .end();
             batch.push(Effect::record(Kind::Ask, Some(&request.id), &payload));
         }
@@ -68,7 +74,8 @@ impl<R> Machine<R> {
     /// A client knows the call from the request, but a replay sends no requests.
     fn show_call(&mut self, request: &ClientRequest) -> Option<Effect<R>> {
         let is_own = request.method == REQUEST_PERMISSION && !request.of_subagent;
-        if !is_own || self.turns.is_empty() {
+        // In version 2 a call is not shown by a request for permission.
+        if !is_own || request.is_native || self.turns.is_empty() {
             return None;
         }
         let (id, update) = requested_call(&request.params)?;
@@ -89,7 +96,7 @@ impl<R> Machine<R> {
     /// wait for the user, or no longer waits, the client is notified: at once, or after the load
     /// that is under way.
     fn add_open_requests(&mut self, more: isize) -> Option<Effect<R>> {
-        if self.turns.is_empty() {
+        if self.turns.is_empty() || self.reports.are_due {
             return None;
         }
         let before = self.phase();
@@ -153,12 +160,12 @@ impl<R> Machine<R> {
             Err(error) => return vec![Effect::Answer(reply, Err(Refusal::Engine(error)))],
         };
         let mut batch = Vec::new();
-        if let (Some(info), true) = (called.info, self.lifecycle.is_open()) {
+        if !called.info.is_empty() && self.lifecycle.is_open() {
             if let Some(refusal) = self.failure() {
                 return vec![Effect::Answer(reply, Err(refusal.clone()))];
             }
             self.purpose = Purpose::Log;
-            batch.push(Effect::record(Kind::Info, None, &info));
+            batch.push(Effect::Append(Arc::new(called.info), Sync::Buffered));
         }
         batch.extend(self.update(called.updates));
         batch.push(Effect::Answer(reply, Ok(Done::Served(called.result))));

@@ -12,6 +12,7 @@ fn asking(id: &str, logged: bool) -> ClientRequest {
         method: "m\"".to_owned(),
         params: r#"{"n":1e400}"#.to_owned(),
         logged,
+        is_native: false,
     }
 }
 
@@ -30,7 +31,7 @@ fn call(reply: &'static str) -> Request<&'static str> {
 fn served(info: Option<&str>) -> Called {
     Called {
         result: "{}".to_owned(),
-        info: info.map(str::to_owned),
+        info: Block::of_all(Kind::Info, info.map(str::to_owned)),
         ..Called::default()
     }
 }

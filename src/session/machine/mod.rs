@@ -26,6 +26,7 @@ use crate::store::Sync;
 
 use super::effect::{Batch, Effect, Notification, Work};
 use super::outcome::{Done, Refusal};
+use super::phase::Phase;
 use super::request::{ClientRequest, Request};
 use lifecycle::{AttachRequest, Lifecycle, Opened};
 use turns::{Turns, WaitingPrompt};
@@ -39,6 +40,7 @@ pub struct Machine<R> {
     overlaps: bool,
     /// Whether a load that opens the session attaches the engine before the replay.
     attaches_first: bool,
+    reports: Reports,
     lifecycle: Lifecycle<R>,
     /// Whether this machine has imported the session, so that another import of it is a load.
     imported: bool,
@@ -81,6 +83,14 @@ enum Purpose {
     Delete,
 }
 
+/// What the engine reports of its state.
+#[derive(Debug, Default)]
+struct Reports {
+    /// Whether it does so. If not, the session reports.
+    are_due: bool,
+    last: Option<Phase>,
+}
+
 /// What is held back while a load is under way.
 #[derive(Debug)]
 struct Deferred<R> {
@@ -88,8 +98,8 @@ struct Deferred<R> {
     client_requests: VecDeque<ClientRequest>,
     /// Answers to prompts whose turns have ended.
     answers: VecDeque<(R, Result<Done, Refusal>)>,
-    /// The `end` record of the last turn, for the update that reports it.
-    end: Option<String>,
+    /// How the session is since its last turn has ended.
+    end: Option<Phase>,
 }
 
 impl<R> Default for Machine<R> {
@@ -105,6 +115,7 @@ impl<R> Machine<R> {
         Self {
             overlaps,
             attaches_first: false,
+            reports: Reports::default(),
             lifecycle: Lifecycle::Closed,
             imported: false,
             turns: Turns::default(),
@@ -143,6 +154,33 @@ impl<R> Machine<R> {
     /// client loads again after that, and must not see the history twice.
     pub fn attach_first(&mut self, attaches_first: bool) {
         self.attaches_first = attaches_first;
+    }
+
+    /// Sets whether the engine reports what it is doing. If not, the session does.
+    pub fn let_engine_report(&mut self, reports_state: bool) {
+        self.reports.are_due = reports_state;
+    }
+
+    /// The engine reports what it is doing, or will report nothing more.
+    pub fn state(&mut self, params: Option<String>) -> Batch<R> {
+        let before = self.reports.last.take();
+        let phase = match params {
+            Some(params) => {
+                let phase = Phase::Reported(params);
+                self.reports.last = Some(phase.clone());
+                phase
+            }
+            // The end of a turn is reported with the turn.
+            None if self.turns.is_empty() && before.is_some_and(|before| !before.is_idle()) => {
+                Phase::Idle(None)
+            }
+            None => return Vec::new(),
+        };
+        if !self.lifecycle.is_open() || self.lifecycle.is_changing() {
+            // It is reported before the answer that is due.
+            return Vec::new();
+        }
+        vec![Effect::state(phase)]
     }
 
     /// A request of the client.
@@ -219,7 +257,10 @@ impl<R> Machine<R> {
         }
         if !self.turns.is_empty() {
             for entry in block.iter() {
-                if matches!(entry.kind, Kind::Update | Kind::UpdateParams) {
+                if matches!(
+                    entry.kind,
+                    Kind::Update | Kind::UpdateParams | Kind::UpdateV2
+                ) {
                     self.turns.calls.update(entry.payload);
                 }
             }
@@ -420,7 +461,8 @@ impl<R> Machine<R> {
         let mut batch = vec![Effect::MetadataChange(change.clone())];
         let done = match change {
             MetadataChange::Title(title) => {
-                let snapshots = Notification::Snapshots(vec![payload]);
+                let snapshots = Block::of(Kind::Info, payload);
+                let snapshots = Notification::Snapshots(snapshots);
                 batch.extend(is_open.then_some(Effect::Notify(snapshots)));
                 Done::Titled(title)
             }

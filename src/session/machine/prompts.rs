@@ -105,7 +105,7 @@ impl<R> Machine<R> {
                 None
             }
         };
-        if self.turns.is_empty() {
+        if self.turns.is_empty() && !self.reports.are_due {
             batch.push(Effect::state(Phase::Running));
         }
         self.turns.begin(message_id, reply);
@@ -150,7 +150,7 @@ impl<R> Machine<R> {
         let is_last = self.turns.is_empty();
         if let Some(refusal) = self.failure().cloned() {
             // Its end is logged when the log is recovered: now, or with the next prompt.
-            let end = not_logged(&refusal);
+            let end = Phase::Idle(Some(not_logged(&refusal)));
             let mut recovery = Vec::new();
             if is_last {
                 self.turns.reset();
@@ -158,8 +158,10 @@ impl<R> Machine<R> {
             }
             return self.end(turn.reply, Err(refusal), end, recovery);
         }
-        // A client that has cancelled gets that answer, whatever the engine returned.
+        // A client that has cancelled gets that answer, whatever the engine returned, unless the
+        // engine reports the end itself.
         let result = match result {
+            Ok(ended @ Ended::Reported(_)) => Ok(ended),
             Ok(ended) if !turn.cancelled || ended.is_cancelled() => Ok(ended),
             _ if turn.cancelled => Ok(Ended::Because(StopReason::Cancelled)),
             result => result,
@@ -188,6 +190,10 @@ impl<R> Machine<R> {
         self.purpose = Purpose::EndTurn {
             deferred: turn.reply.is_some() && self.load_under_way().is_some(),
         };
+        let end = match &result {
+            Ok(Ended::Reported(params)) => Phase::Reported(params.clone()),
+            _ => Phase::Idle(Some(end)),
+        };
         let result = result.map(Done::Stopped).map_err(Refusal::Engine);
         self.end(turn.reply, result, end, batch)
     }
@@ -197,7 +203,7 @@ impl<R> Machine<R> {
         &mut self,
         reply: Option<R>,
         result: Result<Done, Refusal>,
-        end: String,
+        end: Phase,
         mut batch: Batch<R>,
     ) -> Batch<R> {
         match reply {
@@ -211,21 +217,22 @@ impl<R> Machine<R> {
         batch
     }
 
-    /// Reports that the session is idle since its last turn has ended with this `end` record.
-    fn notify_end(&mut self, end: String) -> Option<Effect<R>> {
+    /// Reports how the session is since its last turn has ended.
+    fn notify_end(&mut self, end: Phase) -> Option<Effect<R>> {
         if !self.turns.is_empty() {
             return None;
         }
+        self.reports.last = None;
         if self.load_under_way().is_some() {
             self.deferred.end = Some(end);
             return None;
         }
-        Some(Effect::state(Phase::Idle(Some(end))))
+        Some(Effect::state(end))
     }
 
     /// The end of a turn could not be logged. `deferred` if the turn's answer is.
     pub(super) fn end_not_logged(&mut self, refusal: Refusal, deferred: bool) -> Batch<R> {
-        let end = not_logged(&refusal);
+        let end = Phase::Idle(Some(not_logged(&refusal)));
         if let (true, Some((_, result))) = (deferred, self.deferred.answers.back_mut()) {
             *result = Err(refusal);
         }
@@ -245,6 +252,9 @@ impl<R> Machine<R> {
         let mut batch = Vec::new();
         if self.turns.cancel() {
             batch.push(Effect::Cancel(Work::Turns));
+        }
+        if self.turns.is_empty() && self.reports.last.as_ref().is_some_and(|now| !now.is_idle()) {
+            batch.push(Effect::Cancel(Work::OwnWork));
         }
         if withdraw && !self.turns.is_empty() && self.turns.withdraw() {
             batch.push(Effect::Cancel(Work::ClientRequests));
@@ -298,15 +308,20 @@ impl<R> Machine<R> {
 
     /// Reports what the session is doing.
     pub(super) fn notify_state(&mut self) -> Effect<R> {
-        Effect::state(match self.phase() {
-            Phase::Idle(_) => Phase::Idle(self.deferred.end.take()),
-            phase => phase,
+        let end = self.deferred.end.take();
+        let phase = self.phase();
+        Effect::state(match end {
+            Some(end) if phase.is_idle() => end,
+            _ => phase,
         })
     }
 
     /// What the session is doing.
     pub(super) fn phase(&self) -> Phase {
-        if self.turns.is_empty() {
+        let reported = self.reports.last.as_ref().filter(|phase| !phase.is_idle());
+        if let Some(reported) = reported {
+            reported.clone()
+        } else if self.turns.is_empty() {
             Phase::Idle(None)
         } else if self.turns.open_requests > 0 {
             Phase::RequiresAction

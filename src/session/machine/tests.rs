@@ -127,7 +127,9 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
             format!("append {}{sync}", records.join("+"))
         }
         Effect::Send(_) => "send".to_owned(),
-        Effect::Notify(Notification::Snapshots(snapshots)) => format!("snapshots {snapshots:?}"),
+        Effect::Notify(Notification::Snapshots(snapshots)) => {
+            format!("snapshots {:?}", payloads(&snapshots))
+        }
         Effect::Notify(Notification::Commands) => "commands".to_owned(),
         Effect::Notify(Notification::UserMessage(prompt)) => {
             format!("user message {}", prompt.message_id)
@@ -140,6 +142,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::Cancel(Work::Attach) => "abort".to_owned(),
         Effect::Cancel(Work::Turns) => "cancel turns".to_owned(),
         Effect::Cancel(Work::Turn(id)) => format!("cancel turn {id}"),
+        Effect::Cancel(Work::OwnWork) => "cancel own work".to_owned(),
         Effect::Cancel(Work::ClientRequests) => "withdraw".to_owned(),
         Effect::Ask(request) => format!("ask {}", request.id),
         Effect::Respond(id, None) => format!("drop {id}"),
@@ -151,7 +154,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
             let from = from.map(|id| format!(" from {id}")).unwrap_or_default();
             format!("{open}replay{from}")
         }
-        Effect::CatchUp(snapshots, _) => format!("catch up {snapshots:?}"),
+        Effect::CatchUp(snapshots, _) => format!("catch up {:?}", payloads(&snapshots)),
         Effect::AbandonReplay => "abandon replay".to_owned(),
         Effect::Answer(reply, Ok(Done::Stopped(Ended::Because(reason)))) => {
             format!("answer {reply}: Stopped({reason:?})")
@@ -161,6 +164,10 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::Release(how) => format!("release {how:?}"),
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+fn payloads(block: &Block) -> Vec<&str> {
+    block.iter().map(|entry| entry.payload).collect()
 }
 
 #[test]

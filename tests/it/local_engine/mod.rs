@@ -198,7 +198,9 @@ fn updates(said: &EngineEvent) -> Vec<String> {
     let block = match said {
         EngineEvent::Block(block) => block,
         EngineEvent::Ask(_) => return Vec::new(),
-        EngineEvent::Notify { .. } | EngineEvent::Ends { .. } => panic!("{said:?}"),
+        EngineEvent::Notify { .. } | EngineEvent::Ends { .. } | EngineEvent::State(_) => {
+            panic!("{said:?}")
+        }
     };
     let lines = block.iter().map(|entry| {
         assert_eq!((entry.kind, entry.id), (Kind::Update, None));
@@ -211,7 +213,7 @@ fn updates(said: &EngineEvent) -> Vec<String> {
 fn reason(ended: Ended) -> StopReason {
     match ended {
         Ended::Because(reason) => reason,
-        Ended::With(result) => panic!("{result}"),
+        Ended::With(result) | Ended::Reported(result) => panic!("{result}"),
     }
 }
 

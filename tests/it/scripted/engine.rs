@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rejoin::engine::{
     Attach, Attached, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
-    EngineError, Greeted, Opening, Outlet, Prompt, SessionConfig,
+    EngineError, Greeted, Introduction, Opening, Outlet, Prompt, SessionConfig,
 };
 use rejoin::record::header::Implementation;
 use tokio::sync::oneshot;
@@ -70,7 +70,7 @@ impl Engine for Scripted {
         self.wraps
     }
 
-    fn initialize(&self, _: String) -> BoxFuture<'static, Greeted> {
+    fn initialize(&self, _: Introduction) -> BoxFuture<'static, Greeted> {
         Box::pin(async { Greeted::Answered(Ok("{}".to_owned())) })
     }
 

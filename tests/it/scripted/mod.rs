@@ -156,6 +156,7 @@ fn updates_between_turns_are_logged_and_sent() {
         params: r#"{"sessionId":"inner","n":1e400}"#.to_owned(),
         session: Some(13..20),
         logged: true,
+        is_native: false,
         cancel: CancellationToken::new(),
         reply,
     };
@@ -197,7 +198,7 @@ fn close_answers_running_calls() {
     rig.parted(CloseReason::Closed);
     let called = Called {
         result: r#"{"n":2}"#.to_owned(),
-        info: Some("{}".to_owned()),
+        info: Block::of(Kind::Info, "{}".to_owned()),
         ..Called::default()
     };
     responder.send(Ok(called)).expect("it waits");

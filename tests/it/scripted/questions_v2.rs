@@ -46,6 +46,7 @@ impl Turn {
             params: format!(r#"{{"sessionId":"inner",{params}}}"#),
             session: Some(13..20),
             logged: true,
+            is_native: false,
             cancel: CancellationToken::new(),
             reply,
         };

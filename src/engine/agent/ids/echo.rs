@@ -18,7 +18,7 @@ const PIECE: usize = 16;
 
 /// The parts of a prompt that the agent has not repeated yet.
 #[derive(Debug)]
-pub(super) struct Echo {
+pub(in crate::engine::agent) struct Echo {
     /// The request's parameters. They are parsed only when needed, as most agents never repeat a
     /// prompt.
     params: String,
@@ -40,7 +40,7 @@ enum Part {
 
 impl Echo {
     /// For a prompt with these parameters that was sent with `context` before it.
-    pub(super) fn new(params: &str, context: Option<&str>) -> Self {
+    pub(in crate::engine::agent) fn new(params: &str, context: Option<&str>) -> Self {
         Self {
             params: params.to_owned(),
             parts: None,
@@ -63,7 +63,7 @@ impl Echo {
 
     /// Whether a chunk's content repeats the next part of the prompt: more of its text, or the same
     /// block. The agent may leave parts out.
-    pub(super) fn repeats(&mut self, content: &str) -> bool {
+    pub(in crate::engine::agent) fn repeats(&mut self, content: &str) -> bool {
         let Some(chunk) = json::tree(content) else {
             return false;
         };
@@ -80,7 +80,7 @@ impl Echo {
     }
 
     /// Whether a chunk's content repeats some of the context, perhaps followed by the prompt.
-    pub(super) fn repeats_context(&mut self, content: &str) -> bool {
+    pub(in crate::engine::agent) fn repeats_context(&mut self, content: &str) -> bool {
         let chunk = json::tree(content).filter(|_| self.has_context());
         let Some(text) = chunk.as_ref().and_then(text).map(dense) else {
             return false;

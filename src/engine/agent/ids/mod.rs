@@ -9,4 +9,5 @@ mod messages;
 mod normalizer;
 mod used_ids;
 
+pub(super) use echo::Echo;
 pub(super) use normalizer::{IdNormalizer, NormalizedUpdate};

@@ -31,7 +31,7 @@ impl<'a> Payload<'a> {
     pub(in crate::engine::agent) fn of_record(kind: Kind, text: &'a str) -> Option<Self> {
         let form = match kind {
             Kind::Update => Form::Update,
-            Kind::UpdateParams => Form::Params,
+            Kind::UpdateParams | Kind::UpdateV2 => Form::Params,
             _ => return None,
         };
         Self::read(form, Cow::Borrowed(text))
@@ -64,9 +64,23 @@ impl<'a> Payload<'a> {
         &self.text
     }
 
+    /// The parameters of its notification without the session's id.
+    pub(in crate::engine::agent) fn params(&self) -> Cow<'_, str> {
+        match self.form {
+            Form::Update => format!("{{\"update\":{}}}", self.text).into(),
+            Form::Params => Cow::Borrowed(&self.text),
+        }
+    }
+
     /// The text of the `update` object alone.
     pub(in crate::engine::agent) fn update(&self) -> &str {
         self.fields.whole.of(&self.text)
+    }
+
+    /// Whether it is about what the agent is doing, in version 2.
+    pub(in crate::engine::agent) fn is_state(&self) -> bool {
+        let name = self.fields.name.and_then(|name| name.body(&self.text));
+        name == Some("state_update")
     }
 
     /// Whether readers of a log recognize it as an update.

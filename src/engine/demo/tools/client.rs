@@ -92,6 +92,7 @@ fn question(
         params: text,
         session: Some(session),
         logged,
+        is_native: false,
         cancel,
         reply,
     }

@@ -225,7 +225,9 @@ impl World {
                 self.shown = self.log.len();
             }
             // What is withdrawn is answered like other questions, and later.
-            Effect::Cancel(Work::ClientRequests) | Effect::Forward { .. } => assert!(self.is_open),
+            Effect::Cancel(Work::ClientRequests | Work::OwnWork) | Effect::Forward { .. } => {
+                assert!(self.is_open);
+            }
             Effect::Answer(number, result) => self.answer(number, &result),
             Effect::Release(reason) => {
                 assert!(!self.is_in_use(), "released in use");

@@ -127,6 +127,7 @@ impl World {
             method: "m".to_owned(),
             params: "{}".to_owned(),
             logged,
+            is_native: false,
         };
         let batch = self.machine.ask(request);
         self.perform(batch);
@@ -160,7 +161,7 @@ impl World {
         };
         let called = Called {
             result: number.to_string(),
-            info: info.then(|| number.to_string()),
+            info: Block::of_all(Kind::Info, info.then(|| number.to_string())),
             ..Called::default()
         };
         let result = if well { Ok(called) } else { Err(told_to()) };
@@ -183,7 +184,7 @@ impl World {
                     answer: Some(number.clone()),
                     agent_session_id: Some(number.clone()),
                     way: None,
-                    snapshots: vec![number],
+                    snapshots: Block::of(Kind::Info, number),
                     gone: Vec::new(),
                     imported: match how {
                         Attach::Import => vec![block.clone(), block],

@@ -159,8 +159,8 @@ impl World {
     }
 
     /// The client gets what an engine that was ready came back with.
-    pub(super) fn got(&mut self, snapshots: &[String]) {
-        assert_eq!(snapshots, [self.readied.to_string()]);
+    pub(super) fn got(&mut self, snapshots: &Block) {
+        assert_eq!(*snapshots, Block::of(Kind::Info, self.readied.to_string()));
         self.snapshots = self.readied;
     }
 
@@ -205,6 +205,7 @@ impl World {
         assert!(self.is_open && self.replay.is_none(), "sent into a replay");
         match &phase {
             Phase::Running | Phase::RequiresAction => assert!(self.is_in_turn()),
+            Phase::Reported(params) => panic!("this engine does not report {params}"),
             Phase::Idle(end) => {
                 assert!(self.turns.is_empty(), "it goes on");
                 let mut ends = self.log.iter().rev();

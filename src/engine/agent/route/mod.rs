@@ -1,5 +1,8 @@
 //! Where the agent's messages about one of its sessions go.
 
+mod native;
+mod work;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -13,12 +16,15 @@ use crate::record::payload::parameters;
 use crate::record::{Kind, OpenSubagents, references, subagents as subagent_records};
 use crate::sys::lock;
 
+pub(super) use work::{Report, SentTurn};
+
 use super::ids::IdNormalizer;
 use super::import::Import;
-use super::parse::{Form, Payload};
+use super::parse::Payload;
 use super::settings::Settings;
 use super::terminals::Terminals;
 use super::titles::Titles;
+use work::Work;
 
 /// How long an agent is silent before its replay counts as complete.
 const QUIET: Duration = Duration::from_millis(250);
@@ -40,6 +46,8 @@ pub(super) struct Route {
     /// The session's id for the client, and the agent's once it is known.
     name: String,
     agent_id: Mutex<String>,
+    /// Whether the agent speaks version 2, so that its updates are recorded as they are.
+    pub(super) is_native: bool,
     state: Mutex<State>,
     /// The latest mode, model and options.
     settings: Arc<Mutex<Settings>>,
@@ -65,6 +73,8 @@ struct State {
     turns: Vec<String>,
     /// The subagents that have not ended.
     subagents: OpenSubagents,
+    /// What an agent of version 2 reports of its work.
+    work: Work,
 }
 
 /// What happens to updates.
@@ -108,6 +118,7 @@ impl Route {
     pub(super) fn new(
         out: Outlet,
         name: String,
+        is_native: bool,
         normalizer: IdNormalizer,
         settings: Arc<Mutex<Settings>>,
         snapshots: HashMap<String, String>,
@@ -116,6 +127,7 @@ impl Route {
             out,
             name,
             agent_id: Mutex::default(),
+            is_native,
             state: Mutex::new(State {
                 mode: Mode::Live,
                 normalizer,
@@ -127,6 +139,7 @@ impl Route {
                 updated: false,
                 turns: Vec::new(),
                 subagents: OpenSubagents::default(),
+                work: Work::default(),
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -277,6 +290,9 @@ impl Route {
             tracing::debug!("ignoring an update that the protocol does not define");
             return;
         }
+        if self.is_native {
+            return self.native_update(&payload, block);
+        }
         let is_about_subagent = payload.subagent().is_some();
         let mut state = self.lock();
         let State {
@@ -302,7 +318,7 @@ impl Route {
                 }
                 if update.kind == Kind::Info {
                     if let Some(payload) = titles.shown(&update.payload) {
-                        self.snapshot(snapshots, *prompted, &payload, block);
+                        self.snapshot(snapshots, *prompted, (Kind::Info, &payload), block);
                     }
                 } else {
                     if is_about_subagent {
@@ -317,7 +333,7 @@ impl Route {
                 match update.kind {
                     Kind::Info => {
                         if let Some(payload) = titles.shown(&update.payload) {
-                            self.snapshot(snapshots, *prompted, &payload, block);
+                            self.snapshot(snapshots, *prompted, (Kind::Info, &payload), block);
                         }
                     }
                     Kind::Transient => block.push(update.kind, &update.payload),
@@ -356,27 +372,25 @@ impl Route {
             tracing::debug!("ignoring an update that the protocol does not define");
             return;
         }
-        let update;
-        let params = match payload.form {
-            Form::Update => {
-                update = format!("{{\"update\":{}}}", payload.text());
-                &update
-            }
-            Form::Params => payload.text(),
-        };
+        let params = payload.params();
         // Where a member is repeated, the last one counts, for readers of the log as well.
-        let Some(params) = parameters(params) else {
+        let Some(params) = parameters(&params) else {
             return;
+        };
+        let kind = if self.is_native {
+            Kind::SubagentV2
+        } else {
+            Kind::Subagent
         };
         let record = subagent_records::payload(session, &params);
         let mut state = self.lock();
         match &mut state.mode {
             Mode::Live => {
                 state.updated = true;
-                state.subagents.apply_payload(Kind::Subagent, &record);
-                block.push(Kind::Subagent, &record);
+                state.subagents.apply_payload(kind, &record);
+                block.push(kind, &record);
             }
-            Mode::Import(import) => import.update(Kind::Subagent, &record),
+            Mode::Import(import) => import.update(kind, &record),
             Mode::Discard(discarded) => discarded.history += 1,
             Mode::AfterReplay => {
                 tracing::debug!("ignoring an update of a subagent that was already recorded");
@@ -401,16 +415,16 @@ impl Route {
         &self,
         snapshots: &mut HashMap<String, String>,
         prompted: bool,
-        payload: &str,
+        (kind, payload): (Kind, &str),
         block: &mut Block,
     ) {
         let name = name_of(payload);
         if !prompted && snapshots.get(&name).is_some_and(|last| last == payload) {
-            return block.push_known(Kind::Info, payload);
+            return block.push_known(kind, payload);
         }
         snapshots.insert(name, payload.to_owned());
         lock(&self.settings).apply_update(payload);
-        block.push(Kind::Info, payload);
+        block.push(kind, payload);
     }
 
     /// The ids of messages and tool calls.
@@ -448,5 +462,4 @@ pub(super) fn name_of(payload: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "route_tests.rs"]
 mod tests;

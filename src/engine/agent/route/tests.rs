@@ -13,6 +13,7 @@ fn route() -> Arc<Route> {
     Route::new(
         Outlet::new().0,
         String::new(),
+        false,
         IdNormalizer::new(ids),
         Arc::default(),
         HashMap::new(),

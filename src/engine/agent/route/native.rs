@@ -1,0 +1,126 @@
+//! Takes the updates of an agent of version 2, which are recorded and sent as they are.
+
+use crate::engine::Block;
+use crate::engine::agent::ids::Echo;
+use crate::engine::agent::parse::Payload;
+use crate::protocol::UpdateKind;
+use crate::record::Kind;
+
+use super::work::{Report, SentTurn};
+use super::{Mode, Route, State, name_of};
+
+impl Route {
+    /// A prompt is being sent to an agent of version 2.
+    pub(in crate::engine::agent) fn turn_sent(
+        &self,
+        sent: SentTurn,
+        prompt: &str,
+        context: Option<&str>,
+    ) {
+        self.lock().work.begins(sent, Echo::new(prompt, context));
+    }
+
+    /// The agent has responded to the prompt with this result.
+    pub(in crate::engine::agent) fn turn_accepted(
+        &self,
+        message_id: &str,
+        result: &str,
+    ) -> Option<Report> {
+        self.lock().work.accepted(message_id, result)
+    }
+
+    /// The turn of this message is over, however it has ended.
+    pub(in crate::engine::agent) fn forget_turn(&self, message_id: &str) {
+        self.lock().work.forget(message_id);
+    }
+
+    /// Takes an update about the agent's state. `None` if it is not news: the agent is opening the
+    /// session.
+    pub(in crate::engine::agent) fn report(&self, payload: &Payload<'_>) -> Option<Report> {
+        let mut state = self.lock();
+        let report = state.work.report(payload);
+        match state.mode {
+            Mode::Live | Mode::AfterReplay => Some(report),
+            Mode::Discard(_) | Mode::Import(_) => {
+                drop(state);
+                self.activity.send_modify(|count| *count += 1);
+                None
+            }
+        }
+    }
+
+    /// Whether the agent has reported that it works, and not that it has ended.
+    pub(in crate::engine::agent) fn is_busy(&self) -> bool {
+        self.lock().work.is_busy
+    }
+
+    /// The kind of the records of its snapshots.
+    pub(in crate::engine::agent) fn snapshot_kind(&self) -> Kind {
+        if self.is_native {
+            Kind::UpdateV2
+        } else {
+            Kind::Info
+        }
+    }
+
+    /// The payload of such a record with this update.
+    pub(in crate::engine::agent) fn payload(&self, update: String) -> String {
+        if self.is_native {
+            format!("{{\"update\":{update}}}")
+        } else {
+            update
+        }
+    }
+
+    /// Handles an update; what is to be logged and sent goes into `block`.
+    pub(super) fn native_update(&self, payload: &Payload<'_>, block: &mut Block) {
+        let name = payload.name().unwrap_or_default();
+        let kind = UpdateKind::of_name(name.as_bytes());
+        let params = payload.params();
+        let mut state = self.lock();
+        let State {
+            mode,
+            work,
+            snapshots,
+            titles,
+            prompted,
+            updated,
+            subagents,
+            ..
+        } = &mut *state;
+        let is_snapshot = kind.snapshot().is_some();
+        let shown = if is_snapshot {
+            titles.shown(&params)
+        } else {
+            Some((&*params).into())
+        };
+        let Some(shown) = shown else { return };
+        match mode {
+            Mode::Live | Mode::AfterReplay => {
+                if work.repeats_prompt(kind, &name, payload.update()) {
+                    return;
+                }
+                *updated = true;
+                if is_snapshot {
+                    self.snapshot(snapshots, *prompted, (Kind::UpdateV2, &shown), block);
+                } else if kind == UpdateKind::Notice {
+                    block.push(Kind::TransientV2, &shown);
+                } else {
+                    if kind == UpdateKind::Subagent {
+                        subagents.apply_payload(Kind::UpdateV2, &shown);
+                    }
+                    block.push(Kind::UpdateV2, &shown);
+                }
+                return;
+            }
+            Mode::Discard(discarded) if is_snapshot => {
+                discarded.keep(name_of(&shown), shown.into_owned());
+            }
+            Mode::Discard(_) if kind == UpdateKind::Notice => {}
+            Mode::Discard(discarded) => discarded.history += 1,
+            Mode::Import(import) => import.native_update(kind, &shown),
+        }
+        drop(state);
+        self.activity.send_modify(|count| *count += 1);
+    }
+}

@@ -1,0 +1,148 @@
+//! What an agent of version 2 reports of its work: which report ends the turn of a prompt, and
+//! which messages repeat the prompt.
+//!
+//! The response to a prompt says that the agent has accepted it. Its turn ends when the agent is idle
+//! after that.
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::engine::agent::ids::Echo;
+use crate::engine::agent::parse::Payload;
+use crate::json::{self, string_member};
+use crate::protocol::{Role, UpdateKind};
+
+/// The turn that an agent of version 2 is sent.
+#[derive(Debug)]
+pub(in crate::engine::agent) struct SentTurn {
+    /// The id of the message that is answered.
+    pub(in crate::engine::agent) message_id: String,
+    /// Gets the report that ends the turn: the parameters of the update.
+    pub(in crate::engine::agent) report: oneshot::Sender<String>,
+    /// Resolves to whether the turn has ended then.
+    pub(in crate::engine::agent) is_end: oneshot::Receiver<bool>,
+}
+
+/// The work of an agent in one session.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    turn: Option<Turn>,
+    /// Whether the last report was of something else than being idle.
+    pub(super) is_busy: bool,
+}
+
+#[derive(Debug)]
+struct Turn {
+    sent: SentTurn,
+    echo: Echo,
+    /// The agent's id of the prompt's message.
+    message: Option<String>,
+    is_accepted: bool,
+    /// Whether the agent has reported since the prompt was sent that it works.
+    has_worked: bool,
+    /// A report of being idle that came before the response to the prompt.
+    early: Option<String>,
+}
+
+/// A report of the agent's state.
+#[derive(Debug)]
+pub(in crate::engine::agent) enum Report {
+    /// It ends a turn, and is passed on with that.
+    Ends(Box<SentTurn>, String),
+    /// It is passed on by itself: the parameters of the update.
+    State(String),
+}
+
+impl Work {
+    /// A prompt is being sent. `echo` is what the agent may repeat.
+    pub(super) fn begins(&mut self, sent: SentTurn, echo: Echo) {
+        self.turn = Some(Turn {
+            sent,
+            echo,
+            message: None,
+            is_accepted: false,
+            has_worked: false,
+            early: None,
+        });
+    }
+
+    /// The turn of this message is over, however it has ended.
+    pub(super) fn forget(&mut self, message_id: &str) {
+        self.turn.take_if(|turn| turn.sent.message_id == message_id);
+    }
+
+    /// The agent has responded to the prompt with this result.
+    pub(super) fn accepted(&mut self, message_id: &str, result: &str) -> Option<Report> {
+        let turn = self.turn.as_mut();
+        let turn = turn.filter(|turn| turn.sent.message_id == message_id)?;
+        turn.is_accepted = true;
+        if let Some(message) = string_member(result, "messageId") {
+            turn.message = Some(message);
+        }
+        let early = turn.early.take()?;
+        let turn = self.turn.take()?;
+        Some(Report::Ends(Box::new(turn.sent), early))
+    }
+
+    /// Takes a report of the agent's state.
+    pub(super) fn report(&mut self, payload: &Payload<'_>) -> Report {
+        let update = payload.update();
+        let is_idle = string_member(update, "state").as_deref() == Some("idle");
+        self.is_busy = !is_idle;
+        let params = payload.params().into_owned();
+        let Some(turn) = &mut self.turn else {
+            return Report::State(params);
+        };
+        if !is_idle {
+            turn.has_worked = true;
+            // That report was not of this prompt.
+            if let Some(early) = turn.early.take() {
+                tracing::debug!(early, "the agent goes on");
+            }
+            return Report::State(params);
+        }
+        let reason = json::text_member(update, "stopReason");
+        let has_reason = reason.is_some_and(|reason| reason != "null");
+        if turn.is_accepted && (turn.has_worked || has_reason) {
+            if let Some(turn) = self.turn.take() {
+                return Report::Ends(Box::new(turn.sent), params);
+            }
+        } else if turn.has_worked && turn.message.is_some() {
+            turn.early = Some(params.clone());
+        }
+        Report::State(params)
+    }
+
+    /// Whether an update repeats the prompt, which the client has been sent already.
+    pub(super) fn repeats_prompt(&mut self, kind: UpdateKind, name: &str, update: &str) -> bool {
+        let is_message = Role::of_message(name) == Some(Role::User);
+        if !is_message && kind != UpdateKind::Chunk(Role::User) {
+            return false;
+        }
+        let (Some(turn), Some(id)) = (&mut self.turn, string_member(update, "messageId")) else {
+            return false;
+        };
+        if turn.message.as_ref() == Some(&id) {
+            return true;
+        }
+        if turn.message.is_some() || !turn.repeats(json::text_member(update, "content")) {
+            return false;
+        }
+        turn.message = Some(id);
+        true
+    }
+}
+
+impl Turn {
+    /// Whether the content of a message, or a block of it, may be that of the prompt.
+    fn repeats(&mut self, content: Option<&str>) -> bool {
+        let mut is_known =
+            |block: &str| self.echo.repeats_context(block) || self.echo.repeats(block);
+        match content.and_then(json::tree) {
+            // The blocks follow.
+            None | Some(Value::Null) => true,
+            Some(Value::Array(blocks)) => blocks.iter().all(|block| is_known(&block.to_string())),
+            Some(block) => is_known(&block.to_string()),
+        }
+    }
+}
