@@ -7,7 +7,7 @@ use memchr::memmem;
 use crate::json;
 use crate::protocol::update::name;
 use crate::protocol::{Role, UpdateKind};
-use crate::record::{Kind, OpenTurns, Record};
+use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
 use super::place::Place;
 use super::turn::message_id;
@@ -68,6 +68,7 @@ pub struct TurnSplitter {
     at: String,
     /// The prompts whose turns have not ended, with the number of the agent's turn that answers.
     open: OpenTurns<u64>,
+    converted: InVersion1,
 }
 
 impl TurnSplitter {
@@ -81,11 +82,32 @@ impl TurnSplitter {
             message: None,
             at: String::new(),
             open: OpenTurns::default(),
+            converted: InVersion1::new(),
         }
     }
 
     /// Adds the next record, which is at `offset`. Breaks if the sink takes no more turns.
     pub fn record(
+        &mut self,
+        record: &Record<'_>,
+        offset: u64,
+        sink: &mut dyn TurnSink,
+    ) -> ControlFlow<()> {
+        if self.converted.passes(record.kind) {
+            return self.take(record, offset, sink);
+        }
+        let mut converted = std::mem::take(&mut self.converted);
+        let mut flow = ControlFlow::Continue(());
+        converted.record(record, &mut |record| {
+            if flow.is_continue() {
+                flow = self.take(record, offset, sink);
+            }
+        });
+        self.converted = converted;
+        flow
+    }
+
+    fn take(
         &mut self,
         record: &Record<'_>,
         offset: u64,
@@ -137,6 +159,14 @@ impl TurnSplitter {
 
     /// Begins the answer to the last prompt, if nothing of it is in the log.
     pub(super) fn finish(&mut self, sink: &mut dyn TurnSink) -> ControlFlow<()> {
+        let mut converted = std::mem::take(&mut self.converted);
+        let (mut flow, begun) = (ControlFlow::Continue(()), self.begun);
+        converted.finish(&mut |record| {
+            if flow.is_continue() {
+                flow = self.take(record, begun, sink);
+            }
+        });
+        flow?;
         if self.due {
             self.begin(Role::Agent, self.begun, sink)?;
         }

@@ -293,3 +293,45 @@ fn turns_that_overlap_have_their_own_ends_on_every_page() {
         assert_eq!(all, expected, "pages of {limit}");
     }
 }
+
+#[test]
+fn updates_of_version_2_are_turns_like_others() {
+    let (store, id) = session(&[
+        (Kind::Prompt, r#"{"prompt":[{"type":"text","text":"p"}]}"#),
+        (
+            Kind::UpdateV2,
+            r#"{"update":{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"a"}]}}"#,
+        ),
+        (
+            Kind::UpdateV2,
+            r#"{"update":{"sessionUpdate":"tool_call_content_chunk","toolCallId":"c","content":{"type":"content","content":{"type":"text","text":"t"}}}}"#,
+        ),
+        (
+            Kind::UpdateV2,
+            r#"{"update":{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"p","entries":[]}}}"#,
+        ),
+        (
+            Kind::UpdateV2,
+            r#"{"update":{"sessionUpdate":"state_update","state":"idle"}}"#,
+        ),
+        (Kind::End, r#"{"stopReason":"end_turn"}"#),
+        (
+            Kind::UpdateV2,
+            r#"{"update":{"sessionUpdate":"user_message","messageId":"u","content":[{"type":"text","text":"q"}]}}"#,
+        ),
+        (
+            Kind::UpdateV2,
+            r#"{"update":{"sessionUpdate":"tool_call_content_chunk","toolCallId":"d","content":{"type":"content","content":{"type":"text","text":"t"}}}}"#,
+        ),
+    ]);
+    let (turns, _) = read(&store, &id, TurnsParams::default());
+    let roles: Vec<_> = turns.iter().map(|turn| &turn["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
+    assert_eq!(turns[1]["content"][0]["text"], "a");
+    assert_eq!(turns[1]["toolCalls"][0]["title"], "Tool call");
+    assert_eq!(turns[1]["plan"], Value::Array(Vec::new()));
+    assert_eq!(turns[1]["stopReason"], "end_turn");
+    assert_eq!(turns[2]["messageId"], "u");
+    assert_eq!(turns[3]["toolCalls"][0]["toolCallId"], "d");
+    assert_eq!(count(&mut store.read(&id).unwrap(), &|| false).unwrap(), 4);
+}

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::record::header::{Header, Implementation, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::title::{named, title};
-use crate::record::{Activity, AgentSessionId, Kind, Record};
+use crate::record::{Activity, AgentSessionId, Kind, Record, snapshot_of};
 use crate::store::{Reader, Scan, StoreError};
 
 /// What the list shows of a session.
@@ -65,6 +65,14 @@ impl Summary {
 
     /// Applies the next record of the log.
     pub(super) fn apply_record(&mut self, record: &Record<'_>) {
+        if let Some(info) = snapshot_of(record.kind, record.payload) {
+            let (kind, payload) = (Kind::Info, info.as_str());
+            return self.apply_record(&Record {
+                kind,
+                payload,
+                ..*record
+            });
+        }
         self.apply(record.kind, record.id, &record.at, record.payload);
         // What precedes the first prompt is not a conversation.
         if record.kind.is_activity() && self.prompts > 0 {
@@ -75,6 +83,9 @@ impl Summary {
     /// Applies a record that was just written; returns whether the summary may have changed.
     /// Updates are left out: the session reports once, at the end, when they were.
     pub fn apply(&mut self, kind: Kind, id: Option<&str>, at: &dyn Display, payload: &str) -> bool {
+        if let Some(info) = snapshot_of(kind, payload) {
+            return self.apply(Kind::Info, id, at, &info);
+        }
         self.activity.note(kind, id, at, payload);
         match kind {
             Kind::Prompt => {

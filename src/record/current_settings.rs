@@ -3,7 +3,7 @@
 use super::kind::Kind;
 use super::metadata;
 use crate::json;
-use crate::protocol::UpdateKind;
+use crate::protocol::{UpdateKind, v1};
 
 /// Longer payloads are not kept, in bytes.
 const LONGEST: usize = 256 * 1024;
@@ -30,7 +30,7 @@ impl CurrentSettings {
         if kind == Kind::AgentSessionId {
             let answer = json::text_member(payload, "answer");
             let answer = answer.filter(|answer| answer.len() <= LONGEST);
-            self.answer = answer.map(str::to_owned);
+            self.answer = answer.map(v1::answer_of);
         }
         let agent = match kind {
             Kind::Session => "engine",

@@ -44,6 +44,11 @@ impl InVersion1 {
         matches!(kind, Kind::UpdateV2 | Kind::SubagentV2 | Kind::TransientV2)
     }
 
+    /// Whether a record of this kind, as the next one, is the same in version 1 and nothing is held.
+    pub fn passes(&self, kind: Kind) -> bool {
+        !self.is_used && !Self::converts(kind)
+    }
+
     /// Takes the next record and calls `take` with each record of version 1. A record that has that
     /// form already is the same.
     pub fn record(&mut self, record: &Record<'_>, take: Take<'_>) {
@@ -107,7 +112,7 @@ impl InVersion1 {
         // Other members of the notification are about the first update that it becomes.
         let mut around = has_more.then_some(update.clone());
         let (seq, at) = (record.seq, record.at);
-        self.session.update(&params[update], &mut |shown| {
+        let mut put = |shown: &str| {
             let Some(place) = around.take() else {
                 return take(&of(seq, at, shown));
             };
@@ -119,7 +124,11 @@ impl InVersion1 {
                 kind => kind,
             };
             take(&record_of(seq, at, kind, &params));
-        });
+        };
+        self.session.update(&params[update], &mut put);
+        if has_more {
+            self.session.finish(&mut put);
+        }
     }
 
     fn subagent(&mut self, record: &Record<'_>, take: Take<'_>) {
@@ -145,6 +154,32 @@ impl InVersion1 {
             take_of(seq, at, &session, update, take);
         });
     }
+}
+
+/// The payload of the `info` record that an update of version 2 counts as, if it says how things
+/// are now. In the form of version 1.
+pub fn snapshot_of(kind: Kind, payload: &str) -> Option<String> {
+    /// How nearly all payloads begin.
+    const PLAIN: &str = "{\"update\":{\"sessionUpdate\":\"";
+    if kind != Kind::UpdateV2 {
+        return None;
+    }
+    let is_snapshot = |name: &[u8]| UpdateKind::of_name(name).snapshot().is_some();
+    if let Some((name, _)) = payload
+        .strip_prefix(PLAIN)
+        .and_then(|rest| rest.split_once('"'))
+        && !name.contains('\\')
+        && !is_snapshot(name.as_bytes())
+    {
+        return None;
+    }
+    let update = json::text_member(payload, "update")?;
+    if !is_snapshot(UpdateKind::of(update.as_bytes()).name().as_bytes()) {
+        return None;
+    }
+    let mut info = None;
+    Conversion::new().update(update, &mut |update| info = Some(update.to_owned()));
+    info
 }
 
 fn record_of<'a>(seq: u64, at: &'a str, kind: Kind, payload: &'a str) -> Record<'a> {

@@ -26,7 +26,7 @@ pub use activity::{Activity, State};
 pub use agent_session_id::AgentSessionId;
 pub use current_settings::CurrentSettings;
 pub use header::Header;
-pub use in_version_1::InVersion1;
+pub use in_version_1::{InVersion1, snapshot_of};
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;

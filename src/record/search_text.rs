@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, Record};
+use super::{InVersion1, Kind, Record};
 use crate::json;
 
 /// Collects the text of records.
@@ -15,11 +15,21 @@ pub struct SearchText {
     text: String,
     /// Kind and id of the message that the text ends with. Empty between messages.
     message: Vec<u8>,
+    converted: InVersion1,
 }
 
 impl SearchText {
     /// Takes the next record.
     pub fn record(&mut self, record: &Record<'_>) {
+        if self.converted.passes(record.kind) {
+            return self.take_record(record);
+        }
+        let mut converted = std::mem::take(&mut self.converted);
+        converted.record(record, &mut |record| self.take_record(record));
+        self.converted = converted;
+    }
+
+    fn take_record(&mut self, record: &Record<'_>) {
         let payload = record.payload;
         let bytes = payload.as_bytes();
         match record.kind {
@@ -203,6 +213,37 @@ mod tests {
             text,
             "Fix A\nit\na.rs\nfile:///w/a.rs\nfile:///b\nIt works.\nNext\nRead b\nGiven"
         );
+    }
+
+    #[test]
+    fn updates_of_version_2_say_what_they_say() {
+        let text = spoken(&[
+            (
+                Kind::UpdateV2,
+                r#"{"update":{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"It wo"}}}"#,
+            ),
+            (
+                Kind::UpdateV2,
+                r#"{"update":{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"It works."}]}}"#,
+            ),
+            (
+                Kind::UpdateV2,
+                r#"{"update":{"sessionUpdate":"tool_call_update","toolCallId":"c","title":"Read b"}}"#,
+            ),
+            (
+                Kind::UpdateV2,
+                r#"{"update":{"sessionUpdate":"agent_thought","messageId":"t","content":[{"type":"text","text":"not this"}]}}"#,
+            ),
+            (
+                Kind::UpdateV2,
+                r#"{"update":{"sessionUpdate":"session_info_update","title":"Given"}}"#,
+            ),
+            (
+                Kind::TransientV2,
+                r#"{"update":{"sessionUpdate":"user_message","messageId":"u","content":[{"type":"text","text":"not this"}]}}"#,
+            ),
+        ]);
+        assert_eq!(text, "It works.\nRead b\nGiven");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn only_update(params: &str) -> Option<&str> {
 /// something else.
 pub fn may_be_about_one(record: &Record<'_>) -> bool {
     match record.kind {
-        Kind::Subagent | Kind::UpdateParams => true,
+        Kind::Subagent | Kind::SubagentV2 | Kind::UpdateParams | Kind::UpdateV2 => true,
         Kind::Update => record
             .parts
             .is_none_or(|parts| parts.kind == UpdateKind::Subagent),
@@ -104,11 +104,13 @@ impl OpenSubagents {
     pub fn apply_payload(&mut self, kind: Kind, payload: &str) {
         match kind {
             Kind::Update => self.apply_announcement(None, payload),
-            Kind::UpdateParams => {
+            Kind::UpdateParams | Kind::UpdateV2 => {
                 let update = json::text_member(payload, "update");
                 self.apply_announcement(None, update.unwrap_or_default());
             }
-            Kind::Subagent if !self.known.is_empty() => self.apply_update(payload),
+            Kind::Subagent | Kind::SubagentV2 if !self.known.is_empty() => {
+                self.apply_update(payload);
+            }
             _ => {}
         }
     }

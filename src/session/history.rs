@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use crate::engine::{History, HistoryError, Prompt};
 use crate::record::metadata::system_prompt;
 use crate::record::title::named;
-use crate::record::{CurrentSettings, Kind, Record};
+use crate::record::{CurrentSettings, Kind, Record, snapshot_of};
 use crate::store::{Scan, Store, StoreError};
 use crate::sys::{SessionId, lock};
 
@@ -60,6 +60,9 @@ impl SessionHistory {
 
     /// A record was appended.
     pub fn note(&self, kind: Kind, payload: &str) {
+        if let Some(info) = snapshot_of(kind, payload) {
+            return self.note(Kind::Info, &info);
+        }
         let mut state = self.lock();
         state.settings.note(kind, payload);
         state.titled |= kind == Kind::Info && named(payload).is_some();

@@ -3,7 +3,8 @@
 use crate::json::{string_member, text_member};
 use crate::record::metadata::{archived, restored};
 use crate::record::{
-    AgentSessionId, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, subagents,
+    AgentSessionId, Header, Kind, OpenCalls, OpenSubagents, OpenTurns, Record, snapshot_of,
+    subagents,
 };
 use crate::sys::SessionId;
 
@@ -207,7 +208,11 @@ impl<'a> Copy<'a> {
 
     fn record(&mut self, record: &Record<'_>) -> Result<Next, StoreError> {
         let is_it = self.at.is_some_and(|at| is_of(record, at));
-        if self.after.is_some() || !is_it && self.ends_before(record.kind) {
+        let kind = match snapshot_of(record.kind, record.payload) {
+            Some(_) => Kind::Info,
+            None => record.kind,
+        };
+        if self.after.is_some() || !is_it && self.ends_before(kind) {
             return Ok(self.skip(record));
         }
         let without_id;
@@ -237,7 +242,7 @@ impl<'a> Copy<'a> {
             _ => {}
         }
         self.log.copy(record.at, record.kind, record.id, payload)?;
-        if record.kind.is_activity() {
+        if kind.is_activity() {
             record.at.clone_into(&mut self.last_at);
         }
         let end = self.log.place();

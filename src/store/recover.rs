@@ -79,7 +79,7 @@ pub(super) fn open_calls(
     while let Some(entry) = records.next(file)? {
         if matches!(
             entry.record.kind,
-            Kind::Update | Kind::UpdateParams | Kind::Output
+            Kind::Update | Kind::UpdateParams | Kind::UpdateV2 | Kind::Output
         ) {
             calls.update(entry.record.payload);
         }
@@ -104,12 +104,12 @@ fn late_calls(
             // An end without an id ends all turns.
             Kind::End if entry.record.id.is_none() => running = 0,
             Kind::End => running = running.saturating_sub(1),
-            Kind::Update | Kind::UpdateParams | Kind::Output
+            Kind::Update | Kind::UpdateParams | Kind::UpdateV2 | Kind::Output
                 if running == 0 || open_turn.is_some_and(|turn| entry.offset >= turn) =>
             {
                 calls.update(entry.record.payload);
             }
-            Kind::Update | Kind::UpdateParams | Kind::Output => {
+            Kind::Update | Kind::UpdateParams | Kind::UpdateV2 | Kind::Output => {
                 calls.update_known(entry.record.payload);
             }
             _ => {}

@@ -9,6 +9,7 @@ use crate::record::open_turns::is_interrupted;
 use crate::record::titles::Titles;
 use crate::record::{
     Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
+    snapshot_of,
 };
 use crate::sys::{DiskFile, SessionId};
 
@@ -132,6 +133,17 @@ impl Scan {
 
     /// Applies a record; false if its payload cannot be read.
     fn apply(&mut self, offset: u64, record: &Record<'_>) -> bool {
+        if let Some(info) = snapshot_of(record.kind, record.payload) {
+            let (kind, payload) = (Kind::Info, info.as_str());
+            return self.apply(
+                offset,
+                &Record {
+                    kind,
+                    payload,
+                    ..*record
+                },
+            );
+        }
         self.records += 1;
         self.titles.record(record);
         self.settings.note(record.kind, record.payload);
@@ -152,7 +164,7 @@ impl Scan {
                 self.interrupted = is_interrupted(record.payload);
                 self.open_turns.end(record.id);
             }
-            Kind::Update | Kind::UpdateParams
+            Kind::Update | Kind::UpdateParams | Kind::UpdateV2
                 if self.late_call.is_none()
                     && self.open_turns.is_empty()
                     && OpenCalls::may_be_about_one(record.payload) =>

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
-use crate::record::Kind;
 use crate::record::transcript::Transcript;
+use crate::record::{InVersion1, Kind};
 
 use super::context::Context;
 use super::id::find;
@@ -25,15 +25,16 @@ pub(super) struct Args {
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let id = find(context, &args.id)?;
     let mut reader = context.store.read(&id)?;
-    let mut transcript = Transcript::default();
+    let (mut transcript, mut converted) = (Transcript::default(), InVersion1::new());
     let mut ends = Vec::new();
     while let Some(entry) = reader.next()? {
-        transcript.record(&entry.record);
+        converted.record(&entry.record, &mut |record| transcript.record(record));
         if entry.record.kind == Kind::End {
             let end: Value = serde_json::from_str(entry.record.payload).unwrap_or_default();
             ends.push(end);
         }
     }
+    converted.finish(&mut |record| transcript.record(record));
     let damage: Vec<_> = reader.damage().to_vec();
     let header = reader.header();
     if args.json {

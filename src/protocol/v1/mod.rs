@@ -24,7 +24,7 @@ use calls::Calls;
 use members::remade;
 use messages::Messages;
 
-pub use settings::options_of;
+pub use settings::answer_of;
 
 /// The kind of an update without content of its own, which carries others in its note.
 const CARRIER: &str = "_rejoin/updates";

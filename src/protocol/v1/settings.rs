@@ -63,9 +63,16 @@ fn others_of(update: &str) -> impl Iterator<Item = (String, &str)> {
         })
 }
 
-/// The config options of version 1: `options` is the array of version 2.
-pub fn options_of(options: &str) -> String {
-    elements(options, option)
+/// An engine's part of an answer with its config options in the form of version 1, whichever form
+/// they have.
+pub fn answer_of(own: &str) -> String {
+    if !own.contains("\"configId\"") {
+        return own.to_owned();
+    }
+    remade(own, |name, value| match name {
+        "configOptions" => Some(elements(value, option).into()),
+        _ => Some(value.into()),
+    })
 }
 
 fn option(option: &str) -> Cow<'_, str> {

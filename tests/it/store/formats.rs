@@ -215,6 +215,13 @@ fn version_2_scans_and_can_be_continued() {
     assert_eq!((scan.records, scan.prompts.len()), (37, 3));
     assert!(!scan.turn_open());
     assert!(scan.interrupted);
+    assert_eq!(scan.titles.title(), Some("The drifting gauge"));
+    assert_eq!(
+        scan.settings.options.as_deref(),
+        Some(
+            r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","name":"Mode","category":"mode","type":"select","currentValue":"ask","options":[{"value":"ask","name":"Ask"},{"value":"code","name":"Code"}]}]}"#
+        )
+    );
     assert_eq!((scan.torn, scan.damage), (None, vec![]));
     let text = String::from_utf8(content.clone()).unwrap();
     for (record, line) in rest(&mut reader).iter().zip(text.lines()) {

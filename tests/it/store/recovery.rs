@@ -237,3 +237,32 @@ fn all_open_turns_are_closed_at_the_time_of_the_last_record() {
         assert!(!scan.turn_open());
     }
 }
+
+#[test]
+fn calls_of_version_2_are_closed_in_the_form_of_both_versions() {
+    let prompt = (Kind::Prompt, PROMPT);
+    let call = |id: &str, status: &str| {
+        format!(
+            r#"{{"update":{{"sessionUpdate":"tool_call_update","toolCallId":"{id}","status":{status}}},"_meta":{{}}}}"#
+        )
+    };
+    let (a, b, done) = (
+        call("a", "null"),
+        call("b", "\"paused\""),
+        call("a", "\"completed\""),
+    );
+    let (a, b, done) = (
+        (Kind::UpdateV2, &*a),
+        (Kind::UpdateV2, &*b),
+        (Kind::UpdateV2, &*done),
+    );
+    assert_eq!(appended(&[prompt, a, b]), [failed("a"), failed("b"), end()]);
+    assert_eq!(appended(&[prompt, a, b, done]), [failed("b"), end()]);
+    let ended = (Kind::End, r#"{"stopReason":"end_turn"}"#);
+    assert_eq!(appended(&[prompt, ended, b]), [failed("b")]);
+    let about = r#"{"update":{"sessionUpdate":"subagent_update","sessionId":"t","state":{"state":"running"}}}"#;
+    let inside = r#"{"sessionId":"t","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","title":"T"}}"#;
+    let closed = appended(&[prompt, (Kind::UpdateV2, about), (Kind::SubagentV2, inside)]);
+    let closed: Vec<_> = closed.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(closed, [Kind::Subagent, Kind::Update, Kind::End]);
+}
