@@ -25,6 +25,18 @@ pub const SESSION_LIST: &str = "session/list";
 pub const SESSION_LIST_SUBSCRIBE: &str = "session/list/subscribe";
 /// Ends these notifications; unstable.
 pub const SESSION_LIST_UNSUBSCRIBE: &str = "session/list/unsubscribe";
+/// Names the entries of single sessions; JetBrains' session index.
+pub const INDEX_BATCH_GET: &str = "_session/batch_get";
+/// Gives a session a title; JetBrains' session index.
+pub const INDEX_RENAME: &str = "_session/rename";
+/// Hides a session from lists; JetBrains' session index.
+pub const INDEX_ARCHIVE: &str = "_session/archive";
+/// Shows an archived session in lists again; JetBrains' session index.
+pub const INDEX_UNARCHIVE: &str = "_session/unarchive";
+/// Notifies of changes in a folder's list from then on; JetBrains' session index.
+pub const INDEX_SUBSCRIBE: &str = "_session/list/subscribe";
+/// Ends these notifications; JetBrains' session index.
+pub const INDEX_UNSUBSCRIBE: &str = "_session/list/unsubscribe";
 /// Closes a session.
 pub const SESSION_CLOSE: &str = "session/close";
 /// Deletes a session.
@@ -62,6 +74,8 @@ pub const TERMINAL_CANCEL: &str = "terminal/cancel";
 pub const SESSION_UPDATE: &str = "session/update";
 /// The notification with changes in a list; unstable.
 pub const SESSION_LIST_CHANGES: &str = "session/list/changes";
+/// The notification with changes in a folder's list; JetBrains' session index.
+pub const INDEX_CHANGES: &str = "_session/list/changes";
 /// The notification that changes in a list were missed; unstable.
 pub const SESSION_LIST_RESYNC: &str = "session/list/resync";
 /// The notification that the list of a folder has changed; unstable.

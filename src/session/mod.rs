@@ -72,6 +72,8 @@ pub struct Client {
     pub abilities: ClientCapabilities,
     /// Whether it shows subagents: in version 1 a capability.
     pub shows_subagents: bool,
+    /// Whether it wants the session index of JetBrains' clients.
+    pub has_session_index: bool,
     /// Whether it wants to be notified that the list of a folder has changed.
     pub hears_of_lists: bool,
     /// How it sees a session before it was sent anything of it.

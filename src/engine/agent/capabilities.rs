@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::json;
+use crate::protocol::jetbrains;
 
 /// An agent's capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(super) struct Capabilities {
     /// The modes in which it takes a system prompt.
     pub(super) system_prompts: BTreeSet<String>,
     /// The names of all session capabilities that it declares, known to us or not, and those of the
-    /// parts of `list`, as `list.limit`.
+    /// parts of `list`, as `list.limit`, and of JetBrains' index, as `jetbrains.sessionRename`.
     pub(super) declared: BTreeSet<String>,
 }
 
@@ -49,6 +50,8 @@ impl Capabilities {
         for part in declared(&session["list"]) {
             names.insert(format!("list.{part}"));
         }
+        let index = jetbrains::declared(&result).map(|name| format!("jetbrains.{name}"));
+        names.extend(index);
         let can = |name: &str| names.contains(name);
         Self {
             name: text(&result["agentInfo"]["name"]),

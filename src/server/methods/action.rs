@@ -5,7 +5,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::engine::BoxFuture;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{
-    SESSION_ARCHIVE, SESSION_PROMPT, SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE,
+    INDEX_ARCHIVE, INDEX_RENAME, INDEX_UNARCHIVE, SESSION_ARCHIVE, SESSION_PROMPT,
+    SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE,
 };
 use crate::server::error::{self, Error};
 use crate::session::{Registry, Reply, Request as SessionRequest};
@@ -137,6 +138,9 @@ impl Answering {
             SESSION_UNARCHIVE,
             SESSION_SET_TITLE,
             SESSION_STATUS,
+            INDEX_ARCHIVE,
+            INDEX_RENAME,
+            INDEX_UNARCHIVE,
         ]
         .contains(&request.method.as_str());
         Self {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::engine::{Asked, Engine, EngineError, Foreign};
 use crate::index::{Catalog, Filter, ListError, Listed, Order, Page, cursor_after, seal, unseal};
 use crate::json::string_member;
+use crate::protocol::jetbrains;
 use crate::server::error::{self, Error};
 use crate::session::Deps;
 use crate::sys::{Timestamp, blocking, path};
@@ -278,7 +279,10 @@ fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
     let time = |name| string(name).and_then(|time| Timestamp::parse(&time));
     let prompted = match filter.order {
         Order::Active => None,
-        Order::Prompted => time("lastPromptAt"),
+        Order::Prompted => time("lastPromptAt").or_else(|| {
+            let time = string_member(jetbrains::members(text)?, "lastPromptAt")?;
+            Timestamp::parse(&time)
+        }),
     };
     let time = prompted.or_else(|| time("updatedAt"));
     let time = time.map(|time| time.to_string()).unwrap_or_default();

@@ -375,7 +375,7 @@ mod tests {
         changes.note(ids.last().cloned());
         assert!(changes.lock().lost);
         assert_eq!(changes.lock().waiting.len(), MOST_WAITING);
-        assert_eq!(Names::Protocol.resync(), "session/list/resync");
+        assert_eq!(Names::Protocol.resync(), Some("session/list/resync"));
     }
 
     #[test]

@@ -186,6 +186,11 @@ impl Context {
         self.is_persistent() && (deps.unstable || deps.engine.declares(capability))
     }
 
+    /// Whether the client wants the session index of JetBrains' clients, and there is a store.
+    pub(super) fn has_session_index(&self) -> bool {
+        self.is_persistent() && self.registry().client().has_session_index
+    }
+
     /// The id that a client which asked for the session by this name is answered with: if aliases
     /// are offered, always the same one.
     pub(super) fn answered_as(&self, name: String, id: &SessionId) -> String {

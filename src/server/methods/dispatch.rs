@@ -13,7 +13,10 @@ use crate::transport::Request;
 
 use super::action::Action;
 use super::context::Context;
-use super::{cancel, delete, fork, forward, get, list, open, prompt, session, settings, subscribe};
+use super::{
+    cancel, delete, fork, forward, get, list, open, prompt, session, session_index, settings,
+    subscribe,
+};
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
 pub(in crate::server) fn request(context: &Context, request: Request) {
@@ -24,6 +27,11 @@ pub(in crate::server) fn request(context: &Context, request: Request) {
 fn action(context: &Context, request: &Request) -> Result<Action, Error> {
     let (version, params) = (context.version(), request.params.as_str());
     let is_persistent = context.is_persistent();
+    if context.has_session_index()
+        && let Some(served) = session_index::serve(context, request)
+    {
+        return served;
+    }
     match (request.method.as_str(), version) {
         (SESSION_NEW, _) => open::new(context, params),
         (SESSION_PROMPT, _) => prompt::serve(context, request),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::engine::relay::{Greeted, Introduction, Patience};
 use crate::engine::{ClientCapabilities, EngineError};
 use crate::json;
-use crate::protocol::{ClientView, ProtocolVersion, v2};
+use crate::protocol::{ClientView, ProtocolVersion, jetbrains, v2};
 use crate::record::header::Implementation;
 use crate::server::capabilities;
 use crate::server::error::{self, Error};
@@ -138,10 +138,25 @@ pub(in crate::server) async fn initialize(
     } else {
         Ok(own.to_string())
     };
+    let result = result.map(|result| {
+        if context.has_session_index() {
+            with_session_index(&result)
+        } else {
+            result
+        }
+    });
     let is_result = result.is_ok();
     responder.answer(&result.map_err(|error| error.json(version)));
     drop(busy);
     is_result
+}
+
+/// A result that declares JetBrains' session index.
+fn with_session_index(result: &str) -> String {
+    let meta = jetbrains::declare_index(json::text_member(result, "_meta"));
+    let mut result = Object::of(result);
+    result.set("_meta", meta);
+    result.text()
 }
 
 /// The client that sends these parameters, in the version that was chosen.
@@ -166,6 +181,7 @@ pub(in crate::server) fn client(params: &str, version: ProtocolVersion) -> Clien
         ProtocolVersion::V2 => &params["capabilities"],
     };
     Client {
+        has_session_index: jetbrains::wants_index(capabilities),
         hears_of_lists: capabilities["session"]["listChanged"].is_object(),
         identity,
         abilities,

@@ -1,6 +1,7 @@
 //! `session/list`: a page of the catalog, newest first, by cursors or by the history's `limit` and
 //! `offset`. With a wrapped agent, its own sessions are merged into it.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::history::query::{ListParams, ListQuery};
 use crate::index::{Archived, Filter, ListError, Order};
-use crate::protocol::ProtocolVersion;
+use crate::json;
+use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Registry};
 use crate::sys::worktrees::counterparts;
@@ -78,12 +80,19 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Decodes the parameters.
-    pub(super) fn read(context: &Context, params: &str) -> Result<Self, Error> {
+    pub(super) fn read(context: &Context, original: &str) -> Result<Self, Error> {
         let form = RowForm::of(context);
         let params = match form.version {
-            ProtocolVersion::V1 => decode::<Params>(params)?,
-            ProtocolVersion::V2 => decode::<Params>(&from_v2(params))?,
+            ProtocolVersion::V1 => Cow::Borrowed(original),
+            ProtocolVersion::V2 => Cow::Owned(from_v2(original)),
         };
+        let list = jetbrains::members(original).filter(|_| form.indexed);
+        let list = list.and_then(|air| json::text_member(air, "list"));
+        let params = match list {
+            Some(list) => Cow::Owned(with(&params, list)),
+            None => params,
+        };
+        let params = decode::<Params>(&params)?;
         let cwd = params.cwd.map(|cwd| absolute("cwd", &cwd)).transpose()?;
         let history = ListParams {
             limit: params.limit.map(|Integer(limit)| limit),
@@ -94,12 +103,12 @@ impl Listing {
             .check(params.cursor.is_some())
             .map_err(error::invalid_params)?;
         // Without the capability, the member has no meaning.
-        let archived = params.archived.filter(|_| form.archives);
+        let archived = params.archived.filter(|_| form.archives || form.indexed);
         Ok(Self {
             cursor: params.cursor,
             cwd,
-            with_worktrees: form.extended && params.include_worktrees.unwrap_or_default(),
-            order: if form.extended {
+            with_worktrees: form.is_by_prompt() && params.include_worktrees.unwrap_or_default(),
+            order: if form.is_by_prompt() {
                 Order::Prompted
             } else {
                 Order::Active
@@ -167,6 +176,14 @@ impl Listing {
         });
         (page, permit)
     }
+}
+
+/// Parameters with those of JetBrains' clients in their place.
+fn with(params: &str, list: &str) -> String {
+    let own = json::text_members(list);
+    let others = json::text_members(params).into_iter();
+    let others = others.filter(|(name, _)| !own.iter().any(|(own, _)| own == name));
+    json::object(others.chain(own.iter().cloned()))
 }
 
 /// Whether a list contains archived sessions.

@@ -23,6 +23,7 @@ mod prompt;
 mod result;
 mod row;
 mod session;
+mod session_index;
 mod settings;
 mod workspace;
 

@@ -274,7 +274,9 @@ impl Notices {
     async fn resync(&self) {
         let subscriptions = self.changes.lock().subscriptions.clone();
         for (id, subscription) in subscriptions {
-            let method = subscription.form.names.resync();
+            let Some(method) = subscription.form.names.resync() else {
+                continue;
+            };
             let params = json!({ "subscriptionId": id }).to_string();
             self.registry.deps().wire.notify(method, &params).await;
         }

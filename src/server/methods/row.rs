@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::history::entry;
 use crate::index::{Catalog, Listed};
-use crate::protocol::ProtocolVersion;
-use crate::protocol::method::{SESSION_LIST_CHANGES, SESSION_LIST_RESYNC};
+use crate::protocol::method::{INDEX_CHANGES, SESSION_LIST_CHANGES, SESSION_LIST_RESYNC};
+use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::record::{AgentSessionId, State};
 use crate::sys::SessionId;
 
@@ -15,6 +15,10 @@ use super::list_v2::row_in_v2;
 
 /// What the entries of lists have for a client.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says whether entries have certain members"
+)]
 pub(super) struct RowForm {
     /// The names of the wrapped agent: clients know the sessions that it created by its ids.
     pub(super) agent: Vec<String>,
@@ -22,6 +26,10 @@ pub(super) struct RowForm {
     pub(super) archives: bool,
     /// Whether they have the members of the protocol's unstable list extensions.
     pub(super) extended: bool,
+    /// Whether they have the same members where JetBrains' clients look for them.
+    pub(super) indexed: bool,
+    /// Whether they have the wrapped agent's ids of a session.
+    pub(super) aliases: bool,
     /// The client's version of the protocol.
     pub(super) version: ProtocolVersion,
     /// The names of notifications.
@@ -39,14 +47,21 @@ impl RowForm {
             agent: context.deps().engine.agent_names(),
             archives: context.offers("archive"),
             extended: context.offers("list.limit"),
+            aliases: context.deps().offers_aliases(),
+            indexed: context.has_session_index(),
             reported_to: None,
         }
+    }
+
+    /// Whether lists are sorted by the last prompt, and entries say what sessions are doing.
+    pub(super) fn is_by_prompt(&self) -> bool {
+        self.extended || self.indexed
     }
 
     /// An entry. May read files.
     pub(super) fn row(&self, catalog: Option<&Catalog>, listed: Listed) -> Value {
         let state = match catalog {
-            Some(catalog) if self.extended => catalog.state(&listed),
+            Some(catalog) if self.is_by_prompt() => catalog.state(&listed),
             _ => State::Idle,
         };
         if let Some(changes) = &self.reported_to {
@@ -65,11 +80,15 @@ impl RowForm {
     }
 
     fn row_in(&self, catalog: Option<&Catalog>, listed: Listed, state: State) -> Value {
-        let extensions = if self.extended {
-            self.extensions(catalog, &listed, state)
-        } else {
-            Map::new()
-        };
+        let (mut extensions, mut meta) = (Map::new(), Map::new());
+        if self.is_by_prompt() {
+            extensions = self.extensions(catalog, &listed, state);
+        }
+        if self.indexed {
+            let mut members = extensions.clone();
+            members.insert("archived".to_owned(), listed.summary.archived.into());
+            meta.extend([jetbrains::entry(members)]);
+        }
         let Listed {
             id,
             summary,
@@ -92,15 +111,17 @@ impl RowForm {
         if self.archives {
             session.insert("archived".to_owned(), summary.archived.into());
         }
-        session.extend(extensions);
+        session.extend(extensions.into_iter().filter(|_| self.extended));
         let aliases = AgentSessionId::aliases(&summary.agent_ids, &self.agent, name);
-        if !aliases.is_empty() {
+        if self.aliases && !aliases.is_empty() {
             session.insert("aliases".to_owned(), aliases.into());
         }
         entry::entry(&summary, &mut session);
         if let Some(snippet) = snippet {
-            let meta = json!({ "rejoin": { "snippet": snippet } });
-            session.insert("_meta".to_owned(), meta);
+            meta.insert("rejoin".to_owned(), json!({ "snippet": snippet }));
+        }
+        if !meta.is_empty() {
+            session.insert("_meta".to_owned(), meta.into());
         }
         Value::Object(session)
     }
@@ -158,6 +179,8 @@ pub(super) enum Names {
     /// Those of the protocol's unstable methods.
     #[default]
     Protocol,
+    /// Those of JetBrains' session index.
+    JetBrains,
 }
 
 impl Names {
@@ -165,13 +188,16 @@ impl Names {
     pub(super) fn changes(self) -> &'static str {
         match self {
             Self::Protocol => SESSION_LIST_CHANGES,
+            Self::JetBrains => INDEX_CHANGES,
         }
     }
 
-    /// The notification that changes were missed.
-    pub(super) fn resync(self) -> &'static str {
+    /// The notification that changes were missed, if there is one.
+    pub(super) fn resync(self) -> Option<&'static str> {
         match self {
-            Self::Protocol => SESSION_LIST_RESYNC,
+            Self::Protocol => Some(SESSION_LIST_RESYNC),
+            // These clients read their lists again from time to time.
+            Self::JetBrains => None,
         }
     }
 }

@@ -29,8 +29,7 @@ pub(super) fn subscribe(context: &Context, params: &str) -> Result<Action, Error
         };
         // Before the page is read, so that no change in between is lost.
         let Some(id) = changes.subscribe(&registry, scope, listing.form.clone()) else {
-            let problem = "there are too many subscriptions: end one first";
-            return ((Err(error::invalid_params(problem)), None), hold);
+            return ((Err(too_many()), None), hold);
         };
         listing.form.reported_to = Some(changes.clone());
         let (page, permit) = listing.page(&registry).await;
@@ -47,6 +46,11 @@ pub(super) fn subscribe(context: &Context, params: &str) -> Result<Action, Error
         });
         ((page, permit), hold)
     })))
+}
+
+/// The connection has as many subscriptions as it may have.
+pub(super) fn too_many() -> Error {
+    error::invalid_params("there are too many subscriptions: end one first")
 }
 
 #[derive(Deserialize)]

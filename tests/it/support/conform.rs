@@ -172,6 +172,13 @@ impl Watch {
             };
         }
         match method.as_str() {
+            "session/list/unsubscribe"
+            | "_session/list/subscribe"
+            | "_session/list/unsubscribe"
+            | "_session/archive"
+            | "_session/unarchive"
+            | "_session/rename" => Ok(()),
+            "_session/batch_get" => of::<v1::ListSessionsResponse>("entries", result),
             "initialize" => of::<v1::InitializeResponse>("initialize", result),
             "session/new" => of::<v1::NewSessionResponse>("new", result),
             "session/set_title" => of::<v1::SetSessionTitleResponse>("set_title", result),
@@ -184,7 +191,6 @@ impl Watch {
             "session/list" | "session/list/subscribe" => {
                 of::<v1::ListSessionsResponse>("list", result)
             }
-            "session/list/unsubscribe" => Ok(()),
             "session/get" => turns(result),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),

@@ -1,0 +1,182 @@
+//! The session index by the names of JetBrains' clients, over what serves the protocol's own methods.
+//! A wrapped agent that has an index, too, is asked about its sessions that rejoin has not imported.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::engine::BoxFuture;
+use crate::index::{Filter, Seen};
+use crate::json::{member_elements, string_member};
+use crate::protocol::method::{
+    INDEX_ARCHIVE, INDEX_BATCH_GET, INDEX_RENAME, INDEX_SUBSCRIBE, INDEX_UNARCHIVE,
+    INDEX_UNSUBSCRIBE,
+};
+use crate::server::error::{self, Error};
+use crate::sys::SessionId;
+use crate::sys::worktrees::counterparts;
+use crate::transport::{Load, Request};
+
+use super::action::Action;
+use super::context::Context;
+use super::list::list_error;
+use super::params::decode;
+use super::row::{Names, RowForm};
+use super::workspace::absolute;
+use super::{session, subscribe};
+
+/// How many sessions one request may name.
+const MOST: usize = 1000;
+
+/// Serves a request of a client that wants the index; none if it is not about that.
+pub(super) fn serve(context: &Context, request: &Request) -> Option<Result<Action, Error>> {
+    let params = request.params.as_str();
+    let served = match request.method.as_str() {
+        INDEX_SUBSCRIBE => return Some(subscribe(context, params)),
+        INDEX_UNSUBSCRIBE => return Some(subscribe::unsubscribe(context, params)),
+        INDEX_BATCH_GET => return Some(batch_get(context, request)),
+        INDEX_RENAME => session::set_title(context, params),
+        INDEX_ARCHIVE => session::archive(context, true, params),
+        INDEX_UNARCHIVE => session::archive(context, false, params),
+        _ => return None,
+    };
+    let capability = match request.method.as_str() {
+        INDEX_RENAME => "jetbrains.sessionRename",
+        _ => "jetbrains.sessionArchive",
+    };
+    let named = string_member(params, "sessionId");
+    let is_ours = named.is_some_and(|name| match context.find(&name) {
+        Ok(id) => context.exists(&id),
+        Err(_) => false,
+    });
+    if is_ours || !context.deps().engine.declares(capability) {
+        return Some(served);
+    }
+    let asked = ask_agent(context, request, params);
+    Some(Ok(Action::Later(Box::pin(
+        async move { (asked.await, None) },
+    ))))
+}
+
+fn ask_agent(
+    context: &Context,
+    request: &Request,
+    params: &str,
+) -> BoxFuture<'static, Result<String, Error>> {
+    let cancelled = Box::pin(request.responder.cancellation().cancelled_owned());
+    let engine = &context.deps().engine;
+    let call = engine.call(request.responder.id(), &request.method, params, cancelled);
+    Box::pin(async move { call.await.map_err(Error::from) })
+}
+
+#[derive(Deserialize)]
+struct Folder {
+    cwd: String,
+}
+
+/// Subscribes to the sessions of a folder and its worktrees. The client lists them by itself.
+fn subscribe(context: &Context, params: &str) -> Result<Action, Error> {
+    let cwd = absolute("cwd", &decode::<Folder>(params)?.cwd)?;
+    let mut form = RowForm::of(context);
+    form.names = Names::JetBrains;
+    let registry = context.registry().clone();
+    let changes = context.changes().clone();
+    Ok(Action::Held(Box::pin(async move {
+        let hold = changes.hold(None);
+        let disk = registry.deps().sys.disk.clone();
+        let folder = cwd.clone();
+        let worktrees = tokio::task::spawn_blocking(move || counterparts(&*disk, folder.as_ref()));
+        let scope = Filter {
+            cwd: Some(cwd),
+            worktrees: Some(worktrees.await.unwrap_or_default()),
+            ..Filter::default()
+        };
+        let subscribed = changes.subscribe(&registry, scope, form);
+        let result = subscribed.map(|id| json!({ "subscriptionId": id }).to_string());
+        ((result.ok_or_else(subscribe::too_many), None), hold)
+    })))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Named {
+    session_ids: Vec<String>,
+}
+
+/// The entries of the named sessions, listed or not in a folder, archived or not.
+fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
+    let names = decode::<Named>(&request.params)?.session_ids;
+    let distinct: BTreeSet<_> = names.iter().collect();
+    if names.len() > MOST
+        || distinct.len() < names.len()
+        || names.iter().any(|id| id.trim().is_empty())
+    {
+        let problem = format!("`sessionIds` must be up to {MOST} distinct ids");
+        return Err(error::invalid_params(problem));
+    }
+    let mut ids: Vec<SessionId> = Vec::new();
+    let mut others = Vec::new();
+    for name in names {
+        match context.find(&name) {
+            Ok(id) if context.exists(&id) => ids.push(id),
+            _ => others.push(name),
+        }
+    }
+    let others = Some(others).filter(|others| {
+        !others.is_empty() && context.deps().engine.declares("jetbrains.sessionBatchGet")
+    });
+    let theirs = others.map(|others| {
+        let params = json!({ "sessionIds": others }).to_string();
+        ask_agent(context, request, &params)
+    });
+    let form = RowForm::of(context);
+    let registry = context.registry().clone();
+    Ok(Action::Later(Box::pin(async move {
+        registry.barrier().await;
+        let deps = Arc::clone(registry.deps());
+        let permit = deps.wire.flow.read(Load::Light).await;
+        let ours = tokio::task::spawn_blocking(move || {
+            let Some(catalog) = &deps.catalog else {
+                return Ok(Vec::new());
+            };
+            let mut seen = catalog.look(&ids, deps.expired_before())?;
+            let seen = ids.iter().filter_map(|id| match seen.remove(id)? {
+                Seen::Listed(listed) => {
+                    let state = catalog.state(&listed);
+                    Some(form.text(Some(catalog), *listed, state))
+                }
+                Seen::Hidden | Seen::Gone => None,
+            });
+            Ok(seen.collect())
+        });
+        let ours = ours.await.unwrap_or_else(|_| Ok(Vec::new()));
+        let mut entries: Vec<String> = match ours {
+            Ok(ours) => ours,
+            Err(error) => return (Err(list_error(error)), permit),
+        };
+        if let Some(theirs) = theirs {
+            match theirs.await {
+                Ok(answer) => entries.extend(elements(&answer)),
+                Err(error) => {
+                    tracing::info!(?error, "the agent names no sessions");
+                }
+            }
+        }
+        (
+            Ok(format!(r#"{{"sessions":[{}]}}"#, entries.join(","))),
+            permit,
+        )
+    })))
+}
+
+fn elements(answer: &str) -> Vec<String> {
+    let mut elements = Vec::new();
+    if let Some(mut parts) = member_elements(answer.as_bytes(), 0, "sessions") {
+        while let Some(at) = parts.element() {
+            elements.extend(answer.get(at).map(str::to_owned));
+        }
+    }
+    elements
+}
