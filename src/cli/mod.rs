@@ -63,7 +63,7 @@ enum Command {
     Demo(demo::Args),
     /// List, search, show, delete, restore and verify stored sessions.
     Sessions(sessions::Args),
-    /// Copy conversations of Claude Code, Codex and Gemini CLI into the store.
+    /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     Import(import::Args),
 }
 

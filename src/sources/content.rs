@@ -12,6 +12,15 @@ pub(super) fn image(mime_type: &str, base64: &str) -> Value {
     json!({"type": "image", "mimeType": mime_type, "data": base64})
 }
 
+/// The image in a `data:` URL.
+pub(super) fn data_image(url: &str) -> Option<Value> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let mime_type = head.strip_suffix(";base64")?;
+    mime_type
+        .starts_with("image/")
+        .then(|| image(mime_type, data))
+}
+
 /// A block as the content of a tool call.
 pub(super) fn of_call(block: Value) -> Value {
     json!({"type": "content", "content": block})
@@ -65,7 +74,7 @@ pub(super) fn plan(steps: &Value, text: &str) -> Option<Value> {
         .filter_map(|step| {
             let status = match step["status"].as_str() {
                 Some(status @ ("in_progress" | "completed")) => status,
-                Some("cancelled") => "completed",
+                Some("cancelled" | "done") => "completed",
                 _ => "pending",
             };
             let priority = step["priority"].as_str();

@@ -261,7 +261,7 @@ impl Builder {
         id.filter(plain).map_or_else(
             || {
                 self.unnamed += 1;
-                format!("msg_{}", self.unnamed)
+                format!("imported_{}", self.unnamed)
             },
             str::to_owned,
         )

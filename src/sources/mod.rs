@@ -4,13 +4,20 @@
 //! records that a session of ours would have had. [`SOURCES`] is the table of them; a new one is one
 //! more folder and one more line there.
 
+mod branch;
 mod claude_code;
 mod codex;
 mod content;
 mod conversation;
+mod copilot;
 mod gemini;
 pub mod import;
+mod kimi;
 mod lines;
+mod opencode;
+mod pi;
+mod qwen;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,34 +38,99 @@ pub struct Source {
     pub agent: &'static str,
     /// The folder with the conversations.
     pub root: fn(&Places) -> PathBuf,
-    /// Whether a file below the folder is a conversation: its path from there.
-    is_conversation: fn(&Path) -> bool,
-    /// Reads a conversation from a file's bytes. `None` if the file does not have one.
-    read: fn(&Found, &[u8]) -> Option<Conversation>,
+    reader: Reader,
+}
+
+/// How a tool keeps its conversations.
+#[derive(Debug)]
+enum Reader {
+    /// One file for each.
+    Files {
+        /// Whether a file below the folder is a conversation: its path from there.
+        is_conversation: fn(&Path) -> bool,
+        /// Reads a conversation from a file's bytes. `None` if the file does not have one.
+        read: fn(&Found, &[u8]) -> Option<Conversation>,
+    },
+    /// A database with all of them.
+    Database {
+        find: fn(&Path) -> io::Result<Vec<Found>>,
+        read: fn(&Found) -> io::Result<Option<Conversation>>,
+    },
 }
 
 /// All of them.
-pub static SOURCES: [Source; 3] = [
+pub static SOURCES: [Source; 8] = [
     Source {
         name: "claude-code",
         agent: "claude-agent-acp",
         root: claude_code::root,
-        is_conversation: claude_code::is_conversation,
-        read: claude_code::read,
+        reader: Reader::Files {
+            is_conversation: claude_code::is_conversation,
+            read: claude_code::read,
+        },
     },
     Source {
         name: "codex",
         agent: "codex-acp",
         root: codex::root,
-        is_conversation: codex::is_conversation,
-        read: codex::read,
+        reader: Reader::Files {
+            is_conversation: codex::is_conversation,
+            read: codex::read,
+        },
+    },
+    Source {
+        name: "copilot",
+        agent: "Copilot",
+        root: copilot::root,
+        reader: Reader::Files {
+            is_conversation: copilot::is_conversation,
+            read: copilot::read,
+        },
     },
     Source {
         name: "gemini",
-        agent: "gemini",
+        agent: "gemini-cli",
         root: gemini::root,
-        is_conversation: gemini::is_conversation,
-        read: gemini::read,
+        reader: Reader::Files {
+            is_conversation: gemini::is_conversation,
+            read: gemini::read,
+        },
+    },
+    Source {
+        name: "kimi",
+        agent: "Kimi Code CLI",
+        root: kimi::root,
+        reader: Reader::Files {
+            is_conversation: kimi::is_conversation,
+            read: kimi::read,
+        },
+    },
+    Source {
+        name: "opencode",
+        agent: "OpenCode",
+        root: opencode::root,
+        reader: Reader::Database {
+            find: opencode::find,
+            read: opencode::read,
+        },
+    },
+    Source {
+        name: "pi",
+        agent: "pi-acp",
+        root: pi::root,
+        reader: Reader::Files {
+            is_conversation: pi::is_conversation,
+            read: pi::read,
+        },
+    },
+    Source {
+        name: "qwen",
+        agent: "qwen-code",
+        root: qwen::root,
+        reader: Reader::Files {
+            is_conversation: qwen::is_conversation,
+            read: qwen::read,
+        },
     },
 ];
 
@@ -73,7 +145,15 @@ pub struct Places {
 
 impl Places {
     /// The variables that name a tool's folder.
-    pub const VARIABLES: [&'static str; 2] = ["CLAUDE_CONFIG_DIR", "CODEX_HOME"];
+    pub const VARIABLES: [&'static str; 7] = [
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "COPILOT_HOME",
+        "KIMI_CODE_HOME",
+        "PI_CODING_AGENT_DIR",
+        "QWEN_HOME",
+        "XDG_DATA_HOME",
+    ];
 
     /// The folder that a variable names, else one in the home folder.
     fn folder(&self, variable: &str, in_home: &str) -> PathBuf {
@@ -82,13 +162,15 @@ impl Places {
     }
 }
 
-/// A file with a conversation.
+/// A conversation, as far as it is known before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The source's folder.
     pub root: PathBuf,
     /// The file.
     pub path: PathBuf,
+    /// Which one it is, in a file with several.
+    pub key: Option<String>,
     /// When it was last changed.
     pub modified: Timestamp,
 }
@@ -125,57 +207,77 @@ impl Source {
     pub fn find(&self, places: &Places) -> Search {
         let root = (self.root)(places);
         let mut search = Search::default();
-        self.look_into(&root, &root, DEPTH, &mut search);
+        match &self.reader {
+            Reader::Files {
+                is_conversation, ..
+            } => look_into(&root, &root, *is_conversation, DEPTH, &mut search),
+            Reader::Database { find, .. } => match find(&root) {
+                Ok(found) => search.found = found,
+                Err(error) => search.errors.push((root, error)),
+            },
+        }
         let newest_first = |found: &Found| (std::cmp::Reverse(found.modified), found.path.clone());
         search.found.sort_by_cached_key(newest_first);
         search
     }
 
-    fn look_into(&self, root: &Path, folder: &Path, depth: usize, search: &mut Search) {
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-            Err(error) => return search.errors.push((folder.to_owned(), error)),
-        };
-        for entry in entries {
-            let looked_at = entry.and_then(|entry| {
-                let path = entry.path();
-                // A link to a folder may lead to one above.
-                if entry.file_type()?.is_dir() {
-                    if depth > 0 {
-                        self.look_into(root, &path, depth - 1, search);
-                    }
-                    return Ok(());
-                }
-                let inside = path.strip_prefix(root).unwrap_or(&path);
-                if (self.is_conversation)(inside) {
-                    let modified = Timestamp::of_system(fs::metadata(&path)?.modified()?);
-                    let root = root.to_owned();
-                    search.found.push(Found {
-                        root,
-                        path,
-                        modified,
-                    });
-                }
-                Ok(())
-            });
-            if let Err(error) = looked_at
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                search.errors.push((folder.to_owned(), error));
-            }
-        }
-    }
-
     /// Reads a conversation. `None` if the file has none, such as one that was begun and never
     /// prompted. A file that is damaged is read as far as possible.
     pub fn read(&self, found: &Found) -> io::Result<Option<Conversation>> {
+        let read = match &self.reader {
+            Reader::Files { read, .. } => read,
+            Reader::Database { read, .. } => return read(found),
+        };
         let bytes = fs::metadata(&found.path)?.len();
         if bytes > LARGEST {
             let message = format!("the file has {bytes} bytes, and at most {LARGEST} are read");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
         }
         let bytes = fs::read(&found.path)?;
-        Ok((self.read)(found, &bytes))
+        Ok(read(found, &bytes))
+    }
+}
+
+/// Looks for conversations in a folder and those in it.
+fn look_into(
+    root: &Path,
+    folder: &Path,
+    is_conversation: fn(&Path) -> bool,
+    depth: usize,
+    search: &mut Search,
+) {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => return search.errors.push((folder.to_owned(), error)),
+    };
+    for entry in entries {
+        let looked_at = entry.and_then(|entry| {
+            let path = entry.path();
+            // A link to a folder may lead to one above.
+            if entry.file_type()?.is_dir() {
+                if depth > 0 {
+                    look_into(root, &path, is_conversation, depth - 1, search);
+                }
+                return Ok(());
+            }
+            let inside = path.strip_prefix(root).unwrap_or(&path);
+            if is_conversation(inside) {
+                let modified = Timestamp::of_system(fs::metadata(&path)?.modified()?);
+                let root = root.to_owned();
+                search.found.push(Found {
+                    root,
+                    path,
+                    key: None,
+                    modified,
+                });
+            }
+            Ok(())
+        });
+        if let Err(error) = looked_at
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            search.errors.push((folder.to_owned(), error));
+        }
     }
 }

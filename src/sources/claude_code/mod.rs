@@ -1,16 +1,13 @@
 //! Claude Code: one file of JSON lines for each session, below `projects/`, in a folder for each
 //! working directory. The folder's name does not tell the directory; the records do.
 
-mod branch;
 mod records;
 mod tools;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::conversation::{Builder, Conversation};
-use super::{Found, Places, has_extension, lines};
+use super::{Found, Places, branch, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -46,15 +43,4 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
     conversation.unknown = unknown;
     conversation.damaged = lines.damaged;
     Some(conversation)
-}
-
-/// The id of the API's message that a record is a part of.
-fn message_id(record: &Value) -> Option<&str> {
-    record["message"]["id"].as_str()
-}
-
-/// The blocks of a record's message.
-fn blocks(record: &Value) -> &[Value] {
-    let content = record["message"]["content"].as_array();
-    content.map_or(&[], Vec::as_slice)
 }

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::sys::Timestamp;
 
+use super::super::branch::{blocks, message_id};
 use super::super::content::{self, as_text};
 use super::super::conversation::Builder;
-use super::{blocks, message_id, tools};
+use super::tools;
 
 /// Reads records in the order of the file.
 #[derive(Debug)]

@@ -273,7 +273,7 @@ impl<'a> Reader<'a> {
             Some("user_message") => {
                 let mut blocks = vec![text(event["message"].as_str().unwrap_or_default())];
                 let images = event["images"].as_array().into_iter().flatten();
-                blocks.extend(images.filter_map(|url| data_image(url.as_str()?)));
+                blocks.extend(images.filter_map(|url| content::data_image(url.as_str()?)));
                 let local = event["local_images"].as_array().into_iter().flatten();
                 let local = local.filter_map(Value::as_str);
                 blocks.extend(local.map(|path| text(&format!("[image {path}]"))));
@@ -416,11 +416,5 @@ fn blocks(item: &Value) -> Vec<Value> {
 }
 
 fn image(block: &Value) -> Option<Value> {
-    data_image(block["image_url"].as_str()?)
-}
-
-/// The image in a `data:` URL.
-fn data_image(url: &str) -> Option<Value> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
-    Some(content::image(head.strip_suffix(";base64")?, data))
+    content::data_image(block["image_url"].as_str()?)
 }

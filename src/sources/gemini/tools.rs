@@ -4,44 +4,22 @@ use serde_json::{Value, json};
 
 use super::super::content::{as_text, console, diff, of_call, text};
 use super::super::conversation::Call;
+use super::super::tool;
 
 /// A call as it begins. Its id, name and arguments are in one object with its result.
 pub(super) fn call<'a>(id: &'a str, call: &'a Value) -> Call<'a> {
     let name = call["name"].as_str().unwrap_or_default();
-    let input = &call["args"];
-    let member = |name: &str| input[name].as_str().filter(|text| !text.is_empty());
-    let path = ["file_path", "absolute_path", "dir_path", "path"];
-    let path = path.into_iter().find_map(member);
-    let kind = match name {
-        "run_shell_command" => "execute",
-        "read_file" | "read_many_files" | "list_directory" => "read",
-        "write_file" | "replace" => "edit",
-        "glob" | "grep_search" | "search_file_content" => "search",
-        "web_fetch" | "google_web_search" => "fetch",
-        "exit_plan_mode" => "switch_mode",
-        _ if call["resultDisplay"]["isSubagentProgress"] == true => "think",
-        _ => "other",
-    };
     let shown = call["displayName"].as_str().unwrap_or(name);
+    let mut begun = tool::call(id, name, shown, &call["args"]);
     // Some versions record what the call does, others what the tool is for.
-    let described = call["description"].as_str();
-    let title = match (member("command"), path, described) {
-        (Some(command), ..) => command.to_owned(),
-        (None, Some(path), _) => format!("{shown} {path}"),
-        (None, None, Some(described)) if !described.is_empty() => described.to_owned(),
-        _ => shown.to_owned(),
-    };
-    Call {
-        id,
-        title,
-        kind,
-        input,
-        locations: path
-            .map(|path| (path.to_owned(), None))
-            .into_iter()
-            .collect(),
-        content: Vec::new(),
+    let described = call["description"].as_str().filter(|text| !text.is_empty());
+    if let (true, Some(described)) = (begun.title == shown, described) {
+        described.clone_into(&mut begun.title);
     }
+    if call["resultDisplay"]["isSubagentProgress"] == true {
+        begun.kind = "think";
+    }
+    begun
 }
 
 /// What is known of the result.
@@ -69,9 +47,9 @@ pub(super) fn result(call: &Value) -> Value {
         let old = display["originalContent"].as_str();
         let old = old.filter(|old| display["isNewFile"] != true || !old.is_empty());
         vec![diff(path, old, new)]
-    } else if let (true, Some(change)) = (call["status"] == "success", change(input)) {
-        vec![change]
-    } else if name == "run_shell_command" {
+    } else if call["status"] == "success" && !tool::changes(name, input).is_empty() {
+        tool::changes(name, input)
+    } else if tool::kind(name) == "execute" {
         let shown = match display {
             Value::String(shown) => shown.clone(),
             Value::Array(lines) => terminal(lines),
@@ -93,15 +71,6 @@ pub(super) fn result(call: &Value) -> Value {
         return json!({});
     }
     json!({ "content": content })
-}
-
-/// The change of a file that the arguments ask for.
-fn change(input: &Value) -> Option<Value> {
-    let path = input["file_path"].as_str()?;
-    if let (Some(old), Some(new)) = (input["old_string"].as_str(), input["new_string"].as_str()) {
-        return Some(diff(path, Some(old), new));
-    }
-    Some(diff(path, None, input["content"].as_str()?))
 }
 
 /// Lines of a terminal, each with runs of text in one colour.

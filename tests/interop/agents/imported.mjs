@@ -9,7 +9,9 @@ import { finish, step } from "../support/checks.mjs";
 import { Session } from "./support/session.mjs";
 import { stage } from "./support/stage.mjs";
 
-const SOURCES = { claude: "claude-code", codex: "codex", gemini: "gemini" };
+const SOURCES = {
+  claude: "claude-code", codex: "codex", gemini: "gemini", kimi: "kimi", opencode: "opencode", qwen: "qwen",
+};
 /** What an agent says to its client and keeps nowhere: about the model that it does not know. */
 const NOT_KEPT = /Warning: Model metadata for `fake-model` not found[^\n]*\n\n/g;
 const [name, binary] = process.argv.slice(2);

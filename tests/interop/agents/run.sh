@@ -46,7 +46,8 @@ node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 if (($# == 0)); then
     set -- claude gemini codex-zed opencode codex qwen kimi
     if ((${#binary[@]} > 0)); then
-        set -- "$@" subagents:claude subagents:codex imported:claude imported:codex imported:gemini
+        set -- "$@" subagents:claude subagents:codex
+        set -- "$@" imported:{claude,codex,gemini,kimi,opencode,qwen}
     fi
 fi
 scratch=$(realpath "$(mktemp -d)")

@@ -7,6 +7,7 @@
 )]
 
 use std::fs;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use rejoin::sources::{Found, SOURCES};
@@ -22,41 +23,57 @@ fn read(name: &str, file: &str, bytes: &[u8]) -> Option<usize> {
     let found = Found {
         root: folder.path().to_owned(),
         path,
+        key: None,
         modified: Timestamp::from_millis(0),
     };
     let conversation = source(name).read(&found).unwrap();
     conversation.map(|conversation| conversation.entries.len())
 }
 
+/// A source, and the name and the bytes of a file of its tool.
+type Whole = (&'static str, String, Vec<u8>);
+
+/// Those that are files; a database is SQLite's to read.
+static WHOLE: LazyLock<Vec<Whole>> = LazyLock::new(|| {
+    let home = home();
+    let sources = SOURCES.iter().filter(|source| source.name != "opencode");
+    let files = sources.flat_map(|source| {
+        let files = read_all(source, home.path()).into_iter();
+        files.map(|(found, _)| {
+            let name = found.path.file_name().unwrap().to_str().unwrap();
+            (source.name, name.to_owned(), fs::read(&found.path).unwrap())
+        })
+    });
+    files.collect()
+});
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// Anything may be anywhere in a file.
     #[test]
     fn damaged_files_are_read_as_far_as_possible(
+        which in any::<prop::sample::Index>(),
         at in any::<prop::sample::Index>(),
         bytes in proptest::collection::vec(any::<u8>(), 0..40),
         cut in any::<bool>(),
     ) {
-        for source in &SOURCES {
-            for (found, _) in read_all(source, &home()) {
-                let mut file = fs::read(&found.path).unwrap();
-                let at = at.index(file.len() + 1);
-                if cut {
-                    file.truncate(at);
-                }
-                let end = (at + bytes.len()).min(file.len());
-                file.splice(at..end, bytes.iter().copied());
-                let name = found.path.file_name().unwrap().to_str().unwrap();
-                read(source.name, name, &file);
-            }
+        let (source, name, file) = which.get(WHOLE.as_slice());
+        let mut file = file.clone();
+        let at = at.index(file.len() + 1);
+        if cut {
+            file.truncate(at);
         }
+        let end = (at + bytes.len()).min(file.len());
+        file.splice(at..end, bytes);
+        read(source, name, &file);
     }
 }
 
 #[test]
 fn one_damaged_line_costs_no_other() {
-    let (found, whole) = read_all(source("codex"), &home()).pop().unwrap();
+    let home = home();
+    let (found, whole) = read_all(source("codex"), home.path()).remove(1);
     let name = found.path.file_name().unwrap().to_str().unwrap();
     drop(whole);
     let file = fs::read(&found.path).unwrap();

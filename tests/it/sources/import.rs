@@ -10,37 +10,18 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
+use rejoin::sources::Places;
 use serde_json::Value;
 
 use super::home;
 use crate::support::command::{command, runs};
 
-/// A home folder of the test's own, which it may change.
-fn own_home() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    copy(&home(), folder.path());
-    folder
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let copied = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &copied);
-        } else {
-            fs::copy(&path, &copied).unwrap();
-        }
-    }
-}
-
 fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
     let mut command = command(store, arguments);
-    let command = command.env("HOME", home).env("USERPROFILE", home);
-    let command = command
-        .env_remove("CLAUDE_CONFIG_DIR")
-        .env_remove("CODEX_HOME");
+    command.env("HOME", home).env("USERPROFILE", home);
+    for name in Places::VARIABLES {
+        command.env_remove(name);
+    }
     command.output().unwrap()
 }
 
@@ -69,7 +50,7 @@ fn listed(store: &Path) -> Vec<(String, String)> {
 
 #[test]
 fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
-    let (home, store) = (own_home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
     let (home, store) = (home.path(), store.path());
     let output = run(store, home, &["import"]);
     assert!(output.status.success(), "{output:?}");
@@ -77,11 +58,22 @@ fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     let expected = "\
 claude-code  1 imported, 2 unknown or damaged records left out
 codex        2 imported, 1 without a conversation of their own, 1 unknown or damaged record left out
+copilot      1 imported, 1 unknown or damaged record left out
 gemini       2 imported
+kimi         1 imported, 1 unknown or damaged record left out
+opencode     2 imported
+pi           1 imported, 1 unknown or damaged record left out
+qwen         1 imported
 ";
     assert_eq!(said, expected);
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
     let expected = [
+        "Hello.",
+        "Files",
+        "Make a file.",
+        "Reading",
+        "Writing",
+        "The fix",
         "First.",
         "Greeting and files",
         "Fix the parser",
@@ -108,7 +100,7 @@ gemini       2 imported
 
 #[test]
 fn a_conversation_that_grows_is_continued_in_its_session() {
-    let (home, store) = (own_home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
     let (home, store) = (home.path(), store.path());
     let folder = home.join(".codex/archived_sessions");
     let name = "rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
@@ -151,7 +143,7 @@ fn a_conversation_that_grows_is_continued_in_its_session() {
 
 #[test]
 fn a_session_that_the_user_deleted_is_not_imported_again() {
-    let (home, store) = (own_home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
     let (home, store) = (home.path(), store.path());
     assert_eq!(import(store, home, "claude-code"), [1, 0, 0, 0, 0]);
     let (_, id) = listed(store).remove(0);

@@ -5,13 +5,37 @@ mod import;
 mod reading;
 mod samples;
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use rejoin::sources::{Conversation, Found, Places, SOURCES, Source};
+use rusqlite::Connection;
+use tempfile::TempDir;
 
-/// A home folder with conversations of each tool.
-fn home() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sources/home")
+/// A home folder of the test's own with conversations of each tool.
+fn home() -> TempDir {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sources");
+    let home = tempfile::tempdir().unwrap();
+    copy(&fixtures.join("home"), home.path());
+    let folder = home.path().join(".local/share/opencode");
+    fs::create_dir_all(&folder).unwrap();
+    let database = Connection::open(folder.join("opencode.db")).unwrap();
+    let content = fs::read_to_string(fixtures.join("opencode.sql")).unwrap();
+    database.execute_batch(&content).unwrap();
+    home
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copied = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::copy(&path, &copied).unwrap();
+        }
+    }
 }
 
 /// A home folder, and no variables.
@@ -32,7 +56,7 @@ fn read_all(source: &Source, home: &Path) -> Vec<(Found, Option<Conversation>)> 
     let search = source.find(&places(home));
     assert!(search.errors.is_empty(), "{:?}", search.errors);
     let mut found = search.found;
-    found.sort_by_key(|found| found.path.clone());
+    found.sort_by_key(|found| (found.path.clone(), found.key.clone()));
     let read = found.into_iter().map(|found| {
         let conversation = source.read(&found).unwrap();
         (found, conversation)

@@ -17,9 +17,10 @@ use crate::support::env::update_fixtures;
 #[test]
 fn each_source_reads_every_kind_of_record_of_its_tool() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sources");
+    let home = home();
     for source in &SOURCES {
         let mut text = String::new();
-        for (found, conversation) in read_all(source, &home()) {
+        for (found, conversation) in read_all(source, home.path()) {
             let name = found.path.file_name().unwrap().to_string_lossy();
             let Some(conversation) = conversation else {
                 writeln!(text, "{name}: no conversation of its own\n").unwrap();

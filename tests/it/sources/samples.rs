@@ -42,6 +42,7 @@ fn read(tool: &str, path: &Path) -> Option<Conversation> {
     let found = Found {
         root: path.parent().unwrap().to_owned(),
         path: path.to_owned(),
+        key: None,
         modified: Timestamp::from_millis(0),
     };
     source(tool).read(&found).unwrap()
@@ -158,4 +159,70 @@ fn gemini() {
         });
         assert_eq!(read, users, "{}", path.display());
     }
+}
+
+/// Of the others, how many prompts there are in a file.
+fn prompts_are_all_read(tool: &str, is_prompt: fn(&Value) -> bool) {
+    let Some(folder) = samples(tool) else { return };
+    let mut paths = Vec::new();
+    files(&folder, "jsonl", &mut paths);
+    assert!(!paths.is_empty());
+    for path in &paths {
+        let expected = objects(path)
+            .iter()
+            .filter(|record| is_prompt(record))
+            .count();
+        let read = read(tool, path).map_or(0, |conversation| {
+            let prompts = conversation.entries.iter();
+            prompts.filter(|entry| entry.kind == Kind::Prompt).count()
+        });
+        assert_eq!(read, expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn qwen() {
+    prompts_are_all_read("qwen", |record| {
+        record["type"] == "user" && record["subtype"].is_null()
+    });
+}
+
+#[test]
+fn pi() {
+    prompts_are_all_read("pi", |record| {
+        let role = record["message"]["role"].as_str();
+        matches!(role, Some("user" | "bashExecution"))
+    });
+}
+
+#[test]
+fn copilot() {
+    prompts_are_all_read("copilot", |record| record["type"] == "user.message");
+}
+
+#[test]
+fn opencode() {
+    let Some(folder) = samples("opencode") else {
+        return;
+    };
+    let home = tempfile::tempdir().unwrap();
+    let place = home.path().join(".local/share/opencode");
+    fs::create_dir_all(&place).unwrap();
+    let path = place.join("opencode.db");
+    fs::copy(folder.join("derived-opencode.db"), &path).unwrap();
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let count = |query: &str| {
+        let rows: u32 = database.query_row(query, [], |row| row.get(0)).unwrap();
+        rows as usize
+    };
+    let sessions = count("SELECT count(*) FROM session WHERE parent_id IS NULL");
+    let prompts = count("SELECT count(*) FROM message WHERE data LIKE '%\"role\":\"user\"%'");
+    let read = super::read_all(source("opencode"), home.path());
+    assert_eq!(read.len(), sessions);
+    let entries = read
+        .iter()
+        .filter_map(|(_, conversation)| conversation.as_ref());
+    let entries = entries.flat_map(|conversation| &conversation.entries);
+    let read = entries.filter(|entry| entry.kind == Kind::Prompt).count();
+    assert!(read > 0 && read <= prompts, "{read} of {prompts}");
 }

@@ -12,8 +12,6 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{blocks, message_id};
-
 /// For each record, whether it is shown.
 pub(super) fn shown(records: &[Value]) -> Vec<bool> {
     let is_node = |record: &Value| record["uuid"].is_string() && !is_sidechain(record);
@@ -35,7 +33,10 @@ pub(super) fn shown(records: &[Value]) -> Vec<bool> {
         .collect();
     let is_message = |at: &usize| {
         let record = &records[*at];
-        let is_message = matches!(record["type"].as_str(), Some("user" | "assistant"));
+        let is_message = matches!(
+            record["type"].as_str(),
+            Some("user" | "assistant" | "tool_result")
+        );
         is_message && is_node(record) && is_first(*at)
     };
     let mut next = (0..records.len()).rev().find(is_message);
@@ -76,6 +77,17 @@ pub(super) fn shown(records: &[Value]) -> Vec<bool> {
             is_note && is_node(record) && is_first(at) && follows_shown(records, &shown, at);
     }
     shown
+}
+
+/// The id of the API's message that a record is a part of.
+pub(super) fn message_id(record: &Value) -> Option<&str> {
+    record["message"]["id"].as_str()
+}
+
+/// The blocks of a record's message.
+pub(super) fn blocks(record: &Value) -> &[Value] {
+    let content = record["message"]["content"].as_array();
+    content.map_or(&[], Vec::as_slice)
 }
 
 fn of_shown<'a>(records: &'a [Value], shown: &[bool]) -> impl Iterator<Item = &'a Value> {

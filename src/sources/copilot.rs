@@ -1,0 +1,165 @@
+//! Copilot CLI: one folder for each session, `session-state/ID/events.jsonl`; in older versions one
+//! file, `session-state/ID.jsonl`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::sys::Timestamp;
+
+use super::content::{as_text, text};
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, has_extension, lines, tool};
+
+/// `$COPILOT_HOME/session-state`, or that in `~/.copilot`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places
+        .folder("COPILOT_HOME", ".copilot")
+        .join("session-state")
+}
+
+/// `ID/events.jsonl` or `ID.jsonl`.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    match super::parts(path)[..] {
+        [_, name] => name == "events.jsonl",
+        [name] => has_extension(name, &["jsonl"]),
+        _ => false,
+    }
+}
+
+pub(super) fn read(_: &Found, bytes: &[u8]) -> Option<Conversation> {
+    let lines = lines::objects(bytes);
+    let mut reader = Reader::default();
+    for event in &lines.objects {
+        reader.event(event);
+    }
+    let mut conversation = reader.builder.finish(reader.id?, reader.cwd)?;
+    conversation.unknown = reader.unknown;
+    conversation.damaged = lines.damaged;
+    Some(conversation)
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    builder: Builder,
+    id: Option<String>,
+    cwd: Option<String>,
+    /// The names and arguments of tool calls, by their ids.
+    calls: HashMap<String, (String, Value)>,
+    unknown: usize,
+}
+
+/// The beginnings of events that are about the program.
+const SKIPPED: [&str; 7] = [
+    "session.",
+    "hook.",
+    "system.",
+    "assistant.",
+    "subagent.",
+    "tool.",
+    "permission.",
+];
+
+impl Reader {
+    fn event(&mut self, event: &Value) {
+        let at = self.builder.time(event["timestamp"].as_str());
+        let data = &event["data"];
+        // What a subagent does is a part of the call that started it.
+        if data["parentToolCallId"].is_string() {
+            return;
+        }
+        match event["type"].as_str() {
+            Some("session.start" | "session.resume") => {
+                let id = data["sessionId"].as_str().map(str::to_owned);
+                self.id = self.id.take().or(id);
+                let cwd = data["context"]["cwd"].as_str().map(str::to_owned);
+                self.cwd = self.cwd.take().or(cwd);
+            }
+            Some("user.message") => self.user(at, event),
+            Some("assistant.message") => self.assistant(at, data),
+            Some("tool.execution_start") => {
+                self.call(
+                    at,
+                    &data["toolCallId"],
+                    &data["toolName"],
+                    &data["arguments"],
+                    None,
+                );
+            }
+            Some("tool.execution_complete") => self.result(at, data),
+            Some("session.error") => {
+                let message = as_text(&data["message"]);
+                self.builder
+                    .agent(at, None, text(&format!("Error: {message}")));
+            }
+            Some("session.title_changed") => self.builder.title(&as_text(&data["title"])),
+            Some("abort") => self.builder.cancel(),
+            Some(kind) if SKIPPED.iter().any(|start| kind.starts_with(start)) => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn user(&mut self, at: Timestamp, event: &Value) {
+        let data = &event["data"];
+        let mut blocks = vec![text(data["content"].as_str().unwrap_or_default())];
+        for attachment in data["attachments"].as_array().into_iter().flatten() {
+            if let Some(path) = attachment["path"].as_str() {
+                let name = attachment["displayName"].as_str().unwrap_or(path);
+                let uri = format!("file://{path}");
+                blocks.push(json!({"type": "resource_link", "uri": uri, "name": name}));
+            }
+        }
+        self.builder.user(at, event["id"].as_str(), blocks);
+    }
+
+    fn assistant(&mut self, at: Timestamp, data: &Value) {
+        let id = data["messageId"].as_str();
+        let thought = id.map(|id| format!("{id}-thought"));
+        let reasoning = data["reasoningText"].as_str().unwrap_or_default();
+        self.builder.thought(at, thought.as_deref(), reasoning);
+        let said = data["content"].as_str().unwrap_or_default();
+        self.builder.agent(at, id, text(said));
+        for request in data["toolRequests"].as_array().into_iter().flatten() {
+            let title = request["toolTitle"].as_str();
+            let (id, name) = (&request["toolCallId"], &request["name"]);
+            self.call(at, id, name, &request["arguments"], title);
+        }
+    }
+
+    /// A tool call, which is recorded with the message and again when it begins.
+    fn call(
+        &mut self,
+        at: Timestamp,
+        id: &Value,
+        name: &Value,
+        given: &Value,
+        title: Option<&str>,
+    ) {
+        let (Some(id), Some(name)) = (id.as_str(), name.as_str()) else {
+            return;
+        };
+        if self.calls.contains_key(id) {
+            return;
+        }
+        let input = tool::arguments(given);
+        let mut call = tool::call(id, name, name, &input);
+        if let (Some(title), true) = (title, call.title == name) {
+            title.clone_into(&mut call.title);
+        }
+        self.builder.call(at, call);
+        self.calls.insert(id.to_owned(), (name.to_owned(), input));
+    }
+
+    fn result(&mut self, at: Timestamp, data: &Value) {
+        let id = data["toolCallId"].as_str().unwrap_or_default();
+        let Some((name, input)) = self.calls.get(id) else {
+            return;
+        };
+        let ok = data["success"] != false;
+        let outputs = [&data["result"]["content"], &data["error"]["message"]];
+        let output = outputs.into_iter().find(|output| !output.is_null());
+        let update = tool::outcome(name, input, ok, output.unwrap_or(&Value::Null));
+        self.builder.result(at, id, ok, update);
+    }
+}

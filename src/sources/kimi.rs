@@ -1,0 +1,177 @@
+//! Kimi Code: one folder for each session, `sessions/FOLDER/session_ID`, with its events in
+//! `agents/main/wire.jsonl` and its title and working directory in `state.json`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::sys::Timestamp;
+
+use super::content::{self, as_text, text};
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, lines, tool};
+
+/// `$KIMI_CODE_HOME/sessions`, or that in `~/.kimi-code`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places
+        .folder("KIMI_CODE_HOME", ".kimi-code")
+        .join("sessions")
+}
+
+/// `FOLDER/session_ID/agents/main/wire.jsonl`. Others in `agents` are subagents.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    let parts = super::parts(path);
+    matches!(parts[..], [_, _, "agents", "main", "wire.jsonl"])
+}
+
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+    let lines = lines::objects(bytes);
+    let folder = found.path.ancestors().nth(3)?;
+    let state = fs::read(folder.join("state.json")).ok();
+    let state: Option<Value> = state.and_then(|state| serde_json::from_slice(&state).ok());
+    let state = state.unwrap_or_default();
+    let mut reader = Reader::default();
+    for operation in &lines.objects {
+        reader.operation(operation);
+    }
+    // Other titles are the first prompt, cut off.
+    if state["isCustomTitle"] == true || state["titleKind"] == "generated" {
+        reader.builder.title(&as_text(&state["title"]));
+    }
+    let cwd = ["cwd", "workDir"]
+        .iter()
+        .find_map(|name| state[*name].as_str());
+    let cwd = cwd.map(str::to_owned).or(reader.cwd);
+    let id = folder.file_name()?.to_str()?.to_owned();
+    let mut conversation = reader.builder.finish(id, cwd)?;
+    conversation.unknown = reader.unknown;
+    conversation.damaged = lines.damaged;
+    Some(conversation)
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    builder: Builder,
+    cwd: Option<String>,
+    /// The names and arguments of tool calls, by their ids.
+    calls: HashMap<String, (String, Value)>,
+    unknown: usize,
+}
+
+/// The beginnings of operations that are about the program, or repeat what others have.
+const SKIPPED: [&str; 19] = [
+    "metadata",
+    "turn.",
+    "prompt.",
+    "usage.",
+    "llm.",
+    "token_counting.",
+    "permission.",
+    "interaction.",
+    "file_history.",
+    "agent.",
+    "runtime.",
+    "profile.",
+    "plugin.",
+    "context.",
+    "tools.",
+    "goal.",
+    "swarm_mode.",
+    "plan_mode.",
+    "mcp.",
+];
+
+impl Reader {
+    fn operation(&mut self, operation: &Value) {
+        let at = operation["time"].as_i64().map(Timestamp::from_millis);
+        let at = self.builder.at(at);
+        match operation["type"].as_str() {
+            Some("context.append_message") => self.message(at, &operation["message"]),
+            Some("context.append_loop_event") => self.event(at, &operation["event"]),
+            Some("context.apply_compaction") => {
+                self.builder
+                    .thought(at, None, &as_text(&operation["summary"]));
+            }
+            Some("config.update") => {
+                self.cwd = operation["cwd"].as_str().map(str::to_owned);
+            }
+            Some("turn.ended") => {
+                let reason = operation["reason"].as_str();
+                if matches!(reason, Some("cancelled" | "interrupted" | "aborted")) {
+                    self.builder.cancel();
+                }
+            }
+            Some(kind) if SKIPPED.iter().any(|start| kind.starts_with(start)) => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn message(&mut self, at: Timestamp, message: &Value) {
+        // Others are reminders of the program to the model.
+        let kind = message["origin"]["kind"].as_str();
+        if message["role"] == "user" && kind.is_none_or(|kind| kind == "user") {
+            let blocks = message["content"].as_array().into_iter().flatten();
+            let blocks = blocks.filter_map(block).collect();
+            self.builder.user(at, message["id"].as_str(), blocks);
+        }
+    }
+
+    fn event(&mut self, at: Timestamp, event: &Value) {
+        match event["type"].as_str() {
+            Some("content.part") => {
+                let part = &event["part"];
+                let id = event["uuid"].as_str();
+                if let Some(thought) = part["think"].as_str() {
+                    self.builder.thought(at, id, thought);
+                } else if let Some(block) = block(part) {
+                    self.builder.agent(at, id, block);
+                }
+            }
+            Some("tool.call") => {
+                let id = event["toolCallId"].as_str().unwrap_or_default();
+                let name = event["name"].as_str().unwrap_or_default();
+                let input = &event["args"];
+                if let (true, Some(plan)) = (
+                    name.starts_with("Todo") || name == "SetTodoList",
+                    content::plan(&input["todos"], "title"),
+                ) {
+                    return self.builder.update(at, &plan);
+                }
+                self.builder.call(at, tool::call(id, name, name, input));
+                let known = (name.to_owned(), input.clone());
+                self.calls.insert(id.to_owned(), known);
+            }
+            Some("tool.result") => {
+                let id = event["toolCallId"].as_str().unwrap_or_default();
+                let Some((name, input)) = self.calls.get(id) else {
+                    return;
+                };
+                let result = &event["result"];
+                let ok = result["isError"] != true;
+                let output = match &result["output"] {
+                    Value::Array(parts) => {
+                        let texts = parts.iter().filter_map(|part| part["text"].as_str());
+                        Value::from(texts.collect::<Vec<_>>().join("\n"))
+                    }
+                    output => output.clone(),
+                };
+                let update = tool::outcome(name, input, ok, &output);
+                self.builder.result(at, id, ok, update);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A part of a message.
+fn block(part: &Value) -> Option<Value> {
+    if let Some(said) = part["text"].as_str() {
+        return Some(text(said));
+    }
+    let url = part["imageUrl"]["url"]
+        .as_str()
+        .or(part["image_url"]["url"].as_str())?;
+    content::data_image(url)
+}

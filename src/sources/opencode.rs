@@ -1,0 +1,219 @@
+//! OpenCode: one SQLite database, `opencode.db`, with sessions, their messages, and the messages'
+//! parts as JSON.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, params};
+use serde_json::{Value, json};
+
+use crate::sys::Timestamp;
+
+use super::content::{self, as_text, diff, of_call, text};
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, tool};
+
+/// How long the tool may keep the database locked.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode`, on every system.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places
+        .folder("XDG_DATA_HOME", ".local/share")
+        .join("opencode")
+}
+
+/// The conversations. Those of subagents are parts of others.
+pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
+    let path = root.join("opencode.db");
+    let database = match open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let query = "SELECT id, time_updated FROM session WHERE parent_id IS NULL";
+    let found = (|| {
+        let mut query = database.prepare(query)?;
+        let rows = query.query_map([], |row| {
+            Ok(Found {
+                root: root.to_owned(),
+                path: path.clone(),
+                key: Some(row.get(0)?),
+                modified: Timestamp::from_millis(row.get(1)?),
+            })
+        })?;
+        rows.collect::<rusqlite::Result<Vec<_>>>()
+    })();
+    found.map_err(io::Error::other)
+}
+
+/// A conversation of which [`Found::key`] is the id.
+pub(super) fn read(found: &Found) -> io::Result<Option<Conversation>> {
+    let database = open(&found.path)?;
+    let id = found.key.as_deref().unwrap_or_default();
+    of(&database, id).map_err(io::Error::other)
+}
+
+/// Opens a database that belongs to another program, which may be writing to it.
+fn open(path: &Path) -> io::Result<Connection> {
+    // SQLite has no error of its own for this.
+    std::fs::metadata(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(|database| {
+        database.busy_timeout(BUSY)?;
+        database.pragma_update(None, "query_only", true)?;
+        Ok(database)
+    });
+    opened.map_err(io::Error::other)
+}
+
+fn of(database: &Connection, id: &str) -> rusqlite::Result<Option<Conversation>> {
+    let (cwd, title, revert): (String, String, Option<String>) = database.query_row(
+        "SELECT directory, title, revert FROM session WHERE id = ?",
+        params![id],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    // The message from which on the user has taken the conversation back.
+    let revert = revert.and_then(|revert| serde_json::from_str::<Value>(&revert).ok());
+    let revert = revert.and_then(|revert| revert["messageID"].as_str().map(str::to_owned));
+    let mut builder = Builder::default();
+    let mut messages = database.prepare(
+        "SELECT id, data, time_created FROM message WHERE session_id = ? ORDER BY time_created, id",
+    )?;
+    let mut parts = database
+        .prepare("SELECT id, data FROM part WHERE message_id = ? ORDER BY time_created, id")?;
+    let mut damaged = 0;
+    let mut rows = messages.query(params![id])?;
+    while let Some(row) = rows.next()? {
+        let (message, data, created): (String, String, i64) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        if Some(&message) == revert.as_ref() {
+            break;
+        }
+        let Ok(data) = serde_json::from_str::<Value>(&data) else {
+            damaged += 1;
+            continue;
+        };
+        let at = builder.at(Some(Timestamp::from_millis(created)));
+        let mut prompt = Vec::new();
+        let mut rows = parts.query(params![message])?;
+        while let Some(row) = rows.next()? {
+            let (id, part): (String, String) = (row.get(0)?, row.get(1)?);
+            match serde_json::from_str::<Value>(&part) {
+                Ok(part) if data["role"] == "user" => prompt.extend(user(&part)),
+                Ok(part) => assistant(&mut builder, at, &message, &id, &part),
+                Err(_) => damaged += 1,
+            }
+        }
+        builder.user(at, Some(&message), prompt);
+        match data["error"]["name"].as_str() {
+            Some("MessageAbortedError") => builder.cancel(),
+            Some(name) => {
+                let message = data["error"]["data"]["message"].as_str().unwrap_or(name);
+                builder.agent(at, None, text(&format!("Error: {message}")));
+            }
+            None => {}
+        }
+    }
+    // The title of a session that has none yet.
+    if !title.starts_with("New session - ") && !title.starts_with("Child session - ") {
+        builder.title(&title);
+    }
+    let conversation = builder.finish(id.to_owned(), Some(cwd));
+    Ok(conversation.map(|mut conversation| {
+        conversation.damaged = damaged;
+        conversation
+    }))
+}
+
+/// A part of the user's message, unless the program has added it.
+fn user(part: &Value) -> Option<Value> {
+    match part["type"].as_str()? {
+        "text" if part["synthetic"] == true || part["ignored"] == true => None,
+        "text" => Some(text(part["text"].as_str()?)),
+        "file" => {
+            let url = part["url"].as_str()?;
+            let link = || {
+                let name = part["filename"].as_str().unwrap_or(url);
+                json!({"type": "resource_link", "uri": url, "name": name})
+            };
+            Some(content::data_image(url).unwrap_or_else(link))
+        }
+        _ => None,
+    }
+}
+
+fn assistant(builder: &mut Builder, at: Timestamp, message: &str, id: &str, part: &Value) {
+    let time = |value: &Value| value.as_i64().map(Timestamp::from_millis);
+    let began = time(&part["time"]["start"]).unwrap_or(at);
+    match part["type"].as_str() {
+        Some("text") if part["synthetic"] != true && part["ignored"] != true => {
+            let began = builder.at(Some(began));
+            let said = part["text"].as_str().unwrap_or_default();
+            builder.agent(began, Some(message), text(said));
+        }
+        Some("reasoning") => {
+            let began = builder.at(Some(began));
+            builder.thought(began, Some(id), part["text"].as_str().unwrap_or_default());
+        }
+        Some("tool") => call(builder, at, part),
+        _ => {}
+    }
+}
+
+/// A tool call, which is one part with its result.
+fn call(builder: &mut Builder, at: Timestamp, part: &Value) {
+    let (Some(id), Some(name)) = (part["callID"].as_str(), part["tool"].as_str()) else {
+        return;
+    };
+    let state = &part["state"];
+    let input = &state["input"];
+    let time = |name: &str| state["time"][name].as_i64().map(Timestamp::from_millis);
+    let began = builder.at(Some(time("start").unwrap_or(at)));
+    if name == "todowrite" {
+        if let Some(plan) = content::plan(&input["todos"], "content") {
+            builder.update(began, &plan);
+        }
+        return;
+    }
+    let mut call = tool::call(id, name, name, input);
+    if let (Some(title), true) = (state["title"].as_str(), call.title == name)
+        && !title.is_empty()
+    {
+        title.clone_into(&mut call.title);
+    }
+    builder.call(began, call);
+    let metadata = &state["metadata"];
+    let exit = metadata["exit"].as_i64();
+    let ok = match state["status"].as_str() {
+        Some("completed") => exit.is_none_or(|code| code == 0) && name != "invalid",
+        Some("error") => false,
+        // It was never finished.
+        _ => return,
+    };
+    let file = &metadata["filediff"];
+    let change = match (file["before"].as_str(), file["after"].as_str()) {
+        (Some(before), Some(after)) if ok => {
+            let path = as_text(&file["file"]);
+            Some(diff(&path, Some(before), after))
+        }
+        _ => None,
+    };
+    let mut update = if let Some(change) = change {
+        json!({ "content": [change] })
+    } else {
+        let outputs = [&state["output"], &state["error"]];
+        let output = outputs.into_iter().find(|output| !output.is_null());
+        tool::outcome(name, input, ok, output.unwrap_or(&Value::Null))
+    };
+    let attached = state["attachments"].as_array().into_iter().flatten();
+    let attached = attached.filter_map(|file| content::data_image(file["url"].as_str()?));
+    let attached: Vec<Value> = attached.map(of_call).collect();
+    if !attached.is_empty() {
+        let mut content = update["content"].as_array().cloned().unwrap_or_default();
+        content.extend(attached);
+        update["content"] = content.into();
+    }
+    let ended = builder.at(Some(time("end").unwrap_or(began)));
+    builder.result(ended, id, ok, update);
+}

@@ -1,0 +1,194 @@
+//! pi: one file of JSON lines for each session, `sessions/FOLDER/TIME_ID.jsonl`. Entries of newer
+//! versions name their parents; the conversation is what leads to the last one.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::sys::Timestamp;
+
+use super::content::{self, as_text, text};
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, has_extension, lines, tool};
+
+/// `$PI_CODING_AGENT_DIR/sessions`, or that in `~/.pi/agent`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places
+        .folder("PI_CODING_AGENT_DIR", ".pi/agent")
+        .join("sessions")
+}
+
+/// `FOLDER/TIME_ID.jsonl`.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    let [_, name] = super::parts(path)[..] else {
+        return false;
+    };
+    has_extension(name, &["jsonl"])
+}
+
+pub(super) fn read(_: &Found, bytes: &[u8]) -> Option<Conversation> {
+    let lines = lines::objects(bytes);
+    let head = lines
+        .objects
+        .iter()
+        .find(|entry| entry["type"] == "session")?;
+    let shown = branch(&lines.objects);
+    let mut reader = Reader::default();
+    for entry in &lines.objects {
+        let id = entry["id"].as_str();
+        if id.is_none_or(|id| shown.contains(id)) {
+            reader.entry(entry);
+        }
+    }
+    let cwd = head["cwd"].as_str().map(str::to_owned);
+    let mut conversation = reader
+        .builder
+        .finish(head["id"].as_str()?.to_owned(), cwd)?;
+    conversation.unknown = reader.unknown;
+    conversation.damaged = lines.damaged;
+    Some(conversation)
+}
+
+/// The ids of the last entry and of those that lead to it.
+fn branch(entries: &[Value]) -> HashSet<&str> {
+    let by_id: HashMap<&str, &Value> = entries
+        .iter()
+        .filter(|entry| entry["type"] != "session")
+        .filter_map(|entry| Some((entry["id"].as_str()?, entry)))
+        .collect();
+    let ids = entries
+        .iter()
+        .rev()
+        .filter_map(|entry| entry["id"].as_str());
+    let mut next = ids.into_iter().find(|id| by_id.contains_key(id));
+    let mut shown = HashSet::new();
+    while let Some(id) = next {
+        if !shown.insert(id) {
+            break;
+        }
+        next = by_id.get(id).and_then(|entry| entry["parentId"].as_str());
+    }
+    shown
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    builder: Builder,
+    /// The names and arguments of tool calls, by their ids.
+    calls: HashMap<String, (String, Value)>,
+    unknown: usize,
+}
+
+impl Reader {
+    fn entry(&mut self, entry: &Value) {
+        let at = self.builder.time(entry["timestamp"].as_str());
+        let id = entry["id"].as_str();
+        match entry["type"].as_str() {
+            Some("message") => self.message(at, id, &entry["message"]),
+            Some("compaction" | "branch_summary") => {
+                self.builder.thought(at, id, &as_text(&entry["summary"]));
+            }
+            Some("session_info") => self.builder.title(&as_text(&entry["name"])),
+            Some(
+                "session"
+                | "model_change"
+                | "thinking_level_change"
+                | "label"
+                | "custom"
+                | "custom_message",
+            ) => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn message(&mut self, at: Timestamp, id: Option<&str>, message: &Value) {
+        match message["role"].as_str() {
+            Some("user") => self.builder.user(at, id, blocks(&message["content"])),
+            Some("assistant") => self.assistant(at, id, message),
+            Some("toolResult") => {
+                let call = message["toolCallId"].as_str().unwrap_or_default();
+                let Some((name, input)) = self.calls.get(call) else {
+                    return;
+                };
+                let blocks = blocks(&message["content"]);
+                let texts = blocks.iter().filter_map(|block| block["text"].as_str());
+                let output = texts.collect::<Vec<_>>().join("\n");
+                let ok = message["isError"] != true;
+                let update = tool::outcome(name, input, ok, &output.into());
+                self.builder.result(at, call, ok, update);
+            }
+            Some("bashExecution") => {
+                let command = as_text(&message["command"]);
+                self.builder
+                    .user(at, id, vec![text(&format!("!{command}"))]);
+                if let Some(output) = content::console(&as_text(&message["output"])) {
+                    self.builder.agent(at, None, output["content"].clone());
+                }
+            }
+            Some("custom") if message["display"] == true => {
+                for block in blocks(&message["content"]) {
+                    self.builder.agent(at, id, block);
+                }
+            }
+            Some("branchSummary" | "compactionSummary") => {
+                self.builder.thought(at, id, &as_text(&message["summary"]));
+            }
+            Some("custom") => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn assistant(&mut self, at: Timestamp, id: Option<&str>, message: &Value) {
+        for block in message["content"].as_array().into_iter().flatten() {
+            match block["type"].as_str() {
+                Some("thinking") => {
+                    let id = id.map(|id| format!("{id}-thought"));
+                    self.builder
+                        .thought(at, id.as_deref(), &as_text(&block["thinking"]));
+                }
+                Some("toolCall") => {
+                    let (Some(call), Some(name)) = (block["id"].as_str(), block["name"].as_str())
+                    else {
+                        continue;
+                    };
+                    let input = &block["arguments"];
+                    self.builder.call(at, tool::call(call, name, name, input));
+                    let known = (name.to_owned(), input.clone());
+                    self.calls.insert(call.to_owned(), known);
+                }
+                _ => {
+                    for block in blocks(&Value::Array(vec![block.clone()])) {
+                        self.builder.agent(at, id, block);
+                    }
+                }
+            }
+        }
+        match message["stopReason"].as_str() {
+            Some("aborted") => self.builder.cancel(),
+            Some("error") => {
+                let error = as_text(&message["errorMessage"]);
+                self.builder
+                    .agent(at, None, text(&format!("Error: {error}")));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The blocks of a message: a text, or texts and images.
+fn blocks(content: &Value) -> Vec<Value> {
+    if let Some(said) = content.as_str() {
+        return vec![text(said)];
+    }
+    let blocks = content.as_array().into_iter().flatten();
+    let blocks = blocks.filter_map(|block| match block["type"].as_str()? {
+        "text" => Some(text(block["text"].as_str()?)),
+        "image" => Some(content::image(
+            block["mimeType"].as_str()?,
+            block["data"].as_str()?,
+        )),
+        _ => None,
+    });
+    blocks.collect()
+}

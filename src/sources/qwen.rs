@@ -1,0 +1,152 @@
+//! Qwen Code: one file of JSON lines for each session, `projects/FOLDER/chats/ID.jsonl`, in older
+//! versions below `tmp`. Records name their parents; a rewind leaves a branch behind.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::sys::Timestamp;
+
+use super::content::{self, as_text, diff, text};
+use super::conversation::{Builder, Conversation};
+use super::{Found, Places, branch, has_extension, lines, tool};
+
+/// `$QWEN_HOME`, or `~/.qwen`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places.folder("QWEN_HOME", ".qwen")
+}
+
+/// `projects/FOLDER/chats/ID.jsonl`, or the same below `tmp`.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    let ["projects" | "tmp", _, "chats", name] = super::parts(path)[..] else {
+        return false;
+    };
+    has_extension(name, &["jsonl"])
+}
+
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+    let lines = lines::objects(bytes);
+    let shown = branch::shown(&lines.objects);
+    let mut builder = Builder::default();
+    let mut unknown = 0;
+    for (record, shown) in lines.objects.iter().zip(shown) {
+        if shown {
+            unknown += usize::from(!add(&mut builder, record));
+        }
+    }
+    let texts = |name| {
+        lines
+            .objects
+            .iter()
+            .filter_map(move |record| record[name].as_str())
+    };
+    let id = texts("sessionId").next().map(str::to_owned);
+    let id = id.or_else(|| Some(found.path.file_stem()?.to_str()?.to_owned()));
+    let mut conversation = builder.finish(id?, texts("cwd").next().map(str::to_owned))?;
+    conversation.unknown = unknown;
+    conversation.damaged = lines.damaged;
+    Some(conversation)
+}
+
+/// Adds a record; returns whether it is of a known kind.
+fn add(builder: &mut Builder, record: &Value) -> bool {
+    let at = builder.time(record["timestamp"].as_str());
+    let id = record["uuid"].as_str();
+    match record["type"].as_str() {
+        // The notice that a background task has ended, for instance.
+        Some("user") if record["subtype"].is_string() => {}
+        Some("user") => builder.user(at, id, prompt(record)),
+        Some("assistant") => assistant(builder, at, record),
+        Some("tool_result") => result(builder, at, record),
+        Some("system") => match record["subtype"].as_str() {
+            Some("custom_title") => {
+                let titles = ["customTitle", "title"].map(|name| &record["systemPayload"][name]);
+                let title = titles.into_iter().find_map(Value::as_str);
+                builder.title(title.unwrap_or_default());
+            }
+            Some("mid_turn_user_message") => builder.user(at, id, prompt(record)),
+            _ => {}
+        },
+        _ => return false,
+    }
+    true
+}
+
+fn parts(record: &Value) -> impl Iterator<Item = &Value> {
+    record["message"]["parts"].as_array().into_iter().flatten()
+}
+
+/// What the user typed, without what hooks have added.
+fn prompt(record: &Value) -> Vec<Value> {
+    let clean = record["systemPayload"]["displayText"].as_str();
+    let typed = parts(record).filter_map(|part| part["text"].as_str());
+    let typed = typed.filter(|text| !text.starts_with('<')).map(text);
+    let mut blocks: Vec<Value> = match clean {
+        Some(clean) => vec![text(clean)],
+        None => typed.collect(),
+    };
+    blocks.extend(parts(record).filter_map(|part| {
+        let data = &part["inlineData"];
+        let mime_type = data["mimeType"].as_str()?;
+        Some(content::image(mime_type, data["data"].as_str()?))
+    }));
+    blocks
+}
+
+fn assistant(builder: &mut Builder, at: Timestamp, record: &Value) {
+    let id = record["uuid"].as_str();
+    for part in parts(record) {
+        if let Some(said) = part["text"].as_str() {
+            if part["thought"] == true {
+                let id = id.map(|id| format!("{id}-thought"));
+                builder.thought(at, id.as_deref(), said);
+            } else {
+                builder.agent(at, id, text(said));
+            }
+        }
+        let call = &part["functionCall"];
+        let (Some(id), Some(name)) = (call["id"].as_str(), call["name"].as_str()) else {
+            continue;
+        };
+        if name == "todo_write" {
+            if let Some(plan) = content::plan(&call["args"]["todos"], "content") {
+                builder.update(at, &plan);
+            }
+        } else {
+            builder.call(at, tool::call(id, name, name, &call["args"]));
+        }
+    }
+    let used = record["usageMetadata"]["totalTokenCount"].as_u64();
+    if let (Some(used), Some(size)) = (used, record["contextWindowSize"].as_u64()) {
+        builder.usage(used, size);
+    }
+}
+
+fn result(builder: &mut Builder, at: Timestamp, record: &Value) {
+    let shown = &record["toolCallResult"];
+    for part in parts(record) {
+        let response = &part["functionResponse"];
+        let id = response["id"].as_str().or(shown["callId"].as_str());
+        let Some(id) = id else { continue };
+        let ok = response["response"]["error"].is_null() && shown["status"] != "error";
+        let display = &shown["resultDisplay"];
+        let update = if let (Some(new), true) = (display["newContent"].as_str(), ok) {
+            let paths = [&display["filePath"], &display["fileName"]];
+            let path = paths
+                .into_iter()
+                .find_map(Value::as_str)
+                .unwrap_or_default();
+            let old = display["originalContent"].as_str();
+            json!({ "content": [diff(path, old, new)] })
+        } else {
+            let given = ["output", "error"].map(|name| as_text(&response["response"][name]));
+            let name = response["name"].as_str().unwrap_or_default();
+            let shown = display
+                .as_str()
+                .filter(|_| tool::kind(name) == "execute" && ok);
+            let given = shown.map_or_else(|| given.concat(), str::to_owned);
+            tool::outcome(name, &Value::Null, ok, &given.into())
+        };
+        builder.result(at, id, ok, update);
+    }
+}

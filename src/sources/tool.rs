@@ -1,0 +1,240 @@
+//! Tool calls of tools whose names and arguments are the usual ones.
+
+use serde_json::Value;
+
+use super::content::{as_text, diff};
+use super::conversation::Call;
+
+/// Kinds of the protocol, and the names of tools that have them: in lower case, letters only.
+const KINDS: [(&str, &[&str]); 7] = [
+    (
+        "execute",
+        &[
+            "bash",
+            "shell",
+            "runshellcommand",
+            "runcommand",
+            "execcommand",
+            "exec",
+            "powershell",
+            "terminal",
+            "developershell",
+            "readbash",
+            "writebash",
+            "stopbash",
+            "killshell",
+        ],
+    ),
+    (
+        "read",
+        &[
+            "read",
+            "readfile",
+            "readmanyfiles",
+            "listdirectory",
+            "view",
+            "viewimage",
+            "cat",
+            "readmediafile",
+            "skill",
+        ],
+    ),
+    (
+        "edit",
+        &[
+            "edit",
+            "editfile",
+            "multiedit",
+            "write",
+            "writefile",
+            "replace",
+            "create",
+            "patch",
+            "applypatch",
+            "strreplace",
+            "strreplacefile",
+            "strreplaceeditor",
+            "insert",
+            "notebookedit",
+            "developertexteditor",
+        ],
+    ),
+    (
+        "search",
+        &[
+            "grep",
+            "glob",
+            "ls",
+            "list",
+            "find",
+            "search",
+            "grepsearch",
+            "searchfilecontent",
+            "codesearch",
+            "lsp",
+            "rg",
+        ],
+    ),
+    (
+        "fetch",
+        &[
+            "webfetch",
+            "fetch",
+            "fetchurl",
+            "websearch",
+            "googlewebsearch",
+            "searchweb",
+        ],
+    ),
+    (
+        "think",
+        &[
+            "task",
+            "agent",
+            "subagent",
+            "think",
+            "delegate",
+            "dynamictask",
+        ],
+    ),
+    ("switch_mode", &["exitplanmode", "enterplanmode"]),
+];
+
+/// The kind of a tool.
+pub(super) fn kind(name: &str) -> &'static str {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    let name: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    let known = KINDS
+        .iter()
+        .find(|(_, names)| names.contains(&name.as_str()));
+    known.map_or("other", |(kind, _)| kind)
+}
+
+/// The text of an argument that has one of these names.
+fn argument<'a>(input: &'a Value, names: &[&str]) -> Option<&'a str> {
+    let mut texts = names.iter().filter_map(|name| input[*name].as_str());
+    texts.find(|text| !text.is_empty())
+}
+
+/// The file that a tool works on.
+fn path(input: &Value) -> Option<&str> {
+    let names = [
+        "file_path",
+        "filePath",
+        "absolute_path",
+        "path",
+        "dir_path",
+        "notebook_path",
+        "filename",
+    ];
+    argument(input, &names)
+}
+
+/// A call of a tool as it begins. `shown` is the name for people.
+pub(super) fn call<'a>(id: &'a str, name: &str, shown: &str, input: &'a Value) -> Call<'a> {
+    let kind = kind(name);
+    let about = ["pattern", "query", "url", "description", "title", "name"];
+    let title = match kind {
+        "execute" => argument(input, &["command", "cmd", "script"]).map(str::to_owned),
+        "think" => argument(input, &["description", "title"]).map(str::to_owned),
+        _ => path(input)
+            .or_else(|| argument(input, &about))
+            .map(|about| format!("{shown} {about}")),
+    };
+    let is_file = matches!(kind, "read" | "edit");
+    let location = path(input).filter(|_| is_file);
+    let line = ["offset", "line"]
+        .iter()
+        .find_map(|name| input[*name].as_u64());
+    Call {
+        id,
+        title: title.unwrap_or_else(|| shown.to_owned()),
+        kind,
+        input,
+        locations: location
+            .map(|path| (path.to_owned(), line))
+            .into_iter()
+            .collect(),
+        content: Vec::new(),
+    }
+}
+
+/// The changes of files that the arguments ask for.
+pub(super) fn changes(name: &str, input: &Value) -> Vec<Value> {
+    if kind(name) != "edit" {
+        return Vec::new();
+    }
+    let Some(path) = path(input) else {
+        return Vec::new();
+    };
+    let change = |edit: &Value| {
+        let old = argument(
+            edit,
+            &["old_string", "oldString", "oldText", "old_str", "old"],
+        );
+        let new = ["new_string", "newString", "newText", "new_str", "new"];
+        let new = new.iter().find_map(|name| edit[*name].as_str());
+        if let (Some(old), Some(new)) = (old, new) {
+            return Some(diff(path, Some(old), new));
+        }
+        let content = ["content", "file_text"]
+            .iter()
+            .find_map(|name| edit[*name].as_str());
+        content.map(|content| diff(path, None, content))
+    };
+    match input["edits"].as_array() {
+        Some(edits) => edits.iter().filter_map(change).collect(),
+        None => change(input).into_iter().collect(),
+    }
+}
+
+/// Arguments, which some tools record as JSON in a string. The model may have got that wrong.
+pub(super) fn arguments(given: &Value) -> Value {
+    let parsed = given
+        .as_str()
+        .and_then(|text| serde_json::from_str(text).ok());
+    parsed.unwrap_or_else(|| given.clone())
+}
+
+/// What a call gave back: its changes if it succeeded, else its output.
+pub(super) fn outcome(name: &str, input: &Value, ok: bool, output: &Value) -> Value {
+    let mut content = if ok { changes(name, input) } else { Vec::new() };
+    if content.is_empty() {
+        let text = as_text(output);
+        if kind(name) == "execute" {
+            content.extend(super::content::console(&text));
+        } else if !text.trim().is_empty() {
+            content.push(super::content::of_call(super::content::text(&text)));
+        }
+    }
+    if content.is_empty() {
+        return serde_json::json!({});
+    }
+    serde_json::json!({ "content": content })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_compared_by_their_letters() {
+        assert_eq!(kind("run_shell_command"), "execute");
+        assert_eq!(kind("WebFetch"), "fetch");
+        assert_eq!(kind("mcp__a__b"), "other");
+    }
+
+    #[test]
+    fn several_edits_are_several_changes() {
+        let input = json!({"path": "a", "edits": [
+            {"oldText": "x", "newText": ""},
+            {"old_string": "", "new_string": "y"},
+        ]});
+        assert_eq!(changes("edit", &input), [diff("a", Some("x"), "")]);
+        assert_eq!(changes("read", &input), Vec::<Value>::new());
+        let written = json!({"filePath": "b", "content": "c"});
+        assert_eq!(changes("write", &written), [diff("b", None, "c")]);
+    }
+}
