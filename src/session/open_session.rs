@@ -136,11 +136,14 @@ impl OpenSession {
     }
 
     /// The next request to the client while the session is being created: the engine may need the
-    /// response for that. Other events are kept for later.
+    /// response for that. Other events are kept for later, and so are requests of subagents, which the
+    /// client does not know yet.
     pub(super) async fn early_request(&mut self) -> EngineEvent {
         while self.early.len() < EARLY {
             match self.events.recv().await {
-                Some(request @ EngineEvent::Ask(_)) => return request,
+                Some(EngineEvent::Ask(request)) if request.session.is_some() => {
+                    return EngineEvent::Ask(request);
+                }
                 Some(event) => self.early.push_back(event),
                 None => break,
             }

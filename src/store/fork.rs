@@ -17,6 +17,7 @@ use super::log::{Log, Place};
 use super::reader::Reader;
 use super::records::Records;
 use super::recover::{self, CALL_INTERRUPTED, TURN_INTERRUPTED};
+use super::renaming::Renaming;
 use super::scan::{self, Scan};
 
 /// The text of a tool call that ended after the message at which the session was forked.
@@ -57,7 +58,8 @@ impl Store {
     /// Creates the session `id` from the finished turns of `source`, including turns that a crash
     /// interrupted. With `at`, it ends with that message, perhaps within a turn, which is then closed.
     ///
-    /// The records keep their times and their order and get new numbers. Left out are the header,
+    /// The records keep their times and their order and get new numbers. Subagents get ids of their own,
+    /// derived from the fork's. Left out are the header,
     /// which is replaced, records of the workspace, of agents' ids and of archiving, and unknown
     /// kinds. Memory is bounded by the longest record; the source is neither locked nor changed. On
     /// return there is a complete, synced copy or nothing. Its format is that of the source if that
@@ -76,7 +78,8 @@ impl Store {
         };
         let made = self.make(id, header, |log, payload| {
             log.append(Kind::Session, None, payload, Sync::Buffered)?;
-            let mut copy = Copy::new(log, at);
+            let renaming = Renaming::new(source.header(), id);
+            let mut copy = Copy::new(log, at, renaming);
             copy.copy_all(self, source, cancelled)?;
             let inner = copy.finish()?;
             let path = self.context.layout.log(id);
@@ -116,6 +119,7 @@ struct Copy<'a> {
     ended: Ended,
     /// Whether updates of subagents were copied, or updates about them.
     has_subagents: bool,
+    renaming: Renaming,
 }
 
 /// Where a copy ends.
@@ -147,7 +151,7 @@ enum Next {
 }
 
 impl<'a> Copy<'a> {
-    fn new(log: &'a mut Log, at: Option<&'a str>) -> Self {
+    fn new(log: &'a mut Log, at: Option<&'a str>, renaming: Renaming) -> Self {
         Self {
             log,
             at,
@@ -160,6 +164,7 @@ impl<'a> Copy<'a> {
             last_at: String::new(),
             ended: Ended::AtEnd,
             has_subagents: false,
+            renaming,
         }
     }
 
@@ -215,19 +220,17 @@ impl<'a> Copy<'a> {
         if self.after.is_some() || !is_it && self.ends_before(kind) {
             return Ok(self.skip(record));
         }
-        let without_id;
-        let mut payload = record.payload;
+        let mut payload = self.renaming.payload(record);
         self.has_subagents |= subagents::may_be_about_one(record);
         match record.kind {
             Kind::Session | Kind::Reopen | Kind::Unknown => return Ok(Next::More),
             // A fork was neither archived nor restored.
-            Kind::Info if archived(payload).is_some() || restored(payload) => {
+            Kind::Info if archived(&payload).is_some() || restored(&payload) => {
                 return Ok(Next::More);
             }
             Kind::AgentSessionId => {
-                self.agent_id = AgentSessionId::read(payload);
-                without_id = AgentSessionId::without_id(payload);
-                payload = &without_id;
+                self.agent_id = AgentSessionId::read(&payload);
+                payload = AgentSessionId::without_id(&payload).into();
             }
             Kind::Prompt => {
                 self.open.begin(record.id, self.log.place());
@@ -241,7 +244,7 @@ impl<'a> Copy<'a> {
             }
             _ => {}
         }
-        self.log.copy(record.at, record.kind, record.id, payload)?;
+        self.log.copy(record.at, record.kind, record.id, &payload)?;
         if kind.is_activity() {
             record.at.clone_into(&mut self.last_at);
         }

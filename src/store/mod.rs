@@ -25,6 +25,7 @@ pub mod holder;
 mod lock;
 pub mod log;
 mod recover;
+mod renaming;
 pub mod trash;
 pub mod folder;
 pub mod fork;

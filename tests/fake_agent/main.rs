@@ -9,6 +9,7 @@
 )]
 
 mod describe;
+mod early;
 mod flood;
 mod harm;
 mod link;

@@ -72,6 +72,9 @@ pub(crate) struct Options {
     /// for a file whose content it needs for the answer.
     #[arg(long)]
     pub(crate) early: bool,
+    /// With that, starts a subagent, which asks for permission
+    #[arg(long)]
+    pub(crate) early_subagent: bool,
     /// Answers `session/load` before the replay.
     #[arg(long)]
     pub(crate) load_after: bool,

@@ -180,6 +180,7 @@ impl Agent {
                 }
             }
             "_ping" => self.link.notify("_pong", text),
+            "_subagent" => self.subagent(&params.session_id, "goes on"),
             _ => {}
         }
     }
@@ -308,24 +309,6 @@ impl Agent {
             _ => return Err(Refusal::new(-32601, "Method not found")),
         }
         Ok("{}".to_owned())
-    }
-
-    /// Speaks of a new session, then answers the request that made it.
-    fn speak_early(self: &Arc<Self>, id: &str, session: String, mut members: Vec<String>) {
-        let (agent, id) = (self.clone(), id.to_owned());
-        std::thread::spawn(move || {
-            let chunk = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"early"}}"#;
-            agent.link.update(&session, chunk);
-            let about = format!(r#"{{"sessionId":"{session}"}}"#);
-            agent.link.notify("_early", &about);
-            let wanted = format!(r#"{{"sessionId":"{session}","path":"/w/AGENT.md"}}"#);
-            let file = agent.link.ask("fs/read_text_file", &wanted);
-            members.push(format!(r#""_meta":{{"file":{file}}}"#));
-            agent
-                .link
-                .answer(&id, &format!("{{{}}}", members.join(",")));
-            agent.link.notify("_late", &about);
-        });
     }
 
     fn fork(&self, id: &str, params: &Params) -> Result<String, Refusal> {

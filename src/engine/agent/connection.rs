@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::EngineError;
 use crate::engine::relay::Patience;
 use crate::json;
-use crate::protocol::method;
 use crate::sys::lock;
 use crate::transport::{Call, ClientConnection, Outcome, OutgoingRequests};
 
@@ -38,10 +37,8 @@ pub(super) struct Connection {
     changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
     pending_sessions: Mutex<HashMap<u64, Arc<Route>>>,
-    /// Requests whose response ends a turn.
-    turn_ends: Mutex<HashMap<u64, TurnEnd>>,
-    /// Requests that say something in the middle of a turn.
-    steering: Mutex<HashMap<u64, Steering>>,
+    /// What is done when the responses to requests arrive.
+    awaited: Mutex<HashMap<u64, Awaited>>,
     pub(super) early: EarlyMessages,
     /// The client's ids of its forwarded requests, as JSON text, by ours.
     origins: Mutex<HashMap<u64, String>>,
@@ -55,6 +52,15 @@ pub(super) struct Connection {
     leaving: AtomicBool,
     /// Whether the agent has replayed a session before it answered the request to load it.
     replays_first: AtomicBool,
+}
+
+/// What is done when a response arrives, before any message that follows it.
+#[derive(Debug)]
+pub(super) enum Awaited {
+    TurnEnd(TurnEnd),
+    Steering(Steering),
+    /// A session was opened, with this route.
+    Opened(Arc<Route>),
 }
 
 /// Marks the end of a turn: handled when the response to its prompt arrives, before any message
@@ -87,8 +93,7 @@ impl Connection {
             subagents: Mutex::default(),
             changes: AtomicU64::new(0),
             pending_sessions: Mutex::default(),
-            turn_ends: Mutex::default(),
-            steering: Mutex::default(),
+            awaited: Mutex::default(),
             early: EarlyMessages::default(),
             origins: Mutex::default(),
             requested: Mutex::default(),
@@ -133,17 +138,15 @@ impl Connection {
         })
     }
 
-    /// The same for a prompt.
-    pub(super) fn request_turn(self: &Arc<Self>, params: &str, turn_end: TurnEnd) -> Pending {
-        self.send(method::SESSION_PROMPT, params, |id| {
-            lock(&self.turn_ends).insert(id, turn_end);
-        })
-    }
-
-    /// The same for a request that says something in the middle of a turn.
-    pub(super) fn request_steering(self: &Arc<Self>, params: &str, steering: Steering) -> Pending {
-        self.send(method::STEERING, params, |id| {
-            lock(&self.steering).insert(id, steering);
+    /// The same for a request whose response has consequences at once.
+    pub(super) fn request_awaited(
+        self: &Arc<Self>,
+        method: &str,
+        params: &str,
+        awaited: Awaited,
+    ) -> Pending {
+        self.send(method, params, |id| {
+            lock(&self.awaited).insert(id, awaited);
         })
     }
 
@@ -170,14 +173,9 @@ impl Connection {
         }
     }
 
-    /// The turn that ends with the response to this request.
-    pub(super) fn take_turn_end(&self, id: &str) -> Option<TurnEnd> {
-        lock(&self.turn_ends).remove(&id.parse().ok()?)
-    }
-
-    /// What the request with this id says in the middle of a turn.
-    pub(super) fn take_steering(&self, id: &str) -> Option<Steering> {
-        lock(&self.steering).remove(&id.parse().ok()?)
+    /// What is done when the response to this request arrives.
+    pub(super) fn take_awaited(&self, id: &str) -> Option<Awaited> {
+        lock(&self.awaited).remove(&id.parse().ok()?)
     }
 
     /// The client's id of a request that was forwarded with `id`.
@@ -388,8 +386,7 @@ impl Drop for Pending {
         lock(&self.connection.origins).remove(&self.call.id);
         // The session of a request that was given up has no route.
         lock(&self.connection.pending_sessions).remove(&self.call.id);
-        lock(&self.connection.turn_ends).remove(&self.call.id);
-        lock(&self.connection.steering).remove(&self.call.id);
+        lock(&self.connection.awaited).remove(&self.call.id);
     }
 }
 

@@ -24,33 +24,19 @@ impl EarlyMessages {
         room
     }
 
-    /// Whether there are no lines.
-    pub(super) fn is_empty(&self) -> bool {
-        let lines = lock(&self.0);
-        lines.is_empty()
+    /// Whether there are lines about this session.
+    pub(super) fn has(&self, session: &str) -> bool {
+        lock(&self.0).iter().any(|(of, _)| of == session)
     }
 
-    /// The sessions that the lines are about.
-    pub(super) fn sessions(&self) -> Vec<String> {
-        let lines = lock(&self.0);
-        let mut sessions: Vec<_> = lines.iter().map(|(session, _)| session.clone()).collect();
-        sessions.dedup();
-        sessions
+    /// Whether any line is such a one.
+    pub(super) fn any(&self, wanted: impl Fn(&[u8]) -> bool) -> bool {
+        lock(&self.0).iter().any(|(_, line)| wanted(line))
     }
 
     /// All lines, in order.
     pub(super) fn take_all(&self) -> Vec<Vec<u8>> {
         let lines = std::mem::take(&mut *lock(&self.0));
         lines.into_iter().map(|(_, line)| line).collect()
-    }
-
-    /// The lines of this session, in order.
-    pub(super) fn take(&self, session: &str) -> Vec<Vec<u8>> {
-        let mut lines = lock(&self.0);
-        let (taken, left) = std::mem::take(&mut *lines)
-            .into_iter()
-            .partition(|(name, _)| name == session);
-        *lines = left;
-        taken.into_iter().map(|(_, line)| line).collect()
     }
 }

@@ -12,7 +12,7 @@ use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{Lines, pump};
 
-use super::connection::Connection;
+use super::connection::{Awaited, Connection};
 use super::members::with_members;
 use super::parse::{self, Message, NamedSession, Payload, Reader, read, session_of};
 use super::route::Route;
@@ -95,7 +95,9 @@ impl Intake {
                 } else {
                     self.flush();
                     if let Some(route) = self.connection.route(&session) {
-                        self.deliver_early(&session, &route);
+                        if self.connection.early.has(&session) {
+                            self.deliver_early();
+                        }
                         self.recipient(session.into_owned(), route, false);
                         self.update(payload);
                     } else if let Some(route) = self.connection.subagent_route(&session) {
@@ -117,11 +119,16 @@ impl Intake {
             } => {
                 self.flush();
                 if let Some(session) = session {
-                    if self.connection.route(&session.id).is_none()
-                        && let Some(route) = self.connection.subagent_route(&session.id)
-                    {
-                        self.ask(&route, id, &method, &params, None);
-                        return;
+                    if self.connection.route(&session.id).is_none() {
+                        if let Some(route) = self.connection.subagent_route(&session.id) {
+                            return self.ask(&route, id, &method, &params, None);
+                        }
+                        if self.is_announced_early(&session.id) {
+                            if !self.connection.keep_early(&session.id, line) {
+                                self.refuse(id);
+                            }
+                            return;
+                        }
                     }
                     match self.connection.route_of_request(&session.id) {
                         Some(route) => self.ask(&route, id, &method, &params, Some(session.range)),
@@ -155,16 +162,16 @@ impl Intake {
                     parse::Outcome::Result(result) => Ok(result.into_owned()),
                     parse::Outcome::Error(error) => Err(error.into_owned()),
                 };
-                if let Some(end) = self.connection.take_turn_end(id) {
-                    turn_end::prompt_answered(end, &outcome);
-                }
-                if let Some(steering) = self.connection.take_steering(id) {
-                    steering.answered(&outcome);
+                match self.connection.take_awaited(id) {
+                    Some(Awaited::TurnEnd(end)) => turn_end::prompt_answered(end, &outcome),
+                    Some(Awaited::Steering(steering)) => steering.answered(&outcome),
+                    Some(Awaited::Opened(route)) => route.opened(),
+                    None => {}
                 }
                 if !self.connection.resolve(id, outcome) {
                     tracing::debug!("ignoring a response without a pending request");
                 }
-                self.deliver_all_early();
+                self.deliver_early();
             }
             Message::Blank => {}
             Message::Invalid(reason) => self.invalid_line(reason),
@@ -229,54 +236,23 @@ impl Intake {
         }
     }
 
-    /// Delivers early messages about sessions that have a route now. When no request is pending that
-    /// creates a session, the others are dropped.
-    fn deliver_all_early(&mut self) {
-        for session in self.connection.early.sessions() {
-            if let Some(route) = self.connection.route(&session) {
-                self.deliver_early(&session, &route);
-                self.flush();
-            }
+    /// Delivers the messages that came before their sessions had a route. Those that still have none
+    /// are kept while a request is pending that creates a session, and dropped otherwise.
+    fn deliver_early(&mut self) {
+        for line in self.connection.early.take_all() {
+            self.message(&line);
         }
+        self.flush();
         self.route = None;
-        if !self.connection.awaits_sessions() {
-            for line in self.connection.early.take_all() {
-                if let Message::Request { id, .. } = read(&line) {
-                    self.refuse(id);
-                }
-            }
-        }
     }
 
-    /// Delivers the messages about a session that came before it had a route.
-    fn deliver_early(&mut self, session: &str, route: &Arc<Route>) {
-        if self.connection.early.is_empty() {
-            return;
-        }
-        self.recipient(session.to_owned(), route.clone(), false);
-        for line in self.connection.early.take(session) {
-            match read(&line) {
-                Message::Update { payload, .. } => self.update(payload),
-                Message::Request {
-                    id,
-                    method,
-                    params,
-                    session: Some(session),
-                } => {
-                    self.flush();
-                    self.ask(route, id, &method, &params, Some(session.range));
-                }
-                Message::Notification {
-                    method,
-                    params,
-                    session,
-                } => {
-                    self.flush();
-                    self.notification(&method, &params, session);
-                }
-                _ => {}
-            }
-        }
+    /// Whether a message that is kept announces this subagent.
+    fn is_announced_early(&self, session: &str) -> bool {
+        let announces = |line: &[u8]| match read(line) {
+            Message::Update { payload, .. } => payload.subagent().as_deref() == Some(session),
+            _ => false,
+        };
+        self.connection.early.any(announces)
     }
 
     /// Passes on the collected updates. Blocks if log and client are slower than the agent.

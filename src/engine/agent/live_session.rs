@@ -13,7 +13,7 @@ use crate::protocol::method;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
-use super::connection::{Connection, Pending, TurnEnd};
+use super::connection::{Awaited, Connection, Pending, TurnEnd};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
 use super::route::{Route, SentTurn};
@@ -127,7 +127,11 @@ impl LiveSession {
         }
         Sent {
             report,
-            pending: self.connection.request_turn(&params, turn_end),
+            pending: self.connection.request_awaited(
+                method::SESSION_PROMPT,
+                &params,
+                Awaited::TurnEnd(turn_end),
+            ),
             number: turns.sent,
             message_id,
             is_end,
@@ -219,7 +223,8 @@ impl LiveSession {
             return self.connection.request(method, &forwarded);
         }
         let steering = Steering::new(&self.route, &ids.message(), params);
-        self.connection.request_steering(&forwarded, steering)
+        let awaited = Awaited::Steering(steering);
+        self.connection.request_awaited(method, &forwarded, awaited)
     }
 
     /// Parameters of the client with the agent's ids.

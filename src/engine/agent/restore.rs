@@ -16,7 +16,7 @@ use crate::json::{self, string_member, text_member};
 use crate::protocol::method;
 use crate::sys::Ids;
 
-use super::connection::Connection;
+use super::connection::{Awaited, Connection};
 use super::ids::IdNormalizer;
 use super::members::{of_session, with_members, with_session};
 use super::route::Route;
@@ -409,7 +409,10 @@ pub(super) async fn open(
     route_by: RouteBy,
 ) -> Result<String, EngineError> {
     let mut pending = match route_by {
-        RouteBy::Request => connection.request(method, params),
+        RouteBy::Request => {
+            let opened = Awaited::Opened(task.route.clone());
+            connection.request_awaited(method, params, opened)
+        }
         RouteBy::Response => connection.request_for(method, params, task.route),
     };
     tokio::select! {

@@ -336,8 +336,6 @@ fn fork_of_overlapping_turns() {
 fn fork_ends_subagents() {
     const ANNOUNCED: &str =
         r#"{"sessionUpdate":"subagent_update","sessionId":"child","state":{"state":"running"}}"#;
-    const ENDED: &str =
-        r#"{"sessionUpdate":"subagent_update","sessionId":"child","state":{"state":"unknown"}}"#;
     let call = format!(r#"{{"sessionId":"child","update":{CALL}}}"#);
     let disk = SimDisk::new();
     let store = store(&disk);
@@ -357,12 +355,14 @@ fn fork_ends_subagents() {
     assert!(forked.scan.open_subagents.is_empty());
     let records = payloads(&of(&store, &fork_id()));
     let (copy, closed) = records.split_at(turn.len());
-    assert_eq!(copy, turn.map(|(kind, payload)| (kind, payload.to_owned())));
+    let own = SessionId::of_foreign(fork_id().as_str(), "child");
+    let renamed = |payload: &str| payload.replace("child", own.as_str());
+    assert_eq!(copy, turn.map(|(kind, payload)| (kind, renamed(payload))));
     let [(Kind::Subagent, failed), (Kind::Update, ended)] = closed else {
         panic!("{closed:?}");
     };
     assert!(failed.contains(r#""status":"failed""#), "{failed}");
-    assert_eq!(ended, ENDED);
+    assert_eq!(ended, &renamed(ANNOUNCED).replace("running", "unknown"));
 
     // The original is closed when it is opened again, in the same way.
     drop(at_work);

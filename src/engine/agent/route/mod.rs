@@ -1,6 +1,7 @@
 //! Where the agent's messages about one of its sessions go.
 
 mod native;
+mod subagents;
 mod work;
 
 use std::collections::{HashMap, HashSet};
@@ -12,8 +13,7 @@ use tokio::time::timeout;
 
 use crate::engine::{Block, Outlet};
 use crate::protocol::UpdateKind;
-use crate::record::payload::parameters;
-use crate::record::{Kind, OpenSubagents, references, subagents as subagent_records};
+use crate::record::{Kind, OpenSubagents};
 use crate::sys::lock;
 
 pub(super) use work::{Report, SentTurn};
@@ -75,6 +75,8 @@ struct State {
     subagents: OpenSubagents,
     /// What an agent of version 2 reports of its work.
     work: Work,
+    /// The subagents that the agent has announced since it has replayed the session: they go on.
+    continuing: HashSet<String>,
 }
 
 /// What happens to updates.
@@ -90,11 +92,24 @@ enum Mode {
     Import(Box<Import>),
 }
 
+impl Mode {
+    /// Whether the agent has replayed the session and is not in its middle.
+    fn is_after_replay(&self) -> bool {
+        match self {
+            Self::AfterReplay => true,
+            Self::Discard(discarded) => discarded.is_answered,
+            Self::Live | Self::Import(_) => false,
+        }
+    }
+}
+
 /// The replay of an agent that was discarded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Discarded {
     /// How many updates of the history it had.
     pub(super) history: u64,
+    /// Whether the agent has responded since: then subagents that it announces go on.
+    is_answered: bool,
     /// The last snapshot of each kind, by its name.
     snapshots: Vec<(String, String)>,
 }
@@ -140,6 +155,7 @@ impl Route {
                 turns: Vec::new(),
                 subagents: OpenSubagents::default(),
                 work: Work::default(),
+                continuing: HashSet::new(),
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -151,36 +167,19 @@ impl Route {
         agent_id.clone_into(&mut lock(&self.agent_id));
     }
 
-    /// An update, or a tool call that a request is about, with the client's id of the session where it
-    /// refers to the session by the agent's. `None` if it does not.
-    pub(super) fn with_client_references(&self, object: &str) -> Option<String> {
-        let agent_id = lock(&self.agent_id);
-        let names_it = *agent_id != self.name && object.contains(&**agent_id);
-        names_it.then(|| {
-            references::renamed(object, &|id| (id == *agent_id).then(|| self.name.clone()))
-        })?
-    }
-
-    /// The same for an update of the session, or of one of its subagents.
-    pub(super) fn own_references<'a>(&self, payload: Payload<'a>) -> Payload<'a> {
-        let name = payload
-            .fields
-            .name
-            .and_then(|name| name.body(&payload.text));
-        let Some("tool_call" | "tool_call_update" | "session_message") = name else {
-            return payload;
-        };
-        let Some(update) = self.with_client_references(payload.update()) else {
-            return payload;
-        };
-        let (text, whole) = (&payload.text, payload.fields.whole);
-        let text = [&text[..whole.start], &update, &text[whole.end..]].concat();
-        Payload::read(payload.form, text.into()).unwrap_or(payload)
-    }
-
     /// From now on, the agent replays what the log has.
     pub(super) fn discard_replay(&self) {
-        self.lock().mode = Mode::Discard(Discarded::default());
+        let mut state = self.lock();
+        state.mode = Mode::Discard(Discarded::default());
+        state.continuing.clear();
+    }
+
+    /// The agent has responded to the request to open the session. If it has replayed before, it need
+    /// not do so later.
+    pub(super) fn opened(&self) {
+        if let Mode::Discard(discarded) = &mut self.lock().mode {
+            discarded.is_answered = discarded.history > 0;
+        }
     }
 
     /// From now on, the agent replays a session that is to be imported.
@@ -228,6 +227,7 @@ impl Route {
         state.updated = false;
         if matches!(state.mode, Mode::AfterReplay) {
             state.mode = Mode::Live;
+            state.continuing.clear();
         }
     }
 
@@ -293,8 +293,18 @@ impl Route {
         if self.is_native {
             return self.native_update(&payload, block);
         }
-        let is_about_subagent = payload.subagent().is_some();
+        let subagent = payload.subagent();
+        let is_about_subagent = subagent.is_some();
         let mut state = self.lock();
+        if let Some(subagent) = subagent
+            && state.mode.is_after_replay()
+        {
+            let update = state.normalizer.normalize(payload);
+            state.subagents.apply_payload(update.kind, &update.payload);
+            block.push(update.kind, &update.payload);
+            state.continuing.insert(subagent);
+            return;
+        }
         let State {
             mode,
             normalizer,
@@ -364,49 +374,6 @@ impl Route {
         }
         drop(state);
         self.activity.send_modify(|count| *count += 1);
-    }
-
-    /// Handles an update of a subagent's session; what is to be logged and sent goes into `block`.
-    pub(super) fn subagent_update(&self, session: &str, payload: &Payload<'_>, block: &mut Block) {
-        if !payload.has_shape() {
-            tracing::debug!("ignoring an update that the protocol does not define");
-            return;
-        }
-        let params = payload.params();
-        // Where a member is repeated, the last one counts, for readers of the log as well.
-        let Some(params) = parameters(&params) else {
-            return;
-        };
-        let kind = if self.is_native {
-            Kind::SubagentV2
-        } else {
-            Kind::Subagent
-        };
-        let record = subagent_records::payload(session, &params);
-        let mut state = self.lock();
-        match &mut state.mode {
-            Mode::Live => {
-                state.updated = true;
-                state.subagents.apply_payload(kind, &record);
-                block.push(kind, &record);
-            }
-            Mode::Import(import) => import.update(kind, &record),
-            Mode::Discard(discarded) => discarded.history += 1,
-            Mode::AfterReplay => {
-                tracing::debug!("ignoring an update of a subagent that was already recorded");
-            }
-        }
-        drop(state);
-        self.activity.send_modify(|count| *count += 1);
-    }
-
-    /// The agent has ended, and its subagents with it: the updates that say so.
-    pub(super) fn end_subagents(&self) -> Block {
-        let mut block = Block::default();
-        for (kind, payload) in self.lock().subagents.close_all(AGENT_ENDED) {
-            block.push(kind, &payload);
-        }
-        block
     }
 
     /// Handles a snapshot. An agent may send the same one at every load: it is logged once, so that

@@ -102,3 +102,28 @@ fn late_updates_of_a_replay_are_ignored_until_the_next_turn() {
     route.turn_begins("m", "{}", None);
     assert_eq!(take(&route, SAID), [Kind::Update]);
 }
+
+#[test]
+fn a_subagent_goes_on_if_it_is_announced_after_the_replay() {
+    const ABOUT: &str = r#"{"sessionUpdate":"subagent_update","sessionId":"child"}"#;
+    let route = route();
+    let said = |route: &Route| {
+        let mut block = Block::default();
+        let payload = Payload::of_record(Kind::Update, SAID).unwrap();
+        route.subagent_update("child", &payload, &mut block);
+        block.iter().map(|entry| entry.kind).collect::<Vec<_>>()
+    };
+    route.discard_replay();
+    // The response came first, so this may be the replay.
+    route.opened();
+    assert_eq!((take(&route, ABOUT), said(&route)), (vec![], vec![]));
+    route.discard_replay();
+    assert_eq!((take(&route, ABOUT), said(&route)), (vec![], vec![]));
+    route.opened();
+    assert_eq!(said(&route), []);
+    assert_eq!(take(&route, ABOUT), [Kind::Update]);
+    assert_eq!(said(&route), [Kind::Subagent]);
+    route.go_live(true);
+    assert_eq!(said(&route), [Kind::Subagent]);
+    assert_eq!(take(&route, SAID), []);
+}

@@ -1,0 +1,91 @@
+//! Updates of subagents, and where updates refer to the session itself.
+
+use crate::engine::Block;
+use crate::record::payload::parameters;
+use crate::record::{Kind, references, subagents};
+use crate::sys::lock;
+
+use super::{AGENT_ENDED, Mode, Route};
+use crate::engine::agent::parse::Payload;
+
+impl Route {
+    /// An update, or a tool call that a request is about, with the client's id of the session where it
+    /// refers to the session by the agent's. `None` if it does not.
+    pub(in crate::engine::agent) fn with_client_references(&self, object: &str) -> Option<String> {
+        let agent_id = lock(&self.agent_id);
+        let names_it = *agent_id != self.name && object.contains(&**agent_id);
+        names_it.then(|| {
+            references::renamed(object, &|id| (id == *agent_id).then(|| self.name.clone()))
+        })?
+    }
+
+    /// The same for an update of the session, or of one of its subagents.
+    pub(in crate::engine::agent) fn own_references<'a>(&self, payload: Payload<'a>) -> Payload<'a> {
+        let name = payload
+            .fields
+            .name
+            .and_then(|name| name.body(&payload.text));
+        let Some("tool_call" | "tool_call_update" | "session_message") = name else {
+            return payload;
+        };
+        let Some(update) = self.with_client_references(payload.update()) else {
+            return payload;
+        };
+        let (text, whole) = (&payload.text, payload.fields.whole);
+        let text = [&text[..whole.start], &update, &text[whole.end..]].concat();
+        Payload::read(payload.form, text.into()).unwrap_or(payload)
+    }
+
+    /// Handles an update of a subagent's session; what is to be logged and sent goes into `block`.
+    pub(in crate::engine::agent) fn subagent_update(
+        &self,
+        session: &str,
+        payload: &Payload<'_>,
+        block: &mut Block,
+    ) {
+        if !payload.has_shape() {
+            tracing::debug!("ignoring an update that the protocol does not define");
+            return;
+        }
+        let params = payload.params();
+        // Where a member is repeated, the last one counts, for readers of the log as well.
+        let Some(params) = parameters(&params) else {
+            return;
+        };
+        let kind = if self.is_native {
+            Kind::SubagentV2
+        } else {
+            Kind::Subagent
+        };
+        let record = subagents::payload(session, &params);
+        let mut state = self.lock();
+        if state.continuing.contains(session) {
+            state.continuing.extend(payload.subagent());
+            state.subagents.apply_payload(kind, &record);
+            return block.push(kind, &record);
+        }
+        match &mut state.mode {
+            Mode::Live => {
+                state.updated = true;
+                state.subagents.apply_payload(kind, &record);
+                block.push(kind, &record);
+            }
+            Mode::Import(import) => import.update(kind, &record),
+            Mode::Discard(discarded) => discarded.history += 1,
+            Mode::AfterReplay => {
+                tracing::debug!("ignoring an update of a subagent that was already recorded");
+            }
+        }
+        drop(state);
+        self.activity.send_modify(|count| *count += 1);
+    }
+
+    /// The agent has ended, and its subagents with it: the updates that say so.
+    pub(in crate::engine::agent) fn end_subagents(&self) -> Block {
+        let mut block = Block::default();
+        for (kind, payload) in self.lock().subagents.close_all(AGENT_ENDED) {
+            block.push(kind, &payload);
+        }
+        block
+    }
+}
