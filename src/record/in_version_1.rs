@@ -2,6 +2,7 @@
 //! needs to know one form only.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::subagents::{only_update, parse, payload};
 use super::{Kind, Record};
@@ -103,27 +104,25 @@ impl InVersion1 {
     }
 
     fn update(&mut self, record: &Record<'_>, take: Take<'_>) {
-        self.flush(Some(""), take);
         let params = record.payload;
+        let has_more = params.strip_prefix('{').and_then(only_update).is_none();
+        self.flush((!has_more).then_some(""), take);
         let Some(update) = json::member(params.as_bytes(), 0, "update") else {
             return;
         };
-        let has_more = params.strip_prefix('{').and_then(only_update).is_none();
         // Other members of the notification are about the first update that it becomes.
         let mut around = has_more.then_some(update.clone());
         let (seq, at) = (record.seq, record.at);
         let mut put = |shown: &str| {
+            let record = of(seq, at, shown);
             let Some(place) = around.take() else {
-                return take(&of(seq, at, shown));
+                return take(&record);
             };
-            let mut splice = Splice::new(params.as_bytes());
-            splice.replace(place, shown.as_bytes());
-            let params = String::from_utf8(splice.into_bytes()).unwrap_or_default();
-            let kind = match of(seq, at, shown).kind {
+            let kind = match record.kind {
                 Kind::Update => Kind::UpdateParams,
                 kind => kind,
             };
-            take(&record_of(seq, at, kind, &params));
+            take(&record_of(seq, at, kind, &spliced(params, place, shown)));
         };
         self.session.update(&params[update], &mut put);
         if has_more {
@@ -135,7 +134,8 @@ impl InVersion1 {
         let Some((session, params)) = parse(record.payload) else {
             return;
         };
-        self.flush(Some(&session), take);
+        let has_more = only_update(params).is_none();
+        self.flush((!has_more).then_some(&session), take);
         let with_originals = self.with_originals;
         let new = || {
             if with_originals {
@@ -148,12 +148,30 @@ impl InVersion1 {
         let session = conversion.key().clone();
         let conversion = conversion.or_insert_with(new);
         let params = format!("{{{params}");
-        let update = json::text_member(&params, "update").unwrap_or_default();
+        let Some(update) = json::member(params.as_bytes(), 0, "update") else {
+            return;
+        };
+        let mut around = has_more.then_some(update.clone());
         let (seq, at) = (record.seq, record.at);
-        conversion.update(update, &mut |update| {
-            take_of(seq, at, &session, update, take);
-        });
+        let mut put = |shown: &str| match around.take() {
+            None => take_of(seq, at, &session, shown, take),
+            Some(place) => {
+                let payload = payload(&session, &spliced(&params, place, shown));
+                take(&record_of(seq, at, Kind::Subagent, &payload));
+            }
+        };
+        conversion.update(&params[update], &mut put);
+        if has_more {
+            conversion.finish(&mut put);
+        }
     }
+}
+
+/// Parameters with another update in the place of their own.
+fn spliced(params: &str, place: Range<usize>, update: &str) -> String {
+    let mut splice = Splice::new(params.as_bytes());
+    splice.replace(place, update.as_bytes());
+    String::from_utf8(splice.into_bytes()).unwrap_or_default()
 }
 
 /// The payload of the `info` record that an update of version 2 counts as, if it says how things
@@ -207,4 +225,71 @@ fn of<'a>(seq: u64, at: &'a str, update: &'a str) -> Record<'a> {
 fn take_of(seq: u64, at: &str, session: &str, update: &str, take: Take<'_>) {
     let payload = payload(session, &format!("{{\"update\":{update}}}"));
     take(&record_of(seq, at, Kind::Subagent, &payload));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn converted(records: &[(Kind, &str)]) -> Vec<(Kind, String)> {
+        let (mut converted, mut found) = (InVersion1::new(), Vec::new());
+        let take: Take<'_> = &mut |record| found.push((record.kind, record.payload.to_owned()));
+        for (kind, payload) in records {
+            converted.record(&record_of(0, "", *kind, payload), take);
+        }
+        converted.finish(take);
+        found
+    }
+
+    #[test]
+    fn other_members_of_a_notification_stay_with_their_update() {
+        let part = r#"{"sessionUpdate":"tool_call_content_chunk","toolCallId":"c","content":{"type":"content","content":{"type":"text","text":"1"}}}"#;
+        let held = format!(r#"{{"update":{part}}}"#);
+        let more = format!(r#"{{"update":{part},"_meta":{{"a":1.0}}}}"#);
+        let inside = format!(r#"{{"sessionId":"t",{}"#, &more[1..]);
+        let found = converted(&[
+            (Kind::UpdateV2, &held),
+            (Kind::UpdateV2, &more),
+            (Kind::SubagentV2, &inside),
+        ]);
+        let item = r#"{"type":"content","content":{"type":"text","text":"1"}}"#;
+        let begun = |content: &str| {
+            format!(
+                r#"{{"sessionUpdate":"tool_call","title":"Tool call","toolCallId":"c","content":[{content}]}}"#
+            )
+        };
+        let later = format!(
+            r#"{{"sessionUpdate":"tool_call_update","toolCallId":"c","content":[{item},{item}]}}"#
+        );
+        let around = |update: &str| format!(r#""update":{update},"_meta":{{"a":1.0}}}}"#);
+        let expected = [
+            (Kind::Update, begun(item)),
+            (Kind::UpdateParams, format!("{{{}", around(&later))),
+            (
+                Kind::Subagent,
+                format!(r#"{{"sessionId":"t",{}"#, around(&begun(item))),
+            ),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn only_updates_of_the_present_state_are_snapshots() {
+        let of = |update: &str| {
+            let payload = format!(r#"{{"update":{update},"_meta":{{}}}}"#);
+            snapshot_of(Kind::UpdateV2, &payload)
+        };
+        let title = r#"{"title":"t","sessionUpdate":"session_info_update"}"#;
+        assert_eq!(of(title).as_deref(), Some(title));
+        let usage = r#"{"sessionUpdate":"usage\u005fupdate","used":1}"#;
+        assert_eq!(of(usage).as_deref(), Some(usage));
+        for other in [
+            r#"{"sessionUpdate":"notice","title":"t"}"#,
+            r#"{"sessionUpdate":"plan_removed"}"#,
+            "7",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!(snapshot_of(Kind::Update, title), None);
+    }
 }
