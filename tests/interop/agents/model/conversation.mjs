@@ -7,6 +7,9 @@
 /** The word in a user's text that says what to answer, such as `TOOL-3`. */
 const WORD = /\b(PLAIN|THINK|TOOL|RUN|IMAGE|SLOW|SPAWN)-(\w+)/g;
 
+/** How an agent tells the model that a subagent has ended, in the subagent's own words. */
+const NOTIFICATION = /<task-notification>[^]*?<\/task-notification>/;
+
 /**
  * What the last word in the user's texts asks for, and how many tools have been run since; null if
  * this is no turn of the conversation, such as an agent's request for a title.
@@ -15,9 +18,9 @@ export function asked({ items, tools }) {
   if (tools.length === 0) return null;
   for (let at = items.length - 1; at >= 0; at -= 1) {
     if (items[at].role !== "user") continue;
-    // An agent tells the model that a subagent has ended, in what it said.
-    if (items[at].text.includes("<task-notification>")) return { what: "PLAIN", name: "PLAIN-NOTIFIED", results: 0 };
-    const word = [...items[at].text.matchAll(WORD)].at(-1);
+    const { text } = items[at];
+    const word = [...text.replace(NOTIFICATION, "").matchAll(WORD)].at(-1);
+    if (!word && NOTIFICATION.test(text)) return { what: "PLAIN", name: "PLAIN-NOTIFIED", results: 0 };
     if (!word) continue;
     const results = items.slice(at + 1).filter(({ role }) => role === "tool").length;
     return { what: word[1], name: word[0], results };

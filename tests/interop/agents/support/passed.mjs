@@ -85,6 +85,7 @@ const CHANGES = [
     why: "the answer to initialize has what rejoin adds to it",
     undo(seen, said) {
       if (seen.answers !== "initialize" || said?.answers !== "initialize") return seen;
+      if (seen.capabilities) return initializedV2(seen, said);
       const rest = structuredClone(seen);
       const [mine, theirs] = [seen, said].map((one) => JSON.parse(one.agentCapabilities));
       mine.loadSession = theirs.loadSession;
@@ -104,6 +105,18 @@ const CHANGES = [
     },
   },
 ];
+
+/** The same in version 2. */
+function initializedV2(seen, said) {
+  const [mine, theirs] = [seen, said].map((one) => JSON.parse(one.capabilities));
+  if (theirs.session.delete === undefined) delete mine.session.delete;
+  delete mine._meta?.rejoin;
+  assert.deepEqual({ _meta: {}, ...mine }, { _meta: {}, ...theirs }, "capabilities");
+  const { rejoin, ...meta } = JSON.parse(seen._meta);
+  assert.equal(rejoin.name, "rejoin");
+  assert.deepEqual(meta, JSON.parse(said._meta ?? "{}"));
+  return { ...seen, capabilities: said.capabilities, _meta: said._meta };
+}
 
 /** What only the client saw. */
 const ADDED = [
