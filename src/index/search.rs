@@ -50,6 +50,24 @@ impl Search {
         Some(Self { terms, typed })
     }
 
+    /// Whether a short text has every word, at the beginning of a word or of a part.
+    pub fn matches(&self, text: &str) -> bool {
+        let begins = |at: usize| {
+            let mut before = text[..at].chars();
+            let mut after = text[at..].chars();
+            match (before.next_back(), after.next()) {
+                (Some(before), Some(c)) => {
+                    !before.is_alphanumeric()
+                        || stands_alone(c)
+                        || is_boundary(before, c, after.next())
+                }
+                _ => true,
+            }
+        };
+        let has = |word: &String| find(text, word).is_some_and(begins);
+        !self.typed.is_empty() && self.typed.iter().all(has)
+    }
+
     /// The first word as it was typed, and the expression for it.
     pub(super) fn first(&self) -> Option<(&str, String)> {
         let word = self.typed.first()?;

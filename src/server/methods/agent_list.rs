@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::engine::{Asked, Engine, EngineError, Foreign};
@@ -30,7 +30,7 @@ use super::row::RowForm;
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An agent with more pages than this repeats them.
-const PAGES: u32 = 10_000;
+pub(super) const PAGES: u32 = 10_000;
 
 /// The requested page.
 #[derive(Debug)]
@@ -51,6 +51,9 @@ struct Place {
     page: u32,
     ours: Side<String>,
     theirs: Side<Theirs>,
+    /// How many sessions the agent has on all pages, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +99,8 @@ struct AgentPage {
     next: Option<Theirs>,
     /// How many pages were read.
     pages: u32,
+    /// How many entries all pages have, if they were counted.
+    count: Option<u64>,
     /// Why the list is incomplete.
     error: Option<String>,
 }
@@ -107,6 +112,7 @@ pub(super) async fn list(deps: &Arc<Deps>, request: ListRequest) -> Result<Strin
             page: 0,
             ours: Side::Start,
             theirs: Side::Start,
+            count: None,
         }),
         Some(cursor) => unseal(cursor, &request.filter)
             .and_then(|text| serde_json::from_str(&text).ok())
@@ -145,6 +151,9 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
     let offers_aliases = deps.offers_aliases();
     let page = tokio::task::spawn_blocking(move || {
         let mut page = catalog.list(&filter, cursor.as_deref(), limit)?;
+        if !page.complete {
+            catalog.read_words_in_background();
+        }
         if offers_aliases {
             catalog.add_agent_ids(&mut page)?;
         }
@@ -179,23 +188,11 @@ async fn theirs(
         Side::At(theirs) => theirs.clone(),
         Side::Done => return list,
     };
-    // The protocol has no list of several folders.
-    let one_folder = request.filter.worktrees.iter().flatten().next().is_none();
     let until = Instant::now() + TIMEOUT;
     loop {
-        let asked = Asked {
-            cwd: request.filter.cwd.clone().filter(|_| one_folder),
-            cursor: here.cursor.clone(),
-        };
-        let page = match timeout_at(until, engine.sessions(asked)).await {
-            Ok(Ok(page)) => page,
-            Ok(Err(error)) => return list.without(&error),
-            Err(_) => {
-                let seconds = TIMEOUT.as_secs();
-                let message =
-                    format!("the agent did not list its sessions within {seconds} seconds");
-                return list.without(&EngineError::internal(message));
-            }
+        let page = match agent_page(engine, request, &here, until).await {
+            Ok(page) => page,
+            Err(error) => return list.without(&error),
         };
         let next = page.next_cursor.clone();
         list.pages += 1;
@@ -210,9 +207,67 @@ async fn theirs(
         list.here = here;
         match (&list.next, list.entries.is_empty()) {
             (Some(next), true) => here = next.clone(),
-            _ => return list,
+            _ => break,
         }
     }
+    if request.counted && place.theirs == Side::Start {
+        let rest = count_rest(catalog, names, engine, request, &list, until);
+        list.count = Some(list.entries.len() as u64 + rest.await);
+    }
+    list
+}
+
+/// A page of the agent.
+async fn agent_page(
+    engine: &dyn Engine,
+    request: &ListRequest,
+    here: &Theirs,
+    until: Instant,
+) -> Result<Foreign, EngineError> {
+    // The protocol has no list of several folders.
+    let one_folder = request.filter.worktrees.iter().flatten().next().is_none();
+    let asked = Asked {
+        cwd: request.filter.cwd.clone().filter(|_| one_folder),
+        cursor: here.cursor.clone(),
+    };
+    timeout_at(until, engine.sessions(asked))
+        .await
+        .unwrap_or_else(|_| {
+            let seconds = TIMEOUT.as_secs();
+            let message = format!("the agent did not list its sessions within {seconds} seconds");
+            Err(EngineError::internal(message))
+        })
+}
+
+/// How many entries the pages of the agent have after this one, as far as it names them in time.
+async fn count_rest(
+    catalog: Option<&Arc<Catalog>>,
+    names: &[String],
+    engine: &dyn Engine,
+    request: &ListRequest,
+    first: &AgentPage,
+    until: Instant,
+) -> u64 {
+    let (mut count, mut pages) = (0, first.pages);
+    let mut next = first.next.clone();
+    while let Some(here) = next.filter(|_| pages < PAGES) {
+        let Ok(page) = agent_page(engine, request, &here, until).await else {
+            break;
+        };
+        pages += 1;
+        let mut list = AgentPage {
+            entries: entries(&page, &request.filter, None),
+            ..AgentPage::default()
+        };
+        list.hide(catalog.cloned(), names).await;
+        count += list.entries.len() as u64;
+        let repeats = page.next_cursor == here.cursor;
+        next = page.next_cursor.filter(|_| !repeats).map(|cursor| Theirs {
+            cursor: Some(cursor),
+            after: None,
+        });
+    }
+    count
 }
 
 impl AgentPage {
@@ -276,6 +331,11 @@ fn entry(agent: &str, text: &str, filter: &Filter) -> Option<Entry> {
     if !filter.covers(&path::normalize(&cwd)) {
         return None;
     }
+    if let Some(search) = &filter.search
+        && !search.matches(&string("title").unwrap_or_default())
+    {
+        return None;
+    }
     let time = |name| string(name).and_then(|time| Timestamp::parse(&time));
     let prompted = match filter.order {
         Order::Active => None,
@@ -298,6 +358,8 @@ struct Merged {
     sessions: Vec<One>,
     next: Option<String>,
     total: Option<u64>,
+    /// Whether every word of our sessions could be searched.
+    complete: bool,
     source: String,
     error: Option<String>,
 }
@@ -314,10 +376,13 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
         page: place.page + theirs.pages.max(1),
         ours: place.ours,
         theirs: Side::Done,
+        count: theirs.count.or(place.count),
     };
     let mut here = theirs.here;
     let mut sessions = Vec::new();
-    let (more, total) = (ours.next_cursor.is_some(), ours.total);
+    let complete = ours.complete || request.filter.search.is_none();
+    let more = ours.next_cursor.is_some();
+    let total = ours.total + next.count.unwrap_or_default();
     let mut ours = ours.sessions.into_iter().peekable();
     let mut others = theirs.entries.into_iter().peekable();
     while sessions.len() < request.limit {
@@ -368,6 +433,7 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
         sessions,
         next: cursor,
         total: request.counted.then_some(total),
+        complete,
         source: theirs.source,
         error,
     }
@@ -396,9 +462,15 @@ impl Merged {
         if let Some(total) = self.total {
             result.set("total", total);
         }
+        let mut notes = Map::new();
         if let Some(error) = self.error {
-            let meta = json!({ "rejoin": { "agent": { "error": error } } });
-            result.set("_meta", meta);
+            notes.insert("agent".to_owned(), json!({ "error": error }));
+        }
+        if !self.complete {
+            notes.insert("searchIncomplete".to_owned(), true.into());
+        }
+        if !notes.is_empty() {
+            result.set("_meta", json!({ "rejoin": notes }));
         }
         result.text()
     }

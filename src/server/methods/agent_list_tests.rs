@@ -73,6 +73,7 @@ fn their_page(pages: &[Vec<String>], place: &Place, request: &ListRequest) -> Ag
     };
     let more = at + 1 < pages.len();
     AgentPage {
+        count: None,
         source: "agent".to_owned(),
         entries: entries(&page, &request.filter, here.after.as_ref()),
         here,
@@ -108,6 +109,7 @@ fn all_pages_together_are_all_sessions_and_each_is_sorted() {
                     page: 0,
                     ours: Side::Start,
                     theirs: Side::Start,
+                    count: None,
                 },
                 Some(cursor) => {
                     let text = unseal(cursor, &request.filter).unwrap();
@@ -203,6 +205,7 @@ fn an_agent_that_fails_takes_nothing_of_ours_with_it() {
         page: 0,
         ours: Side::Start,
         theirs: Side::Start,
+        count: None,
     };
     let request = request(2);
     let failed = AgentPage::default().without(&EngineError::internal("it is broken"));
@@ -223,6 +226,7 @@ fn an_agents_cursor_that_is_too_long_ends_its_list_only() {
         page: 0,
         ours: Side::Start,
         theirs: Side::Start,
+        count: None,
     };
     for (limit, more) in [(2, true), (3, false)] {
         let request = request(limit);
@@ -306,6 +310,7 @@ async fn an_agent_is_not_waited_for_long_nor_followed_for_ever() {
         page: 0,
         ours: Side::Start,
         theirs: Side::Start,
+        count: None,
     };
     for (pages, hangs, asked, waited) in [
         (1, true, 1, TIMEOUT),

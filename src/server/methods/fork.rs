@@ -72,7 +72,7 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
 }
 
 /// Imports a session that only the wrapped agent has. Resolves when that is done.
-fn imported(
+pub(super) fn imported(
     registry: &Registry,
     source: &SessionId,
     config: SessionConfig,

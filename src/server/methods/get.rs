@@ -2,19 +2,27 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
+use crate::engine::Asked;
 use crate::history::entry::{entry, messages};
 use crate::history::query::{Begin, TurnsParams, TurnsQuery};
 use crate::history::{Place, Stopped, count, page};
+use crate::json::string_member;
 use crate::server::error::{self, Error};
-use crate::session::{Deps, Refusal};
+use crate::session::{Deps, Refusal, Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
 use crate::transport::{Load, Request};
 
 use super::action::Action;
+use super::agent_list::{PAGES, TIMEOUT};
 use super::context::Context;
+use super::fork::imported;
+use super::open::find;
 use super::params::{Integer, decode};
 use super::result::damage;
+use super::workspace::{Servers, existing};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,20 +38,27 @@ struct Params {
 
 pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
     let params = decode::<Params>(&request.params)?;
-    let id = context.find(&params.session_id)?;
+    let (id, import) = find(context, &params.session_id)?;
     let turns = TurnsParams {
         limit: params.limit.map(|Integer(limit)| limit),
         offset: params.offset.map(|Integer(offset)| offset),
         cursor: params.cursor,
     };
     let query = turns.check(&id).map_err(error::invalid_params)?;
-    let name = context.answered_as(params.session_id, &id);
+    let name = if import {
+        params.session_id
+    } else {
+        context.answered_as(params.session_id, &id)
+    };
     let registry = context.registry().clone();
     let cancellation = request.responder.cancellation();
     Ok(Action::Later(Box::pin(async move {
         // Earlier requests have at least begun.
         registry.barrier().await;
         let deps = registry.deps().clone();
+        if import && let Err(error) = import_from_agent(&registry, &id, &name).await {
+            return (Err(error), None);
+        }
         let wire = deps.wire.clone();
         // The page is in memory until it is written.
         let permit = tokio::select! {
@@ -66,6 +81,46 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
             .unwrap_or_else(|_| Err(error::internal("the session could not be read")));
         (result, permit)
     })))
+}
+
+/// Imports a session that only the wrapped agent has, so that it can be read.
+async fn import_from_agent(registry: &Registry, id: &SessionId, name: &str) -> Result<(), Error> {
+    let Some(cwd) = folder(registry.deps(), name).await else {
+        return Err(error::not_found(name));
+    };
+    let params = json!({ "sessionId": name, "cwd": cwd, "mcpServers": [] });
+    let config = existing(&params.to_string(), Servers::Optional)?;
+    if let Ok(Err(refusal)) = imported(registry, id, config).await {
+        return Err(error::refused(name, refusal));
+    }
+    // The client has not opened it.
+    let unheard = Reply::new(registry.requests().begin(), CancellationToken::new(), drop);
+    registry.send(id, SessionRequest::Close(unheard));
+    registry.barrier().await;
+    Ok(())
+}
+
+/// The working directory of a session that the agent lists.
+async fn folder(deps: &Deps, name: &str) -> Option<String> {
+    let until = Instant::now() + TIMEOUT;
+    let mut cursor = None;
+    for _ in 0..PAGES {
+        let asked = Asked {
+            cwd: None,
+            cursor: cursor.clone(),
+        };
+        let page = timeout_at(until, deps.engine.sessions(asked)).await;
+        let page = page.ok()?.ok()?;
+        let is_it = |entry: &&String| string_member(entry, "sessionId").as_deref() == Some(name);
+        if let Some(entry) = page.sessions.iter().find(is_it) {
+            return string_member(entry, "cwd");
+        }
+        let next = page
+            .next_cursor
+            .filter(|next| Some(next) != cursor.as_ref());
+        cursor = Some(next?);
+    }
+    None
 }
 
 /// The result, as text: it contains content as it is in the log.

@@ -152,9 +152,9 @@ impl Listing {
             form,
             ..
         } = self;
-        // The agent's sessions cannot be searched nor counted, and none of them is archived.
+        // The agent's sessions have no numbers, and none of them is archived.
         let only = filter.archived == Archived::Only;
-        let own_only = only || query.search.is_some() || query.offset.is_some();
+        let own_only = only || query.offset.is_some();
         // Without a store, none of them can be opened.
         let own_only = own_only || deps.store.is_none();
         let page = if deps.engine.wraps_agent() && !own_only {
