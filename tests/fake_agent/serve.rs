@@ -368,7 +368,7 @@ impl Agent {
             .filter(|_| replays)
             .flat_map(|kept| kept.updates)
         {
-            self.link.update(session, &update);
+            self.link.update(session, &version_2::of_any(&update));
         }
         self.link.update(session, &version_2::state("idle", ""));
         let members = self.opened(session).join(",");

@@ -1,5 +1,7 @@
 //! What differs in version 2 of the protocol.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Map, Value, json};
 
 use crate::describe;
@@ -113,4 +115,19 @@ pub(crate) fn permission(session: &str, call: &str) -> String {
     format!(
         r#""sessionId":"{session}", "title":"Shall I?","subject":{{"type":"tool_call","toolCall":{call}}}"#
     )
+}
+
+/// An update of a time before this program, which may have the form of version 1.
+pub(crate) fn of_any(update: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    let mut value: Value = serde_json::from_str(update).unwrap_or_default();
+    if value["sessionUpdate"] == "tool_call" {
+        value["sessionUpdate"] = "tool_call_update".into();
+    } else if value["content"].is_object() && value["messageId"].is_null() {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        value["messageId"] = format!("old-{count}").into();
+    } else {
+        return update.to_owned();
+    }
+    value.to_string()
 }

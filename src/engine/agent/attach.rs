@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::engine::{Attach, Attached, Block, EngineError, EngineEvent, SessionConfig};
+use crate::protocol::v2;
 use crate::record::Kind;
 use crate::record::metadata::{SYSTEM_PROMPT, system_prompt};
 use crate::sys::lock;
@@ -90,8 +91,14 @@ impl Shared {
     /// The state of a session that another process has open, according to its log.
     pub(super) fn recorded_state(&self) -> Attached {
         let current = self.opening.history.current_settings();
+        let answer = Settings::response_from_log(&current, self.agent.name());
+        let answer = if self.agent.is_native() {
+            v2::answer(&answer, None)
+        } else {
+            answer
+        };
         Attached {
-            answer: Some(Settings::response_from_log(&current, self.agent.name())),
+            answer: Some(answer),
             ..Attached::default()
         }
     }
@@ -114,7 +121,8 @@ impl Shared {
         strategy: Strategy,
     ) -> Result<Attached, EngineError> {
         let (history, ids) = (&*self.opening.history, &self.opening.ids);
-        let mut replayed = ReplayedState::read(history, &self.agent, ids.clone())?;
+        let is_native = connection.is_native();
+        let mut replayed = ReplayedState::read(history, &self.agent, ids.clone(), is_native)?;
         if replayed.session_id.is_none() {
             replayed.session_id.clone_from(&lock(&self.last_id));
         }

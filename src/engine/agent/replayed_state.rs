@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::{History, HistoryError};
 use crate::json::{string_member, text_member};
 use crate::protocol::UpdateKind;
-use crate::record::{Kind, OpenTurns, Record};
+use crate::record::{InVersion1, Kind, OpenTurns, Record};
 use crate::sys::Ids;
 
 use super::identity::NameMatch;
@@ -38,11 +38,13 @@ pub(super) struct ReplayedState {
 }
 
 impl ReplayedState {
-    /// Reads the log of a session that this agent is to continue.
+    /// Reads the log of a session that this agent is to continue. For an agent of version 2 the
+    /// snapshots are as they were recorded.
     pub(super) fn read(
         history: &dyn History,
         agent: &Agent,
         ids: Arc<dyn Ids>,
+        is_native: bool,
     ) -> Result<Self, HistoryError> {
         let mut state = Self {
             session_id: None,
@@ -56,7 +58,15 @@ impl ReplayedState {
             snapshots: HashMap::new(),
             open: OpenTurns::default(),
         };
-        history.walk(&mut |record| state.record(record, agent))?;
+        if is_native {
+            history.walk(&mut |record| state.record(record, agent))?;
+        } else {
+            let mut converted = InVersion1::new();
+            history.walk(&mut |record| {
+                converted.record(record, &mut |record| state.record(record, agent));
+            })?;
+            converted.finish(&mut |record| state.record(record, agent));
+        }
         Ok(state)
     }
 

@@ -107,7 +107,7 @@ impl Route {
                     block.push(Kind::TransientV2, &shown);
                 } else {
                     if kind == UpdateKind::Subagent {
-                        subagents.apply_payload(Kind::UpdateV2, &shown);
+                        subagents.apply_payload(Kind::UpdateParams, &shown);
                     }
                     block.push(Kind::UpdateV2, &shown);
                 }

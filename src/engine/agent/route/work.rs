@@ -146,3 +146,123 @@ impl Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Kind;
+
+    const PROMPT: &str = r#"{"prompt":[{"type":"text","text":"hello"}]}"#;
+
+    fn sent(work: &mut Work) {
+        let (report, _) = oneshot::channel();
+        let (_, is_end) = oneshot::channel();
+        let sent = SentTurn {
+            message_id: "msg".to_owned(),
+            report,
+            is_end,
+        };
+        work.begins(sent, Echo::new(PROMPT, None));
+    }
+
+    /// Whether a report with these members ends the turn.
+    fn ends(work: &mut Work, members: &str) -> bool {
+        let params = format!(r#"{{"update":{{"sessionUpdate":"state_update",{members}}}}}"#);
+        let payload = Payload::of_record(Kind::UpdateV2, &params).unwrap();
+        match work.report(&payload) {
+            Report::Ends(turn, reported) => turn.message_id == "msg" && reported == params,
+            Report::State(reported) => {
+                assert_eq!(reported, params);
+                false
+            }
+        }
+    }
+
+    fn repeats(work: &mut Work, name: &str, members: &str) -> bool {
+        let update = format!(r#"{{"sessionUpdate":"{name}",{members}}}"#);
+        let kind = UpdateKind::of_name(name.as_bytes());
+        work.repeats_prompt(kind, name, &update)
+    }
+
+    const RUNNING: &str = r#""state":"running""#;
+    const IDLE: &str = r#""state":"idle""#;
+    const DONE: &str = r#""state":"idle","stopReason":"end_turn""#;
+
+    #[test]
+    fn a_turn_ends_when_the_agent_is_idle_after_it_has_accepted_the_prompt() {
+        for (reports, at) in [
+            (&[RUNNING, IDLE][..], Some(1)),
+            (&[DONE], Some(0)),
+            // It repeats what it was doing before.
+            (
+                &[IDLE, RUNNING, r#""state":"requires_action""#, DONE],
+                Some(3),
+            ),
+            (&[IDLE, r#""state":"idle","stopReason":null"#], None),
+        ] {
+            let mut work = Work::default();
+            sent(&mut work);
+            assert!(work.accepted("other", "{}").is_none());
+            assert!(work.accepted("msg", r#"{"messageId":"m"}"#).is_none());
+            let mut reports = reports.iter();
+            assert_eq!(reports.position(|members| ends(&mut work, members)), at);
+        }
+    }
+
+    #[test]
+    fn work_of_before_does_not_end_a_turn() {
+        let mut work = Work::default();
+        assert!(!ends(&mut work, RUNNING));
+        assert!(work.is_busy);
+        sent(&mut work);
+        assert!(!ends(&mut work, DONE));
+        assert!(!work.is_busy);
+        assert!(work.accepted("msg", r#"{"messageId":"m"}"#).is_none());
+        assert!(!ends(&mut work, RUNNING));
+        assert!(ends(&mut work, DONE));
+    }
+
+    #[test]
+    fn an_agent_may_respond_after_its_work() {
+        let mut work = Work::default();
+        sent(&mut work);
+        assert!(!ends(&mut work, RUNNING));
+        let message = r#""messageId":"m","content":[{"type":"text","text":"hello"}]"#;
+        assert!(repeats(&mut work, "user_message", message));
+        assert!(!ends(&mut work, DONE));
+        let report = work.accepted("msg", r#"{"messageId":"m"}"#);
+        assert!(matches!(report, Some(Report::Ends(..))));
+        sent(&mut work);
+        work.forget("msg");
+        assert!(!ends(&mut work, DONE));
+    }
+
+    #[test]
+    fn the_prompt_is_known_by_its_content_and_then_by_its_id() {
+        let text = |id: &str, text: &str| {
+            format!(r#""messageId":"{id}","content":{{"type":"text","text":"{text}"}}"#)
+        };
+        let chunk = "user_message_chunk";
+        let mut work = Work::default();
+        assert!(!repeats(&mut work, chunk, &text("m", "hello")));
+        sent(&mut work);
+        assert!(!repeats(&mut work, chunk, &text("x", "other")));
+        assert!(!repeats(
+            &mut work,
+            "agent_message_chunk",
+            &text("x", "hello")
+        ));
+        assert!(repeats(
+            &mut work,
+            "user_message",
+            r#""messageId":"m","content":[]"#
+        ));
+        assert!(repeats(&mut work, chunk, &text("m", "anything")));
+        assert!(!repeats(&mut work, chunk, &text("x", "hello")));
+        let mut work = Work::default();
+        sent(&mut work);
+        work.accepted("msg", r#"{"messageId":"m"}"#);
+        assert!(!repeats(&mut work, chunk, &text("x", "hello")));
+        assert!(repeats(&mut work, chunk, &text("m", "with a transcript")));
+    }
+}
