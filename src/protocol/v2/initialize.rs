@@ -35,10 +35,11 @@ pub fn initialize_params_of_both(params: &str) -> String {
 }
 
 fn client_capabilities(capabilities: &str) -> String {
-    let mut shown = Object::new();
+    // Whatever else a client of version 2 declares, it understands subagents.
+    let mut shown = Object::new().raw("subagents", "{}");
     for (name, value) in json::text_members(capabilities) {
         match name.as_str() {
-            "fs" | "terminal" | "session" => {}
+            "fs" | "terminal" | "session" | "subagents" => {}
             "auth" if value.starts_with('{') => shown = shown.raw("auth", &flags(value)),
             _ => shown = shown.raw(&name, value),
         }
@@ -220,15 +221,15 @@ mod tests {
         for (params, expected) in [
             (
                 r#"{"protocolVersion":2,"info":{"name":"n","version":"1"},"capabilities":{"elicitation":{"form":{},"url":null},"auth":{"terminal":{},"_meta":{"a":1e400}},"fs":{"readTextFile":true},"terminal":true,"_meta":{"b":1}},"clientCapabilities":{"fs":{"readTextFile":true}},"_meta":{}}"#,
-                r#"{"protocolVersion":2,"clientInfo":{"name":"n","version":"1"},"_meta":{},"clientCapabilities":{"elicitation":{"form":{},"url":null},"auth":{"terminal":true,"_meta":{"a":1e400}},"_meta":{"b":1},"session":S}}"#,
+                r#"{"protocolVersion":2,"clientInfo":{"name":"n","version":"1"},"_meta":{},"clientCapabilities":{"subagents":{},"elicitation":{"form":{},"url":null},"auth":{"terminal":true,"_meta":{"a":1e400}},"_meta":{"b":1},"session":S}}"#,
             ),
             (
                 r#"{"protocolVersion":2,"info":{"name":"n","version":"1"},"capabilities":{"auth":{"terminal":null}}}"#,
-                r#"{"protocolVersion":2,"clientInfo":{"name":"n","version":"1"},"clientCapabilities":{"auth":{"terminal":false},"session":S}}"#,
+                r#"{"protocolVersion":2,"clientInfo":{"name":"n","version":"1"},"clientCapabilities":{"subagents":{},"auth":{"terminal":false},"session":S}}"#,
             ),
             (
                 r#"{"protocolVersion":2,"capabilities":null}"#,
-                r#"{"protocolVersion":2,"clientCapabilities":{"session":S}}"#,
+                r#"{"protocolVersion":2,"clientCapabilities":{"subagents":{},"session":S}}"#,
             ),
         ] {
             let shown = initialize_params(params);
