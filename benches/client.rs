@@ -126,6 +126,18 @@ impl Client {
         Ok(behind.split('"').next().unwrap_or_default().to_owned())
     }
 
+    /// How long the process has been at work on a processor.
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let (_, numbers) = stat.rsplit_once(')').ok_or("no stat")?;
+        // In hundredths of a second: for the program, and for the system in its name.
+        let ticks = numbers.split_whitespace().skip(11).take(2);
+        let ticks: Vec<u64> = ticks
+            .map(str::parse)
+            .collect::<std::result::Result<_, _>>()?;
+        Ok(Duration::from_millis(10 * ticks.iter().sum::<u64>()))
+    }
+
     /// The most memory the process ever had resident, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
@@ -236,6 +248,16 @@ impl<R: Read> Answers<R> {
                 return Ok(line.trim_end().to_owned());
             }
         }
+    }
+
+    /// Reads little until it has a text.
+    pub(crate) fn until_text(&mut self, text: &str) -> Result<()> {
+        let mut all = String::new();
+        while !all.contains(text) {
+            let read = self.read(BLOCK, 0)?;
+            all.push_str(&String::from_utf8_lossy(&self.block[..read]));
+        }
+        Ok(())
     }
 
     fn read(&mut self, most: usize, id: u64) -> Result<usize> {

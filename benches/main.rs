@@ -26,6 +26,7 @@ mod memory;
 mod replay;
 mod report;
 mod start;
+mod subscription;
 mod v2;
 mod wrap;
 
@@ -38,13 +39,14 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 type Question = fn(&Settings, &mut Report) -> Result<()>;
 
-const QUESTIONS: [(&str, Question); 10] = [
+const QUESTIONS: [(&str, Question); 11] = [
     ("replay", replay::run),
     ("v2", v2::run),
     ("memory", memory::run),
     ("append", append::run),
     ("start", start::run),
     ("list", list::run),
+    ("subscription", subscription::run),
     ("history", history::run),
     ("load", load::run),
     ("live", live::run),
@@ -53,11 +55,11 @@ const QUESTIONS: [(&str, Question); 10] = [
 
 const HELP: &str = "\
 usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
-  NAME           replay, v2, memory, append, start, list, history, load,
-                 live, wrap; all by default
+  NAME           replay, v2, memory, append, start, list, subscription,
+                 history, load, live, wrap; all by default
   --rounds N     how often each thing is measured; 11 by default
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
-  --sessions N   the size of the large store in `list` and `load`; 100000 by default";
+  --sessions N   the size of the large store in `list`, `load` and `subscription`; 100000 by default";
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
