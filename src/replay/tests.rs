@@ -382,11 +382,14 @@ fn payloads_of_no_known_form_are_no_panic() {
             Kind::Update,
             Kind::UpdateParams,
             Kind::Subagent,
+            Kind::UpdateV2,
+            Kind::SubagentV2,
             Kind::End,
         ] {
-            for exact in [true, false] {
+            for (exact, version_2) in [(true, true), (false, true), (true, false), (false, false)] {
                 let options = Options {
                     exact,
+                    version_2,
                     text_limit: 0,
                     message_limit: 0,
                     ..Options::default()

@@ -5,7 +5,7 @@ use crate::index::first_title;
 use crate::json;
 use crate::protocol::method::SESSION_CANCEL;
 use crate::protocol::{EngineCall, UpdateKind};
-use crate::record::Kind;
+use crate::record::{Kind, snapshot_of};
 use crate::session::effect::{Effect, Work};
 use crate::session::open_session::LogAccess;
 use crate::session::outcome::Refusal;
@@ -193,7 +193,12 @@ impl Actor {
             Refusal::from(error)
         })?;
         session.last_offset = Some(appended.offset);
-        if records.clone().any(|(kind, ..)| kind.is_activity()) {
+        let is_activity =
+            |kind: Kind, payload| kind.is_activity() && snapshot_of(kind, payload).is_none();
+        if records
+            .clone()
+            .any(|(kind, _, payload)| is_activity(kind, payload))
+        {
             session.active_at = Some(appended.at);
         }
         // What is logged is sent next, unless earlier records are still unsent.

@@ -1,6 +1,7 @@
 //! Payloads that are any text at all: folded, titled, replayed.
 
 use proptest::prelude::*;
+use rejoin::protocol::v2::HEAD_V2;
 use rejoin::record::title::title;
 use rejoin::record::transcript::Transcript;
 use rejoin::record::{Kind, OpenCalls, Record};
@@ -9,19 +10,25 @@ use rejoin::replay::{Options, Replay, live_line, live_params_line};
 use super::cases;
 use super::mutate::{mutated, mutations};
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 11] = [
     Kind::Update,
     Kind::Output,
     Kind::Transient,
     Kind::Info,
     Kind::UpdateParams,
+    Kind::UpdateV2,
+    Kind::SubagentV2,
     Kind::Prompt,
     Kind::End,
     Kind::Reopen,
     Kind::Unknown,
 ];
 
-const PAYLOADS: [&str; 11] = [
+const PAYLOADS: [&str; 15] = [
+    r#"{"update":{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"one\u00e9"}]},"_meta":{}}"#,
+    r#"{"update":{"sessionUpdate":"tool_call_content_chunk","toolCallId":"c","content":{"type":"terminal","terminalId":"x"}}}"#,
+    r#"{"update":{"sessionUpdate":"tool_call_update","toolCallId":"c","title":null,"content":[{"type":"diff","changes":[{"path":"/é"}],"patch":{"text":"diff --git a/é b/é\n@@ -1 +1 @@\n-é\n+b\n"}}]}}"#,
+    r#"{"sessionId":"t","update":{"sessionUpdate":"terminal_output_chunk","terminalId":"x","data":"AA=="}}"#,
     r#"{"sessionUpdate":"session_info_update","title":"t","_meta":null}"#,
     r#"{"update":{"sessionUpdate":"usage_update","used":1.0},"_meta":{}}"#,
     r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"one\ud83d"}}"#,
@@ -58,8 +65,9 @@ proptest! {
         text_limit in prop_oneof![Just(1 << 20), 0usize..40],
         message_limit in prop_oneof![Just(1 << 24), 0usize..4000],
         skip_turns in 0u64..3,
+        version_2 in any::<bool>(),
     ) {
-        let options = Options { exact, text_limit, message_limit, skip_turns, ..Options::default() };
+        let options = Options { exact, text_limit, message_limit, skip_turns, version_2, ..Options::default() };
         let mut replay = Replay::new("sess", options);
         let mut transcript = Transcript::default();
         let mut calls = OpenCalls::default();
@@ -84,7 +92,8 @@ proptest! {
         let lines = std::str::from_utf8(&lines).expect("text in, text out");
         let good = payloads.iter().all(|(_, payload)| is_json(payload));
         for line in lines.split_inclusive('\n') {
-            prop_assert!(line.starts_with(r#"{"jsonrpc":"2.0","method":"session/update""#), "{}", line);
+            let is_ours = line.starts_with(r#"{"jsonrpc":"2.0","method":"session/update""#);
+            prop_assert!(is_ours || line.as_bytes().starts_with(HEAD_V2), "{}", line);
             prop_assert!(line.ends_with("}\n"), "{}", line);
             prop_assert!(!good || is_json(line), "{}", line);
         }
