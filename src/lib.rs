@@ -11,11 +11,13 @@
 //! - [`engine`] answers prompts.
 //! - [`replay`] turns records back into the updates that the client saw.
 //! - [`history`] finds sessions and reads them turn by turn, without loading them.
+//! - [`sources`] reads the conversations of other tools.
 //! - [`index`] is the catalog, a cache that may be deleted.
 //! - [`store`] keeps the logs: appending, reading, locking, recovering, the trash.
 //! - [`record`] says what one line of a log means, and what a whole log folds to.
-//! - [`json`] finds its way through JSON text without building a tree, and writes objects.
 //! - [`transport`] is the transport: lines in, lines out, bounded.
+//! - [`protocol`] has the protocol's names, and a session as clients of either version see it.
+//! - [`json`] finds its way through JSON text without building a tree, and writes objects.
 //! - [`sys`] is the machine as arguments: clock, ids, disk.
 
 pub mod cli;
@@ -28,7 +30,7 @@ pub mod sources;
 pub mod index;
 pub mod store;
 pub mod record;
-pub mod json;
 pub mod transport;
 pub mod protocol;
+pub mod json;
 pub mod sys;

@@ -1,13 +1,14 @@
 //! `rejoin import`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use clap::builder::PossibleValuesParser;
+use serde_json::{Value, json};
 
 use crate::index::Catalog;
 use crate::sources::import::{ImportError, Importer, Outcome};
-use crate::sources::{Places, SOURCES, Source};
+use crate::sources::{Places, SOURCES, Search, Source};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::{Sys, with_causes};
 
@@ -16,6 +17,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
 use super::output::Output;
+use super::printable::printable;
 use super::store;
 use super::terminal::Progress;
 
@@ -23,22 +25,15 @@ use super::terminal::Progress;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The tools to import from; all of them by default.
-    #[arg(value_name = "SOURCE", value_parser = source)]
-    sources: Vec<&'static Source>,
+    #[arg(value_name = "SOURCE", value_parser = PossibleValuesParser::new(names()))]
+    sources: Vec<String>,
     /// Print a JSON array with a report for each source.
     #[arg(long)]
     json: bool,
 }
 
-fn source(name: &str) -> Result<&'static Source, String> {
-    let found = SOURCES.iter().find(|source| source.name == name);
-    found.ok_or_else(|| {
-        let names: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
-        format!(
-            "there is no source of this name; those known are {}",
-            names.join(", ")
-        )
-    })
+fn names() -> impl Iterator<Item = &'static str> {
+    SOURCES.iter().map(|source| source.name)
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -54,60 +49,22 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let store = Store::open(&root, Sys::real(), Durability::Turn)?;
     let catalog = Catalog::open(store.clone());
     let importer = Importer::new(&store, &catalog, &places.home)?;
-    let mut chosen: Vec<&Source> = args.sources.clone();
-    if chosen.is_empty() {
-        chosen.extend(SOURCES.iter());
-    }
+    let is_chosen = |source: &&Source| {
+        args.sources.is_empty() || args.sources.iter().any(|name| name == source.name)
+    };
     let mut reports = Vec::new();
     let mut failed = 0;
-    for source in chosen {
-        let mut search = source.find(&places);
-        let mut progress = Progress::new();
-        let mut outcomes: BTreeMap<Outcome, usize> = BTreeMap::new();
-        let mut skipped = 0;
-        let mut errors = Vec::new();
-        for (path, error) in search.errors.drain(..) {
-            errors.push(format!("cannot read {}: {error}", path.display()));
-        }
-        let total = search.found.len();
-        for (at, found) in search.found.iter().enumerate() {
-            progress.at(|| format!("{}: {at} of {} …", source.name, count(total, "file")));
-            match importer.import(source, found) {
-                Ok(report) => {
-                    *outcomes.entry(report.outcome).or_default() += 1;
-                    skipped += report.skipped;
-                }
-                // One that is being continued here is not touched.
-                Err(ImportError::Store(StoreError::InUse { .. })) => {
-                    *outcomes.entry(Outcome::Differs).or_default() += 1;
-                }
-                Err(error) => {
-                    let why = with_causes(&error);
-                    errors.push(format!("cannot import {}: {why}", found.path.display()));
-                }
-            }
-        }
-        progress.clear();
-        failed += errors.len();
-        for error in &errors {
+    for source in SOURCES.iter().filter(is_chosen) {
+        let tally = import(&importer, source, source.find(&places));
+        failed += tally.errors.len();
+        for error in &tally.errors {
             note(global, error, None);
         }
-        let number = |outcome| outcomes.get(&outcome).copied().unwrap_or(0);
+        let folder = (source.root)(&places);
         if args.json {
-            reports.push(json!({
-                "source": source.name,
-                "folder": (source.root)(&places),
-                "imported": number(Outcome::Imported),
-                "extended": number(Outcome::Extended),
-                "unchanged": number(Outcome::Unchanged) + number(Outcome::Recorded),
-                "differing": number(Outcome::Differs),
-                "deleted": number(Outcome::Deleted),
-                "empty": number(Outcome::Empty),
-                "failed": errors.len(),
-                "skippedRecords": skipped,
-            }));
+            reports.push(tally.as_json(source, &folder));
         } else {
-            output.line(line(source, total, number, skipped))?;
+            output.line(format!("{:<12} {}", source.name, tally.as_text(&folder)))?;
         }
     }
     if args.json {
@@ -119,46 +76,108 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
 }
 
-/// A source and what became of its conversations, on one line.
-fn line(
-    source: &Source,
-    files: usize,
-    number: impl Fn(Outcome) -> usize,
-    skipped: usize,
-) -> String {
-    let parts = [
-        (number(Outcome::Imported), "imported"),
-        (number(Outcome::Extended), "extended"),
-        (
-            number(Outcome::Unchanged) + number(Outcome::Recorded),
-            "already here",
-        ),
-        (
-            number(Outcome::Differs),
-            "continued here and left as they are",
-        ),
-        (number(Outcome::Deleted), "in the trash and left there"),
-        (
-            number(Outcome::Empty),
-            "without a conversation of their own",
-        ),
-    ];
-    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
-    let mut parts: Vec<String> = parts
-        .map(|(number, what)| format!("{number} {what}"))
-        .collect();
-    if skipped > 0 {
-        parts.push(format!(
-            "{} left out",
-            count(skipped, "unknown or damaged record")
-        ));
+/// What became of the conversations of a source.
+#[derive(Debug, Default)]
+struct Tally {
+    outcomes: BTreeMap<Outcome, usize>,
+    unknown: usize,
+    damaged: usize,
+    errors: Vec<String>,
+}
+
+fn import(importer: &Importer<'_>, source: &Source, search: Search) -> Tally {
+    let mut tally = Tally::default();
+    for (path, error) in search.errors {
+        let error = format!("cannot read {}: {error}", path.display());
+        tally.errors.push(error);
     }
-    let result = match (files, parts.is_empty()) {
-        (0, _) => "no conversations".to_owned(),
-        (_, true) => "nothing".to_owned(),
-        _ => parts.join(", "),
-    };
-    format!("{:<12} {result}", source.name)
+    let mut progress = Progress::new();
+    let total = search.found.len();
+    for (at, found) in search.found.iter().enumerate() {
+        progress.at(|| {
+            format!(
+                "{}: {at} of {} …",
+                source.name,
+                count(total, "conversation")
+            )
+        });
+        match importer.import(source, found) {
+            Ok(report) => {
+                *tally.outcomes.entry(report.outcome).or_default() += 1;
+                tally.unknown += report.unknown;
+                tally.damaged += report.damaged;
+            }
+            // One that is being continued here is not touched.
+            Err(ImportError::Store(StoreError::InUse { .. })) => {
+                *tally.outcomes.entry(Outcome::Differs).or_default() += 1;
+            }
+            Err(error) => {
+                let why = with_causes(&error);
+                let error = format!("cannot import {}: {why}", found.path.display());
+                tally.errors.push(error);
+            }
+        }
+    }
+    progress.clear();
+    tally
+}
+
+impl Tally {
+    fn number(&self, outcome: Outcome) -> usize {
+        self.outcomes.get(&outcome).copied().unwrap_or(0)
+    }
+
+    fn already_here(&self) -> usize {
+        self.number(Outcome::Unchanged) + self.number(Outcome::Recorded)
+    }
+
+    fn as_json(&self, source: &Source, folder: &Path) -> Value {
+        json!({
+            "source": source.name,
+            "folder": folder,
+            "imported": self.number(Outcome::Imported),
+            "extended": self.number(Outcome::Extended),
+            "unchanged": self.already_here(),
+            "differing": self.number(Outcome::Differs),
+            "deleted": self.number(Outcome::Deleted),
+            "empty": self.number(Outcome::Empty),
+            "failed": self.errors.len(),
+            "unknownRecords": self.unknown,
+            "damagedLines": self.damaged,
+        })
+    }
+
+    fn as_text(&self, folder: &Path) -> String {
+        let parts = [
+            (self.number(Outcome::Imported), "imported"),
+            (self.number(Outcome::Extended), "extended"),
+            (self.already_here(), "already here"),
+            (self.number(Outcome::Differs), "different here, and left so"),
+            (self.number(Outcome::Deleted), "in the trash"),
+            (
+                self.number(Outcome::Empty),
+                "without a prompt or part of another",
+            ),
+            (self.errors.len(), "failed"),
+        ];
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        let mut parts: Vec<String> = parts
+            .map(|(number, what)| format!("{number} {what}"))
+            .collect();
+        if parts.is_empty() {
+            return format!(
+                "no conversations in {}",
+                printable(&folder.to_string_lossy())
+            );
+        }
+        let left_out = [
+            (self.unknown, "unknown record"),
+            (self.damaged, "damaged line"),
+        ];
+        let left_out = left_out.into_iter().filter(|(number, _)| *number > 0);
+        parts.extend(left_out.map(|(number, what)| format!("{} left out", count(number, what))));
+        parts.join(", ")
+    }
 }
 
 /// The folders that the environment names.

@@ -16,7 +16,7 @@ pub struct InVersion1 {
     with_originals: bool,
     session: Conversion,
     subagents: BTreeMap<String, Conversion>,
-    /// Whether a record was converted, and the time and the number of the last one.
+    /// Whether any record was converted; time and number of the last one that was.
     is_used: bool,
     at: String,
     seq: u64,
@@ -110,7 +110,7 @@ impl InVersion1 {
         let Some(update) = json::member(params.as_bytes(), 0, "update") else {
             return;
         };
-        // Other members of the notification are about the first update that it becomes.
+        // The first resulting update keeps the notification's other members.
         let mut around = has_more.then_some(update.clone());
         let (seq, at) = (record.seq, record.at);
         let mut put = |shown: &str| {

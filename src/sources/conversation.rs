@@ -1,6 +1,7 @@
 //! A conversation as the records of a log, put together in the order in which it is read.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -9,8 +10,9 @@ use crate::sys::Timestamp;
 
 use super::content;
 
-/// A conversation of another tool.
-#[derive(Debug)]
+/// A conversation of another tool. Without entries, the file did not have one, or only a part of
+/// another one.
+#[derive(Debug, Default)]
 pub struct Conversation {
     /// The tool's own id of it.
     pub id: String,
@@ -22,6 +24,15 @@ pub struct Conversation {
     pub unknown: usize,
     /// How many lines were damaged.
     pub damaged: usize,
+}
+
+impl Conversation {
+    /// The same with how many records were not understood, and how many lines were damaged.
+    pub(super) fn counted(mut self, unknown: usize, damaged: usize) -> Self {
+        self.unknown += unknown;
+        self.damaged += damaged;
+        self
+    }
 }
 
 /// A record of the log to be.
@@ -62,6 +73,21 @@ pub(super) struct Call<'a> {
     /// The files it works on, each with a line if it is known.
     pub(super) locations: Vec<(String, Option<u64>)>,
     pub(super) content: Vec<Value>,
+}
+
+impl Call<'_> {
+    /// Makes its paths absolute: those that are not are below this folder.
+    pub(super) fn resolve(&mut self, cwd: &str) {
+        let absolute = |path: &str| Path::new(cwd).join(path).to_string_lossy().into_owned();
+        for (path, _) in &mut self.locations {
+            *path = absolute(path);
+        }
+        for part in &mut self.content {
+            if let Some(path) = part["path"].as_str().map(absolute) {
+                part["path"] = path.into();
+            }
+        }
+    }
 }
 
 /// Puts a conversation together.
@@ -231,8 +257,8 @@ impl Builder {
         self.in_turn = false;
     }
 
-    /// The whole conversation, `None` if there is no prompt in it.
-    pub(super) fn finish(mut self, id: String, cwd: Option<String>) -> Option<Conversation> {
+    /// The whole conversation; an empty one if it has no prompt, or no id.
+    pub(super) fn finish(mut self, id: Option<String>, cwd: Option<String>) -> Conversation {
         self.end_turn();
         let at = self.at(None);
         if let Some((used, size)) = self.usage.take() {
@@ -243,14 +269,16 @@ impl Builder {
             let update = json!({"sessionUpdate": "session_info_update", "title": title});
             self.push(at, Kind::Info, None, update.to_string());
         }
-        let usable = self.has_prompt() && !id.is_empty();
-        usable.then_some(Conversation {
-            id,
-            cwd,
-            entries: self.entries,
-            unknown: 0,
-            damaged: 0,
-        })
+        let is_complete = self.has_prompt();
+        match id.filter(|id| is_complete && !id.is_empty()) {
+            Some(id) => Conversation {
+                id,
+                cwd,
+                entries: self.entries,
+                ..Conversation::default()
+            },
+            None => Conversation::default(),
+        }
     }
 
     /// An id that needs no escaping: the one that is given, if it is such a one.

@@ -28,16 +28,14 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     }
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8]) -> Option<Conversation> {
+pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
     let mut reader = Reader::default();
     for event in &lines.objects {
         reader.event(event);
     }
-    let mut conversation = reader.builder.finish(reader.id?, reader.cwd)?;
-    conversation.unknown = reader.unknown;
-    conversation.damaged = lines.damaged;
-    Some(conversation)
+    let conversation = reader.builder.finish(reader.id, reader.cwd);
+    conversation.counted(reader.unknown, lines.damaged)
 }
 
 #[derive(Debug, Default)]

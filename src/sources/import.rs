@@ -34,7 +34,7 @@ pub enum Outcome {
     Recorded,
     /// The user has deleted its session, which is in the trash.
     Deleted,
-    /// There is no prompt in it, or it is a part of another one.
+    /// It has no prompt, or it is a part of another one.
     Empty,
 }
 
@@ -43,8 +43,10 @@ pub enum Outcome {
 pub struct Report {
     /// What became of it.
     pub outcome: Outcome,
-    /// How many records of it were not understood or damaged, and left out.
-    pub skipped: usize,
+    /// How many of its records were not understood, and left out.
+    pub unknown: usize,
+    /// How many of its lines were damaged.
+    pub damaged: usize,
 }
 
 /// Why a conversation could not be imported.
@@ -66,7 +68,7 @@ pub enum ImportError {
 pub struct Importer<'a> {
     store: &'a Store,
     catalog: &'a Catalog,
-    /// The folder of a conversation of which none is known.
+    /// The folder of a session whose tool has recorded none.
     home: &'a Path,
     deleted: Vec<SessionId>,
 }
@@ -85,15 +87,21 @@ impl<'a> Importer<'a> {
 
     /// Imports a conversation, or what is new of it.
     pub fn import(&self, source: &Source, found: &Found) -> Result<Report, ImportError> {
-        let Some(conversation) = source.read(found)? else {
-            return Ok(Report {
-                outcome: Outcome::Empty,
-                skipped: 0,
-            });
+        let conversation = source.read(found)?;
+        let (unknown, damaged) = (conversation.unknown, conversation.damaged);
+        if unknown + damaged > 0 {
+            let path = found.path.display();
+            tracing::info!(%path, unknown, damaged, "records were left out");
+        }
+        let outcome = if conversation.entries.is_empty() {
+            Outcome::Empty
+        } else {
+            self.write(source, &conversation)?
         };
         Ok(Report {
-            outcome: self.write(source, &conversation)?,
-            skipped: conversation.unknown + conversation.damaged,
+            outcome,
+            unknown,
+            damaged,
         })
     }
 

@@ -26,9 +26,9 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     matches!(parts[..], [_, _, "agents", "main", "wire.jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
-    let folder = found.path.ancestors().nth(3)?;
+    let folder = found.path.ancestors().nth(3).unwrap_or(&found.root);
     let state = fs::read(folder.join("state.json")).ok();
     let state: Option<Value> = state.and_then(|state| serde_json::from_slice(&state).ok());
     let state = state.unwrap_or_default();
@@ -44,11 +44,9 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
         .iter()
         .find_map(|name| state[*name].as_str());
     let cwd = cwd.map(str::to_owned).or(reader.cwd);
-    let id = folder.file_name()?.to_str()?.to_owned();
-    let mut conversation = reader.builder.finish(id, cwd)?;
-    conversation.unknown = reader.unknown;
-    conversation.damaged = lines.damaged;
-    Some(conversation)
+    let id = folder.file_name().and_then(|name| name.to_str());
+    let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
+    conversation.counted(reader.unknown, lines.damaged)
 }
 
 #[derive(Debug, Default)]

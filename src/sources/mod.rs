@@ -2,7 +2,7 @@
 //!
 //! A source is read-only. It finds the conversations of one tool and turns each of them into the
 //! records that a session of ours would have had. [`SOURCES`] is the table of them; a new one is one
-//! more folder and one more line there.
+//! more file or folder, and one more entry there.
 
 mod branch;
 mod claude_code;
@@ -48,13 +48,15 @@ enum Reader {
     Files {
         /// Whether a file below the folder is a conversation: its path from there.
         is_conversation: fn(&Path) -> bool,
-        /// Reads a conversation from a file's bytes. `None` if the file does not have one.
-        read: fn(&Found, &[u8]) -> Option<Conversation>,
+        /// Reads a conversation from a file's bytes.
+        read: fn(&Found, &[u8]) -> Conversation,
     },
     /// A database with all of them.
     Database {
+        /// Its name in the folder.
+        name: &'static str,
         find: fn(&Path) -> io::Result<Vec<Found>>,
-        read: fn(&Found) -> io::Result<Option<Conversation>>,
+        read: fn(&Found) -> io::Result<Conversation>,
     },
 }
 
@@ -110,6 +112,7 @@ pub static SOURCES: [Source; 8] = [
         agent: "OpenCode",
         root: opencode::root,
         reader: Reader::Database {
+            name: opencode::DATABASE,
             find: opencode::find,
             read: opencode::read,
         },
@@ -211,9 +214,9 @@ impl Source {
             Reader::Files {
                 is_conversation, ..
             } => look_into(&root, &root, *is_conversation, DEPTH, &mut search),
-            Reader::Database { find, .. } => match find(&root) {
+            Reader::Database { name, find, .. } => match find(&root) {
                 Ok(found) => search.found = found,
-                Err(error) => search.errors.push((root, error)),
+                Err(error) => search.errors.push((root.join(name), error)),
             },
         }
         let newest_first = |found: &Found| (std::cmp::Reverse(found.modified), found.path.clone());
@@ -221,9 +224,9 @@ impl Source {
         search
     }
 
-    /// Reads a conversation. `None` if the file has none, such as one that was begun and never
-    /// prompted. A file that is damaged is read as far as possible.
-    pub fn read(&self, found: &Found) -> io::Result<Option<Conversation>> {
+    /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
+    /// read as far as possible.
+    pub fn read(&self, found: &Found) -> io::Result<Conversation> {
         let read = match &self.reader {
             Reader::Files { read, .. } => read,
             Reader::Database { read, .. } => return read(found),

@@ -14,6 +14,9 @@ use super::content::{self, as_text, diff, of_call, text};
 use super::conversation::{Builder, Conversation};
 use super::{Found, Places, tool};
 
+/// The file's name.
+pub(super) const DATABASE: &str = "opencode.db";
+
 /// How long the tool may keep the database locked.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -26,7 +29,7 @@ pub(super) fn root(places: &Places) -> PathBuf {
 
 /// The conversations. Those of subagents are parts of others.
 pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
-    let path = root.join("opencode.db");
+    let path = root.join(DATABASE);
     let database = match open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened?,
@@ -48,7 +51,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
 }
 
 /// A conversation of which [`Found::key`] is the id.
-pub(super) fn read(found: &Found) -> io::Result<Option<Conversation>> {
+pub(super) fn read(found: &Found) -> io::Result<Conversation> {
     let database = open(&found.path)?;
     let id = found.key.as_deref().unwrap_or_default();
     of(&database, id).map_err(io::Error::other)
@@ -67,7 +70,7 @@ fn open(path: &Path) -> io::Result<Connection> {
     opened.map_err(io::Error::other)
 }
 
-fn of(database: &Connection, id: &str) -> rusqlite::Result<Option<Conversation>> {
+fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
     let (cwd, title, revert): (String, String, Option<String>) = database.query_row(
         "SELECT directory, title, revert FROM session WHERE id = ?",
         params![id],
@@ -119,11 +122,8 @@ fn of(database: &Connection, id: &str) -> rusqlite::Result<Option<Conversation>>
     if !title.starts_with("New session - ") && !title.starts_with("Child session - ") {
         builder.title(&title);
     }
-    let conversation = builder.finish(id.to_owned(), Some(cwd));
-    Ok(conversation.map(|mut conversation| {
-        conversation.damaged = damaged;
-        conversation
-    }))
+    let conversation = builder.finish(Some(id.to_owned()), Some(cwd));
+    Ok(conversation.counted(0, damaged))
 }
 
 /// A part of the user's message, unless the program has added it.

@@ -27,12 +27,13 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8]) -> Option<Conversation> {
+pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
     let head = lines
         .objects
         .iter()
-        .find(|entry| entry["type"] == "session")?;
+        .find(|entry| entry["type"] == "session");
+    let head = |name| Some(head?[name].as_str()?.to_owned());
     let shown = branch(&lines.objects);
     let mut reader = Reader::default();
     for entry in &lines.objects {
@@ -41,13 +42,8 @@ pub(super) fn read(_: &Found, bytes: &[u8]) -> Option<Conversation> {
             reader.entry(entry);
         }
     }
-    let cwd = head["cwd"].as_str().map(str::to_owned);
-    let mut conversation = reader
-        .builder
-        .finish(head["id"].as_str()?.to_owned(), cwd)?;
-    conversation.unknown = reader.unknown;
-    conversation.damaged = lines.damaged;
-    Some(conversation)
+    let conversation = reader.builder.finish(head("id"), head("cwd"));
+    conversation.counted(reader.unknown, lines.damaged)
 }
 
 /// The ids of the last entry and of those that lead to it.

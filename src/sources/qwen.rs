@@ -24,7 +24,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
     let shown = branch::shown(&lines.objects);
     let mut builder = Builder::default();
@@ -40,12 +40,10 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
             .iter()
             .filter_map(move |record| record[name].as_str())
     };
-    let id = texts("sessionId").next().map(str::to_owned);
-    let id = id.or_else(|| Some(found.path.file_stem()?.to_str()?.to_owned()));
-    let mut conversation = builder.finish(id?, texts("cwd").next().map(str::to_owned))?;
-    conversation.unknown = unknown;
-    conversation.damaged = lines.damaged;
-    Some(conversation)
+    let stem = || found.path.file_stem()?.to_str();
+    let id = texts("sessionId").next().or_else(stem).map(str::to_owned);
+    let cwd = texts("cwd").next().map(str::to_owned);
+    builder.finish(id, cwd).counted(unknown, lines.damaged)
 }
 
 /// Adds a record; returns whether it is of a known kind.

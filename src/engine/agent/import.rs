@@ -192,7 +192,7 @@ impl Import {
         self.block.push(Kind::UpdateV2, params);
     }
 
-    /// The user's message has these blocks instead of those that it had.
+    /// Replaces the blocks of the user's message.
     fn user_message(&mut self, id: String, blocks: Vec<String>) {
         match &mut self.prompt {
             Some((known, old)) if *known == id => *old = blocks,

@@ -26,7 +26,7 @@ pub(super) struct Calls {
     content: HashMap<Id, Vec<String>>,
     /// The calls that have a terminal in their content, by their ids.
     shown_in: HashMap<Id, Vec<String>>,
-    /// Those with content that was not put yet, by their ids, and whether they begin with it.
+    /// Calls with content not yet sent, and whether their first update is still due.
     due: Vec<(String, bool)>,
     terminals: Terminals,
     /// Terminals for display only, which a tool call describes in the way of version 1.

@@ -15,7 +15,7 @@ use crate::protocol::{Id, Role};
 use super::Shown;
 use super::members::{list, remade};
 
-/// What is around blocks other than text. No text contains it.
+/// Marks the start and the end of a block that is not text. It does not occur in text.
 const EDGE: u8 = 0xff;
 
 /// The messages of one session so far.

@@ -26,7 +26,7 @@ use messages::Messages;
 
 pub use settings::answer_of;
 
-/// The kind of an update without content of its own, which carries others in its note.
+/// An update without content, sent only to carry originals in `_meta.rejoin.updates`.
 const CARRIER: &str = "_rejoin/updates";
 /// How much is carried to the next update at most, in bytes.
 const CARRIED: usize = 1024 * 1024;
@@ -49,7 +49,7 @@ pub struct Conversion {
 struct Shown<'a> {
     /// The updates of version 1, in order.
     updates: Vec<Cow<'a, str>>,
-    /// Whether the view of version 2 makes the original of it.
+    /// Whether converting it back to version 2 gives exactly the original.
     is_exact: bool,
 }
 

@@ -1,4 +1,4 @@
-//! There and back: what must hold for any updates of either version.
+//! Properties: converting updates to the other version and back loses nothing.
 
 use proptest::prelude::*;
 use serde_json::Value;

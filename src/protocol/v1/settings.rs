@@ -8,7 +8,7 @@ use crate::protocol::UpdateKind;
 use super::Shown;
 use super::members::{elements, note, remade, without_note};
 
-/// Takes the types off commands and their input, of which version 1 has one each. Other types stay.
+/// Removes `type` from commands and their input where it is the only one that version 1 knows.
 pub(super) fn commands(update: &str) -> Shown<'_> {
     let shown = remade(update, |name, value| match name {
         "availableCommands" => Some(elements(value, command).into()),

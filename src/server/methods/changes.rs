@@ -58,7 +58,7 @@ pub(super) struct State {
     pub(super) lost: bool,
     /// Sessions that the client learns of in another way first.
     pub(super) held: BTreeSet<SessionId>,
-    /// How many subscriptions the client does not know yet.
+    /// How many subscriptions are not answered yet; nothing is sent meanwhile.
     pub(super) paused: usize,
     /// How sessions looked that the client was sent.
     pub(super) known: BTreeMap<SessionId, Known>,
@@ -285,7 +285,7 @@ impl State {
         true
     }
 
-    /// Sessions that another process may leave without a word, if it dies.
+    /// Sessions at work in other processes: if one dies, no file changes.
     pub(super) fn at_work(&self) -> Vec<SessionId> {
         let at_work = |known: &Known| known.state != Activity::Idle;
         let known = self.known.iter().filter(|(_, known)| at_work(known));

@@ -46,7 +46,7 @@ struct Params {
     search: Option<String>,
 }
 
-/// Drafts of the protocol have names, or a flag that includes archived sessions.
+/// `archived`: a name in some drafts of the protocol, a boolean in others.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ArchivedParam {

@@ -25,7 +25,7 @@ const GATHER: Duration = Duration::from_millis(30);
 /// How often a client is notified of one session, or of one list, at most.
 const EACH: Duration = Duration::from_secs(1);
 
-/// How often it is checked what no change of a file shows, or what the system has missed.
+/// How often to look for dead processes, and for changes that the system did not report.
 const CHECK: Duration = Duration::from_secs(10);
 
 /// The same while a session is at work, and where the system reports no changes of files.

@@ -24,23 +24,21 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"]) && !name.starts_with("agent-")
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
-    let id = found.path.file_stem()?.to_str()?.to_owned();
+    let id = found.path.file_stem().and_then(|name| name.to_str());
     let kept = branch::shown(&lines.objects);
     let mut reader = records::Reader::new(Builder::default());
     let shown = lines.objects.iter().zip(kept).filter(|(_, kept)| *kept);
     for (record, _) in shown {
         reader.record(record);
     }
-    let cwd = lines
+    let mut cwds = lines
         .objects
         .iter()
-        .find_map(|record| record["cwd"].as_str())
-        .map(str::to_owned);
+        .filter_map(|record| record["cwd"].as_str());
+    let cwd = cwds.next().map(str::to_owned);
     let (builder, unknown) = reader.finish();
-    let mut conversation = builder.finish(id, cwd)?;
-    conversation.unknown = unknown;
-    conversation.damaged = lines.damaged;
-    Some(conversation)
+    let conversation = builder.finish(id.map(str::to_owned), cwd);
+    conversation.counted(unknown, lines.damaged)
 }

@@ -22,7 +22,7 @@ pub(super) struct Reader<'a> {
     id: Option<String>,
     cwd: Option<String>,
     is_subagent: bool,
-    /// Which of prompts, answers, thoughts and searches there are events of.
+    /// Whether there are events of prompts, answers, thoughts and searches, so that their items are skipped.
     events: [bool; 4],
     /// The outputs of tool calls, by their ids.
     outputs: HashMap<&'a str, &'a Value>,
@@ -80,14 +80,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The conversation; `None` if it is a subagent's, which is a part of another one.
-    pub(super) fn finish(self) -> Option<Conversation> {
-        if self.is_subagent {
-            return None;
-        }
-        let mut conversation = self.builder.finish(self.id?, self.cwd)?;
-        conversation.unknown = self.unknown;
-        Some(conversation)
+    /// The conversation; an empty one if it is a subagent's, which is a part of another one.
+    pub(super) fn finish(self) -> Conversation {
+        let id = self.id.filter(|_| !self.is_subagent);
+        self.builder.finish(id, self.cwd).counted(self.unknown, 0)
     }
 
     pub(super) fn record(&mut self, record: &'a Value) {
@@ -201,7 +197,10 @@ impl<'a> Reader<'a> {
         }
         let tool = Tool::of(name, item, &input);
         self.calls.insert(id, tool);
-        let call = tool.call(id, name, &input);
+        let mut call = tool.call(id, name, &input);
+        if let Some(cwd) = &self.cwd {
+            call.resolve(cwd);
+        }
         self.builder.call(at, call);
     }
 

@@ -25,13 +25,11 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("rollout-") && has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8]) -> Option<Conversation> {
+pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
     let mut reader = items::Reader::new(Builder::default(), &lines.objects);
     for record in &lines.objects {
         reader.record(record);
     }
-    let mut conversation = reader.finish()?;
-    conversation.damaged = lines.damaged;
-    Some(conversation)
+    reader.finish().counted(0, lines.damaged)
 }

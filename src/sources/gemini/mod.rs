@@ -25,27 +25,26 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("session-") && has_extension(name, &["json", "jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Option<Conversation> {
-    let is_lines = has_extension(&found.path, &["jsonl"]);
-    let (chat, damaged) = if is_lines {
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+    let (chat, damaged) = if has_extension(&found.path, &["jsonl"]) {
         let lines = lines::objects(bytes);
         (folded(lines.objects), lines.damaged)
     } else {
-        (serde_json::from_slice(bytes).ok()?, 0)
+        let chat = serde_json::from_slice::<Value>(bytes);
+        let damaged = usize::from(chat.is_err());
+        (chat.unwrap_or_default(), damaged)
     };
-    if chat["kind"] == "subagent" {
-        return None;
-    }
     let mut reader = messages::Reader::new(Builder::default());
     for message in chat["messages"].as_array().into_iter().flatten() {
         reader.message(message);
     }
     let mut builder = reader.finish();
     builder.title(chat["summary"].as_str().unwrap_or_default());
-    let id = chat["sessionId"].as_str()?.to_owned();
-    let mut conversation = builder.finish(id, cwd(found, &chat))?;
-    conversation.damaged = damaged;
-    Some(conversation)
+    let id = chat["sessionId"]
+        .as_str()
+        .filter(|_| chat["kind"] != "subagent");
+    let conversation = builder.finish(id.map(str::to_owned), cwd(found, &chat));
+    conversation.counted(0, damaged)
 }
 
 /// The chat that lines with its changes describe: its head, messages, of which a later one replaces

@@ -53,8 +53,11 @@ await step("the agent alone has a conversation", async () => {
 
 await step("its files are imported", () => {
   const output = execFileSync(binary, ["import", "--json", SOURCES[name]], { env });
-  const [{ imported, failed, skippedRecords }] = JSON.parse(output);
-  assert.deepEqual({ imported, failed, skippedRecords }, { imported: 1, failed: 0, skippedRecords: 0 });
+  const [{ imported, failed, unknownRecords, damagedLines }] = JSON.parse(output);
+  assert.deepEqual(
+    { imported, failed, unknownRecords, damagedLines },
+    { imported: 1, failed: 0, unknownRecords: 0, damagedLines: 0 },
+  );
 });
 
 await step("a load shows what the agent's own client saw", async () => {

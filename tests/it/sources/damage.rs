@@ -10,13 +10,13 @@ use std::fs;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rejoin::sources::{Found, SOURCES};
+use rejoin::sources::{Conversation, Found, SOURCES};
 use rejoin::sys::Timestamp;
 
 use super::{home, read_all, source};
 
 /// Reads these bytes as a file of the source.
-fn read(name: &str, file: &str, bytes: &[u8]) -> Option<usize> {
+fn read(name: &str, file: &str, bytes: &[u8]) -> Conversation {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
     fs::write(&path, bytes).unwrap();
@@ -26,8 +26,7 @@ fn read(name: &str, file: &str, bytes: &[u8]) -> Option<usize> {
         key: None,
         modified: Timestamp::from_millis(0),
     };
-    let conversation = source(name).read(&found).unwrap();
-    conversation.map(|conversation| conversation.entries.len())
+    source(name).read(&found).unwrap()
 }
 
 /// A source, and the name and the bytes of a file of its tool.
@@ -77,12 +76,32 @@ fn one_damaged_line_costs_no_other() {
     let name = found.path.file_name().unwrap().to_str().unwrap();
     drop(whole);
     let file = fs::read(&found.path).unwrap();
-    let expected = read("codex", name, &file);
+    let expected = read("codex", name, &file).entries;
     let mut damaged = file.clone();
     damaged.extend_from_slice(b"\0\0\0\0\n{\"type\": \xFF\xFE\n[1]\n");
     // A line of 20 MB, which is a record of no known kind.
     damaged.extend_from_slice(b"{\"type\":\"x\",\"payload\":{\"a\":\"");
     damaged.resize(damaged.len() + 20_000_000, b'a');
     damaged.extend_from_slice(b"\"}}\n");
-    assert_eq!(read("codex", name, &damaged), expected);
+    let read_anyway = read("codex", name, &damaged);
+    assert_eq!(read_anyway.entries, expected);
+    assert_eq!(read_anyway.damaged, 2);
+}
+
+#[test]
+fn a_file_of_nothing_but_damage_is_counted() {
+    for source in SOURCES.iter().filter(|source| source.name != "opencode") {
+        let name = if source.name == "gemini" {
+            "session-x.json"
+        } else {
+            "x.jsonl"
+        };
+        let read = read(source.name, name, b"{broken\n");
+        assert_eq!(
+            (read.entries.len(), read.damaged),
+            (0, 1),
+            "{}",
+            source.name
+        );
+    }
 }

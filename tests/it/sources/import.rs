@@ -56,13 +56,13 @@ fn what_tools_keep_becomes_sessions_and_stays_what_it_was() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     let expected = "\
-claude-code  1 imported, 2 unknown or damaged records left out
-codex        2 imported, 1 without a conversation of their own, 1 unknown or damaged record left out
-copilot      1 imported, 1 unknown or damaged record left out
+claude-code  1 imported, 1 unknown record left out, 1 damaged line left out
+codex        2 imported, 1 without a prompt or part of another, 1 unknown record left out
+copilot      1 imported, 1 unknown record left out
 gemini       2 imported
-kimi         1 imported, 1 unknown or damaged record left out
+kimi         1 imported, 1 unknown record left out
 opencode     2 imported
-pi           1 imported, 1 unknown or damaged record left out
+pi           1 imported, 1 unknown record left out
 qwen         1 imported
 ";
     assert_eq!(said, expected);
@@ -95,7 +95,18 @@ qwen         1 imported
     assert_eq!(import(store, home, "codex"), [0, 0, 2, 0, 0]);
     let nothing = tempfile::tempdir().unwrap();
     let output = run(store, nothing.path(), &["import", "gemini"]);
-    assert_eq!(output.stdout, b"gemini       no conversations\n");
+    let folder = nothing.path().join(".gemini/tmp");
+    let expected = format!("gemini       no conversations in {}\n", folder.display());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    // A file that is no database is an error, and the other sources are read.
+    let database = home.join(".local/share/opencode/opencode.db");
+    fs::write(&database, "not a database").unwrap();
+    let output = run(store, home, &["import", "opencode", "codex", "codex"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.ends_with("\nopencode     1 failed\n"), "{said}");
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("opencode.db: file is not a database"), "{why}");
 }
 
 #[test]

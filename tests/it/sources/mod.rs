@@ -52,7 +52,7 @@ fn source(name: &str) -> &'static Source {
 }
 
 /// The conversations that a source has in a home folder, the oldest file name first.
-fn read_all(source: &Source, home: &Path) -> Vec<(Found, Option<Conversation>)> {
+fn read_all(source: &Source, home: &Path) -> Vec<(Found, Conversation)> {
     let search = source.find(&places(home));
     assert!(search.errors.is_empty(), "{:?}", search.errors);
     let mut found = search.found;

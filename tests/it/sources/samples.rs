@@ -38,7 +38,7 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-fn read(tool: &str, path: &Path) -> Option<Conversation> {
+fn read(tool: &str, path: &Path) -> Conversation {
     let found = Found {
         root: path.parent().unwrap().to_owned(),
         path: path.to_owned(),
@@ -46,6 +46,11 @@ fn read(tool: &str, path: &Path) -> Option<Conversation> {
         modified: Timestamp::from_millis(0),
     };
     source(tool).read(&found).unwrap()
+}
+
+fn number_of_prompts(conversation: &Conversation) -> usize {
+    let entries = conversation.entries.iter();
+    entries.filter(|entry| entry.kind == Kind::Prompt).count()
 }
 
 /// The texts of one kind of chunk.
@@ -93,10 +98,10 @@ fn claude_code() {
                 }
             }
         }
-        let Some(conversation) = conversation else {
+        if conversation.entries.is_empty() {
             assert!(spoken.is_empty(), "{name}: {spoken:?}");
             continue;
-        };
+        }
         let kept = said(&conversation, "agent_message_chunk");
         all += spoken.len();
         lost += spoken.difference(&kept).count();
@@ -127,13 +132,12 @@ fn codex() {
                 _ => {}
             }
         }
-        let Some(conversation) = conversation else {
-            assert_eq!(prompts, 0, "{}", path.display());
-            continue;
-        };
-        let read = conversation.entries.iter();
-        let read = read.filter(|entry| entry.kind == Kind::Prompt).count();
-        assert_eq!(read, prompts, "{}", path.display());
+        assert_eq!(
+            number_of_prompts(&conversation),
+            prompts,
+            "{}",
+            path.display()
+        );
         let kept = said(&conversation, "agent_message_chunk");
         assert!(answers.is_subset(&kept), "{}", path.display());
     }
@@ -153,10 +157,7 @@ fn gemini() {
         let conversation = read("gemini", path);
         let messages = chat["messages"].as_array().into_iter().flatten();
         let users = messages.filter(|message| message["type"] == "user").count();
-        let read = conversation.map_or(0, |conversation| {
-            let prompts = conversation.entries.iter();
-            prompts.filter(|entry| entry.kind == Kind::Prompt).count()
-        });
+        let read = number_of_prompts(&conversation);
         assert_eq!(read, users, "{}", path.display());
     }
 }
@@ -172,10 +173,7 @@ fn prompts_are_all_read(tool: &str, is_prompt: fn(&Value) -> bool) {
             .iter()
             .filter(|record| is_prompt(record))
             .count();
-        let read = read(tool, path).map_or(0, |conversation| {
-            let prompts = conversation.entries.iter();
-            prompts.filter(|entry| entry.kind == Kind::Prompt).count()
-        });
+        let read = number_of_prompts(&read(tool, path));
         assert_eq!(read, expected, "{}", path.display());
     }
 }
@@ -219,10 +217,6 @@ fn opencode() {
     let prompts = count("SELECT count(*) FROM message WHERE data LIKE '%\"role\":\"user\"%'");
     let read = super::read_all(source("opencode"), home.path());
     assert_eq!(read.len(), sessions);
-    let entries = read
-        .iter()
-        .filter_map(|(_, conversation)| conversation.as_ref());
-    let entries = entries.flat_map(|conversation| &conversation.entries);
-    let read = entries.filter(|entry| entry.kind == Kind::Prompt).count();
+    let read: usize = read.iter().map(|(_, read)| number_of_prompts(read)).sum();
     assert!(read > 0 && read <= prompts, "{read} of {prompts}");
 }

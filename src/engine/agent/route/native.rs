@@ -49,7 +49,7 @@ impl Route {
         }
     }
 
-    /// Whether the agent has reported that it works, and not that it has ended.
+    /// Whether the last report said that the agent is working.
     pub(in crate::engine::agent) fn is_busy(&self) -> bool {
         self.lock().work.is_busy
     }

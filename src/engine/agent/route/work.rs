@@ -27,7 +27,7 @@ pub(in crate::engine::agent) struct SentTurn {
 #[derive(Debug, Default)]
 pub(super) struct Work {
     turn: Option<Turn>,
-    /// Whether the last report was of something else than being idle.
+    /// Whether the last reported state was not `idle`.
     pub(super) is_busy: bool,
 }
 
