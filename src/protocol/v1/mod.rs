@@ -2,7 +2,7 @@
 //!
 //! The log of a session with an agent of version 2 has its updates in that form. A client of version
 //! 1 gets them converted, and so does whatever folds a log: the rest of the program knows the form
-//! of version 1. `docs/format.md` has the table of conversions; [`v2`](super::v2) has the opposite
+//! of version 1. `docs/format.md` has the table of conversions; [`v2`] has the opposite
 //! direction.
 
 mod calls;
