@@ -104,12 +104,15 @@ fn claude_code() {
         }
         let kept = said(&conversation, "agent_message_chunk");
         all += spoken.len();
-        lost += spoken.difference(&kept).count();
+        // In one file the ids are redacted, too, so that its records have no order.
+        lost += spoken
+            .difference(&kept)
+            .filter(|text| !text.starts_with("[trimmed"))
+            .count();
         assert!(conversation.cwd.is_some(), "{name}");
     }
-    // Branches that the user left are not shown.
-    eprintln!("{lost} of {all} texts of Claude Code are not shown");
-    assert!(all > 100 && lost * 100 < all, "{lost} of {all}");
+    assert!(all > 50, "{all}");
+    assert_eq!(lost, 0);
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn opencode() {
         rows as usize
     };
     let sessions = count("SELECT count(*) FROM session WHERE parent_id IS NULL");
-    let prompts = count("SELECT count(*) FROM message WHERE data LIKE '%\"role\":\"user\"%'");
+    let prompts = count("SELECT count(*) FROM message WHERE data ->> 'role' = 'user'");
     let read = super::read_all(source("opencode"), home.path());
     assert_eq!(read.len(), sessions);
     let read: usize = read.iter().map(|(_, read)| number_of_prompts(read)).sum();
