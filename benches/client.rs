@@ -25,7 +25,7 @@ pub(crate) const INITIALIZE: &str = concat!(
 );
 
 /// The same for version 2 of the protocol.
-const INITIALIZE_V2: &str = concat!(
+pub(crate) const INITIALIZE_V2: &str = concat!(
     r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":2,"#,
     r#""info":{"name":"bench","version":"1"},"capabilities":{}}}"#,
     "\n"
@@ -211,6 +211,23 @@ impl<R: Read> Answers<R> {
         }
     }
 
+    /// Reads until a text has come, which is shorter than [`HEAD`]; more may follow it.
+    pub(crate) fn until_text(&mut self, text: &str) -> Result<()> {
+        let mut end: Vec<u8> = Vec::new();
+        loop {
+            let read = self.from.read(&mut self.block)?;
+            if read == 0 {
+                return Err(format!("no {text}").into());
+            }
+            end.extend_from_slice(&self.block[..read]);
+            if memchr::memmem::find(&end, text.as_bytes()).is_some() {
+                return Ok(());
+            }
+            // It may be in two blocks.
+            end.drain(..end.len().saturating_sub(HEAD));
+        }
+    }
+
     /// Reads at most `most` bytes once; returns how many that were, and whether they end with the
     /// answer to a request.
     pub(crate) fn step(&mut self, most: usize, id: u64) -> Result<(usize, bool)> {
@@ -248,16 +265,6 @@ impl<R: Read> Answers<R> {
                 return Ok(line.trim_end().to_owned());
             }
         }
-    }
-
-    /// Reads little until it has a text.
-    pub(crate) fn until_text(&mut self, text: &str) -> Result<()> {
-        let mut all = String::new();
-        while !all.contains(text) {
-            let read = self.read(BLOCK, 0)?;
-            all.push_str(&String::from_utf8_lossy(&self.block[..read]));
-        }
-        Ok(())
     }
 
     fn read(&mut self, most: usize, id: u64) -> Result<usize> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rejoin::store::Durability;
 
-use crate::client::{Client, INITIALIZE, timed};
+use crate::client::{Client, INITIALIZE, INITIALIZE_V2, timed};
 use crate::fill::Filled;
 use crate::report::{Pairs, Report, median};
 use crate::{Result, Settings};
@@ -58,6 +58,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     }
     let pairs = Pairs::measure(
         settings.rounds,
+        || flood_v2(wrapped_v2(&filled, &agent)?, UPDATES),
+        || flood(wrapped(&filled, &agent, &["--durability", "os"])?, UPDATES),
+    )?;
+    let detail = "an agent and a client of version 2, against version 1";
+    report.at_most("version 2", pairs.ratio(), 1.1, "x", detail);
+    filled.empty()?;
+    let pairs = Pairs::measure(
+        settings.rounds,
         || latency(wrapped(&filled, &agent, &[])?),
         || latency(bare(&agent)?),
     )?;
@@ -100,9 +108,22 @@ fn bare(agent: &Path) -> Result<Client> {
     initialized(command)
 }
 
+/// A client of version 2, which wraps an agent of version 2.
+fn wrapped_v2(filled: &Filled, agent: &Path) -> Result<Client> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    command.arg("wrap").arg("--store").arg(filled.path());
+    command.args(["--durability", "os", "--"]);
+    command.arg(agent).arg("--version-2");
+    initialized_as(command, INITIALIZE_V2)
+}
+
 fn initialized(command: Command) -> Result<Client> {
+    initialized_as(command, INITIALIZE)
+}
+
+fn initialized_as(command: Command, initialize: &str) -> Result<Client> {
     let mut client = Client::of(command)?;
-    client.write(INITIALIZE)?;
+    client.write(initialize)?;
     client.output.until_answer(1)?;
     Ok(client)
 }
@@ -121,6 +142,14 @@ fn flood(mut client: Client, updates: usize) -> Result<Duration> {
     timed(|| {
         let asked = prompt(&mut client, &format!("flood {updates} {TEXT}"))?;
         client.output.until_answer(asked).map(drop)
+    })
+}
+
+/// The same in version 2, in which the prompt is answered when the turn begins.
+fn flood_v2(mut client: Client, updates: usize) -> Result<Duration> {
+    timed(|| {
+        prompt(&mut client, &format!("flood {updates} {TEXT}"))?;
+        client.output.until_text(r#""state":"idle""#)
     })
 }
 
