@@ -59,8 +59,8 @@ impl Entry {
 const END: &str = r#"{"stopReason":"end_turn"}"#;
 const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
 
-/// The note at a tool call whose result is not recorded.
-const NO_RESULT: &str = "no result was recorded";
+/// The note at a tool call whose result is not recorded, which a later import may find.
+pub(super) const NO_RESULT: &str = "no result was recorded";
 
 /// A tool call as it begins.
 #[derive(Debug)]

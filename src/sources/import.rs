@@ -12,10 +12,11 @@ use serde_json::json;
 
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
-use crate::record::{Header, Kind};
-use crate::store::{Store, StoreError};
+use crate::record::{Header, Kind, Record, metadata};
+use crate::store::{self, CALL_INTERRUPTED, Store, StoreError};
 use crate::sys::{SessionId, path};
 
+use super::conversation::NO_RESULT;
 use super::{Conversation, Entry, Found, Source};
 
 /// What became of a conversation.
@@ -93,7 +94,9 @@ impl<'a> Importer<'a> {
             let path = found.path.display();
             tracing::info!(%path, unknown, damaged, "records were left out");
         }
-        let outcome = if conversation.entries.is_empty() {
+        // An id that looks like one of ours could be taken for a session of ours.
+        let is_ours = SessionId::parse(&conversation.id).is_some();
+        let outcome = if conversation.entries.is_empty() || is_ours {
             Outcome::Empty
         } else {
             self.write(source, &conversation)?
@@ -158,44 +161,112 @@ impl<'a> Importer<'a> {
 
     /// Appends what is new of a conversation to its session.
     fn extend(&self, id: &SessionId, conversation: &Conversation) -> Result<Outcome, StoreError> {
-        let mut new: VecDeque<&Entry> = conversation.entries.iter().collect();
-        let mut is_beginning = true;
+        let mut comparison = Comparison::new(conversation);
         let mut reader = self.store.read(id)?;
         while let Some(entry) = reader.next()? {
-            let record = entry.record;
-            if !is_history(record.kind) {
-                continue;
-            }
-            // How the last turn ended was not known while it went on.
-            while new.front().is_some_and(|next| !is_history(next.kind)) {
-                new.pop_front();
-            }
-            let same = new
-                .pop_front()
-                .is_some_and(|next| next.kind == record.kind && next.payload == record.payload);
-            if !same {
-                is_beginning = false;
-                break;
-            }
+            comparison.record(&entry.record);
         }
-        if !is_beginning {
+        match comparison.into_new() {
+            None => return Ok(Outcome::Differs),
+            Some(new) if new.is_empty() => return Ok(Outcome::Unchanged),
+            // Until the log is locked, another process may append to it.
+            Some(_) => {}
+        }
+        let mut comparison = Comparison::new(conversation);
+        let mut visit = |entry: &store::Entry<'_>| comparison.record(&entry.record);
+        let mut opened = self.store.open_log_with(id, &mut visit)?;
+        let Some(new) = comparison.into_new() else {
             return Ok(Outcome::Differs);
-        }
-        if !new.iter().any(|entry| is_history(entry.kind)) {
+        };
+        if new.is_empty() {
             return Ok(Outcome::Unchanged);
         }
-        // The session's last turn has an end already.
-        while new.front().is_some_and(|next| !is_history(next.kind)) {
-            new.pop_front();
-        }
-        let mut opened = self.store.open_log(id)?;
         let records = new.into_iter().map(Entry::as_record);
         opened.log.append_dated(records)?;
         Ok(Outcome::Extended)
     }
 }
 
-/// Whether records of this kind are compared: what was said and done, not how turns ended.
-fn is_history(kind: Kind) -> bool {
-    matches!(kind, Kind::Prompt | Kind::Update)
+/// A conversation beside the log of its session, record by record.
+///
+/// What was said and done is compared, not how turns ended, nor the ends of tool calls that were put
+/// for missing results: a later import may know better.
+#[derive(Debug)]
+struct Comparison<'a> {
+    /// What the log does not have yet.
+    history: VecDeque<&'a Entry>,
+    /// The snapshots at the end, that are not in the log.
+    snapshots: Vec<&'a Entry>,
+    differs: bool,
+    /// Whether a client has set the title.
+    has_own_title: bool,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(conversation: &'a Conversation) -> Self {
+        let entries = conversation.entries.iter();
+        let (snapshots, history): (Vec<_>, Vec<_>) =
+            entries.partition(|entry| entry.kind == Kind::Info);
+        Self {
+            history: history.into(),
+            snapshots,
+            differs: false,
+            has_own_title: false,
+        }
+    }
+
+    /// Takes the next record of the log.
+    fn record(&mut self, record: &Record<'_>) {
+        if record.kind == Kind::Info {
+            self.snapshots
+                .retain(|entry| entry.payload != record.payload);
+            self.has_own_title |= metadata::title_of_client(record.payload).is_some();
+        }
+        if !is_compared(record.kind, record.payload) {
+            return;
+        }
+        self.skip();
+        let next = self.history.pop_front();
+        let is_same =
+            next.is_some_and(|next| next.kind == record.kind && next.payload == record.payload);
+        self.differs |= !is_same;
+    }
+
+    /// Leaves out what is not compared, up to the next entry that is.
+    fn skip(&mut self) {
+        let is_skipped = |entry: &&Entry| !is_compared(entry.kind, &entry.payload);
+        while self.history.front().is_some_and(is_skipped) {
+            self.history.pop_front();
+        }
+    }
+
+    /// What the log lacks; `None` if it has something else.
+    fn into_new(mut self) -> Option<Vec<&'a Entry>> {
+        if self.differs {
+            return None;
+        }
+        // The session's last turn has an end already.
+        self.skip();
+        let mut new = Vec::from(self.history);
+        let is_title = |entry: &Entry| entry.payload.contains("session_info_update");
+        let own_title = self.has_own_title;
+        self.snapshots
+            .retain(|entry| !(own_title && is_title(entry)));
+        new.append(&mut self.snapshots);
+        Some(new)
+    }
+}
+
+/// Whether such a record is compared.
+fn is_compared(kind: Kind, payload: &str) -> bool {
+    let is_put = || {
+        [NO_RESULT, CALL_INTERRUPTED]
+            .iter()
+            .any(|note| payload.contains(note))
+    };
+    match kind {
+        Kind::Prompt => true,
+        Kind::Update => !(payload.contains(r#""status":"failed""#) && is_put()),
+        _ => false,
+    }
 }

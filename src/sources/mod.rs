@@ -265,8 +265,10 @@ fn look_into(
                 return Ok(());
             }
             let inside = path.strip_prefix(root).unwrap_or(&path);
-            if is_conversation(inside) {
-                let modified = Timestamp::of_system(fs::metadata(&path)?.modified()?);
+            // Reading a pipe would wait, and reading a device never end.
+            let file = fs::metadata(&path)?;
+            if is_conversation(inside) && file.is_file() {
+                let modified = Timestamp::of_system(file.modified()?);
                 let root = root.to_owned();
                 search.found.push(Found {
                     root,

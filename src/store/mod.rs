@@ -39,6 +39,6 @@ pub use fork::{ForkError, Forked};
 pub use holder::Holder;
 pub use log::{Appended, Log};
 pub use reader::{Entry, Reader};
-pub use recover::Opened;
+pub use recover::{CALL_INTERRUPTED, Opened};
 pub use scan::Scan;
 pub use trash::Trashed;

@@ -16,7 +16,7 @@ use super::records::{Entry, Records};
 use super::scan::{self, Scan};
 
 /// The text of a tool call that was running when the process died.
-pub(super) const CALL_INTERRUPTED: &str =
+pub const CALL_INTERRUPTED: &str =
     "Interrupted: the agent process ended before this tool call did.";
 /// The end of a turn that was running when the process died.
 pub(super) const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;

@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
-use rejoin::sources::Places;
+use rejoin::sources::{Places, SOURCES};
 use serde_json::Value;
 
-use super::home;
+use super::{home, places};
 use crate::support::command::{command, runs};
 
 fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
@@ -161,4 +161,59 @@ fn a_session_that_the_user_deleted_is_not_imported_again() {
     runs(store, &["sessions", "delete", &id]);
     assert_eq!(import(store, home, "claude-code"), [0, 0, 0, 0, 1]);
     assert_eq!(listed(store), []);
+}
+
+#[test]
+fn a_conversation_that_is_imported_in_mid_turn_is_completed_later() {
+    for source in SOURCES.iter().filter(|source| source.name != "opencode") {
+        let home = home();
+        let search = source.find(&places(home.path()));
+        for found in search.found {
+            let whole = fs::read(&found.path).unwrap();
+            let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+            if found.path.extension().is_none_or(|name| name != "jsonl") {
+                continue;
+            }
+            // Up to and with the first line of a tool call.
+            let names = [
+                "tool_use",
+                "function_call",
+                "toolCall",
+                "tool.call",
+                "toolRequests",
+            ];
+            let calls = |line: &&[u8]| {
+                let text = String::from_utf8_lossy(line);
+                names.iter().any(|name| text.contains(name))
+            };
+            let Some(at) = lines.iter().position(calls) else {
+                continue;
+            };
+            let store = tempfile::tempdir().unwrap();
+            fs::write(&found.path, lines[..=at].concat()).unwrap();
+            import(store.path(), home.path(), source.name);
+            fs::write(&found.path, &whole).unwrap();
+            let [_, extended, _, differing, _] = import(store.path(), home.path(), source.name);
+            let name = found.path.display();
+            assert_eq!((extended, differing), (1, 0), "{name}");
+            let [imported, extended, _, differing, _] =
+                import(store.path(), home.path(), source.name);
+            assert_eq!((imported, extended, differing), (0, 0, 0), "{name}");
+            runs(store.path(), &["sessions", "verify"]);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_not_read() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let folder = home.path().join(".claude/projects/-work-app");
+    std::os::unix::fs::symlink("/dev/zero", folder.join("zero.jsonl")).unwrap();
+    let pipe = folder.join("pipe.jsonl");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    assert_eq!(
+        import(store.path(), home.path(), "claude-code"),
+        [1, 0, 0, 0, 0]
+    );
 }

@@ -107,7 +107,7 @@ impl Work {
             if let Some(turn) = self.turn.take() {
                 return Report::Ends(Box::new(turn.sent), params);
             }
-        } else if turn.has_worked && turn.message.is_some() {
+        } else if turn.has_worked {
             turn.early = Some(params.clone());
         }
         Report::State(params)
@@ -229,6 +229,12 @@ mod tests {
         assert!(!ends(&mut work, RUNNING));
         let message = r#""messageId":"m","content":[{"type":"text","text":"hello"}]"#;
         assert!(repeats(&mut work, "user_message", message));
+        assert!(!ends(&mut work, DONE));
+        let report = work.accepted("msg", r#"{"messageId":"m"}"#);
+        assert!(matches!(report, Some(Report::Ends(..))));
+        // It need not repeat the prompt.
+        sent(&mut work);
+        assert!(!ends(&mut work, RUNNING));
         assert!(!ends(&mut work, DONE));
         let report = work.accepted("msg", r#"{"messageId":"m"}"#);
         assert!(matches!(report, Some(Report::Ends(..))));
