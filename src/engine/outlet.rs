@@ -31,8 +31,8 @@ pub enum EngineEvent {
         /// Resolves to whether the turn is over. It is not if the sender is dropped.
         is_end: oneshot::Receiver<bool>,
     },
-    /// What an engine that reports its state itself is doing: the parameters of the update without
-    /// the session's id. `None` if it will report nothing more.
+    /// A report of its state by an engine that makes them itself: the parameters of the update without
+    /// the session's id. `None`: there will be no more.
     State(Option<String>),
     /// A notification to the client that is not an update and is not logged.
     Notify {

@@ -45,8 +45,8 @@ impl ClientView {
         }
     }
 
-    /// Sets whether the engine speaks the client's version. Then nothing is converted but the
-    /// updates that the log has in the form of version 1.
+    /// Sets whether the engine speaks the client's version. Then only records in the
+    /// form of version 1 are converted.
     pub fn set_native(&mut self, is_native: bool) {
         self.is_native = is_native;
     }

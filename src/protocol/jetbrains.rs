@@ -1,5 +1,5 @@
-//! The session index of JetBrains' clients: drafts of the list extensions under their own names. What
-//! is beyond the protocol is in `_meta.jetbrains.air`.
+//! The session index of JetBrains' clients: their names for the draft list methods, and their members
+//! below `_meta.jetbrains.air`.
 
 use serde_json::{Map, Value, json};
 

@@ -45,7 +45,7 @@ impl InVersion1 {
         matches!(kind, Kind::UpdateV2 | Kind::SubagentV2 | Kind::TransientV2)
     }
 
-    /// Whether a record of this kind, as the next one, is the same in version 1 and nothing is held.
+    /// Whether the next record, of this kind, can be used as it is.
     pub fn passes(&self, kind: Kind) -> bool {
         !self.is_used && !Self::converts(kind)
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::json::{self, Splice};
 use crate::protocol::update;
 
-/// An update, or a tool call of a request for permission, with other ids of sessions in what it refers
-/// to: those for which `rename` returns one. `None` if nothing changes. `object` is its JSON text.
+/// Replaces ids of sessions that an update, or the tool call of a request for permission, refers to:
+/// those for which `rename` returns another. `None` if nothing changes. `object` is its JSON text.
 pub fn renamed(object: &str, rename: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let text = object.as_bytes();
     let start = json::skip_space(text, 0);

@@ -76,7 +76,7 @@ pub struct Client {
     pub has_session_index: bool,
     /// Whether it wants to be notified that the list of a folder has changed.
     pub hears_of_lists: bool,
-    /// How it sees a session before it was sent anything of it.
+    /// The view with which each of its sessions begins.
     pub view: ClientView,
 }
 

@@ -138,7 +138,7 @@ impl Connection {
         })
     }
 
-    /// The same for a request whose response has consequences at once.
+    /// The same for a request whose response is handled before the agent's next message.
     pub(super) fn request_awaited(
         self: &Arc<Self>,
         method: &str,

@@ -1,4 +1,4 @@
-//! Keeps what an agent says about a session before it is known where that goes.
+//! Keeps messages of an agent about a session until the session has a route.
 
 use std::sync::Mutex;
 

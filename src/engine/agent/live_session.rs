@@ -75,7 +75,7 @@ impl PromptOrder {
 #[derive(Debug)]
 pub(super) struct Sent {
     pending: Pending,
-    /// Gets the report that ends the turn, if the response does not.
+    /// Is sent the report that ends the turn, if the response does not.
     report: Option<oneshot::Receiver<String>>,
     number: u64,
     message_id: String,

@@ -51,7 +51,7 @@ impl Content {
         self.len == other.len && self.hash.clone().finalize() == other.hash.clone().finalize()
     }
 
-    /// What blocks contain beyond this. `None` if they do not begin with it.
+    /// The part of `blocks` after this content; `None` if they do not begin with it.
     fn rest_of<'b>(&self, blocks: &[&'b str]) -> Option<Vec<Cow<'b, str>>> {
         let (mut known, mut rest) = (Self::default(), Vec::new());
         for block in blocks {
@@ -74,7 +74,8 @@ impl Content {
     }
 }
 
-/// The text of a text block. Of another block all of it, between two edges. And whether it is text.
+/// The text of a text block, or the whole JSON of another block between two marks; and whether it
+/// is text.
 fn said(block: &str) -> (Cow<'_, [u8]>, bool) {
     if let Some(text) = plain_text(block.as_bytes(), 0) {
         return (json::unescaped_bytes(&block.as_bytes()[text]), true);

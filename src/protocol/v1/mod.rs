@@ -81,7 +81,7 @@ impl Conversion {
     }
 
     /// The same, but nothing is lost: where an update changes, or is not shown, the original is in
-    /// `_meta.rejoin.updates` of what is put for it, or of the update after it.
+    /// `_meta.rejoin.updates` of the update that replaces it, or of the next one.
     pub fn with_originals() -> Self {
         Self {
             keeps: true,

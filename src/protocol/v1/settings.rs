@@ -52,7 +52,7 @@ pub(super) fn options(update: &str) -> Shown<'_> {
     }))
 }
 
-/// The other members of an update of the mode; our note is the only member of its `_meta` to go.
+/// The other members of an update of the mode. Of its `_meta`, only our note is removed.
 fn others_of(update: &str) -> impl Iterator<Item = (String, &str)> {
     json::text_members(update)
         .into_iter()

@@ -101,7 +101,7 @@ fn agent_capabilities(capabilities: &str, own_meta: &str) -> String {
         .raw("prompt", &objects(member("promptCapabilities"), &[]))
         .raw("mcp", &mcp(member("mcpCapabilities")));
     for (name, value) in json::text_members(member("sessionCapabilities")) {
-        // The last two, and a list without extensions, are what every agent of version 2 has.
+        // Every agent of version 2 can resume, close and list, so these are not declared.
         let extended = name == "list" && !json::text_members(value).is_empty();
         if extended
             || !matches!(

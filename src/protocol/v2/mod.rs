@@ -1,9 +1,10 @@
 //! Converts the updates of a session from version 1 to version 2.
 //!
 //! Nearly every log has the form of version 1. A client of version 2 gets a view of it, made where
-//! lines leave, for live and replayed lines alike. Updates of an agent of version 2 have that form
-//! in the log: their lines begin with [`HEAD_V2`] and pass through. Lines that are the same in both versions, which are nearly all,
-//! are copied; in the others single places change. `docs/format.md` has the table of conversions.
+//! lines leave, for live and replayed lines alike. Most lines are the same in both versions and are
+//! copied; in the others, single places change. Updates of an agent of version 2 have that form in
+//! the log: their lines begin with [`HEAD_V2`] and pass through. `docs/format.md` has the table of
+//! conversions.
 
 mod line;
 mod messages;
@@ -276,8 +277,8 @@ impl View {
         Some(lines)
     }
 
-    /// Takes an update that has the form of version 2 already. A converted chunk continues its
-    /// message only if it is the last one, and no other one gets its id.
+    /// Notes the message of an update that has the form of version 2 already, so that no converted
+    /// chunk that follows is joined to it.
     fn learn(&mut self, update: &Update<'_, '_>) {
         self.pause();
         let name = update.name();

@@ -259,8 +259,8 @@ impl State {
         self.subscriptions.is_empty() && self.hints.is_empty()
     }
 
-    /// Whether the client knows this entry differently, or not at all. It is about to be sent it, at
-    /// `sent_at` if that is by a notification.
+    /// Whether the client knows this entry differently, or not at all. Remembers it as sent; `sent_at`
+    /// is the time if that is by a notification.
     pub(super) fn differs(
         &mut self,
         listed: &Listed,

@@ -43,9 +43,9 @@ pub(super) enum AttachRequest {
 /// When the session of a load was opened.
 #[derive(Debug)]
 pub(super) enum Opened {
-    /// Not yet: the log is read once for opening and replaying.
+    /// During the replay: the log is read once for both.
     NotYet,
-    /// For this load, before the replay. Has the engine's answer if it attached, too.
+    /// For this load, but before the replay; with the engine's answer if it has attached.
     ForLoad(Option<Attached>),
     /// Before the load.
     BeforeLoad,

@@ -9,8 +9,8 @@ use super::{AGENT_ENDED, Mode, Route};
 use crate::engine::agent::parse::Payload;
 
 impl Route {
-    /// An update, or a tool call that a request is about, with the client's id of the session where it
-    /// refers to the session by the agent's. `None` if it does not.
+    /// Replaces the agent's id of the session by the client's in an update, or in the tool call that a
+    /// request is about. `None` if it is not there.
     pub(in crate::engine::agent) fn with_client_references(&self, object: &str) -> Option<String> {
         let agent_id = lock(&self.agent_id);
         let names_it = *agent_id != self.name && object.contains(&**agent_id);

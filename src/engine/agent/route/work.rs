@@ -17,7 +17,7 @@ use crate::protocol::{Role, UpdateKind};
 pub(in crate::engine::agent) struct SentTurn {
     /// The id of the message that is answered.
     pub(in crate::engine::agent) message_id: String,
-    /// Gets the report that ends the turn: the parameters of the update.
+    /// Is sent the report that ends the turn: the parameters of the update.
     pub(in crate::engine::agent) report: oneshot::Sender<String>,
     /// Resolves to whether the turn has ended then.
     pub(in crate::engine::agent) is_end: oneshot::Receiver<bool>,
