@@ -17,7 +17,7 @@ use crate::protocol::{Role, UpdateKind};
 pub(in crate::engine::agent) struct SentTurn {
     /// The id of the message that is answered.
     pub(in crate::engine::agent) message_id: String,
-    /// Is sent the report that ends the turn: the parameters of the update.
+    /// Gets the report that ends the turn: the parameters of the update.
     pub(in crate::engine::agent) report: oneshot::Sender<String>,
     /// Resolves to whether the turn has ended then.
     pub(in crate::engine::agent) is_end: oneshot::Receiver<bool>,
@@ -107,7 +107,7 @@ impl Work {
             if let Some(turn) = self.turn.take() {
                 return Report::Ends(Box::new(turn.sent), params);
             }
-        } else if turn.has_worked {
+        } else if turn.has_worked && turn.message.is_some() {
             turn.early = Some(params.clone());
         }
         Report::State(params)
@@ -229,12 +229,6 @@ mod tests {
         assert!(!ends(&mut work, RUNNING));
         let message = r#""messageId":"m","content":[{"type":"text","text":"hello"}]"#;
         assert!(repeats(&mut work, "user_message", message));
-        assert!(!ends(&mut work, DONE));
-        let report = work.accepted("msg", r#"{"messageId":"m"}"#);
-        assert!(matches!(report, Some(Report::Ends(..))));
-        // It need not repeat the prompt.
-        sent(&mut work);
-        assert!(!ends(&mut work, RUNNING));
         assert!(!ends(&mut work, DONE));
         let report = work.accepted("msg", r#"{"messageId":"m"}"#);
         assert!(matches!(report, Some(Report::Ends(..))));
