@@ -83,7 +83,7 @@ pub(super) struct Line {
 }
 
 /// Writes the envelopes of one session's replay.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Envelope {
     /// Everything up to and including the comma after the session's id.
     head: Vec<u8>,
@@ -109,11 +109,7 @@ impl Envelope {
 
     /// The same for updates that have the form of version 2.
     pub(super) fn in_version_2(&self) -> Self {
-        let mut envelope = Self {
-            head: self.head.clone(),
-            before_time: self.before_time.clone(),
-            after_time: self.after_time.clone(),
-        };
+        let mut envelope = self.clone();
         mark_v2(0, &mut envelope.head);
         mark_v2(0, &mut envelope.before_time);
         envelope
@@ -148,6 +144,20 @@ impl Envelope {
             start,
             note_end,
             update,
+        }
+    }
+
+    /// Writes the line of an update, with the parameters around it if they have more members.
+    pub(super) fn line(
+        &self,
+        at: &str,
+        update: &[u8],
+        params: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Option<Line> {
+        match params {
+            None => Some(self.update(at, update, out)),
+            Some(params) => self.params(at, params, out),
         }
     }
 

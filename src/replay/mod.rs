@@ -306,6 +306,22 @@ impl Replay {
             .begin(&self.envelope, at, update, &chunk, self.limits)
     }
 
+    /// Joins an update to the pending chunk, or writes its line; `None` if there is no line yet.
+    /// `params` are the parameters around it, if they have more members.
+    fn join_or_write(
+        &mut self,
+        at: &str,
+        update: &[u8],
+        params: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Option<Line> {
+        if params.is_none() && !self.options.exact && self.join(at, update, out) {
+            return None;
+        }
+        self.pending.flush(out);
+        self.envelope.line(at, update, params, out)
+    }
+
     fn params(&mut self, at: &str, params: &[u8], out: &mut Vec<u8>) {
         let Some(update) = json::member(params, 0, "update") else {
             return;
@@ -367,11 +383,7 @@ impl Replay {
     /// Holds a snapshot as the line that will be sent.
     fn hold(&mut self, name: &[u8], at: &str, update: &[u8], params: Option<&[u8]>) {
         let mut out = std::mem::take(&mut self.held);
-        let line = match params {
-            Some(params) => self.envelope.params(at, params, &mut out),
-            None => Some(self.envelope.update(at, update, &mut out)),
-        };
-        if let Some(mut line) = line {
+        if let Some(mut line) = self.envelope.line(at, update, params, &mut out) {
             self.scratch.clear();
             if self
                 .snapshots

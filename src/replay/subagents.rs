@@ -122,15 +122,7 @@ impl Replay {
         if kind == UpdateKind::Subagent {
             self.subagents.announce(update);
         }
-        if params.is_none() && !self.options.exact && self.join(at, update, out) {
-            return;
-        }
-        self.pending.flush(out);
-        let line = match params {
-            None => Some(self.envelope.update(at, update, out)),
-            Some(params) => self.envelope.params(at, params, out),
-        };
-        if let Some(line) = line {
+        if let Some(line) = self.join_or_write(at, update, params, out) {
             if record.kind == Kind::SubagentV2 {
                 // Its terminals are the agent's.
                 kind = UpdateKind::Other;

@@ -82,15 +82,7 @@ impl Replay {
         if self.disposition(kind, id, at, update, params) == Disposition::Hidden {
             return self.pending.flush(out);
         }
-        if params.is_none() && !self.options.exact && self.join(at, update, out) {
-            return;
-        }
-        self.pending.flush(out);
-        let line = match params {
-            None => Some(self.envelope.update(at, update, out)),
-            Some(params) => self.envelope.params(at, params, out),
-        };
-        if let Some(line) = line {
+        if let Some(line) = self.join_or_write(at, update, params, out) {
             self.finish_line(line, at, UpdateKind::Other, Disposition::Shown, out);
         }
     }

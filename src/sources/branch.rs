@@ -73,8 +73,10 @@ pub(super) fn shown(records: &[Value]) -> Vec<bool> {
     // Records about the state of the session have a place in the tree, but no other branch.
     for (at, record) in records.iter().enumerate() {
         let is_note = matches!(record["type"].as_str(), Some("system" | "attachment"));
-        shown[at] |=
-            is_note && is_node(record) && is_first(at) && follows_shown(records, &shown, at);
+        let parent = record["parentUuid"].as_str();
+        let parent = parent.and_then(|parent| at_uuid.get(parent));
+        let follows_shown = parent.is_some_and(|parent| *parent < at && shown[*parent]);
+        shown[at] |= is_note && is_node(record) && is_first(at) && follows_shown;
     }
     shown
 }
@@ -91,18 +93,10 @@ pub(super) fn blocks(record: &Value) -> &[Value] {
 }
 
 fn of_shown<'a>(records: &'a [Value], shown: &[bool]) -> impl Iterator<Item = &'a Value> {
-    let shown: Vec<bool> = shown.to_vec();
     let records = records.iter().zip(shown);
     records
-        .filter(|(_, shown)| *shown)
+        .filter(|(_, shown)| **shown)
         .map(|(record, _)| record)
-}
-
-/// Whether a record's parent is shown.
-fn follows_shown(records: &[Value], shown: &[bool], at: usize) -> bool {
-    let parent = &records[at]["parentUuid"];
-    let mut before = records[..at].iter().zip(shown).rev();
-    parent.is_string() && before.any(|(record, shown)| *shown && record["uuid"] == *parent)
 }
 
 /// Whether a record is of a subagent that earlier versions wrote into the same file.

@@ -149,6 +149,18 @@ impl Builder {
         }
     }
 
+    /// Adds a thought that belongs to the agent's message with this id. For clients it is a message of
+    /// its own.
+    pub(super) fn thought_of(&mut self, at: Timestamp, message: Option<&str>, text: &str) {
+        let id = message.map(|id| format!("{id}-thought"));
+        self.thought(at, id.as_deref(), text);
+    }
+
+    /// Adds an error that the user saw.
+    pub(super) fn error(&mut self, at: Timestamp, id: Option<&str>, message: &str) {
+        self.agent(at, id, content::text(&format!("Error: {message}")));
+    }
+
     fn chunk(&mut self, at: Timestamp, kind: &str, id: Option<&str>, block: Value) {
         if block["type"] == "text" && block["text"].as_str().is_none_or(str::is_empty) {
             return;

@@ -1,7 +1,6 @@
 //! Copilot CLI: one folder for each session, `session-state/ID/events.jsonl`; in older versions one
 //! file, `session-state/ID.jsonl`.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use crate::sys::Timestamp;
 
 use super::content::{as_text, text};
 use super::conversation::{Builder, Conversation};
+use super::tool::Calls;
 use super::{Found, Places, has_extension, lines, tool};
 
 /// `$COPILOT_HOME/session-state`, or that in `~/.copilot`.
@@ -43,8 +43,7 @@ struct Reader {
     builder: Builder,
     id: Option<String>,
     cwd: Option<String>,
-    /// The names and arguments of tool calls, by their ids.
-    calls: HashMap<String, (String, Value)>,
+    calls: Calls,
     unknown: usize,
 }
 
@@ -88,8 +87,7 @@ impl Reader {
             Some("tool.execution_complete") => self.result(at, data),
             Some("session.error") => {
                 let message = as_text(&data["message"]);
-                self.builder
-                    .agent(at, None, text(&format!("Error: {message}")));
+                self.builder.error(at, None, &message);
             }
             Some("session.title_changed") => self.builder.title(&as_text(&data["title"])),
             Some("abort") => self.builder.cancel(),
@@ -113,9 +111,8 @@ impl Reader {
 
     fn assistant(&mut self, at: Timestamp, data: &Value) {
         let id = data["messageId"].as_str();
-        let thought = id.map(|id| format!("{id}-thought"));
         let reasoning = data["reasoningText"].as_str().unwrap_or_default();
-        self.builder.thought(at, thought.as_deref(), reasoning);
+        self.builder.thought_of(at, id, reasoning);
         let said = data["content"].as_str().unwrap_or_default();
         self.builder.agent(at, id, text(said));
         for request in data["toolRequests"].as_array().into_iter().flatten() {
@@ -137,27 +134,19 @@ impl Reader {
         let (Some(id), Some(name)) = (id.as_str(), name.as_str()) else {
             return;
         };
-        if self.calls.contains_key(id) {
-            return;
+        if !self.calls.has(id) {
+            let input = tool::arguments(given);
+            let builder = &mut self.builder;
+            self.calls.begin(builder, at, id, name, input, title);
         }
-        let input = tool::arguments(given);
-        let mut call = tool::call(id, name, name, &input);
-        if let (Some(title), true) = (title, call.title == name) {
-            title.clone_into(&mut call.title);
-        }
-        self.builder.call(at, call);
-        self.calls.insert(id.to_owned(), (name.to_owned(), input));
     }
 
     fn result(&mut self, at: Timestamp, data: &Value) {
         let id = data["toolCallId"].as_str().unwrap_or_default();
-        let Some((name, input)) = self.calls.get(id) else {
-            return;
-        };
         let ok = data["success"] != false;
         let outputs = [&data["result"]["content"], &data["error"]["message"]];
         let output = outputs.into_iter().find(|output| !output.is_null());
-        let update = tool::outcome(name, input, ok, output.unwrap_or(&Value::Null));
-        self.builder.result(at, id, ok, update);
+        let output = output.unwrap_or(&Value::Null);
+        self.calls.end(&mut self.builder, at, id, ok, output);
     }
 }

@@ -4,7 +4,7 @@
 //! tool's own id. A conversation that has grown since is continued in the copy. A copy that was
 //! continued here, or that the user deleted, is left as it is.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{Header, Kind, Record, metadata};
-use crate::store::{self, CALL_INTERRUPTED, Store, StoreError};
+use crate::store::{self, CALL_INTERRUPTED, Store, StoreError, Sync};
 use crate::sys::{SessionId, path};
 
 use super::conversation::NO_RESULT;
@@ -71,7 +71,7 @@ pub struct Importer<'a> {
     catalog: &'a Catalog,
     /// The folder of a session whose tool has recorded none.
     home: &'a Path,
-    deleted: Vec<SessionId>,
+    deleted: HashSet<SessionId>,
 }
 
 impl<'a> Importer<'a> {
@@ -96,7 +96,7 @@ impl<'a> Importer<'a> {
         }
         // An id that looks like one of ours could be taken for a session of ours.
         let is_ours = SessionId::parse(&conversation.id).is_some();
-        let outcome = if conversation.entries.is_empty() || is_ours {
+        let outcome = if is_ours {
             Outcome::Empty
         } else {
             self.write(source, &conversation)?
@@ -109,6 +109,9 @@ impl<'a> Importer<'a> {
     }
 
     fn write(&self, source: &Source, conversation: &Conversation) -> Result<Outcome, ImportError> {
+        let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
+            return Ok(Outcome::Empty);
+        };
         let id = SessionId::of_foreign(source.agent, &conversation.id);
         if self.store.exists(&id)? {
             return Ok(self.extend(&id, conversation)?);
@@ -130,13 +133,10 @@ impl<'a> Importer<'a> {
             "how": "import",
         });
         let agent = agent.to_string();
-        let began = conversation.entries.first().map(|entry| entry.at);
-        let first = began.map(|at| (at, Kind::AgentSessionId, None, agent.as_str()));
+        let first = std::iter::once((began, Kind::AgentSessionId, None, agent.as_str()));
         let history = conversation.entries.iter().map(Entry::as_record);
-        match self
-            .store
-            .create_dated(&id, &header, first.into_iter().chain(history))
-        {
+        let records = first.chain(history);
+        match self.store.create_dated(&id, &header, began, records) {
             Ok(_) => Ok(Outcome::Imported),
             // Another process was first.
             Err(StoreError::Exists { .. }) => Ok(Outcome::Unchanged),
@@ -182,7 +182,7 @@ impl<'a> Importer<'a> {
             return Ok(Outcome::Unchanged);
         }
         let records = new.into_iter().map(Entry::as_record);
-        opened.log.append_dated(records)?;
+        opened.log.append_dated(records, Sync::Turn)?;
         Ok(Outcome::Extended)
     }
 }

@@ -1,7 +1,6 @@
 //! Kimi Code: one folder for each session, `sessions/FOLDER/session_ID`, with its events in
 //! `agents/main/wire.jsonl` and its title and working directory in `state.json`.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,8 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
 use super::conversation::{Builder, Conversation};
-use super::{Found, Places, lines, tool};
+use super::tool::Calls;
+use super::{Found, Places, lines};
 
 /// `$KIMI_CODE_HOME/sessions`, or that in `~/.kimi-code`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -53,8 +53,7 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
 struct Reader {
     builder: Builder,
     cwd: Option<String>,
-    /// The names and arguments of tool calls, by their ids.
-    calls: HashMap<String, (String, Value)>,
+    calls: Calls,
     unknown: usize,
 }
 
@@ -137,15 +136,12 @@ impl Reader {
                 ) {
                     return self.builder.update(at, &plan);
                 }
-                self.builder.call(at, tool::call(id, name, name, input));
-                let known = (name.to_owned(), input.clone());
-                self.calls.insert(id.to_owned(), known);
+                let input = input.clone();
+                self.calls
+                    .begin(&mut self.builder, at, id, name, input, None);
             }
             Some("tool.result") => {
                 let id = event["toolCallId"].as_str().unwrap_or_default();
-                let Some((name, input)) = self.calls.get(id) else {
-                    return;
-                };
                 let result = &event["result"];
                 let ok = result["isError"] != true;
                 let output = match &result["output"] {
@@ -155,8 +151,7 @@ impl Reader {
                     }
                     output => output.clone(),
                 };
-                let update = tool::outcome(name, input, ok, &output);
-                self.builder.result(at, id, ok, update);
+                self.calls.end(&mut self.builder, at, id, ok, &output);
             }
             _ => {}
         }

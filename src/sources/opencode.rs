@@ -113,7 +113,7 @@ fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
             Some("MessageAbortedError") => builder.cancel(),
             Some(name) => {
                 let message = data["error"]["data"]["message"].as_str().unwrap_or(name);
-                builder.agent(at, None, text(&format!("Error: {message}")));
+                builder.error(at, None, message);
             }
             None => {}
         }

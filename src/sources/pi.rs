@@ -10,7 +10,8 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
 use super::conversation::{Builder, Conversation};
-use super::{Found, Places, has_extension, lines, tool};
+use super::tool::Calls;
+use super::{Found, Places, has_extension, lines};
 
 /// `$PI_CODING_AGENT_DIR/sessions`, or that in `~/.pi/agent`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -71,8 +72,7 @@ fn branch(entries: &[Value]) -> HashSet<&str> {
 #[derive(Debug, Default)]
 struct Reader {
     builder: Builder,
-    /// The names and arguments of tool calls, by their ids.
-    calls: HashMap<String, (String, Value)>,
+    calls: Calls,
     unknown: usize,
 }
 
@@ -104,15 +104,12 @@ impl Reader {
             Some("assistant") => self.assistant(at, id, message),
             Some("toolResult") => {
                 let call = message["toolCallId"].as_str().unwrap_or_default();
-                let Some((name, input)) = self.calls.get(call) else {
-                    return;
-                };
                 let blocks = blocks(&message["content"]);
                 let texts = blocks.iter().filter_map(|block| block["text"].as_str());
                 let output = texts.collect::<Vec<_>>().join("\n");
                 let ok = message["isError"] != true;
-                let update = tool::outcome(name, input, ok, &output.into());
-                self.builder.result(at, call, ok, update);
+                let builder = &mut self.builder;
+                self.calls.end(builder, at, call, ok, &output.into());
             }
             Some("bashExecution") => {
                 let command = as_text(&message["command"]);
@@ -139,19 +136,17 @@ impl Reader {
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str() {
                 Some("thinking") => {
-                    let id = id.map(|id| format!("{id}-thought"));
-                    self.builder
-                        .thought(at, id.as_deref(), &as_text(&block["thinking"]));
+                    let thinking = as_text(&block["thinking"]);
+                    self.builder.thought_of(at, id, &thinking);
                 }
                 Some("toolCall") => {
                     let (Some(call), Some(name)) = (block["id"].as_str(), block["name"].as_str())
                     else {
                         continue;
                     };
-                    let input = &block["arguments"];
-                    self.builder.call(at, tool::call(call, name, name, input));
-                    let known = (name.to_owned(), input.clone());
-                    self.calls.insert(call.to_owned(), known);
+                    let input = block["arguments"].clone();
+                    self.calls
+                        .begin(&mut self.builder, at, call, name, input, None);
                 }
                 _ => {
                     for block in blocks(&Value::Array(vec![block.clone()])) {
@@ -164,8 +159,7 @@ impl Reader {
             Some("aborted") => self.builder.cancel(),
             Some("error") => {
                 let error = as_text(&message["errorMessage"]);
-                self.builder
-                    .agent(at, None, text(&format!("Error: {error}")));
+                self.builder.error(at, None, &error);
             }
             _ => {}
         }

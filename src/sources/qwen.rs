@@ -96,8 +96,7 @@ fn assistant(builder: &mut Builder, at: Timestamp, record: &Value) {
     for part in parts(record) {
         if let Some(said) = part["text"].as_str() {
             if part["thought"] == true {
-                let id = id.map(|id| format!("{id}-thought"));
-                builder.thought(at, id.as_deref(), said);
+                builder.thought_of(at, id, said);
             } else {
                 builder.agent(at, id, text(said));
             }

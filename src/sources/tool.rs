@@ -1,9 +1,13 @@
 //! Tool calls of tools whose names and arguments are the usual ones.
 
-use serde_json::Value;
+use std::collections::HashMap;
 
-use super::content::{as_text, diff};
-use super::conversation::Call;
+use serde_json::{Value, json};
+
+use crate::sys::Timestamp;
+
+use super::content::{as_text, console, diff, of_call, text};
+use super::conversation::{Builder, Call};
 
 /// Kinds of the protocol, and the names of tools that have them: in lower case, letters only.
 const KINDS: [(&str, &[&str]); 7] = [
@@ -188,6 +192,50 @@ pub(super) fn changes(name: &str, input: &Value) -> Vec<Value> {
     }
 }
 
+/// The tool calls of a conversation whose results are records of their own: the name and the
+/// arguments of each, by its id.
+#[derive(Debug, Default)]
+pub(super) struct Calls(HashMap<String, (String, Value)>);
+
+impl Calls {
+    /// Whether this call has begun.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// Begins a call. `title` is for one whose arguments do not make a title.
+    pub(super) fn begin(
+        &mut self,
+        builder: &mut Builder,
+        at: Timestamp,
+        id: &str,
+        name: &str,
+        input: Value,
+        title: Option<&str>,
+    ) {
+        let mut begun = call(id, name, name, &input);
+        if let (Some(title), true) = (title, begun.title == name) {
+            title.clone_into(&mut begun.title);
+        }
+        builder.call(at, begun);
+        self.0.insert(id.to_owned(), (name.to_owned(), input));
+    }
+
+    /// Ends a call with what it gave back. One that has not begun is ignored.
+    pub(super) fn end(
+        &self,
+        builder: &mut Builder,
+        at: Timestamp,
+        id: &str,
+        ok: bool,
+        output: &Value,
+    ) {
+        if let Some((name, input)) = self.0.get(id) {
+            builder.result(at, id, ok, outcome(name, input, ok, output));
+        }
+    }
+}
+
 /// Arguments, which some tools record as JSON in a string. The model may have got that wrong.
 pub(super) fn arguments(given: &Value) -> Value {
     let parsed = given
@@ -200,23 +248,21 @@ pub(super) fn arguments(given: &Value) -> Value {
 pub(super) fn outcome(name: &str, input: &Value, ok: bool, output: &Value) -> Value {
     let mut content = if ok { changes(name, input) } else { Vec::new() };
     if content.is_empty() {
-        let text = as_text(output);
+        let output = as_text(output);
         if kind(name) == "execute" {
-            content.extend(super::content::console(&text));
-        } else if !text.trim().is_empty() {
-            content.push(super::content::of_call(super::content::text(&text)));
+            content.extend(console(&output));
+        } else if !output.trim().is_empty() {
+            content.push(of_call(text(&output)));
         }
     }
     if content.is_empty() {
-        return serde_json::json!({});
+        return json!({});
     }
-    serde_json::json!({ "content": content })
+    json!({ "content": content })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::record::metadata::RESTORED;
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
@@ -99,46 +98,21 @@ impl Store {
         made.map(|(log, _)| log)
     }
 
-    /// The same for a session that was created and last used at these times. Its header and the
-    /// `first` records have the first of them, its history the second. A record of the current time
-    /// follows, since the session would otherwise expire as if it were not used now.
-    pub fn create_imported<'a>(
-        &self,
-        id: &SessionId,
-        header: &Header,
-        [created_at, updated_at]: [Timestamp; 2],
-        first: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
-        history: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
-    ) -> Result<Log, StoreError> {
-        let made = self.make(id, header, |log, payload| {
-            let head = std::iter::once((Kind::Session, None, payload));
-            #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
-            let first = first.map(|(kind, id, payload)| (kind, id, payload));
-            log.append_at(&created_at.to_string(), head.chain(first), Sync::Buffered)?;
-            log.append_at(&updated_at.to_string(), history, Sync::Buffered)?;
-            let used = std::iter::once((Kind::Info, None, RESTORED));
-            log.append_all(used, Sync::Buffered)
-        });
-        made.map(|(log, _)| log)
-    }
-
-    /// Creates a session from records with their own times. Its header has the first of them. A record
-    /// of the current time follows, since the session would otherwise expire as if it were not used
-    /// now.
+    /// The same for a session that was created at this time, from records with times of their own. A
+    /// record of the current time follows, since the session would otherwise expire as if it were
+    /// not used now.
     pub fn create_dated<'a>(
         &self,
         id: &SessionId,
         header: &Header,
+        created_at: Timestamp,
         records: impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)>,
     ) -> Result<Log, StoreError> {
         let made = self.make(id, header, |log, payload| {
-            let mut records = records.peekable();
-            let began = records.peek().map(|(at, ..)| *at);
-            let began = began.unwrap_or_else(|| self.context.sys.clock.now());
-            let head = std::iter::once((began, Kind::Session, None, payload));
+            let head = std::iter::once((created_at, Kind::Session, None, payload));
             #[expect(clippy::map_identity, reason = "shortens the lifetime to the header's")]
             let records = records.map(|(at, kind, id, payload)| (at, kind, id, payload));
-            log.append_dated(head.chain(records))
+            log.append_dated(head.chain(records), Sync::Buffered)
         });
         made.map(|(log, ())| log)
     }

@@ -179,6 +179,7 @@ impl Log {
     pub fn append_dated<'a>(
         &mut self,
         records: impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)>,
+        sync: Sync,
     ) -> Result<(), StoreError> {
         self.unpoisoned()?;
         if self.has_excess {
@@ -194,7 +195,7 @@ impl Log {
                 self.copy(&at.to_string(), kind, id, payload)?;
             }
             self.write_waiting()?;
-            self.append(Kind::Info, None, RESTORED, Sync::Turn)
+            self.append(Kind::Info, None, RESTORED, sync)
         };
         let written = write();
         if written.is_err() {

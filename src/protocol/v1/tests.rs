@@ -3,7 +3,7 @@
 use agent_client_protocol_schema::{v1, v2};
 
 use super::*;
-use crate::protocol::v2::table::{errors, kind, kinds, schema};
+use crate::protocol::v2::table::{UNSTABLE, errors, kind, kinds, schema};
 
 /// Updates of version 2 and what they become. None means the same.
 pub(super) const TABLE: [(&str, Option<&[&str]>); 43] = [
@@ -216,15 +216,6 @@ pub(super) const TABLE: [(&str, Option<&[&str]>); 43] = [
         Some(&[r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#]),
     ),
     (r#"{"sessionUpdate":"_moon_phase","phase":1e400}"#, None),
-];
-
-/// Kinds that only the unstable schema of version 1 has.
-const UNSTABLE: [&str; 5] = [
-    "plan_update",
-    "plan_removed",
-    "subagent_update",
-    "session_message",
-    "session_message_chunk",
 ];
 
 #[test]

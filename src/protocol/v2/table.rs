@@ -152,7 +152,7 @@ pub(in crate::protocol) const TABLE: [(&str, &str); 36] = [
 ];
 
 /// Kinds of version 1 that only its unstable schema has.
-const UNSTABLE: [&str; 5] = [
+pub(crate) const UNSTABLE: [&str; 5] = [
     "plan_update",
     "plan_removed",
     "subagent_update",

@@ -47,6 +47,29 @@ pub(super) struct Notices {
 /// A session that was looked at.
 type Looked = (SessionId, Seen, Activity);
 
+/// The folders in whose lists a session was, as far as the client was sent it, and is now.
+struct Folders<'a> {
+    before: Option<&'a str>,
+    now: Option<&'a str>,
+}
+
+impl Folders<'_> {
+    /// Whether a list with this scope may have changed. Where the session was is unknown if the client
+    /// was not sent it.
+    fn concern(&self, scope: &Filter) -> bool {
+        let mut folders = [self.now, self.before].into_iter().flatten().peekable();
+        folders.peek().is_none() || folders.any(|cwd| scope.covers(cwd))
+    }
+
+    /// Whether a list with this scope, which does not have the session now, may have had it.
+    fn leave(&self, scope: &Filter) -> bool {
+        match self.before {
+            Some(before) => scope.covers(before),
+            None => self.now.is_none(),
+        }
+    }
+}
+
 /// What one subscription is notified of.
 #[derive(Default)]
 struct Batch {
@@ -214,27 +237,22 @@ impl Notices {
                     Some(_) => {}
                     None => drop(state.known.remove(&id)),
                 }
-                let covers = |scope: &Filter, cwd: &str| scope.covers(cwd);
+                let cwd = listed.as_ref().map(|listed| listed.summary.cwd.as_str());
+                let folders = Folders {
+                    before: before.as_deref(),
+                    now: cwd,
+                };
                 for hint in state.hints.values_mut() {
-                    let now_there = listed.as_ref().map(|listed| listed.summary.cwd.as_str());
-                    let folders = [now_there, before.as_deref()];
-                    let mut folders = folders.into_iter().flatten().peekable();
-                    let is_unknown = folders.peek().is_none();
-                    hint.is_due |= is_unknown || folders.any(|cwd| covers(&hint.scope, cwd));
+                    hint.is_due |= folders.concern(&hint.scope);
                 }
                 for (name, subscription) in &subscriptions {
                     let scope = &subscription.scope;
-                    let was_there = before.as_deref().map(|cwd| covers(scope, cwd));
                     match &listed {
-                        Some(listed) if covers(scope, &listed.summary.cwd) => {
+                        Some(listed) if scope.covers(&listed.summary.cwd) => {
                             let batch = batches.entry(name).or_default();
                             batch.sessions.push((Listed::clone(listed), activity));
                         }
-                        // Where it was is unknown if the client was not sent it.
-                        None if was_there.unwrap_or(true) => {
-                            batches.entry(name).or_default().removed.push(id.clone());
-                        }
-                        Some(_) if was_there == Some(true) => {
+                        _ if folders.leave(scope) => {
                             batches.entry(name).or_default().removed.push(id.clone());
                         }
                         _ => {}

@@ -33,31 +33,28 @@ const MOST: usize = 1000;
 /// Serves a request of a client that wants the index; none if it is not about that.
 pub(super) fn serve(context: &Context, request: &Request) -> Option<Result<Action, Error>> {
     let params = request.params.as_str();
-    let served = match request.method.as_str() {
+    let capability = match request.method.as_str() {
         INDEX_SUBSCRIBE => return Some(subscribe(context, params)),
         INDEX_UNSUBSCRIBE => return Some(subscribe::unsubscribe(context, params)),
         INDEX_BATCH_GET => return Some(batch_get(context, request)),
-        INDEX_RENAME => session::set_title(context, params),
-        INDEX_ARCHIVE => session::archive(context, true, params),
-        INDEX_UNARCHIVE => session::archive(context, false, params),
+        INDEX_RENAME => "jetbrains.sessionRename",
+        INDEX_ARCHIVE | INDEX_UNARCHIVE => "jetbrains.sessionArchive",
         _ => return None,
     };
-    let capability = match request.method.as_str() {
-        INDEX_RENAME => "jetbrains.sessionRename",
-        _ => "jetbrains.sessionArchive",
+    let is_ours = || {
+        let named = string_member(params, "sessionId");
+        named.is_some_and(|name| context.find(&name).is_ok_and(|id| context.exists(&id)))
     };
-    let named = string_member(params, "sessionId");
-    let is_ours = named.is_some_and(|name| match context.find(&name) {
-        Ok(id) => context.exists(&id),
-        Err(_) => false,
-    });
-    if is_ours || !context.deps().engine.declares(capability) {
-        return Some(served);
+    if context.deps().engine.declares(capability) && !is_ours() {
+        let asked = ask_agent(context, request, params);
+        return Some(Ok(Action::Later(Box::pin(
+            async move { (asked.await, None) },
+        ))));
     }
-    let asked = ask_agent(context, request, params);
-    Some(Ok(Action::Later(Box::pin(
-        async move { (asked.await, None) },
-    ))))
+    Some(match request.method.as_str() {
+        INDEX_RENAME => session::set_title(context, params),
+        method => session::archive(context, method == INDEX_ARCHIVE, params),
+    })
 }
 
 fn ask_agent(

@@ -85,8 +85,10 @@ impl Actor {
         let listed = listed.filter(|listed| listed.updated_at < now);
         let created = blocking(|| match listed {
             Some(listed) => {
-                let times = [listed.created_at, listed.updated_at];
-                store.create_imported(&self.id, &header, times, first(), history())
+                let dated = |at| move |(kind, id, payload)| (at, kind, id, payload);
+                let records = first().map(dated(listed.created_at));
+                let records = records.chain(history().map(dated(listed.updated_at)));
+                store.create_dated(&self.id, &header, listed.created_at, records)
             }
             None => store.create_with(&self.id, &header, first().chain(history())),
         });

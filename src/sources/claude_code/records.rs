@@ -188,9 +188,7 @@ impl Reader {
                 }
                 Some("thinking") => {
                     let thinking = block["thinking"].as_str().unwrap_or_default();
-                    // A thought is a message of its own for clients.
-                    let id = id.map(|id| format!("{id}-thought"));
-                    self.builder.thought(at, id.as_deref(), thinking);
+                    self.builder.thought_of(at, id, thinking);
                 }
                 Some("tool_use" | "server_tool_use") => self.call(at, block),
                 Some("redacted_thinking") => {}

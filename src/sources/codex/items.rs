@@ -12,6 +12,7 @@ use crate::sys::Timestamp;
 
 use super::super::content::{self, as_text, console, of_call, text};
 use super::super::conversation::{Builder, Call, Conversation};
+use super::super::tool::arguments;
 use super::tool::Tool;
 use super::{command, patch};
 
@@ -171,16 +172,10 @@ impl<'a> Reader<'a> {
             return;
         };
         let name = item["name"].as_str().unwrap_or_default();
-        let arguments = ["arguments", "input", "action"].into_iter();
-        let given = arguments
-            .map(|name| &item[name])
-            .find(|value| !value.is_null());
+        let given = ["arguments", "input", "action"].map(|name| &item[name]);
+        let given = given.into_iter().find(|value| !value.is_null());
         let given = given.unwrap_or(&Value::Null);
-        // Arguments are JSON in a string, which the model may have got wrong.
-        let parsed = given
-            .as_str()
-            .and_then(|text| serde_json::from_str(text).ok());
-        let input: Value = parsed.unwrap_or_else(|| given.clone());
+        let input = arguments(given);
         if name == "update_plan" {
             if let Some(plan) = content::plan(&input["plan"], "step") {
                 self.builder.update(at, &plan);
@@ -316,8 +311,7 @@ impl<'a> Reader<'a> {
             Some("error") => {
                 let message = as_text(&event["message"]);
                 if !message.is_empty() {
-                    self.builder
-                        .agent(at, None, text(&format!("Error: {message}")));
+                    self.builder.error(at, None, &message);
                 }
             }
             Some("thread_rolled_back") => {

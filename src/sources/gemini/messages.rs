@@ -48,7 +48,7 @@ impl Reader {
                 if said == "Request cancelled." {
                     self.builder.cancel();
                 } else if message["type"] == "error" {
-                    self.builder.agent(at, id, text(&format!("Error: {said}")));
+                    self.builder.error(at, id, said);
                 }
             }
             _ => {}

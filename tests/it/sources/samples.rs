@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::source;
 
-/// The folder with the samples of a tool, unless there is none.
+/// The folder with the samples of a tool, if it is there.
 fn samples(tool: &str) -> Option<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = project.parent()?.join("shared/samples").join(tool);
