@@ -2,7 +2,8 @@
 //!
 //! The parent announces a subagent with a `subagent_update`, whose `state` says what it is doing. The
 //! protocol's form (RFD `subagents`, `protocol/v1/subagents`) has the id as `sessionId` and an object
-//! as `state`; a subagent may be used again after it was idle. An earlier draft has the id as
+//! as `state`; a subagent may be used again after it was idle. In version 2, a subagent also reports
+//! its state itself, with a `state_update`. An earlier draft has the id as
 //! `subagentSessionId` and a string as `state`, which says once how the subagent ended.
 
 use std::borrow::Cow;
@@ -12,7 +13,7 @@ use serde_json::json;
 use super::open_calls::OpenCalls;
 use super::{Kind, Record};
 use crate::json;
-use crate::protocol::UpdateKind;
+use crate::protocol::update::{self, UpdateKind};
 
 /// How the payload of a `subagent` record begins.
 const SESSION: &str = "{\"sessionId\":";
@@ -122,8 +123,13 @@ impl OpenSubagents {
         let mut known = self.known.iter_mut();
         if let Some(subagent) = known.find(|known| known.session == session) {
             subagent.calls.update(payload);
-            let update = json::text_member(payload, "update");
-            self.apply_announcement(Some(&session), update.unwrap_or_default());
+            let update = json::text_member(payload, "update").unwrap_or_default();
+            if update::name(update.as_bytes()).as_deref() == Some(b"state_update") {
+                let state = json::string_member(update, "state");
+                subagent.is_active = state.is_some_and(|state| is_active(Form::Stable, &state));
+            } else {
+                self.apply_announcement(Some(&session), update);
+            }
         }
     }
 
@@ -203,15 +209,19 @@ fn named(update: &str) -> Option<(String, Form)> {
 
 /// Whether an update says that the subagent is at work; `None` if it says nothing about that.
 fn activity(form: Form, update: &str) -> Option<bool> {
-    let state = json::text_member(update, "state")?;
-    let (state, resting): (_, &[&str]) = match form {
-        Form::Stable => (json::string_member(state, "state")?, &["idle", "unknown"]),
-        Form::Draft => (
-            json::string_member(update, "state")?,
-            &["completed", "failed", "cancelled", "disconnected"],
-        ),
+    let holder = match form {
+        Form::Stable => json::text_member(update, "state")?,
+        Form::Draft => update,
     };
-    Some(!resting.contains(&&*state))
+    Some(is_active(form, &json::string_member(holder, "state")?))
+}
+
+/// Whether a subagent in this state is at work.
+fn is_active(form: Form, state: &str) -> bool {
+    match form {
+        Form::Stable => !matches!(state, "idle" | "unknown"),
+        Form::Draft => !matches!(state, "completed" | "failed" | "cancelled" | "disconnected"),
+    }
 }
 
 #[cfg(test)]
@@ -299,6 +309,32 @@ mod tests {
         assert_eq!(
             kinds_and_payloads(&open.close_all("")),
             [(Kind::Update, &*about("idle", "unknown"))]
+        );
+    }
+
+    #[test]
+    fn a_subagent_may_report_its_state_itself() {
+        let report = |state: &str| {
+            let update = format!(r#"{{"state":"{state}","sessionUpdate":"state_update"}}"#);
+            within("a", &update)
+        };
+        let mut open = OpenSubagents::default();
+        let about_it = r#"{"update":{"sessionUpdate":"subagent_update","sessionId":"a"}}"#;
+        open.apply_payload(Kind::UpdateV2, about_it);
+        assert!(open.is_empty());
+        for (state, is_active) in [
+            ("running", true),
+            ("idle", false),
+            ("requires_action", true),
+            ("unknown", false),
+            ("_own", true),
+        ] {
+            open.apply_payload(Kind::SubagentV2, &report(state));
+            assert_eq!(open.is_empty(), !is_active, "{state}");
+        }
+        assert_eq!(
+            kinds_and_payloads(&open.close_all("")),
+            [(Kind::Update, &*about("a", "unknown"))]
         );
     }
 

@@ -86,7 +86,7 @@ impl Fold {
         mut update: Map<String, Value>,
     ) -> Option<Map<String, Value>> {
         match name {
-            "terminal_update" | "terminal_output_chunk" => return None,
+            "terminal_update" | "terminal_output_chunk" | "state_update" => return None,
             "tool_call_update" => {
                 for (key, value) in &update {
                     let is_raw = key == "rawInput" || key == "rawOutput";

@@ -78,6 +78,8 @@ struct Change<'a> {
     splice: Splice<'a>,
     /// Whole lines to send before it.
     before: Vec<u8>,
+    /// Whole lines to send after it.
+    after: Vec<u8>,
 }
 
 impl<'a> From<Option<Change<'a>>> for Shown<'a> {
@@ -147,6 +149,7 @@ impl View {
                 Shown::Changed(change) => {
                     out.extend_from_slice(&change.before);
                     change.splice.write(0..line.len(), out);
+                    out.extend_from_slice(&change.after);
                 }
                 Shown::Replaced(lines) => out.extend_from_slice(&lines),
                 Shown::Unchanged | Shown::Hidden => {}
@@ -195,7 +198,15 @@ impl View {
                     None => self.convert(&update, is_native),
                 };
                 self.announce(&update, is_hidden);
-                shown
+                match (shown, self.state_of_subagent(&update)) {
+                    (Shown::Unchanged, Some(after)) if !is_hidden && !is_native => {
+                        Shown::Changed(Change {
+                            after,
+                            ..Splice::new(line).into()
+                        })
+                    }
+                    (shown, _) => shown,
+                }
             });
             self.members = members;
             // Anything but an update is passed through.
@@ -240,6 +251,26 @@ impl View {
                 .entry(session.into_owned())
                 .or_insert_with(view);
         }
+    }
+
+    /// The line in which a subagent reports what an update of its parent says that it is doing:
+    /// version 1 has such reports only there. `None` if the subagent is not shown.
+    fn state_of_subagent(&self, update: &Update<'_, '_>) -> Option<Vec<u8>> {
+        let line = update.line;
+        if update.name().as_deref() != Some(UpdateKind::Subagent.name().as_bytes()) {
+            return None;
+        }
+        let session = update.get("sessionId")?;
+        let view = self.subagents.get(&*json::string(line, &session)?)?;
+        let state = update.get("state")?;
+        json::string(line, &json::member(line, state.start, "state")?)?;
+        let parent = json::member(line, update.spot.params, "sessionId")?;
+        let members = &line[state.start + 1..state.end];
+        let report = [b"{\"sessionUpdate\":\"state_update\",", members].concat();
+        let mut splice = Splice::new(line);
+        splice.replace(parent, &line[session]);
+        splice.replace(update.spot.update.clone(), report);
+        view.awaited.is_none().then(|| splice.into_bytes())
     }
 
     fn convert<'a>(&mut self, update: &Update<'a, '_>, is_native: bool) -> Shown<'a> {
@@ -390,7 +421,10 @@ impl View {
             splice.replace(name, b"\"tool_call_update\"");
         }
         call::change(line, update.members, &self.terminals, &mut splice);
-        (!splice.is_empty() || !before.is_empty()).then_some(Change { splice, before })
+        (!splice.is_empty() || !before.is_empty()).then_some(Change {
+            before,
+            ..splice.into()
+        })
     }
 }
 
@@ -412,6 +446,7 @@ impl<'a> From<Splice<'a>> for Change<'a> {
         Self {
             splice,
             before: Vec::new(),
+            after: Vec::new(),
         }
     }
 }

@@ -132,7 +132,7 @@ pub(in crate::protocol) const TABLE: [(&str, &str); 36] = [
         "",
     ),
     (
-        r#"{"sessionUpdate":"subagent_update","sessionId":"sess_2","title":"t","state":{"state":"idle","stopReason":"end_turn"},"cwd":"/w"}"#,
+        r#"{"sessionUpdate":"subagent_update","sessionId":"sess_2","title":"t","cwd":"/w"}"#,
         "",
     ),
     (
@@ -160,7 +160,8 @@ pub(crate) const UNSTABLE: [&str; 5] = [
     "session_message_chunk",
 ];
 
-/// Kinds of version 2 that no update of version 1 becomes, and that the session itself sends.
+/// Kinds of version 2 that no update of version 1 becomes: the session itself sends them, and the
+/// view makes them for subagents.
 const OF_THE_SESSION: [&str; 1] = ["state_update"];
 
 /// Kinds of version 2 that are never sent; the document says why.

@@ -346,3 +346,57 @@ fn what_has_the_form_of_version_2_passes_and_keeps_its_ids() {
     let expected = self::chunk("agent_message", "\"a.2\"");
     assert_eq!(of(&mut view, &own), expected);
 }
+
+#[test]
+fn the_state_of_a_subagent_is_also_reported_by_itself() {
+    let mut view = View::new();
+    let mut shown = |session: &str, update: &str| {
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        live_line(session, update, &mut line);
+        view.lines(&line, &mut out);
+        let behind = String::from_utf8(out.split_off(line.len())).unwrap();
+        assert_eq!(out, line);
+        behind
+    };
+    let about = |session: &str, members: &str| {
+        format!(r#"{{"sessionUpdate":"subagent_update","sessionId":"{session}"{members}}}"#)
+    };
+    let report = |session: &str, state: &str| {
+        let mut line = Vec::new();
+        let update = format!(r#"{{"sessionUpdate":"state_update",{state}}}"#);
+        live_line(session, &update, &mut line);
+        String::from_utf8(line).unwrap()
+    };
+    let idle = r#""state":"idle","stopReason":"end_turn","usage":{"totalTokens":1e400}"#;
+    let state = format!(r#","state":{{{idle}}}"#);
+    assert_eq!(shown("s", &about("c", &state)), report("c", idle));
+    let running = r#","state":{"state":"running"}"#;
+    let reported = report("d", r#""state":"running""#);
+    assert_eq!(shown("c", &about("d", running)), reported);
+    for none in [
+        "",
+        r#","state":null"#,
+        r#","state":{}"#,
+        r#","state":{"state":7}"#,
+    ] {
+        assert_eq!(shown("s", &about("c", none)), "");
+    }
+    let draft = r#"{"sessionUpdate":"subagent_update","subagentSessionId":"e","state":"running"}"#;
+    assert_eq!(shown("s", draft), "");
+}
+
+#[test]
+fn the_state_of_a_subagent_that_is_not_shown_is_not_reported() {
+    let about = r#"{"sessionUpdate":"subagent_update","sessionId":"c","state":{"state":"idle"}}"#;
+    let mut view = View::new().from_message("m");
+    let mut shown = |update: &str| {
+        let (mut line, mut out) = (Vec::new(), Vec::new());
+        live_line("s", update, &mut line);
+        view.lines(&line, &mut out);
+        String::from_utf8(out).unwrap().lines().count()
+    };
+    assert_eq!(shown(about), 0);
+    assert_eq!(shown(&chunk("agent_message", "\"m\"")), 1);
+    assert_eq!(shown(about), 1);
+    assert_eq!(shown(&about.replace("\"c\"", "\"d\"")), 2);
+}
