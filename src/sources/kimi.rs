@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::sys::Timestamp;
 
-use super::content::{self, as_text, text};
+use super::content::{self, as_text};
 use super::conversation::{Builder, Conversation};
+use super::kimi_cli::{self, block};
 use super::tool::Calls;
 use super::{Found, Places, lines};
 
@@ -131,7 +132,7 @@ impl Reader {
                 let name = event["name"].as_str().unwrap_or_default();
                 let input = &event["args"];
                 if let (true, Some(plan)) = (
-                    name.starts_with("Todo") || name == "SetTodoList",
+                    kimi_cli::is_plan(name),
                     content::plan(&input["todos"], "title"),
                 ) {
                     return self.builder.update(at, &plan);
@@ -144,27 +145,10 @@ impl Reader {
                 let id = event["toolCallId"].as_str().unwrap_or_default();
                 let result = &event["result"];
                 let ok = result["isError"] != true;
-                let output = match &result["output"] {
-                    Value::Array(parts) => {
-                        let texts = parts.iter().filter_map(|part| part["text"].as_str());
-                        Value::from(texts.collect::<Vec<_>>().join("\n"))
-                    }
-                    output => output.clone(),
-                };
+                let output = kimi_cli::output(&result["output"]).into();
                 self.calls.end(&mut self.builder, at, id, ok, &output);
             }
             _ => {}
         }
     }
-}
-
-/// A part of a message.
-fn block(part: &Value) -> Option<Value> {
-    if let Some(said) = part["text"].as_str() {
-        return Some(text(said));
-    }
-    let url = part["imageUrl"]["url"]
-        .as_str()
-        .or(part["image_url"]["url"].as_str())?;
-    content::data_image(url)
 }

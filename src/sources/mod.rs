@@ -10,9 +10,12 @@ mod codex;
 mod content;
 mod conversation;
 mod copilot;
+mod database;
 mod gemini;
+mod goose;
 pub mod import;
 mod kimi;
+mod kimi_cli;
 mod lines;
 mod opencode;
 mod pi;
@@ -61,7 +64,7 @@ enum Reader {
 }
 
 /// All of them.
-pub static SOURCES: [Source; 8] = [
+pub static SOURCES: [Source; 10] = [
     Source {
         name: "claude-code",
         agent: "claude-agent-acp",
@@ -99,12 +102,31 @@ pub static SOURCES: [Source; 8] = [
         },
     },
     Source {
+        name: "goose",
+        agent: "goose",
+        root: goose::root,
+        reader: Reader::Database {
+            name: goose::DATABASE,
+            find: goose::find,
+            read: goose::read,
+        },
+    },
+    Source {
         name: "kimi",
         agent: "Kimi Code CLI",
         root: kimi::root,
         reader: Reader::Files {
             is_conversation: kimi::is_conversation,
             read: kimi::read,
+        },
+    },
+    Source {
+        name: "kimi-cli",
+        agent: "Kimi Code CLI",
+        root: kimi_cli::root,
+        reader: Reader::Files {
+            is_conversation: kimi_cli::is_conversation,
+            read: kimi_cli::read,
         },
     },
     Source {
@@ -148,11 +170,13 @@ pub struct Places {
 
 impl Places {
     /// The variables that name a tool's folder.
-    pub const VARIABLES: [&'static str; 7] = [
+    pub const VARIABLES: [&'static str; 9] = [
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
         "COPILOT_HOME",
+        "GOOSE_PATH_ROOT",
         "KIMI_CODE_HOME",
+        "KIMI_SHARE_DIR",
         "PI_CODING_AGENT_DIR",
         "QWEN_HOME",
         "XDG_DATA_HOME",
@@ -231,14 +255,18 @@ impl Source {
             Reader::Files { read, .. } => read,
             Reader::Database { read, .. } => return read(found),
         };
-        let bytes = fs::metadata(&found.path)?.len();
-        if bytes > LARGEST {
-            let message = format!("the file has {bytes} bytes, and at most {LARGEST} are read");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-        }
-        let bytes = fs::read(&found.path)?;
-        Ok(read(found, &bytes))
+        Ok(read(found, &bytes(&found.path)?))
     }
+}
+
+/// What a file has, which is held in memory as a whole.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = fs::metadata(path)?.len();
+    if bytes > LARGEST {
+        let message = format!("the file has {bytes} bytes, and at most {LARGEST} are read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    fs::read(path)
 }
 
 /// Looks for conversations in a folder and those in it.

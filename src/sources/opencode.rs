@@ -3,22 +3,19 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
 use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, of_call, text};
 use super::conversation::{Builder, Conversation};
+use super::database::open;
 use super::{Found, Places, tool};
 
 /// The file's name.
 pub(super) const DATABASE: &str = "opencode.db";
-
-/// How long the tool may keep the database locked.
-const BUSY: Duration = Duration::from_secs(5);
 
 /// `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode`, on every system.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -55,19 +52,6 @@ pub(super) fn read(found: &Found) -> io::Result<Conversation> {
     let database = open(&found.path)?;
     let id = found.key.as_deref().unwrap_or_default();
     of(&database, id).map_err(io::Error::other)
-}
-
-/// Opens a database that belongs to another program, which may be writing to it.
-fn open(path: &Path) -> io::Result<Connection> {
-    // SQLite has no error of its own for this.
-    std::fs::metadata(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|database| {
-        database.busy_timeout(BUSY)?;
-        database.pragma_update(None, "query_only", true)?;
-        Ok(database)
-    });
-    opened.map_err(io::Error::other)
 }
 
 fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {

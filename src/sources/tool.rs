@@ -22,7 +22,6 @@ const KINDS: [(&str, &[&str]); 7] = [
             "exec",
             "powershell",
             "terminal",
-            "developershell",
             "readbash",
             "writebash",
             "stopbash",
@@ -60,7 +59,7 @@ const KINDS: [(&str, &[&str]); 7] = [
             "strreplaceeditor",
             "insert",
             "notebookedit",
-            "developertexteditor",
+            "texteditor",
         ],
     ),
     (
@@ -230,9 +229,15 @@ impl Calls {
         ok: bool,
         output: &Value,
     ) {
-        if let Some((name, input)) = self.0.get(id) {
-            builder.result(at, id, ok, outcome(name, input, ok, output));
+        if let Some(update) = self.outcome(id, ok, output) {
+            builder.result(at, id, ok, update);
         }
+    }
+
+    /// What is known of a call that gave this back, if it has begun.
+    pub(super) fn outcome(&self, id: &str, ok: bool, output: &Value) -> Option<Value> {
+        let (name, input) = self.0.get(id)?;
+        Some(outcome(name, input, ok, output))
     }
 }
 

@@ -10,10 +10,10 @@ use std::fs;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rejoin::sources::{Conversation, Found, SOURCES};
+use rejoin::sources::{Conversation, Found};
 use rejoin::sys::Timestamp;
 
-use super::{home, read_all, source};
+use super::{home, of_files, read_all, source};
 
 /// Reads these bytes as a file of the source.
 fn read(name: &str, file: &str, bytes: &[u8]) -> Conversation {
@@ -32,11 +32,9 @@ fn read(name: &str, file: &str, bytes: &[u8]) -> Conversation {
 /// A source, and the name and the bytes of a file of its tool.
 type Whole = (&'static str, String, Vec<u8>);
 
-/// Those that are files; a database is SQLite's to read.
 static WHOLE: LazyLock<Vec<Whole>> = LazyLock::new(|| {
     let home = home();
-    let sources = SOURCES.iter().filter(|source| source.name != "opencode");
-    let files = sources.flat_map(|source| {
+    let files = of_files().flat_map(|source| {
         let files = read_all(source, home.path()).into_iter();
         files.map(|(found, _)| {
             let name = found.path.file_name().unwrap().to_str().unwrap();
@@ -90,7 +88,7 @@ fn one_damaged_line_costs_no_other() {
 
 #[test]
 fn a_file_of_nothing_but_damage_is_counted() {
-    for source in SOURCES.iter().filter(|source| source.name != "opencode") {
+    for source in of_files() {
         let name = if source.name == "gemini" {
             "session-x.json"
         } else {

@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
-use rejoin::sources::{Places, SOURCES};
+use rejoin::sources::Places;
 use serde_json::Value;
 
-use super::{home, places};
+use super::{home, of_files, places};
 use crate::support::command::{command, runs};
 
 fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
@@ -60,7 +60,9 @@ claude-code  1 imported, 1 unknown record left out, 1 damaged line left out
 codex        2 imported, 1 without a prompt or part of another, 1 unknown record left out
 copilot      1 imported, 1 unknown record left out
 gemini       2 imported
+goose        4 imported, 1 unknown record left out, 1 damaged line left out
 kimi         1 imported, 1 unknown record left out
+kimi-cli     3 imported, 1 unknown record left out
 opencode     2 imported
 pi           1 imported, 1 unknown record left out
 qwen         1 imported
@@ -68,6 +70,11 @@ qwen         1 imported
     assert_eq!(said, expected);
     let titles: Vec<String> = listed(store).into_iter().map(|(title, _)| title).collect();
     let expected = [
+        "Hello, early version.",
+        "Read it.",
+        "Hello, goose.",
+        "The build",
+        "Numbers in a file",
         "Hello.",
         "Files",
         "Make a file.",
@@ -78,6 +85,8 @@ qwen         1 imported
         "Greeting and files",
         "Fix the parser",
         "Run the tests",
+        "An early one",
+        "Copied",
         "Hello from an early version.",
     ];
     assert_eq!(titles, expected);
@@ -165,7 +174,7 @@ fn a_session_that_the_user_deleted_is_not_imported_again() {
 
 #[test]
 fn a_conversation_that_is_imported_in_mid_turn_is_completed_later() {
-    for source in SOURCES.iter().filter(|source| source.name != "opencode") {
+    for source in of_files() {
         let home = home();
         let search = source.find(&places(home.path()));
         for found in search.found {

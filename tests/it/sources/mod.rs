@@ -1,5 +1,10 @@
 //! Conversations of other tools: read, and imported into a store.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
+
 mod damage;
 mod import;
 mod reading;
@@ -7,6 +12,7 @@ mod samples;
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rejoin::sources::{Conversation, Found, Places, SOURCES, Source};
 use rusqlite::Connection;
@@ -17,13 +23,21 @@ fn home() -> TempDir {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sources");
     let home = tempfile::tempdir().unwrap();
     copy(&fixtures.join("home"), home.path());
-    let folder = home.path().join(".local/share/opencode");
-    fs::create_dir_all(&folder).unwrap();
-    let database = Connection::open(folder.join("opencode.db")).unwrap();
-    let content = fs::read_to_string(fixtures.join("opencode.sql")).unwrap();
-    database.execute_batch(&content).unwrap();
+    for (content, path) in [
+        ("goose.sql", "goose/sessions/sessions.db"),
+        ("opencode.sql", "opencode/opencode.db"),
+    ] {
+        let path = home.path().join(".local/share").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let database = Connection::open(path).unwrap();
+        let content = fs::read_to_string(fixtures.join(content)).unwrap();
+        database.execute_batch(&content).unwrap();
+    }
     home
 }
+
+/// When all files were changed: on 2026-04-02, at noon.
+const CHANGED: Duration = Duration::from_hours(493_092);
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -34,6 +48,9 @@ fn copy(from: &Path, to: &Path) {
             copy(&path, &copied);
         } else {
             fs::copy(&path, &copied).unwrap();
+            // Some have no times, and get that of their file.
+            let file = fs::File::options().append(true).open(&copied).unwrap();
+            file.set_modified(UNIX_EPOCH + CHANGED).unwrap();
         }
     }
 }
@@ -49,6 +66,14 @@ fn places(home: &Path) -> Places {
 fn source(name: &str) -> &'static Source {
     let found = SOURCES.iter().find(|source| source.name == name);
     found.unwrap_or_else(|| panic!("there is no source {name}"))
+}
+
+/// The sources that are files; a database is SQLite's to read.
+fn of_files() -> impl Iterator<Item = &'static Source> {
+    let is_database = |name| matches!(name, "goose" | "opencode");
+    SOURCES
+        .iter()
+        .filter(move |source| !is_database(source.name))
 }
 
 /// The conversations that a source has in a home folder, the oldest file name first.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rejoin::record::Kind;
-use rejoin::sources::{Conversation, Found};
+use rejoin::sources::{Conversation, Found, Places};
 use rejoin::sys::Timestamp;
 use serde_json::Value;
 
@@ -199,6 +199,55 @@ fn pi() {
 #[test]
 fn copilot() {
     prompts_are_all_read("copilot", |record| record["type"] == "user.message");
+}
+
+#[test]
+fn kimi_cli() {
+    let Some(folder) = samples("kimi") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "jsonl", &mut paths);
+    paths.retain(|path| path.ends_with("context.jsonl"));
+    assert!(paths.len() > 5, "{paths:?}");
+    for path in &paths {
+        let wire = path.with_file_name("wire.jsonl");
+        let said = if wire.exists() {
+            objects(&wire)
+        } else {
+            Vec::new()
+        };
+        let turns = said.iter().filter(|record| {
+            let kind = record["message"]["type"].as_str();
+            matches!(kind, Some("TurnBegin" | "SteerInput"))
+        });
+        let asked = objects(path).into_iter().filter(|message| {
+            let content = message["content"].to_string();
+            message["role"] == "user" && !content.starts_with("\"<system-reminder>")
+        });
+        let expected = match turns.count() {
+            0 => asked.count(),
+            turns => turns,
+        };
+        let conversation = read("kimi-cli", path);
+        assert_eq!(
+            number_of_prompts(&conversation),
+            expected,
+            "{}",
+            path.display()
+        );
+        assert_eq!(conversation.unknown, 0, "{}", path.display());
+    }
+    let known = source("kimi-cli").find(&Places {
+        home: folder.join("multi-workdir"),
+        ..Places::default()
+    });
+    let cwds = known.found.iter().map(|found| {
+        let conversation = source("kimi-cli").read(found).unwrap();
+        conversation.cwd.unwrap_or_default()
+    });
+    let cwds: BTreeSet<String> = cwds.collect();
+    assert_eq!(cwds, ["/proj-a", "/proj-c"].map(str::to_owned).into());
 }
 
 #[test]

@@ -1,0 +1,23 @@
+//! Opens the databases of other tools.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// How long the tool may keep the database locked.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Opens a database that belongs to another program, which may be writing to it.
+pub(super) fn open(path: &Path) -> io::Result<Connection> {
+    // SQLite has no error of its own for a file that does not exist.
+    std::fs::metadata(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(|database| {
+        database.busy_timeout(BUSY)?;
+        database.pragma_update(None, "query_only", true)?;
+        Ok(database)
+    });
+    opened.map_err(io::Error::other)
+}

@@ -1,0 +1,304 @@
+//! Goose: one SQLite database, `sessions.db`, with sessions and their messages, whose content is
+//! JSON. Early versions had one file of JSON lines for each session beside it; they were copied into
+//! the database later.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, Row, params};
+use serde_json::Value;
+
+use crate::sys::Timestamp;
+
+use super::content::{self, as_text, of_call, text};
+use super::conversation::{Builder, Conversation};
+use super::database::open;
+use super::tool::Calls;
+use super::{Found, Places, has_extension, lines};
+
+/// The file's name.
+pub(super) const DATABASE: &str = "sessions.db";
+
+/// `$GOOSE_PATH_ROOT/data/sessions`, or `goose/sessions` in `$XDG_DATA_HOME`, or in
+/// `~/.local/share`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    let named = places.variables.get("GOOSE_PATH_ROOT");
+    let data = named.map_or_else(
+        || places.folder("XDG_DATA_HOME", ".local/share").join("goose"),
+        |root| root.join("data"),
+    );
+    data.join("sessions")
+}
+
+/// The conversations. Those of subagents are parts of others.
+pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
+    let path = root.join(DATABASE);
+    let mut found = Vec::new();
+    let mut known = HashSet::new();
+    match open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => {
+            for (id, is_own, modified) in listed(&opened?).map_err(io::Error::other)? {
+                if is_own {
+                    found.push(Found {
+                        root: root.to_owned(),
+                        path: path.clone(),
+                        key: Some(id.clone()),
+                        modified,
+                    });
+                }
+                known.insert(id);
+            }
+        }
+    }
+    let files = match fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        files => files?,
+    };
+    for file in files {
+        let path = file?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let is_new = stem.is_some_and(|stem| !known.contains(stem));
+        let file = fs::metadata(&path)?;
+        if is_new && has_extension(&path, &["jsonl"]) && file.is_file() {
+            found.push(Found {
+                root: root.to_owned(),
+                path,
+                key: None,
+                modified: Timestamp::of_system(file.modified()?),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The sessions in the database: their ids, whether they are conversations of their own, and when
+/// they were changed.
+fn listed(database: &Connection) -> rusqlite::Result<Vec<(String, bool, Timestamp)>> {
+    let mut query = database.prepare("SELECT * FROM sessions")?;
+    let rows = query.query_map([], |row| {
+        let kind = column(row, "session_type");
+        let is_own = !matches!(kind.as_deref(), Some("sub_agent" | "hidden"));
+        let changed = column(row, "updated_at");
+        let changed = changed.and_then(|changed| time(&changed));
+        let changed = changed.unwrap_or(Timestamp::from_millis(0));
+        Ok((row.get("id")?, is_own, changed))
+    })?;
+    rows.collect()
+}
+
+/// A text in a row. Columns have been added over time.
+fn column(row: &Row<'_>, name: &str) -> Option<String> {
+    let text: Option<String> = row.get(name).ok()?;
+    text.filter(|text| !text.is_empty())
+}
+
+/// A time in UTC as SQLite writes it.
+fn time(text: &str) -> Option<Timestamp> {
+    let text = text.replacen(' ', "T", 1);
+    Timestamp::parse(&text).or_else(|| Timestamp::parse(&format!("{text}Z")))
+}
+
+/// A conversation of which [`Found::key`] is the id, or that is a file.
+pub(super) fn read(found: &Found) -> io::Result<Conversation> {
+    match &found.key {
+        Some(id) => of(&open(&found.path)?, id).map_err(io::Error::other),
+        None => Ok(of_file(found, &super::bytes(&found.path)?)),
+    }
+}
+
+/// The beginnings of names that are no titles yet.
+const UNNAMED: [&str; 4] = ["New session", "New Chat", "CLI Session", "ACP Session"];
+
+fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
+    let mut reader = Reader::default();
+    let sessions = "SELECT * FROM sessions WHERE id = ?";
+    let (cwd, names, model, used) = database.query_row(sessions, params![id], |row| {
+        let names = ["name", "description"].map(|name| column(row, name));
+        let model = column(row, "model_config_json");
+        let used: Option<i64> = row.get("total_tokens").ok();
+        Ok((column(row, "working_dir"), names, model, used))
+    })?;
+    let mut query = database.prepare("SELECT * FROM messages WHERE session_id = ? ORDER BY id")?;
+    let mut rows = query.query(params![id])?;
+    let mut damaged = 0;
+    while let Some(row) = rows.next()? {
+        let json = |name: &str| serde_json::from_str::<Value>(&column(row, name)?).ok();
+        let Some(content) = json("content_json") else {
+            damaged += 1;
+            continue;
+        };
+        let metadata = json("metadata_json").unwrap_or_default();
+        let created: Option<i64> = row.get("created_timestamp").ok();
+        let role = column(row, "role").unwrap_or_default();
+        let id = column(row, "message_id");
+        reader.message(created, id.as_deref(), &role, &content, &metadata);
+    }
+    let mut names = names.into_iter().flatten();
+    let is_title = |name: &String| !UNNAMED.iter().any(|start| name.starts_with(start));
+    if let Some(title) = names.find(is_title) {
+        reader.builder.title(&title);
+    }
+    let model = model.and_then(|model| serde_json::from_str::<Value>(&model).ok());
+    let size = model.and_then(|model| model["context_limit"].as_u64());
+    let used = used.and_then(|used| u64::try_from(used).ok());
+    if let (Some(used), Some(size)) = (used, size) {
+        reader.builder.usage(used, size);
+    }
+    let conversation = reader.builder.finish(Some(id.to_owned()), cwd);
+    Ok(conversation.counted(reader.unknown, damaged))
+}
+
+/// A file of an early version: a line about the session, and one for each message.
+fn of_file(found: &Found, bytes: &[u8]) -> Conversation {
+    let lines = lines::objects(bytes);
+    let mut reader = Reader::default();
+    let mut cwd = None;
+    for line in &lines.objects {
+        if let Some(role) = line["role"].as_str() {
+            let created = line["created"].as_i64();
+            let (id, content) = (line["id"].as_str(), &line["content"]);
+            reader.message(created, id, role, content, &line["metadata"]);
+        } else {
+            cwd = line["working_dir"].as_str().map(str::to_owned);
+            reader.builder.title(&as_text(&line["description"]));
+        }
+    }
+    let id = found.path.file_stem().and_then(|stem| stem.to_str());
+    let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
+    conversation.counted(reader.unknown, lines.damaged)
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    builder: Builder,
+    calls: Calls,
+    unknown: usize,
+}
+
+impl Reader {
+    fn message(
+        &mut self,
+        created: Option<i64>,
+        id: Option<&str>,
+        role: &str,
+        content: &Value,
+        metadata: &Value,
+    ) {
+        let created = created.map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1000)));
+        let at = self.builder.at(created);
+        // What only the model gets, such as the summary of a compaction.
+        if metadata["userVisible"] == false {
+            return;
+        }
+        let mut prompt = Vec::new();
+        for part in content.as_array().into_iter().flatten() {
+            match (part["type"].as_str(), role) {
+                (Some("text" | "image"), "user") => prompt.extend(block(part)),
+                (Some("text" | "image"), _) => {
+                    if let Some(block) = block(part) {
+                        self.builder.agent(at, id, block);
+                    }
+                }
+                (Some("thinking"), _) => {
+                    let thought = part["thinking"].as_str().unwrap_or_default();
+                    self.builder.thought_of(at, id, thought);
+                }
+                (Some("toolRequest" | "frontendToolRequest"), _) => self.call(at, part),
+                (Some("toolResponse"), _) => self.result(at, part),
+                (Some("systemNotification" | "conversationCompacted"), _) => {
+                    let note = part["msg"].as_str().unwrap_or_default();
+                    self.builder.thought(at, None, note);
+                }
+                (
+                    Some(
+                        "redactedThinking"
+                        | "reasoning"
+                        | "toolConfirmationRequest"
+                        | "actionRequired"
+                        | "contextLengthExceeded"
+                        | "summarizationRequested",
+                    ),
+                    _,
+                ) => {}
+                _ => self.unknown += 1,
+            }
+        }
+        self.builder.user(at, id, prompt);
+    }
+
+    fn call(&mut self, at: Timestamp, part: &Value) {
+        let (Some(id), call) = (part["id"].as_str(), &part["toolCall"]["value"]) else {
+            return;
+        };
+        // Without a value, the model's call was no valid one.
+        let name = call["name"].as_str().unwrap_or("invalid");
+        let input = call["arguments"].clone();
+        let name = tool(name, &input).to_owned();
+        let builder = &mut self.builder;
+        self.calls.begin(builder, at, id, &name, input, None);
+    }
+
+    fn result(&mut self, at: Timestamp, part: &Value) {
+        let id = part["id"].as_str().unwrap_or_default();
+        let result = &part["toolResult"];
+        let value = &result["value"];
+        let ok = result["status"] == "success" && value["isError"] != true;
+        let parts = value.as_array().or(value["content"].as_array());
+        let parts = parts.map(Vec::as_slice).unwrap_or_default();
+        // Some tools answer the model and the user differently.
+        let is_for_user = |part: &&Value| match audience(part) {
+            Some(audience) => audience.iter().any(|who| who == "user"),
+            None => true,
+        };
+        let mut shown: Vec<&Value> = parts.iter().filter(is_for_user).collect();
+        if shown.is_empty() {
+            shown = parts.iter().collect();
+        }
+        let texts = shown.iter().filter_map(|part| {
+            let resource = part["resource"]["text"].as_str();
+            part["text"].as_str().or(resource)
+        });
+        let mut output = texts.collect::<Vec<_>>().join("\n");
+        if !ok && output.is_empty() {
+            output = as_text(&result["error"]);
+        }
+        let Some(mut update) = self.calls.outcome(id, ok, &output.into()) else {
+            return;
+        };
+        let images = shown.iter().filter(|part| part["type"] == "image");
+        let images: Vec<Value> = images.filter_map(|part| block(part)).map(of_call).collect();
+        if !images.is_empty() {
+            let mut content = update["content"].as_array().cloned().unwrap_or_default();
+            content.extend(images);
+            update["content"] = content.into();
+        }
+        self.builder.result(at, id, ok, update);
+    }
+}
+
+/// For whom a part of a result is meant.
+fn audience(part: &Value) -> Option<&Vec<Value>> {
+    let annotated = part["annotations"]["audience"].as_array();
+    annotated.or(part["audience"].as_array())
+}
+
+/// The name of a tool without that of its extension, where that says as much. One tool edits files,
+/// and what it does is an argument.
+fn tool<'a>(name: &'a str, input: &'a Value) -> &'a str {
+    let own = name.strip_prefix("developer__").unwrap_or(name);
+    match (own, input["command"].as_str()) {
+        ("text_editor", Some(command @ ("view" | "write" | "str_replace" | "insert"))) => command,
+        _ => own,
+    }
+}
+
+fn block(part: &Value) -> Option<Value> {
+    if let Some(said) = part["text"].as_str() {
+        return Some(text(said));
+    }
+    let mime_type = part["mimeType"].as_str()?;
+    Some(content::image(mime_type, part["data"].as_str()?))
+}

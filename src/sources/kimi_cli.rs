@@ -1,0 +1,317 @@
+//! kimi-cli: one folder for each session, `sessions/FOLDER/ID`. Its `wire.jsonl` has what the user
+//! saw. `context.jsonl` has what the model got, and is read where the other has no prompt. The
+//! working directory is in none of them: the folder's name is made from it, and `kimi.json` lists
+//! those that are known.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::sys::Timestamp;
+
+use super::content::{self, as_text, diff, text};
+use super::conversation::{Builder, Conversation};
+use super::tool::{Calls, arguments};
+use super::{Found, Places, has_extension, lines};
+
+/// `$KIMI_SHARE_DIR/sessions`, or that in `~/.kimi`.
+pub(super) fn root(places: &Places) -> PathBuf {
+    places.folder("KIMI_SHARE_DIR", ".kimi").join("sessions")
+}
+
+/// `FOLDER/ID/context.jsonl`, which every session has, or `FOLDER/ID.jsonl` of early versions.
+pub(super) fn is_conversation(path: &Path) -> bool {
+    match super::parts(path)[..] {
+        [_, _, name] => name == "context.jsonl",
+        [_, name] => has_extension(name, &["jsonl"]),
+        _ => false,
+    }
+}
+
+pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+    let has_folder = found.path.file_stem().is_some_and(|name| name == "context");
+    let parent = found.path.parent().unwrap_or(&found.root);
+    let (id, group) = if has_folder {
+        (parent.file_name(), parent.parent())
+    } else {
+        (found.path.file_stem(), Some(parent))
+    };
+    let beside = |name: &str| {
+        has_folder
+            .then(|| fs::read(parent.join(name)).ok())
+            .flatten()
+    };
+    let wire = lines::objects(&beside("wire.jsonl").unwrap_or_default());
+    let mut reader = Reader::new(&wire.objects);
+    for record in &wire.objects {
+        reader.record(record);
+    }
+    let mut damaged = wire.damaged;
+    if !reader.builder.has_prompt() {
+        reader = Reader::default();
+        let context = lines::objects(bytes);
+        for message in &context.objects {
+            reader.message(found.modified, message);
+        }
+        damaged += context.damaged;
+    }
+    let state = beside("state.json").and_then(|state| serde_json::from_slice(&state).ok());
+    let state: Value = state.unwrap_or_default();
+    reader.builder.title(&as_text(&state["custom_title"]));
+    let id = id.and_then(|id| id.to_str()).map(str::to_owned);
+    let cwd = group.and_then(|group| cwd(found, group));
+    let conversation = reader.builder.finish(id, cwd);
+    conversation.counted(reader.unknown, damaged)
+}
+
+/// The working directory of a folder: its name is the MD5 of the path, behind the name of the
+/// system that has it, if that is not this one.
+fn cwd(found: &Found, folder: &Path) -> Option<String> {
+    let known = fs::read(found.root.parent()?.join("kimi.json")).ok()?;
+    let known: Value = serde_json::from_slice(&known).ok()?;
+    let name = folder.file_name()?.to_str()?;
+    let hash = name.rsplit('_').next()?;
+    let paths = known["work_dirs"].as_array()?.iter();
+    let mut paths = paths.filter_map(|known| known["path"].as_str());
+    let path = paths.find(|path| format!("{:x}", md5::compute(path)) == hash)?;
+    Some(path.to_owned())
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    builder: Builder,
+    calls: Calls,
+    /// The arguments of calls, put together from their parts.
+    arguments: HashMap<String, String>,
+    /// Calls of the model's answer that is being read. Their arguments may not be complete.
+    pending: Vec<(Timestamp, Value)>,
+    unknown: usize,
+}
+
+/// Records that are about the program, or repeat what others have.
+const SKIPPED: [&str; 17] = [
+    "ApprovalRequest",
+    "ApprovalRequestResolved",
+    "ApprovalResponse",
+    "BtwBegin",
+    "BtwEnd",
+    "CompactionBegin",
+    "CompactionEnd",
+    "HookRequest",
+    "HookResolved",
+    "HookTriggered",
+    "MCPLoadingBegin",
+    "MCPLoadingEnd",
+    "Notification",
+    "QuestionRequest",
+    "SubagentEvent",
+    "ToolCallPart",
+    "ToolCallRequest",
+];
+
+impl Reader {
+    /// A reader of records of which these are all.
+    fn new(records: &[Value]) -> Self {
+        let mut arguments: HashMap<String, String> = HashMap::new();
+        let mut last = String::new();
+        for record in records {
+            let payload = &record["message"]["payload"];
+            let part = match record["message"]["type"].as_str() {
+                Some("ToolCall") => {
+                    last = as_text(&payload["id"]);
+                    &payload["function"]["arguments"]
+                }
+                Some("ToolCallPart") => &payload["arguments_part"],
+                _ => continue,
+            };
+            let all = arguments.entry(last.clone()).or_default();
+            all.push_str(part.as_str().unwrap_or_default());
+        }
+        Self {
+            arguments,
+            ..Self::default()
+        }
+    }
+
+    fn record(&mut self, record: &Value) {
+        let seconds = record["timestamp"].as_f64();
+        let at = seconds.map(|seconds| Timestamp::from_millis((seconds * 1000.0) as i64));
+        let at = self.builder.at(at);
+        let payload = &record["message"]["payload"];
+        match record["message"]["type"].as_str() {
+            Some("TurnBegin" | "SteerInput") => {
+                self.begin_calls();
+                self.builder.user(at, None, blocks(&payload["user_input"]));
+            }
+            Some("ContentPart") => self.part(at, payload),
+            Some("ToolCall") => self.pending.push((at, payload.clone())),
+            Some("ToolResult") => {
+                self.begin_calls_until(as_text(&payload["tool_call_id"]).as_str());
+                self.result(at, payload);
+            }
+            Some("StatusUpdate") => {
+                self.begin_calls();
+                let number = |name: &str| payload[name].as_u64();
+                if let (Some(used), Some(size)) =
+                    (number("context_tokens"), number("max_context_tokens"))
+                {
+                    self.builder.usage(used, size);
+                }
+            }
+            Some("StepBegin" | "TurnEnd") => self.begin_calls(),
+            Some("StepInterrupted") => {
+                self.begin_calls();
+                self.builder.cancel();
+            }
+            Some("PlanDisplay") => {
+                let plan = text(payload["content"].as_str().unwrap_or_default());
+                self.builder.agent(at, None, plan);
+            }
+            Some(kind) if SKIPPED.contains(&kind) => {}
+            None if record["type"] == "metadata" => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    /// A part of what the model said.
+    fn part(&mut self, at: Timestamp, part: &Value) {
+        if let Some(thought) = part["think"].as_str() {
+            self.builder.thought(at, None, thought);
+        } else if let Some(block) = block(part) {
+            self.builder.agent(at, None, block);
+        }
+    }
+
+    /// Begins the calls of an answer that is complete.
+    fn begin_calls(&mut self) {
+        for (at, call) in std::mem::take(&mut self.pending) {
+            self.call(at, &call);
+        }
+    }
+
+    /// Begins those up to one that has a result, so it is complete, too.
+    fn begin_calls_until(&mut self, id: &str) {
+        let at = self.pending.iter().position(|(_, call)| call["id"] == id);
+        let rest = self.pending.split_off(at.map_or(0, |at| at + 1));
+        self.begin_calls();
+        self.pending = rest;
+    }
+
+    fn call(&mut self, at: Timestamp, call: &Value) {
+        let id = call["id"].as_str().unwrap_or_default();
+        let name = call["function"]["name"].as_str().unwrap_or_default();
+        let all = self.arguments.get(id).cloned().map(Value::from);
+        let input = arguments(all.as_ref().unwrap_or(&call["function"]["arguments"]));
+        let todos = &input["todos"];
+        if let (true, Some(plan)) = (is_plan(name), content::plan(todos, "title")) {
+            return self.builder.update(at, &plan);
+        }
+        let builder = &mut self.builder;
+        self.calls.begin(builder, at, id, name, input, None);
+    }
+
+    fn result(&mut self, at: Timestamp, result: &Value) {
+        let id = result["tool_call_id"].as_str().unwrap_or_default();
+        let value = &result["return_value"];
+        let ok = value["is_error"] != true;
+        let shown = value["display"].as_array().into_iter().flatten();
+        let changes: Vec<Value> = shown.filter_map(change).collect();
+        if ok && !changes.is_empty() && self.calls.has(id) {
+            let update = json!({ "content": changes });
+            return self.builder.result(at, id, ok, update);
+        }
+        let output = match output(&value["output"]) {
+            output if output.trim().is_empty() => as_text(&value["message"]),
+            output => output,
+        };
+        self.calls
+            .end(&mut self.builder, at, id, ok, &output.into());
+    }
+
+    /// A message of the file for the model, which has no times.
+    fn message(&mut self, at: Timestamp, message: &Value) {
+        let at = self.builder.at(Some(at));
+        match message["role"].as_str() {
+            Some("user") => {
+                let blocks = blocks(&message["content"]).into_iter();
+                let blocks = blocks.filter(|block| !is_reminder(block));
+                self.builder.user(at, None, blocks.collect());
+            }
+            Some("assistant") => {
+                if let Some(said) = message["content"].as_str() {
+                    self.builder.agent(at, None, text(said));
+                }
+                for part in message["content"].as_array().into_iter().flatten() {
+                    self.part(at, part);
+                }
+                for call in message["tool_calls"].as_array().into_iter().flatten() {
+                    self.call(at, call);
+                }
+            }
+            Some("tool") => {
+                let id = message["tool_call_id"].as_str().unwrap_or_default();
+                let output = output(&message["content"]);
+                let ok = !output.starts_with("<system>ERROR");
+                self.calls
+                    .end(&mut self.builder, at, id, ok, &output.into());
+            }
+            Some(role) if role.starts_with('_') => {}
+            _ => self.unknown += 1,
+        }
+    }
+}
+
+/// Whether a tool sets the plan.
+pub(super) fn is_plan(tool: &str) -> bool {
+    tool.starts_with("Todo") || tool == "SetTodoList"
+}
+
+/// Whether the program has put these words into the conversation.
+fn is_reminder(block: &Value) -> bool {
+    let text = block["text"].as_str().unwrap_or_default();
+    text.starts_with("<system-reminder>")
+}
+
+/// What a tool gave back: a text, or parts.
+pub(super) fn output(output: &Value) -> String {
+    let Some(parts) = output.as_array() else {
+        return as_text(output);
+    };
+    let texts = parts.iter().filter_map(|part| part["text"].as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A change of a file as it was shown.
+fn change(shown: &Value) -> Option<Value> {
+    if shown["type"] != "diff" {
+        return None;
+    }
+    let old = shown["old_text"].as_str().filter(|old| !old.is_empty());
+    Some(diff(
+        shown["path"].as_str()?,
+        old,
+        shown["new_text"].as_str()?,
+    ))
+}
+
+/// The blocks of what the user said: a text, or parts.
+fn blocks(content: &Value) -> Vec<Value> {
+    match content {
+        Value::String(said) => vec![text(said)],
+        Value::Array(parts) => parts.iter().filter_map(block).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A part of a message.
+pub(super) fn block(part: &Value) -> Option<Value> {
+    if let Some(said) = part["text"].as_str() {
+        return Some(text(said));
+    }
+    let url = part["imageUrl"]["url"]
+        .as_str()
+        .or(part["image_url"]["url"].as_str())?;
+    content::data_image(url)
+}
