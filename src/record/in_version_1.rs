@@ -178,16 +178,15 @@ fn spliced(params: &str, place: Range<usize>, update: &str) -> String {
 /// are now. In the form of version 1.
 pub fn snapshot_of(kind: Kind, payload: &str) -> Option<String> {
     /// How nearly all payloads begin.
-    const PLAIN: &str = "{\"update\":{\"sessionUpdate\":\"";
+    const PLAIN: &[u8] = b"{\"update\":{\"sessionUpdate\":\"";
     if kind != Kind::UpdateV2 {
         return None;
     }
     let is_snapshot = |name: &[u8]| UpdateKind::of_name(name).snapshot().is_some();
-    if let Some((name, _)) = payload
-        .strip_prefix(PLAIN)
-        .and_then(|rest| rest.split_once('"'))
-        && !name.contains('\\')
-        && !is_snapshot(name.as_bytes())
+    if let Some(rest) = payload.as_bytes().strip_prefix(PLAIN)
+        && let Some(end) = memchr::memchr2(b'"', b'\\', rest)
+        && rest[end] == b'"'
+        && !is_snapshot(&rest[..end])
     {
         return None;
     }

@@ -25,11 +25,15 @@ pub fn live_line(session_id: &str, update: &str, out: &mut Vec<u8>) {
 
 /// The same for a notification whose parameters have more members than `sessionId` and `update`.
 /// `params` is the JSON of an object with the members after `sessionId`, as an `update_params`
-/// record has it. Writes nothing if `params` is not an object.
+/// record has it. Writes nothing if `params` is not an object with a member.
 pub fn live_params_line(session_id: &str, params: &str, out: &mut Vec<u8>) {
-    if let Some(inner) = inside(params.as_bytes()) {
+    // It is valid JSON, so its first and last bracket say what it is.
+    let object = params.trim_ascii().strip_prefix('{');
+    let inner = object.and_then(|object| object.strip_suffix('}'));
+    let inner = inner.map(str::trim_ascii_start);
+    if let Some(inner) = inner.filter(|inner| !inner.is_empty()) {
         open_params(session_id, out);
-        out.extend_from_slice(&params.as_bytes()[inner]);
+        out.extend_from_slice(inner.as_bytes());
         out.extend_from_slice(TAIL);
     }
 }

@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// Refuses a client that asks for version 2.
     #[arg(long)]
     pub(crate) refuse_version_2: bool,
+    /// In version 2, responds to a prompt when its turn has ended, and does not repeat the prompt.
+    #[arg(long)]
+    pub(crate) answer_late: bool,
     /// Declares `session/load`.
     #[arg(long)]
     pub(crate) load: bool,

@@ -77,7 +77,12 @@ impl<'a> Turn<'a> {
         });
         self.keep();
         match ending {
-            ending if self.agent.is_native() => self.rest(&ending),
+            ending if self.agent.is_native() => {
+                self.rest(&ending);
+                if self.agent.options.answer_late {
+                    self.agent.link.answer(id, r#"{"messageId":"m-late"}"#);
+                }
+            }
             Ending::Result(result) => self.agent.link.answer(id, &result),
             Ending::Error(refusal) => self.agent.link.refuse(id, &refusal),
         }
@@ -92,8 +97,10 @@ impl<'a> Turn<'a> {
         let heard = version_2::user_message(&message, &self.prompt);
         let running = version_2::state("running", "");
         let (link, session) = (&self.agent.link, self.session);
-        link.update(session, &heard);
-        link.answer(id, &format!(r#"{{"messageId":"{message}"}}"#));
+        if !self.agent.options.answer_late {
+            link.update(session, &heard);
+            link.answer(id, &format!(r#"{{"messageId":"{message}"}}"#));
+        }
         link.update(session, &running);
         self.shown.push(heard);
         self.keep();

@@ -23,7 +23,7 @@ pub(super) fn prompt_answered(end: TurnEnd, outcome: &Outcome) {
     }
 }
 
-/// Passes on a report of the agent's state. One that ends a turn comes with the end.
+/// Passes on reports of the agent's state. One that ends a turn comes with the end.
 pub(super) fn reported(route: &Route, report: Option<Report>) {
     match report {
         Some(Report::Ends(turn, params)) => {
@@ -31,10 +31,12 @@ pub(super) fn reported(route: &Route, report: Option<Report>) {
             turn.report.send(params).ok();
             end_turn(route, turn.message_id, turn.is_end);
         }
-        Some(Report::State(params)) => {
-            // It fails if the session was closed.
-            let state = EngineEvent::State(Some(params));
-            route.out.send_blocking(state).ok();
+        Some(Report::States(reports)) => {
+            for params in reports {
+                // It fails if the session was closed.
+                let state = EngineEvent::State(Some(params));
+                route.out.send_blocking(state).ok();
+            }
         }
         None => {}
     }

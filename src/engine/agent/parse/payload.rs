@@ -67,7 +67,7 @@ impl<'a> Payload<'a> {
     /// The parameters of its notification without the session's id.
     pub(in crate::engine::agent) fn params(&self) -> Cow<'_, str> {
         match self.form {
-            Form::Update => format!("{{\"update\":{}}}", self.text).into(),
+            Form::Update => ["{\"update\":", &self.text, "}"].concat().into(),
             Form::Params => Cow::Borrowed(&self.text),
         }
     }

@@ -40,7 +40,8 @@ struct Turn {
     is_accepted: bool,
     /// Whether the agent has reported since the prompt was sent that it works.
     has_worked: bool,
-    /// A report of being idle that came before the response to the prompt.
+    /// A report of being idle that came before the response to the prompt. It is kept until it is
+    /// known whether it ends the turn: the response follows, or the agent goes on.
     early: Option<String>,
 }
 
@@ -49,8 +50,8 @@ struct Turn {
 pub(in crate::engine::agent) enum Report {
     /// It ends a turn, and is passed on with that.
     Ends(Box<SentTurn>, String),
-    /// It is passed on by itself: the parameters of the update.
-    State(String),
+    /// They are passed on by themselves: the parameters of the updates.
+    States(Vec<String>),
 }
 
 impl Work {
@@ -91,26 +92,24 @@ impl Work {
         self.is_busy = !is_idle;
         let params = payload.params().into_owned();
         let Some(turn) = &mut self.turn else {
-            return Report::State(params);
+            return Report::States(vec![params]);
         };
+        let early = turn.early.take();
         if !is_idle {
             turn.has_worked = true;
-            // That report was not of this prompt.
-            if let Some(early) = turn.early.take() {
-                tracing::debug!(early, "the agent goes on");
-            }
-            return Report::State(params);
-        }
-        let reason = json::text_member(update, "stopReason");
-        let has_reason = reason.is_some_and(|reason| reason != "null");
-        if turn.is_accepted && (turn.has_worked || has_reason) {
-            if let Some(turn) = self.turn.take() {
+        } else if turn.is_accepted {
+            let reason = json::text_member(update, "stopReason");
+            let has_reason = reason.is_some_and(|reason| reason != "null");
+            if (turn.has_worked || has_reason)
+                && let Some(turn) = self.turn.take()
+            {
                 return Report::Ends(Box::new(turn.sent), params);
             }
-        } else if turn.has_worked && turn.message.is_some() {
-            turn.early = Some(params.clone());
+        } else if turn.has_worked {
+            turn.early = Some(params);
+            return Report::States(early.into_iter().collect());
         }
-        Report::State(params)
+        Report::States(early.into_iter().chain([params]).collect())
     }
 
     /// Whether an update repeats the prompt, which the client has been sent already.
@@ -165,14 +164,18 @@ mod tests {
         work.begins(sent, Echo::new(PROMPT, None));
     }
 
+    fn params(members: &str) -> String {
+        format!(r#"{{"update":{{"sessionUpdate":"state_update",{members}}}}}"#)
+    }
+
     /// Whether a report with these members ends the turn.
     fn ends(work: &mut Work, members: &str) -> bool {
-        let params = format!(r#"{{"update":{{"sessionUpdate":"state_update",{members}}}}}"#);
+        let params = params(members);
         let payload = Payload::of_record(Kind::UpdateV2, &params).unwrap();
         match work.report(&payload) {
             Report::Ends(turn, reported) => turn.message_id == "msg" && reported == params,
-            Report::State(reported) => {
-                assert_eq!(reported, params);
+            Report::States(reported) => {
+                assert_eq!(reported, [params]);
                 false
             }
         }
@@ -222,19 +225,37 @@ mod tests {
         assert!(ends(&mut work, DONE));
     }
 
+    /// The reports that are passed on after one with these members.
+    fn passed(work: &mut Work, members: &str) -> Vec<String> {
+        match work.report(&Payload::of_record(Kind::UpdateV2, &params(members)).unwrap()) {
+            Report::Ends(..) => panic!("the turn has ended"),
+            Report::States(reported) => reported,
+        }
+    }
+
     #[test]
     fn an_agent_may_respond_after_its_work() {
         let mut work = Work::default();
         sent(&mut work);
         assert!(!ends(&mut work, RUNNING));
-        let message = r#""messageId":"m","content":[{"type":"text","text":"hello"}]"#;
-        assert!(repeats(&mut work, "user_message", message));
-        assert!(!ends(&mut work, DONE));
+        assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
         let report = work.accepted("msg", r#"{"messageId":"m"}"#);
-        assert!(matches!(report, Some(Report::Ends(..))));
+        assert!(matches!(report, Some(Report::Ends(_, early)) if early == params(DONE)));
         sent(&mut work);
         work.forget("msg");
         assert!(!ends(&mut work, DONE));
+    }
+
+    #[test]
+    fn what_comes_after_an_early_report_is_passed_on_after_it() {
+        let mut work = Work::default();
+        sent(&mut work);
+        assert_eq!(passed(&mut work, RUNNING), [params(RUNNING)]);
+        assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
+        assert_eq!(passed(&mut work, IDLE), [params(DONE)]);
+        assert_eq!(passed(&mut work, RUNNING), [params(IDLE), params(RUNNING)]);
+        assert!(work.accepted("msg", "{}").is_none());
+        assert!(ends(&mut work, IDLE));
     }
 
     #[test]
