@@ -36,7 +36,7 @@ const RETRY_AFTER: u64 = 60 * 1000;
 
 /// How many bytes of logs a search may read before it answers: enough for what was added since the
 /// last search, and only a moment's work if nothing was searched before.
-const READ_AT_ONCE: usize = 4 * 1024 * 1024;
+pub(super) const READ_AT_ONCE: usize = 4 * 1024 * 1024;
 
 /// How many sessions are read at once in the order of their ids.
 const BY_ID: i64 = 1000;
@@ -334,7 +334,7 @@ impl Catalog {
     /// Runs `list` until the catalog is complete from the beginning of the list to its end. Nothing
     /// that another process does to the file makes a list fail: the last resort is a catalog in
     /// memory.
-    fn with_retries<T>(
+    pub(super) fn with_retries<T>(
         &self,
         mut list: impl FnMut() -> Result<Option<T>, ListError>,
     ) -> Result<T, ListError> {
@@ -367,7 +367,7 @@ impl Catalog {
     }
 
     /// The result of a query; none if the rows lack names of the folder.
-    fn read_complete<T>(
+    pub(super) fn read_complete<T>(
         &self,
         query: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, DatabaseError> {
@@ -378,7 +378,7 @@ impl Catalog {
     }
 
     /// Brings the catalog up to date with the logs, except for rows that no list shows.
-    fn bring_up_to_date(&self) -> Result<(), ListError> {
+    pub(super) fn bring_up_to_date(&self) -> Result<(), ListError> {
         let refresh = self.refresh();
         self.mark_unreported()?;
         if !refresh.names_are_fresh()? {

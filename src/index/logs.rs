@@ -1,7 +1,7 @@
 //! The logs of a store as the catalog reads them.
 
 use crate::record::search_text::SearchText;
-use crate::record::{AgentSessionId, Kind};
+use crate::record::{AgentSessionId, Kind, Passage};
 use crate::store::{Store, StoreError};
 use crate::sys::SessionId;
 
@@ -26,7 +26,7 @@ pub(super) struct Texts {
     /// Text of complete turns, in pieces that do not grow.
     pub(super) done: Vec<Piece>,
     /// The text after them up to the end of the log, if the end was reached. It may grow.
-    pub(super) open: Option<String>,
+    pub(super) open: Option<Vec<Passage>>,
     /// The offset in the log, in bytes, where `done` ends.
     pub(super) from: u64,
 }
@@ -35,9 +35,17 @@ pub(super) struct Texts {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Piece {
     /// The text.
-    pub(super) text: String,
+    pub(super) passages: Vec<Passage>,
     /// The offset in the log, in bytes, where it ends and the next piece begins.
     pub(super) end: u64,
+}
+
+impl Texts {
+    /// All of the text.
+    pub(super) fn passages(&self) -> impl Iterator<Item = &Passage> {
+        let done = self.done.iter().flat_map(|piece| &piece.passages);
+        done.chain(self.open.iter().flatten())
+    }
 }
 
 impl Logs {
@@ -109,7 +117,7 @@ impl Logs {
             ..Texts::default()
         };
         while let Some(entry) = reader.next()? {
-            text.record(&entry.record);
+            text.record(entry.offset, &entry.record);
             let read = entry.end - from;
             let ended = entry.record.kind == Kind::End && !text.within_message();
             let turn_ended = ended && text.len() >= self.piece;
@@ -119,7 +127,7 @@ impl Logs {
                 read >= budget as u64 && (!text.within_message() || read >= 4 * budget as u64);
             if turn_ended || long {
                 texts.done.push(Piece {
-                    text: text.take(),
+                    passages: text.take(),
                     end: entry.end,
                 });
                 texts.from = entry.end;
@@ -130,5 +138,26 @@ impl Logs {
         }
         texts.open = Some(text.take());
         Ok(texts)
+    }
+
+    /// The passages of a piece that begins at `start` and ends at `end`. Without an end, stops when
+    /// it has read `most` bytes.
+    pub(super) fn piece(
+        &self,
+        id: &SessionId,
+        start: u64,
+        end: Option<u64>,
+        most: usize,
+    ) -> Result<Vec<Passage>, StoreError> {
+        let mut reader = self.store.read(id)?;
+        reader.seek(start);
+        let mut text = SearchText::default();
+        while let Some(entry) = reader.next()? {
+            text.record(entry.offset, &entry.record);
+            if entry.end >= end.unwrap_or(start + most as u64) {
+                break;
+            }
+        }
+        Ok(text.take())
     }
 }

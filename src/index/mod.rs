@@ -12,11 +12,14 @@
 //! 5. Words are read from the logs later, in pieces, in the background or by a search
 //!    (`index_words`, `word_rows`). Words of deleted sessions are erased in small steps
 //!    (`erase_words`).
-//! 6. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
+//! 6. A search that asks for places gets them from the logs: the index says in which pieces
+//!    (`hits`).
+//! 7. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
 //!    database in memory if it cannot be used (`database`, `schema`).
 
 pub mod catalog;
 pub mod filter;
+pub mod hits;
 pub mod search;
 pub mod summary;
 
@@ -32,6 +35,7 @@ mod snippets;
 mod erase_words;
 mod session_rows;
 mod word_rows;
+mod tokens;
 mod agent_ids;
 mod schema;
 mod ownership;
@@ -43,7 +47,9 @@ pub use catalog::{Catalog, ListError, Listed, Page};
 pub use cursor::{cursor_after, seal, unseal};
 pub use database::DatabaseError;
 pub use filter::{Archived, Filter, Order};
+pub use hits::{Hit, HitCall, Hits, HitsError, Pattern, Query};
 pub use look::Seen;
 pub use reports::BeforeChange;
-pub use search::Search;
+pub use search::{Search, Term};
 pub use summary::{Summary, first_title};
+pub use tokens::Tokens;

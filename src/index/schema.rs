@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 10_000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 11_000 + FORMAT_V2 as i64;
 
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
@@ -103,7 +103,8 @@ const STATEMENTS: [&str; 18] = [
         WHEN (old.updated_at IS NULL OR old.archived) <> (new.updated_at IS NULL OR new.archived)
         BEGIN UPDATE names
             SET listed = listed + iif(new.updated_at IS NULL OR new.archived, -1, 1); END",
-    "CREATE VIRTUAL TABLE words USING fts5(text, parts, content='', contentless_delete=1,
+    "CREATE VIRTUAL TABLE words USING fts5(prompt, answer, thought, title, tool, tool_input,
+        tool_output, parts, content='', contentless_delete=1,
         tokenize='unicode61 remove_diacritics 2')",
 ];
 

@@ -229,6 +229,13 @@ pub(super) fn listed(tx: &Transaction<'_>, id: &SessionId, filter: &Filter) -> R
     Ok(select(tx, &format!("WHERE {conditions} AND id = ?"), &values)?.pop())
 }
 
+/// The row with this number, if a list shows it.
+pub(super) fn by_number(tx: &Transaction<'_>, number: i64, filter: &Filter) -> Result<Option<Row>> {
+    let (conditions, mut values) = conditions(filter, None);
+    values.push(&number);
+    Ok(select(tx, &format!("WHERE {conditions} AND number = ?"), &values)?.pop())
+}
+
 /// The rows whose logs may be ahead of them.
 pub(super) fn dirty(tx: &Transaction<'_>) -> Result<Vec<Row>> {
     select(tx, "WHERE dirty > 0", &[])

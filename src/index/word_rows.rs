@@ -6,14 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{OptionalExtension, Result, Transaction, params};
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Result, Transaction, params, params_from_iter};
 
+use crate::record::{Field, Passage};
 use crate::sys::SessionId;
 
 use super::erase_words;
+use super::hits::Ranked;
 use super::logs::Texts;
-use super::search::{Search, parts, words};
+use super::search::{Search, Term};
 use super::session_rows::{self, Found, Row};
+use super::tokens::{SEPARATOR, parts, words};
 
 /// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
 const PIECE_BITS: u32 = 20;
@@ -79,7 +83,7 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
             .execute([piece(row, pieces)])?;
     }
     for done in &read.texts.done {
-        insert(tx, piece(row, pieces), start, &done.text)?;
+        insert(tx, piece(row, pieces), start, &done.passages)?;
         start = session_rows::int(done.end);
         pieces += 1;
     }
@@ -98,9 +102,24 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
     Ok(())
 }
 
-fn insert(tx: &Transaction<'_>, piece: i64, start: i64, text: &str) -> Result<()> {
-    tx.prepare_cached("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)")?
-        .execute(params![piece, words(text), parts(text)])?;
+fn insert(tx: &Transaction<'_>, piece: i64, start: i64, passages: &[Passage]) -> Result<()> {
+    // A column for each field, and one for the parts of names.
+    let mut columns: [String; Field::ALL.len() + 1] = Default::default();
+    for passage in passages {
+        let text = &passage.text;
+        for (column, text) in [
+            (passage.field as usize, words(text)),
+            (Field::ALL.len(), parts(text)),
+        ] {
+            columns[column].push_str(&text);
+            columns[column].push_str(SEPARATOR);
+        }
+    }
+    tx.prepare_cached(
+        "INSERT INTO words (prompt, answer, thought, title, tool, tool_input, tool_output, parts, rowid)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params_from_iter(columns.into_iter().map(Value::Text).chain([Value::Integer(piece)])))?;
     tx.prepare_cached("INSERT OR REPLACE INTO pieces VALUES (?, ?)")?
         .execute([piece, start])?;
     Ok(())
@@ -110,7 +129,7 @@ fn insert(tx: &Transaction<'_>, piece: i64, start: i64, text: &str) -> Result<()
 pub(super) fn places<'a>(
     tx: &Transaction<'_>,
     ids: impl Iterator<Item = &'a SessionId>,
-    term: &str,
+    term: &Term,
 ) -> Result<Vec<Option<u64>>> {
     let mut number = tx.prepare_cached("SELECT number FROM sessions WHERE id = ?")?;
     let numbers = ids.map(|id| number.query_row([id.as_str()], |row| row.get(0)).optional());
@@ -119,7 +138,7 @@ pub(super) fn places<'a>(
     let mut starts = BTreeMap::new();
     let mut matching = tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?")?;
     let mut start = tx.prepare_cached("SELECT start FROM pieces WHERE piece = ?")?;
-    let mut found = matching.query([term])?;
+    let mut found = matching.query([term.expression()])?;
     while let Some(row) = found.next()?.filter(|_| !wanted.is_empty()) {
         let piece: i64 = row.get(0)?;
         let number = piece >> PIECE_BITS;
@@ -132,15 +151,29 @@ pub(super) fn places<'a>(
     Ok(numbers.into_iter().map(place).collect())
 }
 
-/// The sessions that have all words of a search. Each word is looked up once, and the rest are not
-/// looked up if no session is left.
+/// The sessions that have all words of a search.
 pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<Found> {
+    let terms = search.terms().iter().map(Term::expression);
+    let rows = with_all(tx, terms)?;
+    let numbers: Vec<_> = rows.iter().map(i64::to_string).collect();
+    Ok(Found {
+        count: rows.len(),
+        rows: format!("[{}]", numbers.join(",")),
+    })
+}
+
+/// The numbers of the sessions that match each expression. Each is looked up once, and the rest are
+/// not looked up if no session is left.
+fn with_all(
+    tx: &Transaction<'_>,
+    expressions: impl IntoIterator<Item = impl rusqlite::ToSql>,
+) -> Result<BTreeSet<i64>> {
     let mut statement = tx.prepare_cached(&format!(
         "SELECT DISTINCT rowid >> {PIECE_BITS} FROM words WHERE words MATCH ?"
     ))?;
     let mut found: Option<BTreeSet<i64>> = None;
-    for term in search.terms() {
-        let rows = statement.query_map([term], |row| row.get(0))?;
+    for expression in expressions {
+        let rows = statement.query_map([expression], |row| row.get(0))?;
         let mut rows = rows.collect::<Result<BTreeSet<i64>>>()?;
         if let Some(found) = &found {
             rows.retain(|row| found.contains(row));
@@ -151,12 +184,83 @@ pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<Found> {
             break;
         }
     }
-    let rows = found.unwrap_or_default();
-    let rows: Vec<_> = rows.iter().map(i64::to_string).collect();
-    Ok(Found {
-        count: rows.len(),
-        rows: format!("[{}]", rows.join(",")),
-    })
+    Ok(found.unwrap_or_default())
+}
+
+/// The weight of each column of `words` in a ranking.
+const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
+
+/// The sessions that have all words of a search in these fields, or in any if there are none, best
+/// first.
+pub(super) fn ranked(
+    tx: &Transaction<'_>,
+    search: &Search,
+    fields: &[Field],
+) -> Result<Vec<Ranked>> {
+    let columns = match fields {
+        [] => String::new(),
+        fields => {
+            // The parts of names are those of all fields.
+            let names = fields.iter().map(|field| column(*field));
+            let names: Vec<_> = names.chain(["parts"]).collect();
+            format!("{{{}}} : ", names.join(" "))
+        }
+    };
+    let expressions = search
+        .terms()
+        .iter()
+        .map(|term| format!("{columns}({})", term.expression()));
+    let expressions: Vec<String> = expressions.collect();
+    let found = with_all(tx, &expressions)?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut matching = tx.prepare_cached(&format!(
+        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {WEIGHTS}), rowid DESC"
+    ))?;
+    let any = expressions
+        .iter()
+        .map(|expression| format!("({expression})"));
+    let any = any.collect::<Vec<_>>().join(" OR ");
+    let mut pieces = matching.query([any])?;
+    let mut places: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut sessions: Vec<Ranked> = Vec::new();
+    while let Some(row) = pieces.next()? {
+        let piece: i64 = row.get(0)?;
+        let number = piece >> PIECE_BITS;
+        if !found.contains(&number) {
+            continue;
+        }
+        let place = *places.entry(number).or_insert(sessions.len());
+        match sessions.get_mut(place) {
+            Some(session) => session.pieces.push(piece),
+            None => sessions.push(Ranked {
+                number,
+                pieces: vec![piece],
+            }),
+        }
+    }
+    Ok(sessions)
+}
+
+/// Where a piece begins and ends in its log; no end if it is the last one.
+pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<(u64, Option<u64>)>> {
+    let mut start = tx.prepare_cached("SELECT start FROM pieces WHERE piece = ?")?;
+    let mut start = |piece: i64| -> Result<Option<u64>> {
+        let start: Option<i64> = start.query_row([piece], |row| row.get(0)).optional()?;
+        Ok(start.and_then(|start| u64::try_from(start).ok()))
+    };
+    let end = start(piece.wrapping_add(1))?;
+    Ok(start(piece)?.map(|start| (start, end.filter(|end| *end > start))))
+}
+
+/// The column of `words` with the text of a field.
+fn column(field: Field) -> &'static str {
+    match field {
+        Field::ToolInput => "tool_input",
+        Field::ToolOutput => "tool_output",
+        field => field.name(),
+    }
 }
 
 /// Skips the words of a log that cannot be read until its length changes.

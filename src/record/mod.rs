@@ -15,6 +15,8 @@ pub mod references;
 pub mod subagents;
 pub mod transcript;
 pub mod render;
+mod excerpt;
+pub mod passage;
 pub mod search_text;
 pub mod current_settings;
 pub mod title;
@@ -31,6 +33,7 @@ pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;
 pub use open_turns::OpenTurns;
+pub use passage::{Field, Passage};
 pub use subagents::OpenSubagents;
 
 /// The version of the format in which this program writes a session of version 1 of the protocol.

@@ -1,26 +1,58 @@
-//! Extracts the searchable text of a log: messages of the user and the agent, and titles of tool
-//! calls.
-//!
-//! Thoughts, plans and the input and output of tools are left out: they are many times as long and
-//! not what people remember of a conversation.
+//! Extracts the searchable text of a log: what was said and thought, what tools were given and what
+//! they returned, titles, and names of files.
 
 use std::ops::Range;
 
+use super::excerpt::{Excerpt, KEPT};
+use super::passage::{Field, Passage};
 use super::{InVersion1, Kind, Record};
 use crate::json;
+use crate::protocol::{Role, UpdateKind};
+
+/// An update of a tool call often repeats what an earlier one said. It is compared with so many
+/// passages before it.
+const COMPARED: usize = 16;
 
 /// Collects the text of records.
 #[derive(Debug, Default)]
 pub struct SearchText {
-    text: String,
-    /// Kind and id of the message that the text ends with. Empty between messages.
+    passages: Vec<Passage>,
+    /// The length of all texts in bytes.
+    len: usize,
+    /// The subagent, kind and id of the message that the text ends with. Empty between messages.
     message: Vec<u8>,
+    /// Whether long input and output of tools is kept as a whole.
+    whole: bool,
+    /// Where the current record begins.
+    offset: u64,
     converted: InVersion1,
 }
 
+/// The part of a record that has an update.
+struct Update<'a> {
+    record: &'a Record<'a>,
+    /// The session of the subagent that it is about; empty for the user's session.
+    subagent: &'a [u8],
+    /// Where the update begins in the payload.
+    at: usize,
+    kind: UpdateKind,
+    /// The text of a chunk, if it is known.
+    text: Option<Range<usize>>,
+}
+
 impl SearchText {
-    /// Takes the next record.
-    pub fn record(&mut self, record: &Record<'_>) {
+    /// Collects the input and output of tools as a whole. Otherwise only the beginning and the end
+    /// are collected if it is long.
+    pub fn whole() -> Self {
+        Self {
+            whole: true,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the next record, which begins at `offset` in the log.
+    pub fn record(&mut self, offset: u64, record: &Record<'_>) {
+        self.offset = offset;
         if self.converted.passes(record.kind) {
             return self.take_record(record);
         }
@@ -30,21 +62,42 @@ impl SearchText {
     }
 
     fn take_record(&mut self, record: &Record<'_>) {
-        let payload = record.payload;
-        let bytes = payload.as_bytes();
+        let bytes = record.payload.as_bytes();
         match record.kind {
-            Kind::Prompt => self.prompt(payload),
-            Kind::Update => self.update(payload, 0),
-            Kind::UpdateParams => {
+            Kind::Prompt => self.prompt(record),
+            Kind::Update | Kind::Output => {
+                let parts = record.parts;
+                self.update(&Update {
+                    record,
+                    subagent: b"",
+                    at: 0,
+                    kind: parts.map_or_else(|| UpdateKind::of(bytes), |parts| parts.kind),
+                    text: parts
+                        .and_then(|parts| parts.text)
+                        .map(|(start, end)| start..end),
+                });
+            }
+            Kind::UpdateParams | Kind::Subagent => {
+                let session = (record.kind == Kind::Subagent)
+                    .then(|| json::member(bytes, 0, "sessionId"))
+                    .flatten();
                 if let Some(update) = json::member(bytes, 0, "update") {
-                    self.update(payload, update.start);
+                    self.update(&Update {
+                        record,
+                        subagent: session.map_or(b"", |session| &bytes[session]),
+                        at: update.start,
+                        kind: UpdateKind::of(&bytes[update]),
+                        text: None,
+                    });
                 }
             }
             Kind::Info => {
                 self.message.clear();
                 // A title that the agent set.
                 let within = json::member(bytes, 0, "update").map_or(0, |update| update.start);
-                self.member(payload, within, "title");
+                let mut text = Excerpt::new(record.payload, true);
+                text.member(within, "title");
+                self.add(record, Field::Title, None, None, text.text());
             }
             // An end with an id may come within a message of another turn.
             Kind::End if record.id.is_none() => self.message.clear(),
@@ -54,12 +107,12 @@ impl SearchText {
 
     /// The length of the text in bytes.
     pub fn len(&self) -> usize {
-        self.text.len()
+        self.len
     }
 
-    /// Whether the text is empty.
+    /// Whether there is no text.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.passages.is_empty()
     }
 
     /// Whether the text ends with a message that may continue.
@@ -68,87 +121,196 @@ impl SearchText {
     }
 
     /// Takes the text, leaving none.
-    pub fn take(&mut self) -> String {
-        std::mem::take(&mut self.text)
+    pub fn take(&mut self) -> Vec<Passage> {
+        self.len = 0;
+        std::mem::take(&mut self.passages)
     }
 
-    fn prompt(&mut self, payload: &str) {
+    fn prompt(&mut self, record: &Record<'_>) {
         self.message.clear();
-        let bytes = payload.as_bytes();
-        let Some(mut blocks) = json::member_elements(bytes, 0, "prompt") else {
+        let Some(mut blocks) = json::member_elements(record.payload.as_bytes(), 0, "prompt") else {
             return;
         };
-        while let Some(block) = blocks.element() {
-            self.block(payload, block.start);
+        let mut text = Excerpt::new(record.payload, true);
+        while let Some(content) = blocks.element() {
+            block(&mut text, content.start);
         }
+        let id = record.id.map(str::to_owned);
+        self.add(record, Field::Prompt, id, None, text.text());
     }
 
-    fn update(&mut self, payload: &str, at: usize) {
-        let bytes = payload.as_bytes();
-        let Some(name) = json::member(bytes, at, "sessionUpdate") else {
-            return;
-        };
-        match &bytes[name.clone()] {
-            b"\"agent_message_chunk\"" | b"\"user_message_chunk\"" => {
-                let Some(content) = json::member(bytes, at, "content") else {
-                    return;
-                };
-                let id = json::member(bytes, at, "messageId").unwrap_or(0..0);
-                let message = [&bytes[name], &bytes[id]].concat();
-                let text = json::member(bytes, content.start, "text");
-                match text.and_then(|text| json::string_body(bytes, &text)) {
-                    // A word may be split between two chunks of a message.
-                    Some(text) if self.message == message => self.more(&payload[text]),
-                    Some(text) => {
-                        self.line(&payload[text]);
-                        self.message = message;
-                    }
-                    None => {
-                        self.message.clear();
-                        self.block(payload, content.start);
-                    }
+    fn update(&mut self, update: &Update<'_>) {
+        match update.kind {
+            UpdateKind::Chunk(role) => self.chunk(update, role),
+            kind => {
+                self.message.clear();
+                if kind.is_call() {
+                    self.call(update);
                 }
             }
-            b"\"tool_call\"" | b"\"tool_call_update\"" => {
-                self.message.clear();
-                self.member(payload, at, "title");
-            }
-            _ => self.message.clear(),
         }
     }
 
-    /// Adds the text of a content block, or its name.
-    fn block(&mut self, payload: &str, at: usize) {
-        for name in ["text", "title", "name", "uri"] {
-            self.member(payload, at, name);
-        }
-        if let Some(resource) = json::member(payload.as_bytes(), at, "resource") {
-            self.member(payload, resource.start, "uri");
-        }
-    }
-
-    fn member(&mut self, payload: &str, at: usize, name: &str) {
+    fn chunk(&mut self, update: &Update<'_>, role: Role) {
+        let payload = update.record.payload;
         let bytes = payload.as_bytes();
-        let value = json::member(bytes, at, name);
-        let body: Option<Range<usize>> = value.and_then(|value| json::string_body(bytes, &value));
-        if let Some(body) = body {
-            self.line(&payload[body]);
+        let id = json::member(bytes, update.at, "messageId").unwrap_or(0..0);
+        let name = role.chunk().as_bytes();
+        let message = [update.subagent, name, &bytes[id.clone()]].concat();
+        let content = || json::member(bytes, update.at, "content");
+        let text = update.text.clone().or_else(|| {
+            let text = json::member(bytes, content()?.start, "text")?;
+            json::string_body(bytes, &text)
+        });
+        // A word may be split between two chunks of a message.
+        if let Some(text) = &text
+            && self.message == message
+            && let Some(last) = self.passages.last_mut()
+        {
+            let more = json::unescaped(&payload[text.clone()]);
+            last.text.push_str(&more);
+            self.len += more.len();
+            return;
         }
-    }
-
-    fn line(&mut self, body: &str) {
-        if !self.text.is_empty() {
-            self.text.push('\n');
-        }
-        self.more(body);
-    }
-
-    fn more(&mut self, body: &str) {
-        if body.contains('\\') {
-            self.text.push_str(&json::unescape(body));
+        let field = match role {
+            Role::User => Field::Prompt,
+            Role::Agent => Field::Answer,
+            Role::Thought => Field::Thought,
+        };
+        let id = json::string_body(bytes, &id).map(|id| json::unescape(&payload[id]));
+        let is_text = text.is_some();
+        let text = if let Some(text) = text {
+            json::unescape(&payload[text])
         } else {
-            self.text.push_str(body);
+            let mut text = Excerpt::new(payload, true);
+            if let Some(content) = content() {
+                block(&mut text, content.start);
+            }
+            text.text()
+        };
+        self.message.clear();
+        if is_text && !text.is_empty() {
+            self.message = message;
         }
+        self.add(update.record, field, id, None, text);
+    }
+
+    /// Adds what an update says about a tool call.
+    fn call(&mut self, update: &Update<'_>) {
+        let payload = update.record.payload;
+        let bytes = payload.as_bytes();
+        let Some(mut members) = json::members(bytes, update.at) else {
+            return;
+        };
+        let [mut id, mut title, mut kind, mut locations] = [const { None }; 4];
+        let [mut content, mut input, mut output] = [const { None }; 3];
+        while let Some(member) = members.member() {
+            let place = match &bytes[member.key] {
+                b"toolCallId" => &mut id,
+                b"title" => &mut title,
+                b"kind" => &mut kind,
+                b"locations" => &mut locations,
+                b"content" => &mut content,
+                b"rawInput" => &mut input,
+                b"rawOutput" => &mut output,
+                _ => continue,
+            };
+            *place = Some(member.value);
+        }
+        let string = |value: Option<Range<usize>>| {
+            let body = json::string_body(bytes, &value?)?;
+            Some(json::unescape(&payload[body]))
+        };
+        let (id, kind) = (string(id), string(kind));
+
+        let mut tool = Excerpt::new(payload, true);
+        if let Some(body) = title.and_then(|title| json::string_body(bytes, &title)) {
+            tool.string(body);
+        }
+        each(bytes, locations, |location| tool.member(location, "path"));
+
+        let mut given = Excerpt::new(payload, self.whole);
+        if let Some(input) = input {
+            given.strings_in(input);
+        }
+
+        let mut returned = Excerpt::new(payload, self.whole);
+        each(bytes, content, |part| {
+            for name in ["path", "newText", "oldText"] {
+                returned.member(part, name);
+            }
+            if let Some(content) = json::member(bytes, part, "content") {
+                block(&mut returned, content.start);
+            }
+        });
+        // Usually the same again.
+        if let Some(output) = output.filter(|_| returned.is_empty()) {
+            returned.strings_in(output);
+        }
+
+        let texts = [
+            (Field::Tool, tool),
+            (Field::ToolInput, given),
+            (Field::ToolOutput, returned),
+        ];
+        for (field, text) in texts {
+            self.add(update.record, field, id.clone(), kind.clone(), text.text());
+        }
+    }
+
+    /// Adds a text, or replaces what an earlier update said about the same tool call.
+    fn add(
+        &mut self,
+        record: &Record<'_>,
+        field: Field,
+        id: Option<String>,
+        tool_kind: Option<String>,
+        text: String,
+    ) {
+        if text.is_empty() {
+            return;
+        }
+        if field.role() == Field::Tool.role() && id.is_some() {
+            let mut recent = self.passages.iter_mut().rev().take(COMPARED);
+            if let Some(known) = recent.find(|known| {
+                let compared = known.text.len().min(KEPT);
+                known.field == field
+                    && known.id == id
+                    && text.as_bytes().get(..compared) == known.text.as_bytes().get(..compared)
+            }) {
+                self.len = self.len - known.text.len() + text.len();
+                known.text = text;
+                known.tool_kind = tool_kind.or(known.tool_kind.take());
+                return;
+            }
+        }
+        self.len += text.len();
+        self.passages.push(Passage {
+            field,
+            offset: self.offset,
+            at: record.at.to_owned(),
+            id,
+            tool_kind,
+            text,
+        });
+    }
+}
+
+/// Adds the text of a content block, or its name.
+fn block(text: &mut Excerpt<'_>, at: usize) {
+    for name in ["text", "title", "name", "uri"] {
+        text.member(at, name);
+    }
+    if let Some(resource) = text.find(at, "resource") {
+        text.member(resource.start, "uri");
+    }
+}
+
+/// Calls `take` with the position of each element of an array.
+fn each(bytes: &[u8], array: Option<Range<usize>>, mut take: impl FnMut(usize)) {
+    let mut elements = array.and_then(|array| json::elements(bytes, array.start));
+    while let Some(element) = elements.as_mut().and_then(json::Parts::element) {
+        take(element.start);
     }
 }
 
@@ -157,16 +319,22 @@ mod tests {
     use super::*;
 
     fn spoken(records: &[(Kind, &str)]) -> String {
+        let texts = passages(records).into_iter().map(|passage| passage.text);
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    fn passages(records: &[(Kind, &str)]) -> Vec<Passage> {
         let mut spoken = SearchText::default();
         for (kind, payload) in records {
-            spoken.record(&Record {
+            let record = Record {
                 seq: 0,
                 at: "2026-11-21T08:30:00.123Z",
                 kind: *kind,
                 id: None,
                 payload,
                 parts: None,
-            });
+            };
+            spoken.record(7, &record);
         }
         spoken.take()
     }
@@ -180,7 +348,7 @@ mod tests {
             ),
             (
                 Kind::Update,
-                r#"{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"not this"}}"#,
+                r#"{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Hm"}}"#,
             ),
             (
                 Kind::Update,
@@ -196,7 +364,7 @@ mod tests {
             ),
             (
                 Kind::Update,
-                r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"Read b","rawInput":{"title":"not this"}}"#,
+                r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"Read b","kind":"read","locations":[{"path":"/w/b","line":1}],"rawInput":{"title":"b","n":1}}"#,
             ),
             (
                 Kind::Update,
@@ -211,7 +379,7 @@ mod tests {
         ]);
         assert_eq!(
             text,
-            "Fix A\nit\na.rs\nfile:///w/a.rs\nfile:///b\nIt works.\nNext\nRead b\nGiven"
+            "Fix A\nit\na.rs\nfile:///w/a.rs\nfile:///b\nHm\nIt works.\nNext\nRead b\n/w/b\nb\nGiven"
         );
     }
 
@@ -232,7 +400,7 @@ mod tests {
             ),
             (
                 Kind::UpdateV2,
-                r#"{"update":{"sessionUpdate":"agent_thought","messageId":"t","content":[{"type":"text","text":"not this"}]}}"#,
+                r#"{"update":{"sessionUpdate":"agent_thought","messageId":"t","content":[{"type":"text","text":"Hm"}]}}"#,
             ),
             (
                 Kind::UpdateV2,
@@ -243,7 +411,52 @@ mod tests {
                 r#"{"update":{"sessionUpdate":"user_message","messageId":"u","content":[{"type":"text","text":"not this"}]}}"#,
             ),
         ]);
-        assert_eq!(text, "It works.\nRead b\nGiven");
+        assert_eq!(text, "It works.\nRead b\nHm\nGiven");
+    }
+
+    #[test]
+    fn tools_say_what_they_were_given_and_returned() {
+        let found = passages(&[
+            (
+                Kind::Update,
+                r#"{"sessionUpdate":"tool_call","toolCallId":"c","title":"ls","kind":"execute","rawInput":{"command":["ls","-l"]}}"#,
+            ),
+            (
+                Kind::Update,
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","title":"ls","content":[{"type":"content","content":{"type":"text","text":"one"}}]}"#,
+            ),
+            (
+                Kind::Update,
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","rawOutput":{"stdout":"not this"},"content":[{"type":"content","content":{"type":"text","text":"one two"}},{"type":"diff","path":"/w/a","oldText":"b","newText":"c"},{"type":"terminal","terminalId":"not this"}]}"#,
+            ),
+            (
+                Kind::Update,
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"d","rawOutput":{"stdout":"out"}}"#,
+            ),
+            (
+                Kind::Subagent,
+                r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"sub"}}}"#,
+            ),
+            (
+                Kind::Update,
+                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"own"}}"#,
+            ),
+        ]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|passage| (passage.field, passage.id.as_deref(), &*passage.text))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (Field::Tool, Some("c"), "ls"),
+                (Field::ToolInput, Some("c"), "ls\n-l"),
+                (Field::ToolOutput, Some("c"), "one two\n/w/a\nc\nb"),
+                (Field::ToolOutput, Some("d"), "out"),
+                (Field::Answer, None, "sub"),
+                (Field::Answer, None, "own"),
+            ]
+        );
     }
 
     #[test]

@@ -14,8 +14,8 @@ const WORDS: usize = 64 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// Words to search for, or their beginnings. A session matches if all of them occur in its
-    /// prompts, its answers or the titles of its tool calls.
+    /// Words to search for, or their beginnings. A session matches if all of them occur in what was
+    /// said, or in what its tools were given and returned.
     #[arg(value_name = "TEXT", required = true)]
     text: Vec<String>,
     #[command(flatten)]

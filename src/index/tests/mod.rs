@@ -4,6 +4,7 @@ mod damage;
 mod erasing;
 mod foreign;
 mod freshness;
+mod hits;
 mod inners;
 mod logs_disk;
 mod model;

@@ -1,0 +1,308 @@
+//! Finds places in conversations, and shows the text around them.
+//!
+//! Words are looked up in the full-text index (`words`), which says in which pieces of which logs
+//! they are; those pieces are read again to find the places.
+
+mod words;
+
+use std::ops::ControlFlow;
+
+use crate::protocol::cursor;
+use crate::record::{Field, Passage};
+use crate::sys::SessionId;
+
+use super::catalog::{Catalog, ListError, Listed};
+use super::filter::Filter;
+use super::search::Search;
+use super::session_rows::Row;
+use super::snippets::snippet;
+pub(super) use words::Ranked;
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// Words and phrases, in the index. A session matches if it has all of them.
+    Words(Search),
+}
+
+/// A search for places.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// What to look for.
+    pub pattern: Pattern,
+    /// In which sessions. Its own search and order are not used.
+    pub sessions: Filter,
+    /// Only in this session.
+    pub session: Option<SessionId>,
+    /// Only in sessions of these sources; in all if it is empty.
+    pub sources: Vec<String>,
+    /// Only at this time or later, in the format of [`Timestamp`](crate::sys::Timestamp)'s
+    /// `Display`.
+    pub since: Option<String>,
+    /// Only at this time or earlier.
+    pub until: Option<String>,
+    /// Only in texts of these kinds; in all if it is empty.
+    pub fields: Vec<Field>,
+    /// Only in tool calls of this kind, or with these words in their titles or files.
+    pub tool: Option<String>,
+    /// The maximum number of hits on a page; at least 1.
+    pub limit: usize,
+    /// The maximum number of hits of one session.
+    pub per_session: usize,
+}
+
+impl Query {
+    /// A search in everything, for at most 20 hits on a page and 3 in a session.
+    pub fn new(pattern: Pattern) -> Self {
+        Self {
+            pattern,
+            sessions: Filter::default(),
+            session: None,
+            sources: Vec::new(),
+            since: None,
+            until: None,
+            fields: Vec::new(),
+            tool: None,
+            limit: 20,
+            per_session: 3,
+        }
+    }
+
+    /// Whether a session may have hits.
+    fn admits(&self, row: &Row) -> bool {
+        let summary = &row.summary;
+        let begun_late = |until: &String| summary.created_at > *until;
+        let ended_early = |since: &String| summary.updated_at.as_ref() < Some(since);
+        (self.session.as_ref().is_none_or(|id| *id == row.id))
+            && (self.sources.is_empty() || self.sources.contains(&summary.source))
+            && !self.until.as_ref().is_some_and(begun_late)
+            && !self.since.as_ref().is_some_and(ended_early)
+    }
+
+    /// What a cursor belongs to.
+    fn scope(&self) -> String {
+        format!(
+            "Hits {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {}",
+            self.pattern,
+            self.sessions.cwd,
+            self.sessions.worktrees.is_some(),
+            self.sessions.archived,
+            self.session,
+            self.sources,
+            self.since,
+            self.until,
+            self.fields,
+            self.tool,
+            self.per_session,
+        )
+    }
+}
+
+/// A page of hits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// The hits, those of one session together, best first.
+    pub hits: Vec<Hit>,
+    /// Whether everything that the query covers could be searched; if not, there may be more hits.
+    pub complete: bool,
+    /// Where the next page begins; absent on the last page. A page that has fewer hits than allowed
+    /// may have one, too.
+    pub next_cursor: Option<String>,
+}
+
+/// A place in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The session.
+    pub session: Listed,
+    /// What the text there is.
+    pub field: Field,
+    /// When it was recorded, in the format of [`Timestamp`](crate::sys::Timestamp)'s `Display`.
+    pub at: String,
+    /// The byte offset in the log of the record with which the text begins.
+    pub offset: u64,
+    /// The id of the message, if it has one.
+    pub message_id: Option<String>,
+    /// The tool call that it belongs to.
+    pub tool_call: Option<HitCall>,
+    /// One line around the first word.
+    pub snippet: String,
+}
+
+/// The tool call that a hit belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct HitCall {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its title, if that is recorded nearby.
+    pub title: Option<String>,
+    /// Its kind, if that is recorded nearby.
+    pub kind: Option<String>,
+}
+
+/// Why there are no hits.
+#[derive(Debug, thiserror::Error)]
+pub enum HitsError {
+    /// The search was cancelled.
+    #[error("the search was cancelled")]
+    Cancelled,
+    /// The sessions cannot be listed, or the cursor is not one of this query.
+    #[error(transparent)]
+    List(#[from] ListError),
+}
+
+/// Whether a search has been cancelled. It is called now and then.
+pub type Cancelled<'a> = &'a (dyn Fn() -> bool + Sync);
+
+impl Catalog {
+    /// The hits from `from` on, which is the cursor of an earlier page of the same query, or the
+    /// first ones.
+    pub fn hits(
+        &self,
+        query: &Query,
+        from: Option<&str>,
+        cancelled: Cancelled<'_>,
+    ) -> Result<Hits, HitsError> {
+        let from = match from {
+            Some(text) => {
+                let from =
+                    cursor::open(text, &query.scope()).and_then(|text| Position::parse(&text));
+                from.ok_or(ListError::Cursor)?
+            }
+            None => Position::default(),
+        };
+        match &query.pattern {
+            Pattern::Words(search) => self.word_hits(query, search, from, cancelled),
+        }
+    }
+}
+
+/// Where a page begins: how many sessions come before it, and how many hits of the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    sessions: usize,
+    hits: usize,
+}
+
+impl Position {
+    fn parse(text: &str) -> Option<Self> {
+        let (sessions, hits) = text.split_once('-')?;
+        Some(Self {
+            sessions: sessions.parse().ok()?,
+            hits: hits.parse().ok()?,
+        })
+    }
+}
+
+/// Puts a page together.
+struct PageBuilder<'a> {
+    query: &'a Query,
+    /// Where the next session begins.
+    at: Position,
+    page: Hits,
+}
+
+impl<'a> PageBuilder<'a> {
+    fn new(query: &'a Query, from: Position, complete: bool) -> Self {
+        Self {
+            query,
+            at: from,
+            page: Hits {
+                complete,
+                ..Hits::default()
+            },
+        }
+    }
+
+    /// Adds the hits of the next session; breaks if the page is full.
+    fn session(&mut self, hits: Vec<Hit>) -> ControlFlow<()> {
+        let count = hits.len();
+        let room = self.query.limit.max(1).saturating_sub(self.page.hits.len());
+        self.page
+            .hits
+            .extend(hits.into_iter().skip(self.at.hits).take(room));
+        let shown = self.at.hits + room;
+        if shown < count {
+            self.at.hits = shown;
+            return ControlFlow::Break(());
+        }
+        self.at = Position {
+            sessions: self.at.sessions + 1,
+            hits: 0,
+        };
+        if self.page.hits.len() >= self.query.limit {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The page. `more` is whether sessions are left.
+    fn finish(mut self, more: bool) -> Hits {
+        if more {
+            let Position { sessions, hits } = self.at;
+            let text = format!("{sessions}-{hits}");
+            self.page.next_cursor = Some(cursor::seal(&text, &self.query.scope()));
+        }
+        self.page
+    }
+}
+
+/// The passages of a part of a log that a query is about, each with the tool call that it belongs to.
+fn wanted<'p>(
+    query: &Query,
+    passages: &'p [Passage],
+) -> impl Iterator<Item = (&'p Passage, Option<HitCall>)> {
+    let tool = query.tool.as_deref().and_then(Search::parse);
+    passages.iter().filter_map(move |passage| {
+        let is_wanted = (query.fields.is_empty() || query.fields.contains(&passage.field))
+            && query
+                .since
+                .as_ref()
+                .is_none_or(|since| passage.at >= *since)
+            && query
+                .until
+                .as_ref()
+                .is_none_or(|until| passage.at <= *until);
+        if !is_wanted {
+            return None;
+        }
+        let is_tool = passage.field.role() == Field::Tool.role();
+        if !is_tool {
+            return query.tool.is_none().then_some((passage, None));
+        }
+        let call = call_of(passages, passage);
+        let is_wanted = tool.as_ref().is_none_or(|tool| {
+            let of_call = passages
+                .iter()
+                .filter(|other| other.field == Field::Tool && other.id == passage.id);
+            let texts = call.kind.iter().chain(of_call.map(|other| &other.text));
+            texts.into_iter().any(|text| tool.matches(text))
+        });
+        is_wanted.then_some((passage, Some(call)))
+    })
+}
+
+/// What is known of a passage's tool call.
+fn call_of(passages: &[Passage], passage: &Passage) -> HitCall {
+    let of_call = || passages.iter().filter(|other| other.id == passage.id);
+    let titles = of_call().filter(|other| other.field == Field::Tool);
+    let mut titles = titles.filter_map(|other| other.text.lines().next());
+    HitCall {
+        id: passage.id.clone(),
+        title: titles.next().map(str::to_owned),
+        kind: of_call().find_map(|other| other.tool_kind.clone()),
+    }
+}
+
+/// The hit at the byte `at` of a passage.
+fn hit(session: &Listed, passage: &Passage, tool_call: Option<HitCall>, at: usize) -> Hit {
+    Hit {
+        session: session.clone(),
+        field: passage.field,
+        at: passage.at.clone(),
+        offset: passage.offset,
+        message_id: passage.id.clone().filter(|_| tool_call.is_none()),
+        tool_call,
+        snippet: snippet(&passage.text, at).unwrap_or_default(),
+    }
+}

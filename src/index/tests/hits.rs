@@ -1,0 +1,159 @@
+//! Tests of finding places in conversations.
+
+use super::*;
+use crate::index::{Hit, Pattern, Query, Search};
+use crate::record::Field;
+
+fn words(text: &str) -> Query {
+    Query::new(Pattern::Words(Search::parse(text).unwrap()))
+}
+
+/// All hits, from all pages.
+#[track_caller]
+fn all(catalog: &Catalog, query: &Query) -> Vec<Hit> {
+    while !catalog.read_words(1 << 20).unwrap() {}
+    let mut found = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = catalog.hits(query, cursor.as_deref(), &|| false).unwrap();
+        assert!(page.complete);
+        assert!(page.hits.len() <= query.limit);
+        found.extend(page.hits);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+fn snippets(hits: &[Hit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.snippet.as_str()).collect()
+}
+
+#[test]
+fn places_are_found_by_words_and_pages_show_each_once() {
+    let (world, ids) = World::with_sessions(4);
+    let say = |id, words| {
+        world.append(id, Entry::Said { words });
+        world.append(id, Entry::Prompt { at: world.now() });
+    };
+    say(&ids[0], "Redis keeps timing out");
+    for _ in 0..20 {
+        say(&ids[1], "nothing of interest");
+    }
+    say(&ids[1], "and then MyRedisConfig was wrong");
+    say(&ids[2], "redis, and more rédis");
+    for _ in 0..5 {
+        say(&ids[2], "redis out");
+    }
+    let catalog = world.catalog();
+    let query = words("redis");
+    let hits = all(&catalog, &query);
+    assert_eq!(hits.len(), 5);
+    for limit in 1..6 {
+        let query = Query {
+            limit,
+            ..query.clone()
+        };
+        assert_eq!(all(&catalog, &query), hits, "{limit}");
+    }
+    let later = hits.iter().find(|hit| hit.session.id == ids[1]).unwrap();
+    assert_eq!(later.snippet, "and then MyRedisConfig was wrong");
+    assert_eq!(later.field, Field::Answer);
+    let mut log = world.store.read(&ids[1]).unwrap();
+    log.seek(later.offset);
+    let record = log.next().unwrap().unwrap().record;
+    assert!(
+        record.payload.contains("MyRedisConfig"),
+        "{}",
+        record.payload
+    );
+
+    // A place with all words comes before those that have some.
+    let found = all(&catalog, &words("out redis"));
+    assert!(snippets(&found).contains(&"Redis keeps timing out"));
+    assert!(!snippets(&found).contains(&"redis, and more rédis"));
+    let found = all(&catalog, &words("\"keeps timing\""));
+    assert_eq!(snippets(&found), ["Redis keeps timing out"]);
+    assert_eq!(all(&catalog, &words("\"timing keeps\"")), []);
+    assert_eq!(all(&catalog, &words("?")), []);
+}
+
+#[test]
+fn filters_leave_out_what_they_do_not_name() {
+    let (world, ids) = World::with_sessions(3);
+    for id in &ids {
+        world.append(id, Entry::Said { words: "redis" });
+    }
+    let catalog = world.catalog();
+    let count = |query: Query| all(&catalog, &query).len();
+    let query = words("redis");
+    assert_eq!(count(query.clone()), 3);
+    let of_fields = |fields: &[Field]| Query {
+        fields: fields.to_vec(),
+        ..query.clone()
+    };
+    assert_eq!(count(of_fields(&[Field::Answer])), 3);
+    assert_eq!(count(of_fields(&[Field::Prompt, Field::ToolOutput])), 0);
+    let session = Some(ids[1].clone());
+    let narrow = Query {
+        session,
+        ..query.clone()
+    };
+    assert_eq!(count(narrow), 1);
+    let sources = vec!["other".to_owned()];
+    let narrow = Query {
+        sources,
+        ..query.clone()
+    };
+    assert_eq!(count(narrow), 0);
+    let at = |at: &str| Some(at.to_owned());
+    let (since, until) = (at("2100"), at("1969"));
+    let since = Query {
+        since,
+        ..query.clone()
+    };
+    let until = Query {
+        until,
+        ..query.clone()
+    };
+    assert_eq!((count(since), count(until)), (0, 0));
+    let tool = Some("read".to_owned());
+    let narrow = Query {
+        tool,
+        ..query.clone()
+    };
+    assert_eq!(count(narrow), 0);
+    let elsewhere = Filter {
+        cwd: Some("/elsewhere".to_owned()),
+        ..Filter::default()
+    };
+    let narrow = Query {
+        sessions: elsewhere,
+        ..query.clone()
+    };
+    assert_eq!(count(narrow), 0);
+}
+
+#[test]
+fn a_cursor_belongs_to_its_query_and_a_search_can_be_cancelled() {
+    let (world, ids) = World::with_sessions(3);
+    for id in &ids {
+        world.append(id, Entry::Said { words: "redis" });
+    }
+    let catalog = world.catalog();
+    let query = Query {
+        limit: 1,
+        ..words("redis")
+    };
+    all(&catalog, &query);
+    let page = catalog.hits(&query, None, &|| false).unwrap();
+    let cursor = page.next_cursor.unwrap();
+    let other = Query {
+        tool: Some("x".to_owned()),
+        ..query.clone()
+    };
+    catalog.hits(&other, Some(&cursor), &|| false).unwrap_err();
+    catalog.hits(&query, Some("1-0"), &|| false).unwrap_err();
+    catalog.hits(&query, None, &|| true).unwrap_err();
+}
