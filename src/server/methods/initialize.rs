@@ -261,7 +261,6 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     let mut result = Object::of(agents);
     let mut capabilities = Object::of(member("agentCapabilities"));
     let session = json::text_member(member("agentCapabilities"), "sessionCapabilities");
-    let list = session.and_then(|session| json::text_member(session, "list"));
     let mut session = Object::of(session.unwrap_or_default());
     let mut meta = Object::of(member("_meta"));
     let own_capabilities = &own["agentCapabilities"];
@@ -270,14 +269,7 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
         for name in ["list", "resume", "delete"] {
             session.set_default(name, "{}");
         }
-        let parts = own_capabilities["sessionCapabilities"]["list"].as_object();
-        if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
-            let mut list = Object::of(list.unwrap_or_default());
-            for (name, part) in parts {
-                list.set_default(name, part);
-            }
-            session.set("list", list.text());
-        }
+        add_to_list(&mut session, &own_capabilities["sessionCapabilities"]);
         for name in UNSTABLE {
             let own = &own_capabilities["sessionCapabilities"][name];
             if !own.is_null() {
@@ -310,6 +302,20 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     result.text()
 }
 
+/// Adds to an agent's session capabilities what our own lists can do.
+fn add_to_list(session: &mut Object, own: &Value) {
+    let parts = own["list"].as_object();
+    if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
+        let agents = session.text();
+        let agents = json::text_member(&agents, "list").unwrap_or_default();
+        let mut list = Object::of(agents);
+        for (name, part) in parts {
+            list.set_default(name, part);
+        }
+        session.set("list", list.text());
+    }
+}
+
 /// The result of an agent of version 2, verbatim, with what rejoin adds.
 fn merge_native(agents: &str, own: &Value, is_persistent: bool, has_aliases: bool) -> String {
     let member = |name| json::text_member(agents, name).unwrap_or_default();
@@ -322,6 +328,7 @@ fn merge_native(agents: &str, own: &Value, is_persistent: bool, has_aliases: boo
     let own_capabilities = &own["capabilities"];
     if is_persistent {
         session.set_default("delete", "{}");
+        add_to_list(&mut session, &own_capabilities["session"]);
         for name in UNSTABLE {
             let own = &own_capabilities["session"][name];
             if !own.is_null() {
