@@ -129,11 +129,17 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Whether this is the session of a subagent that the agent has announced. Such a session can be
-    /// cancelled, and nothing else.
+    /// Whether this is the session of a subagent, of which nothing but a cancellation is forwarded:
+    /// the agent has announced it, or it is in a log that was opened.
     fn is_subagent(&self, id: &str) -> bool {
         tracing::trace!(id, "no agent has announced it");
         false
+    }
+
+    /// Forwards the cancellation of a subagent's work, if the running agent has announced the
+    /// subagent.
+    fn cancel_subagent(&self, id: &str, params: &str) {
+        tracing::trace!(id, length = params.len(), "no agent has announced it");
     }
 
     /// Deletes a session of the agent that rejoin does not have.

@@ -16,6 +16,8 @@ pub struct InVersion1 {
     with_originals: bool,
     session: Conversion,
     subagents: BTreeMap<String, Conversion>,
+    /// The subagent of the last record that was converted: no other holds anything.
+    last: Option<String>,
     /// Whether any record was converted; time and number of the last one that was.
     is_used: bool,
     at: String,
@@ -96,10 +98,11 @@ impl InVersion1 {
         if except != Some("") {
             self.session.flush(&mut |update| take(&of(seq, at, update)));
         }
-        for (session, conversion) in &mut self.subagents {
-            if except != Some(session) {
-                conversion.flush(&mut |update| take_of(seq, at, session, update, take));
-            }
+        let last = self.last.take_if(|last| except != Some(last));
+        if let Some(session) = last
+            && let Some(conversion) = self.subagents.get_mut(&session)
+        {
+            conversion.flush(&mut |update| take_of(seq, at, &session, update, take));
         }
     }
 
@@ -146,6 +149,7 @@ impl InVersion1 {
         };
         let conversion = self.subagents.entry(session.into_owned());
         let session = conversion.key().clone();
+        self.last = Some(session.clone());
         let conversion = conversion.or_insert_with(new);
         let params = format!("{{{params}");
         let Some(update) = json::member(params.as_bytes(), 0, "update") else {

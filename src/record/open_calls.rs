@@ -22,6 +22,8 @@ static MENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"too
 pub struct OpenCalls {
     calls: BTreeMap<String, Call>,
     open: usize,
+    /// Whether calls that have ended are unknown.
+    has_forgotten: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +74,22 @@ impl OpenCalls {
             let open = open.unwrap_or(call.open);
             self.open = self.open - usize::from(call.open) + usize::from(open);
             call.open = open;
-        } else if new {
+        } else if new
+            && (open.is_some() || !self.has_forgotten || kind.as_deref() == Some("tool_call"))
+        {
             let open = open.unwrap_or(true);
             let place = self.calls.len();
             self.open += usize::from(open);
             self.calls.insert(id, Call { place, open });
+        }
+    }
+
+    /// Forgets the calls if none is open. An update without a status, of one that is not known, is
+    /// taken for one of those.
+    pub fn forget(&mut self) {
+        if self.open == 0 {
+            self.calls.clear();
+            self.has_forgotten = true;
         }
     }
 

@@ -7,7 +7,11 @@
 //! `subagentSessionId` and a string as `state`, which says once how the subagent ended.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use serde_json::json;
 
 use super::open_calls::OpenCalls;
@@ -53,16 +57,31 @@ pub fn may_be_about_one(record: &Record<'_>) -> bool {
     }
 }
 
-/// Tracks the subagents that are at work, as far as is known, and their open tool calls.
+/// The session of the subagent that a record announces, or is about.
+pub fn announced_by(record: &Record<'_>) -> Option<String> {
+    static MENTION: LazyLock<Finder<'static>> =
+        LazyLock::new(|| Finder::new(UpdateKind::Subagent.name()));
+    if !may_be_about_one(record) || MENTION.find(record.payload.as_bytes()).is_none() {
+        return None;
+    }
+    match record.kind {
+        Kind::Update => announced(record.payload),
+        _ => announced(json::text_member(record.payload, "update")?),
+    }
+}
+
+/// Tracks the subagents that are at work, as far as is known, and their open tool calls. Of one that
+/// is at rest only its name, its parent and the fixed size of the entry are kept.
 #[derive(Clone, Debug, Default)]
 pub struct OpenSubagents {
-    /// In the order in which they were announced, so parents come before their own subagents.
-    known: Vec<Subagent>,
+    /// By their sessions.
+    known: BTreeMap<String, Subagent>,
 }
 
 #[derive(Clone, Debug)]
 struct Subagent {
-    session: String,
+    /// How many were announced before it, among them the one that started it.
+    place: usize,
     /// The subagent that started it. `None` for the user's session.
     parent: Option<String>,
     form: Form,
@@ -120,17 +139,19 @@ impl OpenSubagents {
         let Some((session, _)) = parse(payload) else {
             return;
         };
-        let mut known = self.known.iter_mut();
-        if let Some(subagent) = known.find(|known| known.session == session) {
-            subagent.calls.update(payload);
-            let update = json::text_member(payload, "update").unwrap_or_default();
-            if update::name(update.as_bytes()).as_deref() == Some(b"state_update") {
-                let state = json::string_member(update, "state");
-                subagent.is_active = state.is_some_and(|state| is_active(Form::Stable, &state));
-            } else {
-                self.apply_announcement(Some(&session), update);
-            }
+        let Some(subagent) = self.known.get_mut(&*session) else {
+            return;
+        };
+        subagent.calls.update(payload);
+        let update = json::text_member(payload, "update").unwrap_or_default();
+        if update::name(update.as_bytes()).as_deref() == Some(b"state_update") {
+            let state = json::string_member(update, "state");
+            subagent.is_active = state.is_some_and(|state| is_active(Form::Stable, &state));
         }
+        if !subagent.is_active {
+            subagent.calls.forget();
+        }
+        self.apply_announcement(Some(&session), update);
     }
 
     /// Applies an update of the session `parent`, which may be about one of its subagents.
@@ -139,24 +160,24 @@ impl OpenSubagents {
             return;
         };
         let activity = activity(form, update);
-        let mut known = self.known.iter_mut();
-        if let Some(subagent) = known.find(|known| known.session == session) {
-            subagent.is_active = activity.unwrap_or(subagent.is_active);
-        } else {
-            self.known.push(Subagent {
-                session,
-                parent: parent.map(str::to_owned),
-                form,
-                is_active: activity.unwrap_or(form == Form::Draft),
-                calls: OpenCalls::default(),
-            });
+        let place = self.known.len();
+        let subagent = self.known.entry(session).or_insert_with(|| Subagent {
+            place,
+            parent: parent.map(str::to_owned),
+            form,
+            is_active: form == Form::Draft,
+            calls: OpenCalls::default(),
+        });
+        subagent.is_active = activity.unwrap_or(subagent.is_active);
+        if !subagent.is_active {
+            subagent.calls.forget();
         }
     }
 
     /// Whether no subagent is at work, and none has an open tool call.
     pub fn is_empty(&self) -> bool {
         let is_idle = |subagent: &Subagent| !subagent.is_active && subagent.calls.is_empty();
-        self.known.iter().all(is_idle)
+        self.known.values().all(is_idle)
     }
 
     /// Ends what subagents were doing, since nothing more will be known of it: their open tool calls
@@ -165,12 +186,14 @@ impl OpenSubagents {
     /// records that say so.
     pub fn close_all(&mut self, message: &str) -> Vec<(Kind, String)> {
         let mut records = Vec::new();
-        for subagent in self.known.iter_mut().rev() {
+        let mut known: Vec<_> = self.known.iter_mut().collect();
+        known.sort_unstable_by_key(|(_, subagent)| Reverse(subagent.place));
+        for (session, subagent) in known {
             for update in subagent.calls.close_all(message) {
-                records.push(update_of(Some(&subagent.session), update));
+                records.push(update_of(Some(session), update));
             }
             if std::mem::take(&mut subagent.is_active) {
-                let lost = subagent.form.lost(&subagent.session);
+                let lost = subagent.form.lost(session);
                 records.push(update_of(subagent.parent.as_deref(), lost));
             }
         }
@@ -336,6 +359,30 @@ mod tests {
             kinds_and_payloads(&open.close_all("")),
             [(Kind::Update, &*about("a", "unknown"))]
         );
+    }
+
+    #[test]
+    fn the_calls_of_one_at_rest_are_forgotten() {
+        let call = |members: &str| {
+            let name = "tool_call_update";
+            let update = format!(r#"{{"sessionUpdate":"{name}","toolCallId":"t"{members}}}"#);
+            within("a", &update)
+        };
+        let mut open = OpenSubagents::default();
+        open.apply_payload(Kind::Update, &about("a", "running"));
+        for (members, is_open) in [
+            (r#","status":"completed""#, false),
+            // It is known that the call has ended before.
+            (r#","title":"T""#, false),
+            (r#","status":"in_progress""#, true),
+            (r#","title":"T""#, true),
+            (r#","status":"failed""#, false),
+        ] {
+            open.apply_payload(Kind::Update, &about("a", "idle"));
+            open.apply_payload(Kind::Subagent, &call(members));
+            assert_eq!(open.is_empty(), !is_open, "{members}");
+        }
+        assert!(!open.known["a"].calls.knows("t"));
     }
 
     #[test]

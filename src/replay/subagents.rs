@@ -1,9 +1,7 @@
 //! Replays what subagents did, in the order of the log, under the ids that their sessions had.
 
-use std::collections::HashSet;
-
 use crate::json;
-use crate::protocol::UpdateKind;
+use crate::protocol::{Id, Ids, UpdateKind};
 use crate::record::{Kind, Record, subagents};
 
 use super::Replay;
@@ -13,7 +11,7 @@ use super::envelope::Envelope;
 /// Which subagents were announced to the client, and which one the last record was of.
 #[derive(Debug, Default)]
 pub(super) struct ShownSubagents {
-    announced: HashSet<String>,
+    announced: Ids,
     turn: u64,
     /// The session of the last record, if it was a subagent's, its kind, and the envelope of its
     /// lines.
@@ -26,7 +24,9 @@ impl ShownSubagents {
     /// Takes an update about a subagent that is shown.
     pub(super) fn announce(&mut self, update: &[u8]) {
         let update = std::str::from_utf8(update).unwrap_or_default();
-        self.announced.extend(subagents::announced(update));
+        if let Some(session) = subagents::announced(update) {
+            self.announced.add(Id::of(session.as_bytes()));
+        }
     }
 
     /// From now on, lines belong to this turn.
@@ -49,7 +49,7 @@ impl ShownSubagents {
         let known = self.current.as_ref();
         let same = known.is_some_and(|(current, of, _)| current == session && *of == kind);
         if !same {
-            if !self.announced.contains(session) {
+            if !self.announced.has(Id::of(session.as_bytes())) {
                 self.is_inside = false;
                 return None;
             }

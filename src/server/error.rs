@@ -119,6 +119,14 @@ pub(super) fn invalid_params(problem: impl AsRef<str>) -> Error {
     Error::new(ErrorKind::InvalidParams, message)
 }
 
+/// The request is about the session of a subagent.
+pub(super) fn of_subagent() -> Error {
+    invalid_params(
+        "`sessionId` is the session of a subagent, which can be cancelled and nothing else: use that \
+         of the session in which it was started",
+    )
+}
+
 /// The request is not allowed at this time.
 pub(super) fn invalid_request(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidRequest, message)

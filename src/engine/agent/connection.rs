@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::EngineError;
 use crate::engine::relay::Patience;
 use crate::json;
+use crate::protocol::{Id, Ids};
 use crate::sys::lock;
 use crate::transport::{Call, ClientConnection, Outcome, OutgoingRequests};
 
@@ -33,6 +34,8 @@ pub(super) struct Connection {
     routes: Mutex<HashMap<String, Arc<Route>>>,
     /// The routes of the sessions in which subagents were announced, by the subagents' session ids.
     subagents: Mutex<HashMap<String, Arc<Route>>>,
+    /// The subagents of all processes of the agent.
+    all_subagents: Arc<Mutex<Ids>>,
     /// How often it changed where the messages about sessions go.
     changes: AtomicU64,
     /// Requests whose result names a new session, and where the messages about that session go.
@@ -83,7 +86,12 @@ pub(super) struct Pending {
 }
 
 impl Connection {
-    pub(super) fn new(client: Arc<ClientConnection>, transport: AgentTransport) -> Arc<Self> {
+    /// The connection with a process. The subagents that it announces are added to `all_subagents`.
+    pub(super) fn new(
+        client: Arc<ClientConnection>,
+        transport: AgentTransport,
+        all_subagents: Arc<Mutex<Ids>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             client,
             runtime: Handle::current(),
@@ -91,6 +99,7 @@ impl Connection {
             calls: OutgoingRequests::default(),
             routes: Mutex::default(),
             subagents: Mutex::default(),
+            all_subagents,
             changes: AtomicU64::new(0),
             pending_sessions: Mutex::default(),
             awaited: Mutex::default(),
@@ -243,6 +252,7 @@ impl Connection {
         if self.route(&session).is_some() {
             return;
         }
+        lock(&self.all_subagents).add(Id::of(session.as_bytes()));
         let before = lock(&self.subagents).insert(session, route.clone());
         if before.is_none_or(|before| !Arc::ptr_eq(&before, route)) {
             self.changes.fetch_add(1, Ordering::AcqRel);

@@ -190,8 +190,14 @@ impl Engine for WrappedEngine {
     }
 
     fn is_subagent(&self, id: &str) -> bool {
+        self.agent.is_subagent(id)
+    }
+
+    fn cancel_subagent(&self, id: &str, params: &str) {
         let current = self.agent.current();
-        current.is_some_and(|connection| connection.is_subagent(id))
+        if let Some(connection) = current.filter(|connection| connection.is_subagent(id)) {
+            connection.notify(method::SESSION_CANCEL, params);
+        }
     }
 
     fn delete(&self, id: &str) -> BoxFuture<'static, Result<(), EngineError>> {

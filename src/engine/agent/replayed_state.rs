@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::{History, HistoryError};
 use crate::json::{string_member, text_member};
 use crate::protocol::UpdateKind;
-use crate::record::{InVersion1, Kind, OpenTurns, Record};
+use crate::record::{InVersion1, Kind, OpenTurns, Record, subagents};
 use crate::sys::Ids;
 
 use super::identity::NameMatch;
@@ -91,6 +91,9 @@ impl ReplayedState {
         let overlaps = !self.open.is_empty();
         self.normalizer
             .recall(record.kind, record.payload, overlaps);
+        if let Some(subagent) = subagents::announced_by(record) {
+            agent.note_subagent(&subagent);
+        }
         match record.kind {
             Kind::Prompt => {
                 self.prompts += 1;

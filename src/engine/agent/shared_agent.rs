@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::engine::relay::{Greeted, Introduction, Patience};
 use crate::engine::{BoxFuture, EngineError};
 use crate::json::text_member;
-use crate::protocol::method;
+use crate::protocol::{Id, Ids, method};
 use crate::sys::lock;
 use crate::transport::ClientConnection;
 
@@ -58,6 +58,8 @@ pub(super) struct Agent {
     may_want_sign_in: AtomicBool,
     /// Whether it speaks the client's version; decided when it is first started.
     is_native: OnceLock<bool>,
+    /// The subagents that its processes have announced, and those in the logs that were opened.
+    subagents: Arc<Mutex<Ids>>,
     /// Whether no further process may be started.
     left: AtomicBool,
     state: tokio::sync::Mutex<State>,
@@ -102,6 +104,7 @@ impl Agent {
             declared: Mutex::default(),
             may_want_sign_in: AtomicBool::new(false),
             is_native: OnceLock::new(),
+            subagents: Arc::default(),
             left: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
         }
@@ -133,6 +136,16 @@ impl Agent {
     /// Whether it speaks the client's version, where that is not version 1.
     pub(super) fn is_native(&self) -> bool {
         self.is_native.get() == Some(&true)
+    }
+
+    /// Whether this is the session of a subagent, of any process of the agent.
+    pub(super) fn is_subagent(&self, session: &str) -> bool {
+        lock(&self.subagents).has(Id::of(session.as_bytes()))
+    }
+
+    /// A log that was opened has this subagent.
+    pub(super) fn note_subagent(&self, session: &str) {
+        lock(&self.subagents).add(Id::of(session.as_bytes()));
     }
 
     /// Whether the next session may fail because the user must sign in.
@@ -276,7 +289,7 @@ impl Agent {
         };
         let failed = |error: String| StartError::Start(format!("could not be started: {error}"));
         let (transport, output) = self.source.open().map_err(failed)?;
-        let connection = Connection::new(client.clone(), transport);
+        let connection = Connection::new(client.clone(), transport, self.subagents.clone());
         *lock(&self.starting) = Some(connection.clone());
         if self.left.load(Ordering::Acquire) {
             connection.end(Patience::Hurry).await;

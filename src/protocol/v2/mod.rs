@@ -51,6 +51,7 @@ use terminal::Terminals;
 #[derive(Debug, Default)]
 pub struct View {
     messages: Messages,
+    /// The last chunk, of the session or of a subagent.
     alike: ChunkLayoutCache,
     /// The tool calls that have begun.
     calls: Ids,
@@ -189,14 +190,16 @@ impl View {
                 };
                 let mut is_hidden = self.awaited.is_some();
                 let is_native = line.starts_with(HEAD_V2);
+                let mut alike = std::mem::take(&mut self.alike);
                 let shown = match self.subagent_of(&update) {
                     Some(subagent) if subagent.awaited.is_some() => {
                         is_hidden = true;
                         Shown::Hidden
                     }
-                    Some(subagent) => subagent.convert(&update, is_native),
-                    None => self.convert(&update, is_native),
+                    Some(subagent) => subagent.convert_after(&mut alike, &update, is_native),
+                    None => self.convert_after(&mut alike, &update, is_native),
                 };
+                self.alike = alike;
                 self.announce(&update, is_hidden);
                 match (shown, self.state_of_subagent(&update)) {
                     (Shown::Unchanged, Some(after)) if !is_hidden && !is_native => {
@@ -271,6 +274,20 @@ impl View {
         splice.replace(parent, &line[session]);
         splice.replace(update.spot.update.clone(), report);
         view.awaited.is_none().then(|| splice.into_bytes())
+    }
+
+    /// Converts an update that follows this chunk, of the session or of a subagent, and remembers it
+    /// there if it is one.
+    fn convert_after<'a>(
+        &mut self,
+        last: &mut ChunkLayoutCache,
+        update: &Update<'a, '_>,
+        is_native: bool,
+    ) -> Shown<'a> {
+        std::mem::swap(&mut self.alike, last);
+        let shown = self.convert(update, is_native);
+        std::mem::swap(&mut self.alike, last);
+        shown
     }
 
     fn convert<'a>(&mut self, update: &Update<'a, '_>, is_native: bool) -> Shown<'a> {

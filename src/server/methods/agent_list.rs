@@ -198,7 +198,7 @@ async fn theirs(
         list.pages += 1;
         list.source.clone_from(&page.source);
         list.entries = entries(&page, &request.filter, here.after.as_ref());
-        list.hide(catalog.cloned(), names).await;
+        list.hide(engine, catalog.cloned(), names).await;
         let repeats = next == here.cursor || list.pages + place.page >= PAGES;
         list.next = next.filter(|_| !repeats).map(|cursor| Theirs {
             cursor: Some(cursor),
@@ -259,7 +259,7 @@ async fn count_rest(
             entries: entries(&page, &request.filter, None),
             ..AgentPage::default()
         };
-        list.hide(catalog.cloned(), names).await;
+        list.hide(engine, catalog.cloned(), names).await;
         count += list.entries.len() as u64;
         let repeats = page.next_cursor == here.cursor;
         next = page.next_cursor.filter(|_| !repeats).map(|cursor| Theirs {
@@ -271,8 +271,10 @@ async fn count_rest(
 }
 
 impl AgentPage {
-    /// Leaves out sessions that are ours, under any name of the agent.
-    async fn hide(&mut self, catalog: Option<Arc<Catalog>>, names: &[String]) {
+    /// Leaves out subagents, and sessions that are ours, under any name of the agent.
+    async fn hide(&mut self, engine: &dyn Engine, catalog: Option<Arc<Catalog>>, names: &[String]) {
+        self.entries
+            .retain(|entry| !engine.is_subagent(&entry.key.1));
         let Some(catalog) = catalog.filter(|_| !self.entries.is_empty()) else {
             return;
         };

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::protocol::{ProtocolVersion, method};
+use crate::protocol::ProtocolVersion;
 use crate::session::Request;
 
 use super::context::Context;
@@ -21,13 +21,13 @@ pub(super) fn session(context: &Context, params: &str) {
     let Ok(session) = serde_json::from_str::<Session>(params) else {
         return;
     };
-    let engine = &context.deps().engine;
     if let Some(id) = context.named(&session.session_id) {
         // In version 1 the client answers what it was asked for.
         let withdraw = context.version() == ProtocolVersion::V2;
         context.registry().send(&id, Request::Cancel { withdraw });
-    } else if engine.is_subagent(&session.session_id) {
-        engine.notify(method::SESSION_CANCEL, params);
+    } else {
+        let engine = &context.deps().engine;
+        engine.cancel_subagent(&session.session_id, params);
     }
 }
 

@@ -85,7 +85,12 @@ impl Context {
 
     /// The session that a client means.
     pub(super) fn find(&self, name: &str) -> Result<SessionId, Error> {
-        match self.named(name) {
+        let named = self.named(name);
+        if self.deps().engine.is_subagent(name) && !named.as_ref().is_some_and(|id| self.exists(id))
+        {
+            return Err(error::of_subagent());
+        }
+        match named {
             Some(id) if id.as_str() != name || self.exists(&id) => Ok(id),
             Some(id) => Ok(self.agents_session(name)?.unwrap_or(id)),
             None => match session_id(name) {
