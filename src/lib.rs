@@ -17,6 +17,7 @@
 //! - [`record`] says what one line of a log means, and what a whole log folds to.
 //! - [`transport`] is the transport: lines in, lines out, bounded.
 //! - [`protocol`] has the protocol's names, and a session as clients of either version see it.
+//! - [`redact`] masks keys and tokens in payloads.
 //! - [`json`] finds its way through JSON text without building a tree, and writes objects.
 //! - [`sys`] is the machine as arguments: clock, ids, disk.
 
@@ -32,5 +33,6 @@ pub mod store;
 pub mod record;
 pub mod transport;
 pub mod protocol;
+pub mod redact;
 pub mod json;
 pub mod sys;

@@ -30,6 +30,9 @@ pub(super) struct Args {
     /// Print a JSON array with a report for each source.
     #[arg(long)]
     json: bool,
+    /// Mask keys and tokens in what is copied.
+    #[arg(long)]
+    redact: bool,
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -48,7 +51,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let root = store::root(global)?;
     let store = Store::open(&root, Sys::real(), Durability::Turn)?;
     let catalog = Catalog::open(store.clone());
-    let importer = Importer::new(&store, &catalog, &places.home)?;
+    let importer = Importer::new(&store, &catalog, &places.home)?.redacting(args.redact);
     let is_chosen = |source: &&Source| {
         args.sources.is_empty() || args.sources.iter().any(|name| name == source.name)
     };
@@ -82,6 +85,7 @@ struct Tally {
     outcomes: BTreeMap<Outcome, usize>,
     unknown: usize,
     damaged: usize,
+    keep_secrets: usize,
     errors: Vec<String>,
 }
 
@@ -106,6 +110,7 @@ fn import(importer: &Importer<'_>, source: &Source, search: Search) -> Tally {
                 *tally.outcomes.entry(report.outcome).or_default() += 1;
                 tally.unknown += report.unknown;
                 tally.damaged += report.damaged;
+                tally.keep_secrets += usize::from(report.keeps_secrets);
             }
             // One that is being continued here is not touched.
             Err(ImportError::Store(StoreError::InUse { .. })) => {
@@ -144,6 +149,7 @@ impl Tally {
             "failed": self.errors.len(),
             "unknownRecords": self.unknown,
             "damagedLines": self.damaged,
+            "keepingSecrets": self.keep_secrets,
         })
     }
 
@@ -176,6 +182,12 @@ impl Tally {
         ];
         let left_out = left_out.into_iter().filter(|(number, _)| *number > 0);
         parts.extend(left_out.map(|(number, what)| format!("{} left out", count(number, what))));
+        if self.keep_secrets > 0 {
+            let sessions = count(self.keep_secrets, "session");
+            parts.push(format!(
+                "{sessions} with keys copied before, without --redact"
+            ));
+        }
         parts.join(", ")
     }
 }

@@ -74,6 +74,27 @@ pub fn unescape(body: &str) -> String {
     text
 }
 
+/// Where in a string's body these positions in its unescaped text are, which must be in order.
+pub fn escaped_positions<const N: usize>(body: &str, positions: [usize; N]) -> [usize; N] {
+    let (mut at, mut unescaped_at) = (0, 0);
+    positions.map(|position| {
+        while unescaped_at < position && at < body.len() {
+            let rest = &body[at..];
+            let plain = rest.find('\\').unwrap_or(rest.len());
+            if plain > 0 {
+                let len = plain.min(position - unescaped_at);
+                at += len;
+                unescaped_at += len;
+            } else {
+                let (letter, len) = escape(rest);
+                at += len;
+                unescaped_at += letter.map_or(len, char::len_utf8);
+            }
+        }
+        at
+    })
+}
+
 /// The character of an escape at the start of `rest`, and the escape's length.
 fn escape(rest: &str) -> (Option<char>, usize) {
     let simple = match rest.as_bytes().get(1) {

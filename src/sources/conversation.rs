@@ -1,11 +1,13 @@
 //! A conversation as the records of a log, put together in the order in which it is read.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::record::Kind;
+use crate::redact;
 use crate::sys::Timestamp;
 
 use super::content;
@@ -32,6 +34,15 @@ impl Conversation {
         self.unknown += unknown;
         self.damaged += damaged;
         self
+    }
+
+    /// Masks the keys and tokens in it.
+    pub(super) fn redact(&mut self) {
+        for entry in &mut self.entries {
+            if let Cow::Owned(masked) = redact::payload(&entry.payload) {
+                entry.payload = masked;
+            }
+        }
     }
 }
 

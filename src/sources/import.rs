@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{Header, Kind, Record, metadata};
+use crate::redact;
 use crate::store::{self, CALL_INTERRUPTED, Store, StoreError, Sync};
 use crate::sys::{SessionId, path};
 
@@ -48,6 +49,8 @@ pub struct Report {
     pub unknown: usize,
     /// How many of its lines were damaged.
     pub damaged: usize,
+    /// Whether its session has keys or tokens that would be masked now: it was imported without.
+    pub keeps_secrets: bool,
 }
 
 /// Why a conversation could not be imported.
@@ -72,6 +75,7 @@ pub struct Importer<'a> {
     /// The folder of a session whose tool has recorded none.
     home: &'a Path,
     deleted: HashSet<SessionId>,
+    redacts: bool,
 }
 
 impl<'a> Importer<'a> {
@@ -83,12 +87,23 @@ impl<'a> Importer<'a> {
             catalog,
             home,
             deleted: deleted.collect(),
+            redacts: false,
         })
+    }
+
+    /// The same, which masks keys and tokens in what it writes.
+    #[must_use]
+    pub fn redacting(mut self, redacts: bool) -> Self {
+        self.redacts = redacts;
+        self
     }
 
     /// Imports a conversation, or what is new of it.
     pub fn import(&self, source: &Source, found: &Found) -> Result<Report, ImportError> {
-        let conversation = source.read(found)?;
+        let mut conversation = source.read(found)?;
+        if self.redacts {
+            conversation.redact();
+        }
         let (unknown, damaged) = (conversation.unknown, conversation.damaged);
         if unknown + damaged > 0 {
             let path = found.path.display();
@@ -96,8 +111,8 @@ impl<'a> Importer<'a> {
         }
         // An id that looks like one of ours could be taken for a session of ours.
         let is_ours = SessionId::parse(&conversation.id).is_some();
-        let outcome = if is_ours {
-            Outcome::Empty
+        let (outcome, keeps_secrets) = if is_ours {
+            (Outcome::Empty, false)
         } else {
             self.write(source, &conversation)?
         };
@@ -105,18 +120,33 @@ impl<'a> Importer<'a> {
             outcome,
             unknown,
             damaged,
+            keeps_secrets: keeps_secrets && self.redacts,
         })
     }
 
-    fn write(&self, source: &Source, conversation: &Conversation) -> Result<Outcome, ImportError> {
+    /// Returns also whether the session's log differs in what is masked.
+    fn write(
+        &self,
+        source: &Source,
+        conversation: &Conversation,
+    ) -> Result<(Outcome, bool), ImportError> {
+        let id = SessionId::of_foreign(source.agent, &conversation.id);
+        if !conversation.entries.is_empty() && self.store.exists(&id)? {
+            return Ok(self.extend(&id, conversation)?);
+        }
+        Ok((self.create(&id, source, conversation)?, false))
+    }
+
+    fn create(
+        &self,
+        id: &SessionId,
+        source: &Source,
+        conversation: &Conversation,
+    ) -> Result<Outcome, ImportError> {
         let Some(began) = conversation.entries.first().map(|entry| entry.at) else {
             return Ok(Outcome::Empty);
         };
-        let id = SessionId::of_foreign(source.agent, &conversation.id);
-        if self.store.exists(&id)? {
-            return Ok(self.extend(&id, conversation)?);
-        }
-        if self.deleted.contains(&id) {
+        if self.deleted.contains(id) {
             return Ok(Outcome::Deleted);
         }
         if self
@@ -126,7 +156,7 @@ impl<'a> Importer<'a> {
         {
             return Ok(Outcome::Recorded);
         }
-        let header = self.header(&id, source, conversation);
+        let header = self.header(id, source, conversation);
         let agent = json!({
             "id": conversation.id,
             "agent": { "name": source.agent },
@@ -136,7 +166,7 @@ impl<'a> Importer<'a> {
         let first = std::iter::once((began, Kind::AgentSessionId, None, agent.as_str()));
         let history = conversation.entries.iter().map(Entry::as_record);
         let records = first.chain(history);
-        match self.store.create_dated(&id, &header, began, records) {
+        match self.store.create_dated(id, &header, began, records) {
             Ok(_) => Ok(Outcome::Imported),
             // Another process was first.
             Err(StoreError::Exists { .. }) => Ok(Outcome::Unchanged),
@@ -160,15 +190,20 @@ impl<'a> Importer<'a> {
     }
 
     /// Appends what is new of a conversation to its session.
-    fn extend(&self, id: &SessionId, conversation: &Conversation) -> Result<Outcome, StoreError> {
+    fn extend(
+        &self,
+        id: &SessionId,
+        conversation: &Conversation,
+    ) -> Result<(Outcome, bool), StoreError> {
         let mut comparison = Comparison::new(conversation);
         let mut reader = self.store.read(id)?;
         while let Some(entry) = reader.next()? {
             comparison.record(&entry.record);
         }
+        let differs_masked = comparison.differs_masked;
         match comparison.into_new() {
-            None => return Ok(Outcome::Differs),
-            Some(new) if new.is_empty() => return Ok(Outcome::Unchanged),
+            None => return Ok((Outcome::Differs, differs_masked)),
+            Some(new) if new.is_empty() => return Ok((Outcome::Unchanged, differs_masked)),
             // Until the log is locked, another process may append to it.
             Some(_) => {}
         }
@@ -176,21 +211,22 @@ impl<'a> Importer<'a> {
         let mut visit = |entry: &store::Entry<'_>| comparison.record(&entry.record);
         let mut opened = self.store.open_log_with(id, &mut visit)?;
         let Some(new) = comparison.into_new() else {
-            return Ok(Outcome::Differs);
+            return Ok((Outcome::Differs, differs_masked));
         };
         if new.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok((Outcome::Unchanged, differs_masked));
         }
         let records = new.into_iter().map(Entry::as_record);
         opened.log.append_dated(records, Sync::Turn)?;
-        Ok(Outcome::Extended)
+        Ok((Outcome::Extended, differs_masked))
     }
 }
 
 /// A conversation beside the log of its session, record by record.
 ///
 /// What was said and done is compared, not how turns ended, nor the ends of tool calls that were put
-/// for missing results: a later import may know better.
+/// for missing results: a later import may know better. Keys and tokens may be masked in one of them
+/// and not in the other.
 #[derive(Debug)]
 struct Comparison<'a> {
     /// What the log does not have yet.
@@ -198,6 +234,8 @@ struct Comparison<'a> {
     /// The snapshots at the end, that are not in the log.
     snapshots: Vec<&'a Entry>,
     differs: bool,
+    /// Whether something is masked in one of them only.
+    differs_masked: bool,
     /// Whether a client has set the title.
     has_own_title: bool,
 }
@@ -211,6 +249,7 @@ impl<'a> Comparison<'a> {
             history: history.into(),
             snapshots,
             differs: false,
+            differs_masked: false,
             has_own_title: false,
         }
     }
@@ -219,7 +258,7 @@ impl<'a> Comparison<'a> {
     fn record(&mut self, record: &Record<'_>) {
         if record.kind == Kind::Info {
             self.snapshots
-                .retain(|entry| entry.payload != record.payload);
+                .retain(|entry| is_alike(&entry.payload, record.payload).is_none());
             self.has_own_title |= metadata::title_of_client(record.payload).is_some();
         }
         if !is_compared(record.kind, record.payload) {
@@ -227,9 +266,11 @@ impl<'a> Comparison<'a> {
         }
         self.skip();
         let next = self.history.pop_front();
-        let is_same =
-            next.is_some_and(|next| next.kind == record.kind && next.payload == record.payload);
-        self.differs |= !is_same;
+        let next = next.filter(|next| next.kind == record.kind);
+        match next.and_then(|next| is_alike(&next.payload, record.payload)) {
+            Some(is_same) => self.differs_masked |= !is_same,
+            None => self.differs = true,
+        }
     }
 
     /// Leaves out what is not compared, up to the next entry that is.
@@ -255,6 +296,14 @@ impl<'a> Comparison<'a> {
         new.append(&mut self.snapshots);
         Some(new)
     }
+}
+
+/// Whether two payloads are the same but for what is masked, and if so, whether they are the same.
+fn is_alike(one: &str, other: &str) -> Option<bool> {
+    if one == other {
+        return Some(true);
+    }
+    (redact::payload(one) == redact::payload(other)).then_some(false)
 }
 
 /// Whether such a record is compared.

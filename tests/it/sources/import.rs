@@ -213,6 +213,64 @@ fn a_conversation_that_is_imported_in_mid_turn_is_completed_later() {
     }
 }
 
+#[test]
+fn keys_are_masked_with_or_without_a_copy_that_has_them() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let (home, store) = (home.path(), store.path());
+    let key = ["gh", "p_", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"].concat();
+    let file = home.join(".pi/agent/sessions/--srv-app--/2026-03-04T10-00-00-000Z_0200.jsonl");
+    let line = |number: u32, text: &str| {
+        format!(
+            r#"{{"type":"message","timestamp":"2026-03-04T10:00:0{number}.000Z","message":{{"role":"user","content":[{{"type":"text","text":"{text} {key}"}}]}}}}"#
+        )
+    };
+    let head = r#"{"type":"session","version":1,"id":"0200","timestamp":"2026-03-04T10:00:00.000Z","cwd":"/srv/app"}"#;
+    let write = |lines: &[String]| {
+        fs::write(
+            &file,
+            [&[head.to_owned()], lines].concat().join("\n") + "\n",
+        )
+        .unwrap();
+    };
+    let redacting = || {
+        let output = run(store, home, &["import", "--json", "--redact", "pi"]);
+        let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names = [
+            "imported",
+            "extended",
+            "unchanged",
+            "differing",
+            "keepingSecrets",
+        ];
+        names.map(|name| reports[0][name].as_u64().unwrap())
+    };
+    let shown = || {
+        let (_, id) = listed(store).remove(0);
+        runs(store, &["sessions", "show", &id])
+    };
+    write(&[line(1, "First")]);
+    assert_eq!(redacting(), [2, 0, 0, 0, 0]);
+    assert!(
+        shown().contains("First [redacted github-pat]"),
+        "{}",
+        shown()
+    );
+    write(&[line(1, "First"), line(2, "Second")]);
+    assert_eq!(redacting(), [0, 1, 1, 0, 0]);
+    assert!(!shown().contains(&key));
+    // Without the option, what is new is copied as it is.
+    write(&[line(1, "First"), line(2, "Second"), line(3, "Third")]);
+    assert_eq!(import(store, home, "pi"), [0, 1, 1, 0, 0]);
+    assert!(shown().contains("Second [redacted") && shown().contains(&format!("Third {key}")));
+    // With it again, what was copied stays, and the report says so.
+    assert_eq!(redacting(), [0, 0, 2, 0, 1]);
+    let said = String::from_utf8(run(store, home, &["import", "--redact", "pi"]).stdout).unwrap();
+    assert!(
+        said.contains("1 session with keys copied before, without --redact"),
+        "{said}"
+    );
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_no_regular_file_is_not_read() {
