@@ -1,5 +1,6 @@
 //! The protocol's own Rust client against the binary, in both versions: every update decodes into
-//! its types, and a conversation survives the death of the process.
+//! its types, and a conversation survives the death of the process. In version 2 also with an agent
+//! that is wrapped.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::pin::Pin;
@@ -80,23 +81,33 @@ macro_rules! client {
         /// The updates a client was sent.
         type Updates = watch::Sender<Vec<SessionUpdate>>;
 
-        /// Starts the agent, initializes it and has a client do something with it. The process is
-        /// gone afterwards.
+        /// Starts the agent with these arguments, initializes it and has a client do something with
+        /// it, which grants what it is asked for. The process is gone afterwards.
         async fn with_agent<T: Send>(
             store: &Path,
+            args: &[String],
             work: impl AsyncFnOnce(
                 ConnectionTo<Agent>,
                 &Updates,
                 Arc<Mutex<Box<dyn Running>>>,
             ) -> Result<T, Error>,
         ) -> T {
-            let (agent, output) = process::start(store, &[]);
+            let (agent, output) = process::start(store, args);
             let agent = Arc::new(Mutex::new(agent));
             let updates = Updates::default();
             let seen = updates.clone();
             let running = agent.clone();
             let connected = Client
                 .$version()
+                .on_receive_request(
+                    async |request: RequestPermissionRequest, responder, _| {
+                        let option = request.options[0].option_id.clone();
+                        let outcome = SelectedPermissionOutcome::new(option);
+                        let outcome = RequestPermissionOutcome::Selected(outcome);
+                        responder.respond(RequestPermissionResponse::new(outcome))
+                    },
+                    agent_client_protocol::on_receive_request!(),
+                )
                 .on_receive_notification(
                     async move |notification: $notification, _| {
                         seen.send_modify(|updates| updates.push(notification.update));

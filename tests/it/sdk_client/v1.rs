@@ -2,8 +2,9 @@
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, InitializeRequest, LoadSessionRequest, NewSessionRequest,
-    PromptRequest, SessionId, SessionNotification, SessionUpdate, StopReason, TextContent,
-    ToolCallStatus,
+    PromptRequest, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate, StopReason,
+    TextContent, ToolCallStatus,
 };
 
 client!(v1, SessionNotification);
@@ -53,7 +54,7 @@ fn is_in_progress(update: &SessionUpdate) -> bool {
 #[tokio::test]
 async fn a_killed_agent_is_loaded_and_prompted_again() {
     let store = tempfile::tempdir().expect("folders can be made");
-    let (session, live) = with_agent(store.path(), async |connection, updates, agent| {
+    let (session, live) = with_agent(store.path(), &[], async |connection, updates, agent| {
         let request = NewSessionRequest::new("/w");
         let session = connection
             .send_request(request)
@@ -81,7 +82,7 @@ async fn a_killed_agent_is_loaded_and_prompted_again() {
     })
     .await;
 
-    let replayed = with_agent(store.path(), async |connection, updates, _| {
+    let replayed = with_agent(store.path(), &[], async |connection, updates, _| {
         let request = LoadSessionRequest::new(session.clone(), "/w");
         connection.send_request(request).block_task().await?;
         let replayed = updates.borrow().clone();

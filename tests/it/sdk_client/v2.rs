@@ -2,9 +2,12 @@
 
 use agent_client_protocol::v2::schema::{
     ContentBlock, ContentChunk, Implementation, InitializeRequest, MessageId, NewSessionRequest,
-    PromptRequest, ReplayFrom, ReplayFromStart, ResumeSessionRequest, SessionId, SessionUpdate,
-    StateUpdate, StopReason, TextContent, ToolCallStatus, UpdateSessionNotification,
+    PromptRequest, ReplayFrom, ReplayFromStart, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, ResumeSessionRequest, SelectedPermissionOutcome, SessionId,
+    SessionUpdate, StateUpdate, StopReason, TextContent, ToolCallStatus, UpdateSessionNotification,
 };
+
+use crate::support::wrapped;
 
 client!(v2, UpdateSessionNotification);
 
@@ -64,7 +67,7 @@ fn ended(updates: &[SessionUpdate]) -> Option<StopReason> {
 #[tokio::test]
 async fn a_killed_agent_is_resumed_and_prompted_again() {
     let store = tempfile::tempdir().expect("folders can be made");
-    let (session, live) = with_agent(store.path(), async |connection, updates, agent| {
+    let (session, live) = with_agent(store.path(), &[], async |connection, updates, agent| {
         let request = NewSessionRequest::new("/w");
         let response = connection.send_request(request).block_task().await?;
         assert!(!response.available_commands.is_empty());
@@ -91,7 +94,7 @@ async fn a_killed_agent_is_resumed_and_prompted_again() {
     })
     .await;
 
-    let replayed = with_agent(store.path(), async |connection, updates, _| {
+    let replayed = with_agent(store.path(), &[], async |connection, updates, _| {
         let start = ReplayFrom::Start(ReplayFromStart::new());
         let request = ResumeSessionRequest::new(session.clone(), "/w").replay_from(start);
         connection.send_request(request).block_task().await?;
@@ -126,4 +129,61 @@ async fn a_killed_agent_is_resumed_and_prompted_again() {
     assert_eq!(history, shown(&live));
     assert_eq!(titles(&replayed), titles(&live));
     assert_eq!(titles(&live).len(), 1);
+}
+
+/// A session with the scripted agent, wrapped, with these options: a call that needs permission, and
+/// the same again in a replay of another process.
+async fn a_wrapped_agent_is_driven(options: &[&str]) {
+    let store = tempfile::tempdir().expect("folders can be made");
+    let program = wrapped::program().to_string_lossy().into_owned();
+    let options = options.iter().map(|option| (*option).to_owned());
+    let args: Vec<_> = ["--".to_owned(), program]
+        .into_iter()
+        .chain(options)
+        .collect();
+    let (session, live) = with_agent(store.path(), &args, async |connection, updates, _| {
+        let request = NewSessionRequest::new("/w");
+        let session = connection
+            .send_request(request)
+            .block_task()
+            .await?
+            .session_id;
+        let ask = r#"{"toolCallId":"t","title":"Tool t"}"#;
+        let script = format!("say one\ntool t pending\nask {ask}\ntool t completed\nsay two");
+        let request = prompt(&session, &script);
+        let accepted = connection.send_request(request).block_task().await?;
+        let mut changes = updates.subscribe();
+        let end = changes.wait_for(|updates| ended(updates).is_some()).await;
+        let live = end.expect("the sender is here").clone();
+        assert_eq!(ended(&live), Some(StopReason::EndTurn));
+        let ids: Vec<_> = asked(&live).into_iter().map(|(id, _)| id).collect();
+        assert_eq!(ids, [accepted.message_id]);
+        Ok((session, live))
+    })
+    .await;
+    let said = format!("{:?}", shown(&live));
+    assert!(
+        said.contains("permission: ") && said.contains("selected"),
+        "{said}"
+    );
+    let replayed = with_agent(store.path(), &args, async |connection, updates, _| {
+        let start = ReplayFrom::Start(ReplayFromStart::new());
+        let request = ResumeSessionRequest::new(session, "/w").replay_from(start);
+        connection.send_request(request).block_task().await?;
+        Ok(updates.borrow().clone())
+    })
+    .await;
+    assert_eq!(asked(&replayed), asked(&live));
+    assert_eq!(shown(&replayed), shown(&live));
+    assert_eq!(titles(&replayed), titles(&live));
+}
+
+#[tokio::test]
+async fn a_wrapped_agent_of_version_1_is_driven() {
+    a_wrapped_agent_is_driven(&["--resume"]).await;
+}
+
+#[tokio::test]
+async fn a_wrapped_agent_of_version_2_is_driven() {
+    a_wrapped_agent_is_driven(&["--version-2"]).await;
 }
