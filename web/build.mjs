@@ -1,0 +1,55 @@
+// Builds the pages: one file each, with its script and its style inside, and a security policy that
+// allows these two and nothing else. The program puts the title and the data in.
+import { build } from "esbuild";
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+
+const here = (path) => new URL(path, import.meta.url).pathname;
+const target = ["chrome111", "firefox114", "safari16.4"];
+
+const bundle = async (entry) => {
+  const { outputFiles } = await build({
+    entryPoints: [here(entry)],
+    bundle: true,
+    minify: true,
+    format: "iife",
+    target,
+    charset: "utf8",
+    // Browsers know international host names.
+    alias: { "punycode.js": here("src/punycode.ts") },
+    legalComments: "none",
+    write: false,
+  });
+  // In a script, a comment of HTML may only begin in a string or a pattern, where an escape is the same.
+  return outputFiles[0].text.trim().replaceAll("<!--", "\\x3c!--");
+};
+
+const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+/** Parts of libraries under the MIT licence are in the bundle, which asks for their names. */
+const notice = "<!-- Contains markdown-it, linkify-it, mdurl, uc.micro, entities (MIT, BSD-2-Clause) and diff (BSD-3-Clause). -->";
+
+const style = await bundle("src/style.css");
+await mkdir(here("dist"), { recursive: true });
+for (const name of ["page", "stats"]) {
+  const script = await bundle(`src/${name}.ts`);
+  if (/<\/script/i.test(script) || /<\/style/i.test(style)) {
+    throw new Error("the bundle would end its own element");
+  }
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hash(script)}`,
+    `style-src ${hash(style)}`,
+    "img-src data:",
+    "media-src data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join("; ");
+  const parts = { policy, style, script, notice };
+  const template = await readFile(here(`src/${name}.html`), "utf8");
+  const page = template.replace(/\{\{(\w+)\}\}/g, (_, part) => parts[part]);
+  await writeFile(here(`dist/${name}.html`), page);
+  console.log(`dist/${name}.html ${Buffer.byteLength(page)} bytes`);
+}

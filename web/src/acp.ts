@@ -1,0 +1,74 @@
+/** What the page knows of the protocol. Everything comes from others, so every member may be missing or of another type. */
+
+export type Json = Record<string, unknown>;
+
+/** The parameters of a `session/update` notification, with our note. */
+export interface Update {
+  sessionId: string;
+  update: Json;
+  at: string;
+  turn: number;
+}
+
+/** How a turn ended; without an `end` it has none. */
+export interface TurnEnd {
+  turn: number;
+  at?: string;
+  end?: Json;
+}
+
+export interface Session {
+  sessionId: string;
+  title: string;
+  cwd: string;
+  agent: string;
+  model: string;
+  createdAt: string;
+  updatedAt: string;
+  turns: number;
+  cost: Json;
+  damage: string[];
+}
+
+export function object(value: unknown): Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
+}
+
+export function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+export function list(value: unknown): Json[] {
+  return Array.isArray(value) ? value.map(object) : [];
+}
+
+export function session(value: Json): Session {
+  return {
+    sessionId: text(value["sessionId"]),
+    title: text(value["title"]),
+    cwd: text(value["cwd"]),
+    agent: text(value["agent"]),
+    model: text(value["model"]),
+    createdAt: text(value["createdAt"]),
+    updatedAt: text(value["updatedAt"]),
+    turns: Number(value["turns"]) || 0,
+    cost: object(value["cost"]),
+    damage: Array.isArray(value["damage"]) ? value["damage"].map(text) : [],
+  };
+}
+
+/** The readable text of a content block; empty for images and the like. */
+export function blockText(block: Json): string {
+  switch (block["type"]) {
+    case "text":
+      return text(block["text"]);
+    case "resource_link":
+      return `${text(block["name"])} ${text(block["uri"])}`;
+    case "resource": {
+      const resource = object(block["resource"]);
+      return `${text(resource["uri"])}\n${text(resource["text"])}`;
+    }
+    default:
+      return "";
+  }
+}
