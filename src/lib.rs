@@ -9,6 +9,7 @@
 //! - [`server`] serves one client connection; one file for each method of the protocol.
 //! - [`session`] runs conversations: a pure state machine inside an actor.
 //! - [`engine`] answers prompts.
+//! - [`export`] writes conversations as JSON, as Markdown, and as a page for a browser.
 //! - [`replay`] turns records back into the updates that the client saw.
 //! - [`history`] finds sessions and reads them turn by turn, without loading them.
 //! - [`sources`] reads the conversations of other tools.
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod server;
 pub mod session;
 pub mod engine;
+pub mod export;
 pub mod replay;
 pub mod history;
 pub mod sources;

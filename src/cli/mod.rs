@@ -5,12 +5,15 @@ mod agents;
 mod count;
 pub mod demo;
 pub mod exit;
+pub mod export;
 mod global;
 pub mod guard;
 pub mod import;
 pub mod logging;
 mod note;
+pub mod open;
 pub mod output;
+mod page_file;
 pub mod printable;
 pub mod proxy;
 pub mod serve;
@@ -63,6 +66,10 @@ enum Command {
     Demo(demo::Args),
     /// List, search, show, delete, restore and verify stored sessions.
     Sessions(sessions::Args),
+    /// Write a conversation as Markdown, as a page for a browser, or as JSON.
+    Export(export::Args),
+    /// Read a conversation in the browser.
+    Open(open::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     Import(import::Args),
 }
@@ -88,6 +95,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .hint("use `--keep DIR` to choose its folder")),
         Some(Command::Demo(args)) => demo::run(&args, &mut output),
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
+        Some(Command::Export(args)) => export::run(&cli.global, &args, &mut output),
+        Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
         Some(Command::Import(args)) => import::run(&cli.global, &args, &mut output),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(

@@ -32,6 +32,8 @@ mod fuzz;
 mod cli;
 mod cli_docs;
 #[cfg(test)]
+mod cli_export;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod sources;

@@ -1,23 +1,48 @@
 //! What the commands about sessions share: the store, its catalog, and messages for users.
 
+use std::path::Path;
+
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::note::note;
+use crate::cli::store;
 use crate::cli::terminal::busy;
 use crate::index::Catalog;
-use crate::store::Store;
+use crate::store::{Durability, Store};
 use crate::sys::Sys;
 
 /// What the commands work with.
-pub(super) struct Context<'a> {
-    pub(super) global: &'a Global,
-    pub(super) sys: Sys,
-    pub(super) store: Store,
-    pub(super) catalog: Catalog,
+pub(in crate::cli) struct Context<'a> {
+    pub(in crate::cli) global: &'a Global,
+    pub(in crate::cli) sys: Sys,
+    pub(in crate::cli) store: Store,
+    pub(in crate::cli) catalog: Catalog,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Opens the store at `root`.
+    pub(in crate::cli) fn open(global: &'a Global, root: &Path, sys: Sys) -> Result<Self, Failure> {
+        let store = Store::open(root, sys.clone(), Durability::Turn)?;
+        let catalog = Catalog::open(store.clone());
+        Ok(Self {
+            global,
+            sys,
+            store,
+            catalog,
+        })
+    }
+
+    /// Opens the store that the command line names, for a command that needs one.
+    pub(in crate::cli) fn existing(global: &'a Global) -> Result<Self, Failure> {
+        let root = store::root(global)?;
+        let sys = Sys::real();
+        // Reading must not create a store.
+        if !Store::is_at(&root, &sys)? {
+            return Err(store::missing(&root));
+        }
+        Self::open(global, &root, sys)
+    }
     /// Reports that there is nothing to show.
     pub(super) fn nothing(&self, what: &str) {
         note(self.global, what, None);
@@ -50,7 +75,7 @@ impl Context<'_> {
 
     /// Runs `work` on the catalog, which may have to read all sessions first, and says so if it
     /// takes long.
-    pub(super) fn reading<T>(&self, work: impl FnOnce(&Catalog) -> T) -> T {
+    pub(in crate::cli) fn reading<T>(&self, work: impl FnOnce(&Catalog) -> T) -> T {
         let doing = || {
             let sessions = self.store.ids().map_or(0, |ids| ids.len());
             format!("Reading {} …", count(sessions, "session"))

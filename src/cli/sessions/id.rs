@@ -7,7 +7,7 @@ use crate::sys::SessionId;
 use super::context::Context;
 
 /// The session with this id: its own, or the one from the agent that created it.
-pub(super) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
+pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
     if let Some(id) = SessionId::parse(text) {
         return Ok(id);
     }

@@ -1,9 +1,9 @@
 //! `rejoin sessions`: works on stored sessions without a client.
 
 mod age;
-mod context;
+pub(super) mod context;
 mod delete;
-mod id;
+pub(super) mod id;
 mod list;
 mod prune;
 mod restore;
@@ -14,8 +14,7 @@ mod verify;
 
 use clap::Subcommand;
 
-use crate::index::Catalog;
-use crate::store::{Durability, Store};
+use crate::store::Store;
 use crate::sys::Sys;
 
 use super::exit::Failure;
@@ -69,23 +68,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             Command::Restore(args) if args.is_for_all() => list::empty(args.json, output),
             Command::Trash(args) => trash::empty(args, output),
             // A store that does not exist has nothing to verify: more likely its name is wrong.
-            _ => {
-                let missing = format!("there is no store at {}", root.display());
-                let hint = "mount its disk, or name another store with --store";
-                return Err(Failure::new(missing).hint(hint));
-            }
+            _ => return Err(store::missing(&root)),
         }?;
         note(global, none, Some(&hint));
         return Ok(());
     }
-    let store = Store::open(&root, sys.clone(), Durability::Turn)?;
-    let catalog = Catalog::open(store.clone());
-    let context = Context {
-        global,
-        sys,
-        store,
-        catalog,
-    };
+    let context = Context::open(global, &root, sys)?;
     match &args.command {
         Command::List(args) => list::run(&context, args, output),
         Command::Search(args) => search::run(&context, args, output),

@@ -4,11 +4,12 @@ use super::imports::{Module, cycles, folders, graph};
 use super::tree::SourceFile;
 
 /// The folders of `src`, from the top of the program to the bottom.
-pub(crate) const ORDER: [&str; 15] = [
+pub(crate) const ORDER: [&str; 16] = [
     "cli",
     "server",
     "session",
     "engine",
+    "export",
     "replay",
     "history",
     "sources",

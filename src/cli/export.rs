@@ -1,0 +1,85 @@
+//! `rejoin export`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::export::{self, Format, Options};
+
+use super::exit::Failure;
+use super::global::Global;
+use super::output::Output;
+use super::page_file::PrivateFile;
+use super::printable::{printable, printable_json};
+use super::sessions::context::Context;
+use super::sessions::id::find;
+
+/// What to export.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The session's ID.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// The form; by default what the name of the file says, otherwise Markdown.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Form>,
+    /// Write to this file, which only you can read, instead of to stdout.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    /// Markdown.
+    Md,
+    /// A self-contained page for a browser.
+    Html,
+    /// The updates that a load would send, with what is known of the session.
+    Json,
+}
+
+impl Form {
+    fn of(args: &Args) -> Self {
+        let extension = args.output.as_ref().and_then(|file| file.extension());
+        let named = extension.map(std::ffi::OsStr::to_ascii_lowercase);
+        args.format
+            .unwrap_or(match named.as_deref().and_then(|name| name.to_str()) {
+                Some("html" | "htm") => Self::Html,
+                Some("json") => Self::Json,
+                _ => Self::Md,
+            })
+    }
+
+    fn format(self) -> Format {
+        match self {
+            Self::Md => Format::Markdown,
+            Self::Html => Format::Html,
+            Self::Json => Format::Json,
+        }
+    }
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let context = Context::existing(global)?;
+    let mut reader = context.store.read(&find(&context, &args.id)?)?;
+    let (form, options) = (Form::of(args), Options::default());
+    let safe = |text: &str| match form {
+        Form::Md => printable(text),
+        Form::Html => text.to_owned(),
+        Form::Json => printable_json(text),
+    };
+    if let Some(path) = &args.output {
+        let mut file = PrivateFile::create(path)?;
+        export::write(&mut reader, form.format(), &options, &mut |text| {
+            file.write(&safe(text))
+        })?;
+        return file.finish();
+    }
+    if output.is_terminal() && matches!(form, Form::Html) {
+        let why = "a page is for a browser, not for a terminal";
+        return Err(Failure::usage(why).hint("add `--output FILE`, or use `rejoin open`"));
+    }
+    export::write(&mut reader, form.format(), &options, &mut |text| {
+        output.raw(&safe(text))
+    })
+}

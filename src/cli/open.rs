@@ -1,0 +1,43 @@
+//! `rejoin open`.
+
+use crate::export::{self, Format, Options};
+
+use super::exit::Failure;
+use super::global::Global;
+use super::note::note;
+use super::output::Output;
+use super::page_file::{self, PrivateFile};
+use super::printable::printable;
+use super::sessions::context::Context;
+use super::sessions::id::find;
+
+/// What to open.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The session's ID.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let context = Context::existing(global)?;
+    let mut reader = context.store.read(&find(&context, &args.id)?)?;
+    let path = page_file::page(&format!("{}.html", reader.id()))?;
+    let mut file = PrivateFile::create(&path)?;
+    export::write(
+        &mut reader,
+        Format::Html,
+        &Options::default(),
+        &mut |text| file.write(text),
+    )?;
+    file.finish()?;
+    output.line(printable(&path.to_string_lossy()))?;
+    if !page_file::show(&path) {
+        note(
+            global,
+            "no browser can be opened here",
+            Some("open this file in one"),
+        );
+    }
+    Ok(())
+}

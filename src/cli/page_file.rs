@@ -1,0 +1,139 @@
+//! Files with a whole conversation, which only the user can read, and showing them in the browser.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "writes files of the user's, which are no part of the store"
+)]
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::sys::Sys;
+
+use super::exit::Failure;
+use super::store;
+
+/// How long a page that was shown is kept.
+const KEPT_FOR: Duration = Duration::from_hours(24);
+
+/// A file that is being written. Dropped before it is finished, it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct PrivateFile {
+    path: PathBuf,
+    part: PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl PrivateFile {
+    /// Creates a file with this path, instead of one that is there.
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let part = path.with_file_name(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&part).map_err(|error| cannot(path, &error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            part,
+            file: Some(BufWriter::new(file)),
+        })
+    }
+
+    /// Appends text.
+    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let file = self.file.as_mut();
+        file.map_or(Ok(()), |file| file.write_all(text.as_bytes()))
+            .map_err(|error| cannot(&self.path, &error))
+    }
+
+    /// Gives the file its name.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        let file = self.file.take();
+        file.map_or(Ok(()), |mut file| file.flush())
+            .and_then(|()| fs::rename(&self.part, &self.path))
+            .map_err(|error| {
+                fs::remove_file(&self.part).ok();
+                cannot(&self.path, &error)
+            })
+    }
+}
+
+impl Drop for PrivateFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            fs::remove_file(&self.part).ok();
+        }
+    }
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
+}
+
+/// The file for a page of this name in the user's cache. Removes those that were shown long ago.
+pub(super) fn page(name: &str) -> Result<PathBuf, Failure> {
+    let folder = store::cache().map(|cache| cache.join("pages"));
+    let folder = folder.ok_or_else(|| {
+        Failure::new("cannot determine where to write the page: the home folder is unknown")
+            .hint("use `rejoin export --format html --output FILE`")
+    })?;
+    create_private(&folder).map_err(|error| cannot(&folder, &error))?;
+    remove_old(&folder);
+    Ok(folder.join(name))
+}
+
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+fn remove_old(folder: &Path) {
+    let now = Sys::real().clock.now().as_millis();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let changed = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = changed.map(|changed| {
+            let changed = crate::sys::Timestamp::of_system(changed).as_millis();
+            u64::try_from(now - changed).unwrap_or(0)
+        });
+        if age.is_ok_and(|age| Duration::from_millis(age) > KEPT_FOR) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
+/// Shows a page in the user's browser; false if there is no display, or no program that shows it.
+pub(super) fn show(path: &Path) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let (program, arguments): (_, &[&str]) = if cfg!(windows) {
+        // The first argument in quotes is the title of a window.
+        ("cmd", &["/C", "start", ""])
+    } else if cfg!(target_os = "macos") {
+        ("open", &[])
+    } else if ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"]
+        .into_iter()
+        .any(is_set)
+    {
+        ("xdg-open", &[])
+    } else {
+        return false;
+    };
+    let arguments = arguments.iter().map(OsStr::new);
+    let status = Command::new(program)
+        .args(arguments.chain([path.as_os_str()]))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}

@@ -1,0 +1,135 @@
+//! Reads a log as a conversation: what is known of the session, then its updates and turns in order.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::index::Summary;
+use crate::json;
+use crate::record::{Kind, OpenTurns};
+use crate::replay::{self, Replay};
+use crate::store::{Reader, StoreError};
+
+/// Masks what must not leave the machine: JSON text in, JSON text out.
+pub type Redact<'a> = &'a dyn Fn(&str) -> String;
+
+/// How a conversation is exported.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Applied to everything that is exported.
+    pub redact: Option<Redact<'a>>,
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("redact", &self.redact.is_some())
+            .finish()
+    }
+}
+
+impl Options<'_> {
+    fn apply<'t>(&self, json: &'t str) -> Cow<'t, str> {
+        self.redact
+            .map_or(Cow::Borrowed(json), |redact| redact(json).into())
+    }
+}
+
+/// The longest message that is not cut, in bytes. A line of a log is not longer than half of it.
+const LONGEST_MESSAGE: usize = 512 * 1024 * 1024;
+
+/// A part of a conversation.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// An update: the parameters of a `session/update` notification, as a load sends them.
+    Update(&'a str),
+    /// A turn has ended, or is open at the end of the log: an object, see `docs/export.md`.
+    Turn(&'a str),
+}
+
+/// What is known of a session as a whole.
+pub(super) fn session(reader: &mut Reader, options: &Options<'_>) -> Result<Value, StoreError> {
+    let scan = reader.scan()?;
+    let summary = Summary::of(&scan);
+    let cost = summary.activity.cost.as_deref().and_then(json::tree);
+    let damage: Vec<String> = scan.damage.iter().map(ToString::to_string).collect();
+    let session = json!({
+        "sessionId": reader.id().as_str(),
+        "title": summary.title,
+        "cwd": summary.cwd,
+        "agent": summary.source,
+        "model": summary.activity.model,
+        "cost": cost,
+        "createdAt": summary.created_at,
+        "updatedAt": summary.updated_at,
+        "turns": summary.prompts,
+        "damage": damage,
+    });
+    let redacted = options.apply(&session.to_string()).into_owned();
+    Ok(json::tree(&redacted).unwrap_or(session))
+}
+
+/// Calls `visit` with each part of the conversation, in the order in which a load would show them.
+pub(super) fn read<E: From<StoreError>>(
+    reader: &mut Reader,
+    options: &Options<'_>,
+    visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut replay = Replay::new(
+        reader.id().as_str(),
+        replay::Options {
+            message_limit: LONGEST_MESSAGE,
+            ..replay::Options::default()
+        },
+    );
+    let mut lines = Vec::new();
+    let mut open = OpenTurns::default();
+    let mut turn: u64 = 0;
+    while let Some(entry) = reader.next()? {
+        let record = &entry.record;
+        replay.record(record, &mut lines);
+        match record.kind {
+            Kind::Prompt => {
+                turn += 1;
+                open.begin(record.id, turn);
+            }
+            Kind::End => {
+                take(&mut lines, options, visit)?;
+                for turn in open.end(record.id) {
+                    let text = json::Object::new()
+                        .raw("turn", &turn.to_string())
+                        .string("at", record.at)
+                        .raw("end", record.payload)
+                        .end();
+                    visit(Event::Turn(&options.apply(&text)))?;
+                }
+            }
+            _ => {}
+        }
+        take(&mut lines, options, visit)?;
+    }
+    replay.finish(&mut lines);
+    take(&mut lines, options, visit)?;
+    for turn in open.end(None) {
+        visit(Event::Turn(&json!({ "turn": turn }).to_string()))?;
+    }
+    Ok(())
+}
+
+/// Passes on the updates in `lines` and empties it.
+fn take<E>(
+    lines: &mut Vec<u8>,
+    options: &Options<'_>,
+    visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let text = String::from_utf8_lossy(lines);
+    for params in text
+        .lines()
+        .filter_map(|line| json::text_member(line, "params"))
+    {
+        visit(Event::Update(&options.apply(params)))?;
+    }
+    lines.clear();
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The export as JSON, which `docs/export.md` describes.
+
+use crate::store::{Reader, StoreError};
+
+use super::conversation::{Event, Options, read, session};
+
+/// The version of this form. It changes when a reader of the previous one would misread it.
+const VERSION: u32 = 1;
+
+pub(super) fn write<E: From<StoreError>>(
+    reader: &mut Reader,
+    options: &Options<'_>,
+    put: &mut dyn FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    let session = session(reader, options)?;
+    put(&format!(
+        "{{\n\"rejoinExport\": {VERSION},\n\"session\": {session},\n\"updates\": ["
+    ))?;
+    let mut turns = Vec::new();
+    let mut separator = "\n";
+    read(reader, options, &mut |event| {
+        match event {
+            Event::Update(params) => {
+                put(separator)?;
+                separator = ",\n";
+                put(params)?;
+            }
+            Event::Turn(turn) => turns.push(turn.to_owned()),
+        }
+        Ok::<(), E>(())
+    })?;
+    put("\n],\n\"turns\": [\n")?;
+    put(&turns.join(",\n"))?;
+    put("\n]\n}\n")
+}
