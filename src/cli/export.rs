@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// Write to this file, which only you can read, instead of to stdout.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Mask keys and tokens of well-known forms.
+    #[arg(long)]
+    redact: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -62,7 +65,10 @@ impl Form {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::existing(global)?;
     let mut reader = context.store.read(&find(&context, &args.id)?)?;
-    let (form, options) = (Form::of(args), Options::default());
+    let form = Form::of(args);
+    let options = Options {
+        redact: args.redact,
+    };
     let safe = |text: &str| match form {
         Form::Md => printable(text),
         Form::Html => text.to_owned(),
@@ -70,7 +76,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     };
     if let Some(path) = &args.output {
         let mut file = PrivateFile::create(path)?;
-        export::write(&mut reader, form.format(), &options, &mut |text| {
+        export::write(&mut reader, form.format(), options, &mut |text| {
             file.write(&safe(text))
         })?;
         return file.finish();
@@ -79,7 +85,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         let why = "a page is for a browser, not for a terminal";
         return Err(Failure::usage(why).hint("add `--output FILE`, or use `rejoin open`"));
     }
-    export::write(&mut reader, form.format(), &options, &mut |text| {
+    export::write(&mut reader, form.format(), options, &mut |text| {
         output.raw(&safe(text))
     })
 }

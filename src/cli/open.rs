@@ -17,6 +17,9 @@ pub(super) struct Args {
     /// The session's ID.
     #[arg(value_name = "ID")]
     id: String,
+    /// Mask keys and tokens of well-known forms.
+    #[arg(long)]
+    redact: bool,
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -27,7 +30,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     export::write(
         &mut reader,
         Format::Html,
-        &Options::default(),
+        Options {
+            redact: args.redact,
+        },
         &mut |text| file.write(text),
     )?;
     file.finish()?;

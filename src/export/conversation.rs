@@ -1,38 +1,30 @@
 //! Reads a log as a conversation: what is known of the session, then its updates and turns in order.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde_json::{Value, json};
 
 use crate::index::Summary;
 use crate::json;
 use crate::record::{Kind, OpenTurns};
+use crate::redact;
 use crate::replay::{self, Replay};
 use crate::store::{Reader, StoreError};
 
-/// Masks what must not leave the machine: JSON text in, JSON text out.
-pub type Redact<'a> = &'a dyn Fn(&str) -> String;
-
 /// How a conversation is exported.
-#[derive(Clone, Copy, Default)]
-pub struct Options<'a> {
-    /// Applied to everything that is exported.
-    pub redact: Option<Redact<'a>>,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Mask keys and tokens.
+    pub redact: bool,
 }
 
-impl fmt::Debug for Options<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("redact", &self.redact.is_some())
-            .finish()
-    }
-}
-
-impl Options<'_> {
-    fn apply<'t>(&self, json: &'t str) -> Cow<'t, str> {
-        self.redact
-            .map_or(Cow::Borrowed(json), |redact| redact(json).into())
+impl Options {
+    fn apply(self, json: &str) -> Cow<'_, str> {
+        if self.redact {
+            redact::payload(json)
+        } else {
+            json.into()
+        }
     }
 }
 
@@ -41,7 +33,7 @@ const LONGEST_MESSAGE: usize = 512 * 1024 * 1024;
 
 /// A part of a conversation.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub(super) enum Event<'a> {
     /// An update: the parameters of a `session/update` notification, as a load sends them.
     Update(&'a str),
     /// A turn has ended, or is open at the end of the log: an object, see `docs/export.md`.
@@ -49,7 +41,7 @@ pub enum Event<'a> {
 }
 
 /// What is known of a session as a whole.
-pub(super) fn session(reader: &mut Reader, options: &Options<'_>) -> Result<Value, StoreError> {
+pub(super) fn session(reader: &mut Reader, options: Options) -> Result<Value, StoreError> {
     let scan = reader.scan()?;
     let summary = Summary::of(&scan);
     let cost = summary.activity.cost.as_deref().and_then(json::tree);
@@ -73,7 +65,7 @@ pub(super) fn session(reader: &mut Reader, options: &Options<'_>) -> Result<Valu
 /// Calls `visit` with each part of the conversation, in the order in which a load would show them.
 pub(super) fn read<E: From<StoreError>>(
     reader: &mut Reader,
-    options: &Options<'_>,
+    options: Options,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut replay = Replay::new(
@@ -120,7 +112,7 @@ pub(super) fn read<E: From<StoreError>>(
 /// Passes on the updates in `lines` and empties it.
 fn take<E>(
     lines: &mut Vec<u8>,
-    options: &Options<'_>,
+    options: Options,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let text = String::from_utf8_lossy(lines);

@@ -9,7 +9,7 @@ const VERSION: u32 = 1;
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
-    options: &Options<'_>,
+    options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let session = session(reader, options)?;

@@ -21,7 +21,7 @@ type Turn = (u64, String, usize);
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
-    options: &Options<'_>,
+    options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let session = session(reader, options)?;

@@ -6,7 +6,7 @@ mod markdown;
 mod page;
 mod plain;
 
-pub use conversation::{Event, Options, Redact};
+pub use conversation::Options;
 pub use page::stats_page;
 
 use crate::store::{Reader, StoreError};
@@ -26,7 +26,7 @@ pub enum Format {
 pub fn write<E: From<StoreError>>(
     reader: &mut Reader,
     format: Format,
-    options: &Options<'_>,
+    options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     match format {

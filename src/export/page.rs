@@ -21,7 +21,7 @@ const NEXT_ELEMENT: &str = "</script>\n<script type=\"application/json\">\n";
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
-    options: &Options<'_>,
+    options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let session = session(reader, options)?;

@@ -146,6 +146,23 @@ fn a_page_has_the_conversation_as_data_only() {
 }
 
 #[test]
+fn keys_and_tokens_are_masked_in_every_form() {
+    let root = TempDir::new().unwrap();
+    let key = ["ghp", "_", "x7Kq2mVb9TzR4nLw8YcJ3hFs6DgP1aQe5UoX"].concat();
+    let id = session(root.path(), &format!("my key is {key}, keep it"));
+    for format in ["md", "html", "json"] {
+        let arguments = ["export", &id, "--format", format];
+        assert!(runs(root.path(), &arguments).contains(&key), "{format}");
+        let shown = runs(root.path(), &[&arguments[..], &["--redact"]].concat());
+        assert!(!shown.contains(&key), "{format}: {shown}");
+        assert!(
+            shown.contains("my key is [redacted github-pat], keep it"),
+            "{format}"
+        );
+    }
+}
+
+#[test]
 fn a_long_page_has_its_data_in_parts() {
     let root = TempDir::new().unwrap();
     let id = session(root.path(), &"x".repeat(600 * 1024));
