@@ -1,14 +1,14 @@
 //! `rejoin import`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::index::Catalog;
 use crate::sources::import::{ImportError, Importer, Outcome};
-use crate::sources::{Places, SOURCES, Search, Source};
+use crate::sources::{SOURCES, Search, Source};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::{Sys, with_causes};
 
@@ -18,8 +18,8 @@ use super::global::Global;
 use super::note::note;
 use super::output::Output;
 use super::printable::printable;
-use super::store;
 use super::terminal::Progress;
+use super::{sources, store};
 
 /// What to import.
 #[derive(Debug, clap::Args)]
@@ -40,14 +40,9 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let home = std::env::home_dir().filter(|home| home.is_absolute());
-    let home = home.ok_or_else(|| {
+    let places = sources::places().ok_or_else(|| {
         Failure::new("cannot find the conversations of other tools: the home folder is unknown")
     })?;
-    let places = Places {
-        variables: variables(),
-        home,
-    };
     let root = store::root(global)?;
     let store = Store::open(&root, Sys::real(), Durability::Turn)?;
     let catalog = Catalog::open(store.clone());
@@ -190,13 +185,4 @@ impl Tally {
         }
         parts.join(", ")
     }
-}
-
-/// The folders that the environment names.
-fn variables() -> BTreeMap<&'static str, PathBuf> {
-    let named = Places::VARIABLES.into_iter().filter_map(|name| {
-        let folder = std::env::var_os(name).filter(|folder| !folder.is_empty())?;
-        Some((name, PathBuf::from(folder)))
-    });
-    named.collect()
 }

@@ -18,6 +18,7 @@ pub mod printable;
 pub mod proxy;
 pub mod serve;
 pub mod sessions;
+mod sources;
 pub mod store;
 mod terminal;
 mod timeout;

@@ -26,5 +26,5 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let limit = args.agent.serve.line_limit();
     let (port, client) = proxy::split(input, limit).map_err(Failure::cannot_start)?;
     let engine = WrappedEngine::successor(port, args.name.clone(), args.agent.policy());
-    serve::on(global, &args.agent.serve, Arc::new(engine), client)
+    serve::on(global, &args.agent.serve, false, Arc::new(engine), client)
 }

@@ -18,6 +18,7 @@ use crate::transport::stdio;
 use super::exit::{self, Failure};
 use super::global::Global;
 use super::note::note;
+use super::sources::Choice;
 use super::store;
 use super::terminal::stdin_is_terminal;
 use super::timeout::Timeout;
@@ -35,6 +36,16 @@ pub(super) struct Args {
     /// Keep sessions in memory only: nothing is stored, so sessions cannot be loaded later.
     #[arg(long)]
     no_persist: bool,
+    /// List conversations of other tools, too: `all`, `none`, or names such as `codex,claude-code`.
+    /// By default all, and none if a store is named.
+    #[arg(
+        long,
+        env = "REJOIN_SOURCES",
+        value_name = "NAMES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    sources: Choice,
     /// What survives a power failure: finished turns (`turn`), every record (`each`), or whatever
     /// the system has written to disk (`os`). A crash of rejoin alone loses nothing in any mode.
     #[arg(long, value_name = "MODE", default_value_t = Durability::Turn)]
@@ -88,13 +99,15 @@ impl Args {
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let engine = LocalEngine::guarded_by(std::env::current_exe().ok());
     let input = stdio::input().map_err(Failure::cannot_start)?;
-    on(global, args, Arc::new(engine), input)
+    on(global, args, true, Arc::new(engine), input)
 }
 
-/// Serves the client at the other end of `input` and stdout with this engine.
+/// Serves the client at the other end of `input` and stdout with this engine. `lists_tools` says
+/// whether conversations of other tools are usually listed in the default store.
 pub(super) fn on(
     global: &Global,
     args: &Args,
+    lists_tools: bool,
     engine: Arc<dyn Engine>,
     input: impl Read + Send + 'static,
 ) -> Result<(), Failure> {
@@ -108,6 +121,7 @@ pub(super) fn on(
         } else {
             Some(store::root(global)?)
         },
+        sources: args.sources.live(lists_tools && global.store().is_none()),
         durability: args.durability,
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,

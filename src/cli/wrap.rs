@@ -50,7 +50,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     if !agents::is_missing(&args.command[0]) {
-        return serve::on(global, &args.agent.serve, engine, input);
+        return serve::on(global, &args.agent.serve, true, engine, input);
     }
     // Earlier sessions can be read without it, so clients are served in any case.
     let program = args.command[0].to_string_lossy();
@@ -60,7 +60,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         input,
         any: was_asked.clone(),
     };
-    serve::on(global, &args.agent.serve, engine, input)?;
+    serve::on(global, &args.agent.serve, true, engine, input)?;
     if was_asked.load(Ordering::Relaxed) {
         Ok(())
     } else {

@@ -7,12 +7,15 @@ use crate::index::Summary;
 use super::retention::last_used;
 
 /// Adds the history's members to a session in a list. Times are in the protocol's format;
-/// `lastModified` is the time of the last activity, or of the creation if there was none.
+/// `lastModified` is the time of the last activity, or of the creation if there was none. How many
+/// messages there are is not known of a conversation of another tool before it was counted.
 pub fn entry(summary: &Summary, session: &mut Map<String, Value>) {
     session.insert("createdAt".to_owned(), summary.created_at.clone().into());
     session.insert("lastModified".to_owned(), last_used(summary).into());
     session.insert("source".to_owned(), summary.source.clone().into());
-    session.insert("messageCount".to_owned(), messages(summary).into());
+    if summary.tool.is_none() || summary.prompts > 0 {
+        session.insert("messageCount".to_owned(), messages(summary).into());
+    }
 }
 
 /// How many messages a session has, which is how many turns [`page`](super::page) returns. A prompt

@@ -5,21 +5,22 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, Result, Transaction};
+use rusqlite::{OptionalExtension, Result, Transaction, params_from_iter};
 
 use crate::record::AgentSessionId;
 use crate::sys::SessionId;
 
-use super::session_rows;
+use super::{session_rows, tool_rows};
 
 /// The condition for a row of `sessions` to be left out of lists, since another listed session has
 /// it as its agent's: a wrapped agent that is this program and uses the same store keeps each
 /// session a second time. A session with more prompts than the other one went on by itself, and is
 /// listed.
-pub(super) const IS_INNER: &str = "EXISTS (
+pub(super) const IS_INNER: &str = "(sessions.tool IS NULL AND EXISTS (
     SELECT 1 FROM inners CROSS JOIN sessions AS outer ON outer.id = inners.session
     WHERE inners.id = sessions.id AND inners.id GLOB 'sess_*' AND outer.id <> sessions.id
-        AND outer.updated_at IS NOT NULL AND outer.prompts >= sessions.prompts)";
+        AND outer.tool IS NULL AND outer.updated_at IS NOT NULL
+        AND outer.prompts >= sessions.prompts))";
 
 /// How many sessions that are not archived [`IS_INNER`] leaves out of the list. Visits only ids of
 /// this program's form, which other agents do not give.
@@ -60,19 +61,29 @@ pub(super) fn of(tx: &Transaction<'_>, session: &SessionId) -> Result<Vec<AgentS
     ids?.collect()
 }
 
-/// Those of an agent's ids that belong to sessions of ours, deleted or not. Leaves out sessions
-/// that our list does not show and that the agent had first. An agent with the same store lists
-/// our sessions by our own ids.
-pub(super) fn ours(tx: &Transaction<'_>, agent: &str, ids: &[String]) -> Result<BTreeSet<String>> {
-    let mut known = tx.prepare_cached(
+/// Those of an agent's ids that belong to sessions of ours, deleted or not, or to listed
+/// conversations of `tools`. Leaves out sessions that our list does not show and that the agent had
+/// first. An agent with the same store lists our sessions by our own ids.
+pub(super) fn ours(
+    tx: &Transaction<'_>,
+    agent: &str,
+    tools: &[String],
+    ids: &[String],
+) -> Result<BTreeSet<String>> {
+    let is_shown = tool_rows::is_shown(tools);
+    let mut known = tx.prepare_cached(&format!(
         "SELECT 1 FROM inners LEFT JOIN sessions ON sessions.id = inners.session
          WHERE inners.agent = ?1 AND inners.id = ?2
              AND NOT coalesce(sessions.updated_at IS NULL AND sessions.known_as = ?2, 0)
-         UNION ALL SELECT 1 FROM sessions WHERE id = ?2 AND updated_at IS NOT NULL",
-    )?;
+         UNION ALL SELECT 1 FROM sessions
+         WHERE (id = ?2 OR known_as = ?2 AND source = ?1 AND tool IS NOT NULL)
+             AND updated_at IS NOT NULL AND {is_shown}"
+    ))?;
     let mut ours = BTreeSet::new();
     for id in ids {
-        if known.exists([agent, id])? {
+        let named = [agent, id].into_iter();
+        let values = named.chain(tools.iter().map(String::as_str));
+        if known.exists(params_from_iter(values))? {
             ours.insert(id.clone());
         }
     }
@@ -83,7 +94,7 @@ pub(super) fn ours(tx: &Transaction<'_>, agent: &str, ids: &[String]) -> Result<
 pub(super) fn session(tx: &Transaction<'_>, agent: &str, id: &str) -> Result<Option<SessionId>> {
     let mut statement = tx.prepare_cached(
         "SELECT sessions.id FROM inners JOIN sessions ON sessions.id = inners.session
-         WHERE inners.agent = ? AND inners.id = ?
+         WHERE inners.agent = ? AND inners.id = ? AND sessions.tool IS NULL
          ORDER BY sessions.updated_at DESC, sessions.id DESC LIMIT 1",
     )?;
     statement
@@ -94,7 +105,8 @@ pub(super) fn session(tx: &Transaction<'_>, agent: &str, id: &str) -> Result<Opt
 /// The session that clients know by this id; the one prompted last, if there are several.
 pub(super) fn known_as(tx: &Transaction<'_>, name: &str) -> Result<Option<SessionId>> {
     let mut statement = tx.prepare_cached(
-        "SELECT id FROM sessions WHERE known_as = ? ORDER BY updated_at DESC, id DESC LIMIT 1",
+        "SELECT id FROM sessions WHERE known_as = ? AND tool IS NULL
+         ORDER BY updated_at DESC, id DESC LIMIT 1",
     )?;
     statement.query_row([name], session_rows::id).optional()
 }

@@ -48,6 +48,8 @@ pub struct Catalog {
     pub(super) generation: Arc<Mutex<Generation>>,
     pub(super) logs: Logs,
     pub(super) sys: Sys,
+    /// The tools whose conversations are listed, too.
+    pub(super) tools: Vec<String>,
     /// Held while names are compared, so that two lists do not do the same work.
     comparing: Mutex<()>,
     /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
@@ -114,6 +116,7 @@ impl Catalog {
             generation: Arc::new(Mutex::new(generation)),
             logs: Logs::new(store),
             sys,
+            tools: Vec::new(),
             comparing: Mutex::default(),
             retried_at: AtomicI64::new(0),
             audited: AtomicBool::new(false),
@@ -121,6 +124,14 @@ impl Catalog {
             observer: Observer::default(),
             unreported: Mutex::default(),
         }
+    }
+
+    /// The same, and its lists have the conversations of these tools, too, as far as
+    /// [`put_files`](Self::put_files) has reported them.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Vec<String>) -> Self {
+        self.tools = tools;
+        self
     }
 
     /// The page of the list that begins at `cursor`, or the first one, with up to `limit` entries.
@@ -166,8 +177,9 @@ impl Catalog {
                     let search = filter.search.as_ref();
                     let found = search.map(|search| word_rows::found(tx, search));
                     let found = found.transpose()?;
-                    let page = session_rows::page(tx, filter, found.as_ref(), window)?;
-                    let total = session_rows::count_listed(tx, filter, found.as_ref())?;
+                    let page = session_rows::page(tx, filter, &self.tools, found.as_ref(), window)?;
+                    let total =
+                        session_rows::count_listed(tx, filter, &self.tools, found.as_ref())?;
                     Ok((page, total))
                 })?;
                 let Some((found, total)) = found else {
@@ -218,7 +230,7 @@ impl Catalog {
     /// Our lists leave out a session without a prompt. If it was the agent's in the beginning, the
     /// agent lists it.
     pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
-        self.query(|tx| agent_ids::ours(tx, agent, ids))
+        self.query(|tx| agent_ids::ours(tx, agent, &self.tools, ids))
     }
 
     /// Adds the agents' ids of the sessions to a page, each session's oldest first.

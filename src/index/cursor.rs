@@ -73,6 +73,9 @@ fn scope(form: Form, filter: &Filter) -> String {
     if filter.order == Order::Prompted {
         scope.push_str(" prompted");
     }
+    if let Some(agent) = &filter.agent {
+        scope.extend([" of ", agent]);
+    }
     // Worktrees come and go from page to page.
     if filter.worktrees.is_some() {
         scope.push_str(" worktrees");

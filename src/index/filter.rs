@@ -50,6 +50,8 @@ pub struct Filter {
     pub cwd: Option<String>,
     /// Also those with one of these working directories: the same one in other worktrees.
     pub worktrees: Option<Vec<String>>,
+    /// Only those that this agent answers, or the tool's of which it is the agent.
+    pub agent: Option<String>,
     /// What they are sorted by.
     pub order: Order,
     /// Whether archived sessions are listed.

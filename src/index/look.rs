@@ -10,7 +10,7 @@ use crate::sys::{SessionId, lock};
 use super::agent_ids;
 use super::catalog::{Catalog, ListError, Listed, listed};
 use super::filter::{Archived, Filter};
-use super::session_rows;
+use super::session_rows::{self, Row};
 
 /// What a list without a folder shows of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,8 @@ impl Catalog {
             let rows = ids.iter().map(|id| session_rows::one(tx, id));
             rows.collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        let new = ids.iter().zip(&known).filter(|(_, row)| row.is_none());
+        let is_new = |row: &Option<Row>| row.as_ref().is_none_or(|row| row.summary.tool.is_some());
+        let new = ids.iter().zip(&known).filter(|(_, row)| is_new(row));
         refresh.read_new(&new.map(|(id, _)| id.clone()).collect::<Vec<_>>())?;
         refresh.read_stale(known.iter().flatten(), false)?;
         let filter = Filter {
@@ -73,7 +74,7 @@ impl Catalog {
         };
         let rows = self.database.read(|tx| {
             let rows = ids.iter().map(|id| {
-                let row = session_rows::listed(tx, id, &filter)?;
+                let row = session_rows::listed(tx, id, &filter, &self.tools)?;
                 let known = row.as_ref().map(|_| agent_ids::of(tx, id)).transpose()?;
                 Ok((row, known.unwrap_or_default()))
             });

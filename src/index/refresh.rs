@@ -201,7 +201,9 @@ impl Refresh<'_> {
         found: impl IntoIterator<Item = &'r Row>,
         all: bool,
     ) -> Result<bool, ListError> {
-        let behind = |row: &&Row| all || self.is_behind(&row.id, row.len);
+        // A conversation of another tool has no log.
+        let has_log = |row: &&Row| row.summary.tool.is_none();
+        let behind = |row: &&Row| has_log(row) && (all || self.is_behind(&row.id, row.len));
         let behind: Vec<&Row> = found.into_iter().filter(behind).collect();
         for batch in behind.chunks(BATCH) {
             let read = read_all(batch, |row| self.read_log(&row.id, Some(row)));
@@ -263,7 +265,7 @@ impl Refresh<'_> {
 }
 
 /// Applies `read` to each of `jobs`, on several threads if there are many.
-pub(super) fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
+pub fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = jobs.len().div_ceil(threads.min(MAX_READERS)).max(16);
     if jobs.len() <= share {

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 11_000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 12_000 + FORMAT_V2 as i64;
 
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
@@ -27,14 +27,19 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 ///
 /// `inners` has the agents' session ids, those of a session in their order, see `agent_ids.rs`.
 ///
+/// `tool` is the source of a conversation that another tool keeps and that has no log here; such a
+/// row has no length and is never dirty. `files` has the files of other tools as they were when they
+/// were last read, see `tool_rows.rs`; a conversation that is a session of ours in the first place, or
+/// was, is not listed a second time: `updated_at` is null then.
+///
 /// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
-/// sessions are listed that are not archived; triggers maintain it. `generation` is incremented
+/// sessions of ours are listed that are not archived; triggers maintain it. `generation` is incremented
 /// with each mark, see `generation.rs`. `erasing` records how far words of deleted sessions are
 /// erased, see `erase_words.rs`. For the rest see `session_rows::FolderSnapshot`.
 ///
 /// SQLite stores each of these statements verbatim. A database that has anything else is not
 /// trusted: it could make the list show anything.
-const STATEMENTS: [&str; 18] = [
+const STATEMENTS: [&str; 23] = [
     "CREATE TABLE sessions (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
@@ -59,6 +64,8 @@ const STATEMENTS: [&str; 18] = [
         open_turns INTEGER NOT NULL DEFAULT 0,
         open_requests INTEGER NOT NULL DEFAULT 0,
         forked_from TEXT,
+        tool TEXT,
+        branch TEXT,
         text_len INTEGER NOT NULL DEFAULT -1,
         text_from INTEGER NOT NULL DEFAULT 0,
         text_pieces INTEGER NOT NULL DEFAULT 0
@@ -83,6 +90,21 @@ const STATEMENTS: [&str; 18] = [
     ) STRICT",
     "CREATE INDEX inners_of ON inners (session)",
     "CREATE INDEX inners_like_ours ON inners (id, session) WHERE id GLOB 'sess_*'",
+    "CREATE TABLE files (
+        number INTEGER PRIMARY KEY,
+        tool TEXT NOT NULL,
+        path TEXT NOT NULL,
+        part TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        changed INTEGER NOT NULL,
+        session TEXT,
+        counted INTEGER NOT NULL,
+        UNIQUE (tool, path, part)
+    ) STRICT",
+    "CREATE INDEX files_of ON files (session) WHERE session IS NOT NULL",
+    "CREATE INDEX uncounted ON files (changed DESC) WHERE session IS NOT NULL AND NOT counted",
+    "CREATE INDEX of_tools ON sessions (tool)
+        WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND NOT archived",
     "CREATE TABLE names (
         epoch TEXT NOT NULL,
         stamp INTEGER,
@@ -94,15 +116,19 @@ const STATEMENTS: [&str; 18] = [
     ) STRICT",
     "CREATE TABLE pieces (piece INTEGER PRIMARY KEY, start INTEGER NOT NULL) STRICT",
     "CREATE TRIGGER one_more AFTER INSERT ON sessions
-        WHEN new.updated_at IS NOT NULL AND NOT new.archived
+        WHEN new.updated_at IS NOT NULL AND NOT new.archived AND new.tool IS NULL
         BEGIN UPDATE names SET listed = listed + 1; END",
     "CREATE TRIGGER one_less AFTER DELETE ON sessions
-        WHEN old.updated_at IS NOT NULL AND NOT old.archived
+        WHEN old.updated_at IS NOT NULL AND NOT old.archived AND old.tool IS NULL
         BEGIN UPDATE names SET listed = listed - 1; END",
-    "CREATE TRIGGER one_changed AFTER UPDATE OF updated_at, archived ON sessions
-        WHEN (old.updated_at IS NULL OR old.archived) <> (new.updated_at IS NULL OR new.archived)
-        BEGIN UPDATE names
-            SET listed = listed + iif(new.updated_at IS NULL OR new.archived, -1, 1); END",
+    "CREATE TRIGGER one_changed AFTER UPDATE OF updated_at, archived, tool ON sessions
+        WHEN (old.updated_at IS NULL OR old.archived OR old.tool IS NOT NULL)
+            <> (new.updated_at IS NULL OR new.archived OR new.tool IS NOT NULL)
+        BEGIN UPDATE names SET listed = listed
+            + iif(new.updated_at IS NULL OR new.archived OR new.tool IS NOT NULL, -1, 1); END",
+    "CREATE TRIGGER one_ours AFTER INSERT ON inners
+        BEGIN UPDATE sessions SET updated_at = NULL
+            WHERE known_as = new.id AND source = new.agent AND tool IS NOT NULL; END",
     "CREATE VIRTUAL TABLE words USING fts5(prompt, answer, thought, title, tool, tool_input,
         tool_output, parts, content='', contentless_delete=1,
         tokenize='unicode61 remove_diacritics 2')",
@@ -117,7 +143,8 @@ const OF_WORDS: [&str; 4] = [
 ];
 
 /// The names of all tables that a catalog of any version has or had.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
+    "files",
     "inners",
     "names",
     "pieces",

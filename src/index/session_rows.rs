@@ -11,6 +11,7 @@ use super::agent_ids;
 use super::cursor::Position;
 use super::filter::{Archived, Filter};
 use super::summary::Summary;
+use super::tool_rows;
 
 /// How long changes of our own may be recorded without comparing names, in milliseconds.
 const ABSORB_FOR: i64 = 10 * 60 * 1000;
@@ -67,7 +68,8 @@ const MAX_TITLE: usize = 4 * MAX_CHARS;
 /// The columns that are written, in the order of [`row`].
 const COLUMNS: &str = "id, cwd, dirs, title, created_at, updated_at, prompts, scanned, len, dirty, \
                        unreadable, source, known_as, archived, restored_at, last_prompt_at, \
-                       last_turn_ended_at, model, cost, open_turns, open_requests, forked_from";
+                       last_turn_ended_at, model, cost, open_turns, open_requests, forked_from, \
+                       tool, branch";
 
 /// The columns that [`row`] reads, in its order. A title that is too long is never fetched; a
 /// number takes its place, so that decoding the row fails.
@@ -110,9 +112,10 @@ pub(super) fn absorb(tx: &Transaction<'_>, before: i64, after: i64, now: i64) ->
     Ok(())
 }
 
-/// The ids of all rows, sorted.
+/// The ids of all rows of logs, sorted.
 pub(super) fn ids(tx: &Transaction<'_>) -> Result<Vec<SessionId>> {
-    let mut statement = tx.prepare_cached("SELECT id FROM sessions ORDER BY id")?;
+    let mut statement =
+        tx.prepare_cached("SELECT id FROM sessions WHERE tool IS NULL ORDER BY id")?;
     statement.query_map([], id)?.collect()
 }
 
@@ -131,11 +134,12 @@ pub(super) struct Window<'a> {
 pub(super) fn page(
     tx: &Transaction<'_>,
     filter: &Filter,
+    tools: &[String],
     found: Option<&Found>,
     window: Window<'_>,
 ) -> Result<Vec<Row>> {
     let time = filter.order.column();
-    let (mut conditions, mut values) = conditions(filter, found);
+    let (mut conditions, mut values) = conditions(filter, tools, found);
     let after_id = window.after.map(|after| after.id.as_str());
     if let (Some(after), Some(after_id)) = (window.after, &after_id) {
         conditions.extend([" AND (", time, ", id) < (?, ?)"]);
@@ -157,24 +161,38 @@ pub(super) fn page(
 pub(super) fn count_listed(
     tx: &Transaction<'_>,
     filter: &Filter,
+    tools: &[String],
     found: Option<&Found>,
 ) -> Result<u64> {
     if filter.is_of_all() {
         let mut statement = tx.prepare_cached("SELECT listed FROM names")?;
         let listed: i64 = statement.query_row([], |columns| columns.get(0))?;
         let shown = listed.saturating_sub(agent_ids::count_hidden(tx)?);
+        let shown = shown.saturating_add(tool_rows::count(tx, tools)?);
         return Ok(u64::try_from(shown).unwrap_or_default());
     }
-    let (conditions, values) = conditions(filter, found);
+    let (conditions, values) = conditions(filter, tools, found);
     let sql = format!("SELECT count(*) FROM sessions WHERE {conditions}");
     let mut statement = tx.prepare_cached(&sql)?;
     statement.query_row(&*values, |columns| count(columns, 0))
 }
 
-/// The conditions for a row to be in a list, and the values for them.
-fn conditions<'a>(filter: &'a Filter, found: Option<&'a Found>) -> (String, Vec<&'a dyn ToSql>) {
+/// The conditions for a row to be in a list, and the values for them. Of the conversations of other
+/// tools, only those of `tools` are listed.
+fn conditions<'a>(
+    filter: &'a Filter,
+    tools: &'a [String],
+    found: Option<&'a Found>,
+) -> (String, Vec<&'a dyn ToSql>) {
     let mut conditions = format!("updated_at IS NOT NULL AND NOT {}", agent_ids::IS_INNER);
     let mut values: Vec<&dyn ToSql> = Vec::new();
+    let is_shown = tool_rows::is_shown(tools);
+    conditions.extend([" AND ", is_shown.as_str()]);
+    values.extend(tools.iter().map(|tool| tool as &dyn ToSql));
+    if let Some(agent) = &filter.agent {
+        conditions += " AND source = ?";
+        values.push(agent);
+    }
     match (&filter.cwd, &filter.worktrees) {
         (None, _) => {}
         (Some(cwd), None) => {
@@ -222,16 +240,26 @@ pub(super) fn one(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<Row>> {
 }
 
 /// The row of one session, if a list shows it.
-pub(super) fn listed(tx: &Transaction<'_>, id: &SessionId, filter: &Filter) -> Result<Option<Row>> {
-    let (conditions, mut values) = conditions(filter, None);
+pub(super) fn listed(
+    tx: &Transaction<'_>,
+    id: &SessionId,
+    filter: &Filter,
+    tools: &[String],
+) -> Result<Option<Row>> {
+    let (conditions, mut values) = conditions(filter, tools, None);
     let id = id.as_str();
     values.push(&id);
     Ok(select(tx, &format!("WHERE {conditions} AND id = ?"), &values)?.pop())
 }
 
 /// The row with this number, if a list shows it.
-pub(super) fn by_number(tx: &Transaction<'_>, number: i64, filter: &Filter) -> Result<Option<Row>> {
-    let (conditions, mut values) = conditions(filter, None);
+pub(super) fn by_number(
+    tx: &Transaction<'_>,
+    number: i64,
+    filter: &Filter,
+    tools: &[String],
+) -> Result<Option<Row>> {
+    let (conditions, mut values) = conditions(filter, tools, None);
     values.push(&number);
     Ok(select(tx, &format!("WHERE {conditions} AND number = ?"), &values)?.pop())
 }
@@ -246,14 +274,18 @@ pub(super) fn unreadable(tx: &Transaction<'_>) -> Result<Vec<Row>> {
     select(tx, "WHERE unreadable IS NOT NULL", &[])
 }
 
-/// The rows that follow `after` in the order of ids, at most `limit`.
+/// The rows of logs that follow `after` in the order of ids, at most `limit`.
 pub(super) fn by_id(
     tx: &Transaction<'_>,
     after: Option<&SessionId>,
     limit: i64,
 ) -> Result<Vec<Row>> {
     let after = after.map_or("", SessionId::as_str);
-    select(tx, "WHERE id > ? ORDER BY id LIMIT ?", &[&after, &limit])
+    select(
+        tx,
+        "WHERE id > ? AND tool IS NULL ORDER BY id LIMIT ?",
+        &[&after, &limit],
+    )
 }
 
 /// The ids that follow `after`, at most `limit`, with the lengths of the logs when they were read.
@@ -262,7 +294,7 @@ pub(super) fn lengths(
     after: Option<&SessionId>,
     limit: i64,
 ) -> Result<Vec<(SessionId, i64)>> {
-    let sql = "SELECT id, len FROM sessions WHERE id > ? ORDER BY id LIMIT ?";
+    let sql = "SELECT id, len FROM sessions WHERE id > ? AND tool IS NULL ORDER BY id LIMIT ?";
     let mut statement = tx.prepare_cached(sql)?;
     let after = after.map_or("", SessionId::as_str);
     let found = statement.query_map(params![after, limit], |row| Ok((id(row)?, row.get(1)?)))?;
@@ -282,23 +314,30 @@ const REPLACE: &str = "DO UPDATE SET cwd = excluded.cwd, dirs = excluded.dirs,
     known_as = excluded.known_as, archived = excluded.archived, restored_at = excluded.restored_at,
     last_prompt_at = excluded.last_prompt_at, last_turn_ended_at = excluded.last_turn_ended_at,
     model = excluded.model, cost = excluded.cost, open_turns = excluded.open_turns,
-    open_requests = excluded.open_requests, forked_from = excluded.forked_from";
+    open_requests = excluded.open_requests, forked_from = excluded.forked_from,
+    tool = excluded.tool, branch = coalesce(excluded.branch, branch)";
 
 /// Writes a row and replaces any other: the caller is the log's writer.
 pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     write(tx, row, row.dirty, REPLACE)
 }
 
-/// Writes a row unless there is one: a process that knew more has written that.
+/// Writes a row unless there is one of a log: a process that knew more has written that.
 pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
-    write(tx, row, row.dirty, "DO NOTHING")
+    put_where_no_log(tx, row)
+}
+
+/// Writes a row, unless there is one of a log.
+pub(super) fn put_where_no_log(tx: &Transaction<'_>, row: &Row) -> Result<()> {
+    let conflict = format!("{REPLACE} WHERE sessions.tool IS NOT NULL");
+    write(tx, row, row.dirty, &conflict)
 }
 
 fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<()> {
     let summary = &row.summary;
     tx.prepare_cached(&format!(
         "INSERT INTO sessions ({COLUMNS})
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) {conflict}"
     ))?
     .execute(params![
@@ -324,6 +363,8 @@ fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<
         int(summary.activity.open_turns),
         int(summary.activity.open_requests),
         summary.forked_from,
+        summary.tool,
+        summary.branch,
     ])?;
     agent_ids::add(tx, &row.id, &summary.agent_ids)
 }
@@ -348,7 +389,7 @@ pub(super) fn mark_dirty(tx: &Transaction<'_>, id: &SessionId, now: i64) -> Resu
     tx.prepare_cached(
         "INSERT INTO sessions (id, cwd, dirs, created_at, prompts, scanned, len, dirty)
          VALUES (?, '', '[]', '', 0, 0, -1, ?)
-         ON CONFLICT (id) DO UPDATE SET dirty = excluded.dirty",
+         ON CONFLICT (id) DO UPDATE SET dirty = excluded.dirty, tool = NULL",
     )?
     .execute(params![id.as_str(), now])?;
     Ok(())
@@ -368,12 +409,12 @@ pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
     Ok(())
 }
 
-/// A session without prompts is not listed, so its time is not stored.
+/// A session without prompts is not listed, so its time is not stored. Those of other tools have some.
 fn listed_at(summary: &Summary) -> Option<&str> {
     summary
         .updated_at
         .as_deref()
-        .filter(|_| summary.prompts > 0)
+        .filter(|_| summary.prompts > 0 || summary.tool.is_some())
 }
 
 /// A title that is safe to show: other programs can write to the file, too.
@@ -409,6 +450,8 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
                 open_requests: count(columns, 20)?,
             },
             forked_from: columns.get(21)?,
+            tool: columns.get(22)?,
+            branch: columns.get(23)?,
             agent_ids: Vec::new(),
         },
         len: columns.get(8)?,

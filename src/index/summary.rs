@@ -36,7 +36,11 @@ pub struct Summary {
     pub activity: Activity,
     /// The session that it was forked from.
     pub forked_from: Option<String>,
-    /// How many prompts it has.
+    /// The source of a conversation that another tool keeps, and that has no log here.
+    pub tool: Option<String>,
+    /// The branch of the repository, if another tool recorded it.
+    pub branch: Option<String>,
+    /// How many prompts it has; 0 if they were not counted yet.
     pub prompts: u64,
     /// How many bytes of the log this summary covers, up to the end of a record.
     pub scanned: u64,
@@ -58,13 +62,15 @@ impl Summary {
             updated_at: scan.updated_at.clone(),
             activity: scan.activity.clone(),
             forked_from: forked_from(&scan.header),
+            tool: None,
+            branch: None,
             prompts: scan.prompts.len() as u64,
             scanned: scan.end,
         }
     }
 
     /// Applies the next record of the log.
-    pub(super) fn apply_record(&mut self, record: &Record<'_>) {
+    pub fn apply_record(&mut self, record: &Record<'_>) {
         if let Some(info) = snapshot_of(record.kind, record.payload) {
             let (kind, payload) = (Kind::Info, info.as_str());
             return self.apply_record(&Record {

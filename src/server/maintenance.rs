@@ -22,9 +22,36 @@ const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
 const WORDS: usize = 1024 * 1024;
 
 /// Compares the catalog with the logs, which other programs may have changed, cleans up, and indexes
-/// the text of logs for later searches, all in small steps; then cleans up every few hours. Never
-/// resolves.
+/// the text of logs for later searches, all in small steps; then cleans up every few hours. Counts
+/// what is in conversations of other tools that were listed. Never resolves.
 pub(super) async fn run_maintenance(registry: &Registry) {
+    tokio::join!(maintain(registry), count(registry));
+}
+
+/// Reads the conversations of other tools that were listed.
+async fn count(registry: &Registry) {
+    let deps = registry.deps();
+    let (Some(sources), Some(catalog)) = (&deps.sources, &deps.catalog) else {
+        return;
+    };
+    loop {
+        sources.uncounted().await;
+        loop {
+            rest(registry).await;
+            let (sources, catalog) = (sources.clone(), catalog.clone());
+            match spawn_blocking(move || sources.count_some(&catalog)).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) | Err(_) => break,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "cannot count what is in conversations");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+async fn maintain(registry: &Registry) {
     tokio::time::sleep(AFTER).await;
     rest(registry).await;
     audit(registry).await;

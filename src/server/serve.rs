@@ -11,6 +11,7 @@ use crate::index::Catalog;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::INITIALIZE;
 use crate::session::{Deps, Registry, ReplayPolicy};
+use crate::sources::LiveSources;
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
 use crate::transport::{Form, Incoming, LINE_LIMIT, Received, Request, Writer, connect};
@@ -41,6 +42,8 @@ const RELEASING: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Where sessions are kept; `None` keeps them in memory.
     pub store: Option<PathBuf>,
+    /// The tools whose conversations are listed beside the sessions of the store, if there is one.
+    pub sources: Option<Arc<LiveSources>>,
     /// What survives a power failure.
     pub durability: Durability,
     /// How histories are replayed.
@@ -60,6 +63,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             store: None,
+            sources: None,
             durability: Durability::Turn,
             replay: ReplayPolicy::default(),
             expire_after: None,
@@ -110,7 +114,10 @@ pub async fn serve(
         }
         store
     });
-    let catalog = store.clone().map(|store| Arc::new(Catalog::open(store)));
+    let sources = options.sources.filter(|_| store.is_some());
+    let tools = sources.iter().flat_map(|sources| sources.names()).collect();
+    let catalog = store.clone().map(Catalog::open);
+    let catalog = catalog.map(|catalog| Arc::new(catalog.with_tools(tools)));
     let form = if engine.wraps_agent() {
         Form::JsonRpc
     } else {
@@ -121,6 +128,7 @@ pub async fn serve(
         sys,
         store,
         catalog,
+        sources,
         engine,
         wire: wire.clone(),
         replay: options.replay,

@@ -29,6 +29,7 @@ use crate::index::Catalog;
 use crate::protocol::ClientView;
 use crate::record::header::Implementation;
 use crate::replay::Options;
+use crate::sources::LiveSources;
 use crate::store::Store;
 use crate::sys::{SessionId, Sys, blocking, lock};
 use crate::transport::ClientConnection;
@@ -45,6 +46,8 @@ pub struct Deps {
     pub store: Option<Store>,
     /// The catalog of the store.
     pub catalog: Option<Arc<Catalog>>,
+    /// The tools whose conversations are listed, too.
+    pub sources: Option<Arc<LiveSources>>,
     /// Answers prompts.
     pub engine: Arc<dyn Engine>,
     /// The client's end.

@@ -20,6 +20,10 @@ pub struct Conversation {
     pub id: String,
     /// The folder that it is about, if the tool recorded it.
     pub cwd: Option<String>,
+    /// The branch of the folder's repository, as last recorded.
+    pub branch: Option<String>,
+    /// The model that answered last.
+    pub model: Option<String>,
     /// Its history.
     pub entries: Vec<Entry>,
     /// How many records were not understood.
@@ -112,6 +116,8 @@ pub(super) struct Builder {
     /// The tool calls of the turn without a result.
     open: BTreeSet<String>,
     title: Option<String>,
+    branch: Option<String>,
+    model: Option<String>,
     /// How much of the model's context is used, and how much there is.
     usage: Option<(u64, u64)>,
     /// How many messages without an id there were.
@@ -256,6 +262,18 @@ impl Builder {
         }
     }
 
+    /// Notes the branch and the model, as far as a record has them. The last ones count.
+    pub(super) fn state(&mut self, branch: &Value, model: &Value) {
+        for (known, value) in [(&mut self.branch, branch), (&mut self.model, model)] {
+            let value = value.as_str();
+            // Claude Code writes `<synthetic>` for what no model has said.
+            let value = value.filter(|value| !value.is_empty() && !value.starts_with('<'));
+            if let Some(value) = value.filter(|value| known.as_deref() != Some(value)) {
+                *known = Some(value.to_owned());
+            }
+        }
+    }
+
     /// Notes how many tokens of the model's context are used, and how many there are. The last ones
     /// count.
     pub(super) fn usage(&mut self, used: u64, size: u64) {
@@ -297,6 +315,8 @@ impl Builder {
             Some(id) => Conversation {
                 id,
                 cwd,
+                branch: self.branch,
+                model: self.model,
                 entries: self.entries,
                 ..Conversation::default()
             },

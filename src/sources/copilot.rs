@@ -72,6 +72,8 @@ impl Reader {
                 self.id = self.id.take().or(id);
                 let cwd = data["context"]["cwd"].as_str().map(str::to_owned);
                 self.cwd = self.cwd.take().or(cwd);
+                let branch = &data["context"]["branch"];
+                self.builder.state(branch, &data["selectedModel"]);
             }
             Some("user.message") => self.user(at, event),
             Some("assistant.message") => self.assistant(at, data),

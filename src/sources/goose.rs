@@ -47,6 +47,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
                         path: path.clone(),
                         key: Some(id.clone()),
                         modified,
+                        size: 0,
                     });
                 }
                 known.insert(id);
@@ -68,6 +69,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
                 path,
                 key: None,
                 modified: Timestamp::of_system(file.modified()?),
+                size: file.len(),
             });
         }
     }
@@ -102,9 +104,9 @@ fn time(text: &str) -> Option<Timestamp> {
 }
 
 /// A conversation of which [`Found::key`] is the id, or that is a file.
-pub(super) fn read(found: &Found) -> io::Result<Conversation> {
+pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
     match &found.key {
-        Some(id) => of(&open(&found.path)?, id).map_err(io::Error::other),
+        Some(id) => of(&open(&found.path)?, id, limit).map_err(io::Error::other),
         None => Ok(of_file(found, &super::bytes(&found.path)?)),
     }
 }
@@ -112,7 +114,7 @@ pub(super) fn read(found: &Found) -> io::Result<Conversation> {
 /// The beginnings of names that are no titles yet.
 const UNNAMED: [&str; 4] = ["New session", "New Chat", "CLI Session", "ACP Session"];
 
-fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
+fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
     let mut reader = Reader::default();
     let sessions = "SELECT * FROM sessions WHERE id = ?";
     let (cwd, names, model, used) = database.query_row(sessions, params![id], |row| {
@@ -121,8 +123,9 @@ fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
         let used: Option<i64> = row.get("total_tokens").ok();
         Ok((column(row, "working_dir"), names, model, used))
     })?;
-    let mut query = database.prepare("SELECT * FROM messages WHERE session_id = ? ORDER BY id")?;
-    let mut rows = query.query(params![id])?;
+    let mut query =
+        database.prepare("SELECT * FROM messages WHERE session_id = ? ORDER BY id LIMIT ?")?;
+    let mut rows = query.query(params![id, limit])?;
     let mut damaged = 0;
     while let Some(row) = rows.next()? {
         let json = |name: &str| serde_json::from_str::<Value>(&column(row, name)?).ok();

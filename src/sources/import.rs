@@ -109,12 +109,9 @@ impl<'a> Importer<'a> {
             let path = found.path.display();
             tracing::info!(%path, unknown, damaged, "records were left out");
         }
-        // An id that looks like one of ours could be taken for a session of ours.
-        let is_ours = SessionId::parse(&conversation.id).is_some();
-        let (outcome, keeps_secrets) = if is_ours {
-            (Outcome::Empty, false)
-        } else {
-            self.write(source, &conversation)?
+        let (outcome, keeps_secrets) = match session_id(source, &conversation) {
+            Some(id) => self.write(&id, source, &conversation)?,
+            None => (Outcome::Empty, false),
         };
         Ok(Report {
             outcome,
@@ -127,14 +124,14 @@ impl<'a> Importer<'a> {
     /// Returns also whether the session's log differs in what is masked.
     fn write(
         &self,
+        id: &SessionId,
         source: &Source,
         conversation: &Conversation,
     ) -> Result<(Outcome, bool), ImportError> {
-        let id = SessionId::of_foreign(source.agent, &conversation.id);
-        if !conversation.entries.is_empty() && self.store.exists(&id)? {
-            return Ok(self.extend(&id, conversation)?);
+        if !conversation.entries.is_empty() && self.store.exists(id)? {
+            return Ok(self.extend(id, conversation)?);
         }
-        Ok((self.create(&id, source, conversation)?, false))
+        Ok((self.create(id, source, conversation)?, false))
     }
 
     fn create(
@@ -175,12 +172,9 @@ impl<'a> Importer<'a> {
     }
 
     fn header(&self, id: &SessionId, source: &Source, conversation: &Conversation) -> Header {
-        let cwd = conversation.cwd.as_deref();
-        let cwd = cwd.filter(|cwd| Path::new(cwd).is_absolute());
-        let home = self.home.to_string_lossy();
         Header {
             known_as: Some(conversation.id.clone()),
-            place: Workspace::at(&path::normalize(cwd.unwrap_or(&home))),
+            place: Workspace::at(&folder(conversation, self.home)),
             engine: Implementation {
                 name: source.agent.to_owned(),
                 version: None,
@@ -220,6 +214,20 @@ impl<'a> Importer<'a> {
         opened.log.append_dated(records, Sync::Turn)?;
         Ok((Outcome::Extended, differs_masked))
     }
+}
+
+/// The working directory of a conversation: that of the user's home if none is recorded.
+pub(super) fn folder(conversation: &Conversation, home: &Path) -> String {
+    let cwd = conversation.cwd.as_deref();
+    let cwd = cwd.filter(|cwd| Path::new(cwd).is_absolute());
+    path::normalize(cwd.unwrap_or(&home.to_string_lossy()))
+}
+
+/// The id of the session that a conversation is or becomes. An id that looks like one of ours could
+/// be taken for a session of ours.
+pub(super) fn session_id(source: &Source, conversation: &Conversation) -> Option<SessionId> {
+    let is_ours = SessionId::parse(&conversation.id).is_some();
+    (!is_ours).then(|| SessionId::of_foreign(source.agent, &conversation.id))
 }
 
 /// A conversation beside the log of its session, record by record.

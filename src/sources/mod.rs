@@ -12,11 +12,13 @@ mod conversation;
 mod copilot;
 mod database;
 mod gemini;
+mod glance;
 mod goose;
 pub mod import;
 mod kimi;
 mod kimi_cli;
 mod lines;
+mod live;
 mod opencode;
 mod pi;
 mod qwen;
@@ -30,6 +32,7 @@ use std::path::{Path, PathBuf};
 use crate::sys::Timestamp;
 
 pub use conversation::{Conversation, Entry};
+pub use live::LiveSources;
 
 /// A tool whose conversations can be read.
 #[derive(Debug)]
@@ -59,7 +62,8 @@ enum Reader {
         /// Its name in the folder.
         name: &'static str,
         find: fn(&Path) -> io::Result<Vec<Found>>,
-        read: fn(&Found) -> io::Result<Conversation>,
+        /// Reads a conversation up to this number of messages, or all of it if that is negative.
+        read: fn(&Found, i64) -> io::Result<Conversation>,
     },
 }
 
@@ -200,6 +204,8 @@ pub struct Found {
     pub key: Option<String>,
     /// When it was last changed.
     pub modified: Timestamp,
+    /// The size of the file in bytes; 0 in a file with several.
+    pub size: u64,
 }
 
 /// What a source has.
@@ -253,7 +259,7 @@ impl Source {
     pub fn read(&self, found: &Found) -> io::Result<Conversation> {
         let read = match &self.reader {
             Reader::Files { read, .. } => read,
-            Reader::Database { read, .. } => return read(found),
+            Reader::Database { read, .. } => return read(found, -1),
         };
         Ok(read(found, &bytes(&found.path)?))
     }
@@ -297,12 +303,14 @@ fn look_into(
             let file = fs::metadata(&path)?;
             if is_conversation(inside) && file.is_file() {
                 let modified = Timestamp::of_system(file.modified()?);
+                let size = file.len();
                 let root = root.to_owned();
                 search.found.push(Found {
                     root,
                     path,
                     key: None,
                     modified,
+                    size,
                 });
             }
             Ok(())

@@ -40,6 +40,7 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
                 path: path.clone(),
                 key: Some(row.get(0)?),
                 modified: Timestamp::from_millis(row.get(1)?),
+                size: 0,
             })
         })?;
         rows.collect::<rusqlite::Result<Vec<_>>>()
@@ -48,13 +49,14 @@ pub(super) fn find(root: &Path) -> io::Result<Vec<Found>> {
 }
 
 /// A conversation of which [`Found::key`] is the id.
-pub(super) fn read(found: &Found) -> io::Result<Conversation> {
+pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
     let database = open(&found.path)?;
     let id = found.key.as_deref().unwrap_or_default();
-    of(&database, id).map_err(io::Error::other)
+    of(&database, id, limit).map_err(io::Error::other)
 }
 
-fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
+/// A conversation; up to the message number `limit`, if that is not negative.
+fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
     let (cwd, title, revert): (String, String, Option<String>) = database.query_row(
         "SELECT directory, title, revert FROM session WHERE id = ?",
         params![id],
@@ -65,12 +67,13 @@ fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
     let revert = revert.and_then(|revert| revert["messageID"].as_str().map(str::to_owned));
     let mut builder = Builder::default();
     let mut messages = database.prepare(
-        "SELECT id, data, time_created FROM message WHERE session_id = ? ORDER BY time_created, id",
+        "SELECT id, data, time_created FROM message WHERE session_id = ? ORDER BY time_created, id
+         LIMIT ?",
     )?;
     let mut parts = database
         .prepare("SELECT id, data FROM part WHERE message_id = ? ORDER BY time_created, id")?;
     let mut damaged = 0;
-    let mut rows = messages.query(params![id])?;
+    let mut rows = messages.query(params![id, limit])?;
     while let Some(row) = rows.next()? {
         let (message, data, created): (String, String, i64) =
             (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -82,6 +85,7 @@ fn of(database: &Connection, id: &str) -> rusqlite::Result<Conversation> {
             continue;
         };
         let at = builder.at(Some(Timestamp::from_millis(created)));
+        builder.state(&Value::Null, &data["modelID"]);
         let mut prompt = Vec::new();
         let mut rows = parts.query(params![message])?;
         while let Some(row) = rows.next()? {

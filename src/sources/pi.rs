@@ -47,24 +47,24 @@ pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
     conversation.counted(reader.unknown, lines.damaged)
 }
 
-/// The ids of the last entry and of those that lead to it.
+/// The ids of the last entry and of those that lead to it. Where one is missing, the entry before is
+/// the best guess.
 fn branch(entries: &[Value]) -> HashSet<&str> {
-    let by_id: HashMap<&str, &Value> = entries
-        .iter()
-        .filter(|entry| entry["type"] != "session")
-        .filter_map(|entry| Some((entry["id"].as_str()?, entry)))
-        .collect();
-    let ids = entries
-        .iter()
-        .rev()
-        .filter_map(|entry| entry["id"].as_str());
-    let mut next = ids.into_iter().find(|id| by_id.contains_key(id));
+    let named = entries.iter().filter(|entry| entry["type"] != "session");
+    let named = named.filter_map(|entry| Some((entry["id"].as_str()?, &entry["parentId"])));
+    let named: Vec<_> = named.collect();
+    let places: HashMap<&str, usize> = named.iter().map(|(id, _)| *id).zip(0..).collect();
+    let mut next = named.len().checked_sub(1);
     let mut shown = HashSet::new();
-    while let Some(id) = next {
+    while let Some((id, parent)) = next.map(|at| named[at]) {
         if !shown.insert(id) {
             break;
         }
-        next = by_id.get(id).and_then(|entry| entry["parentId"].as_str());
+        let before = next.and_then(|at| at.checked_sub(1));
+        next = parent.as_str().and_then(|parent| {
+            let place = places.get(parent).copied();
+            place.or(before)
+        });
     }
     shown
 }
@@ -133,6 +133,7 @@ impl Reader {
     }
 
     fn assistant(&mut self, at: Timestamp, id: Option<&str>, message: &Value) {
+        self.builder.state(&Value::Null, &message["model"]);
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str() {
                 Some("thinking") => {

@@ -50,6 +50,7 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
 fn add(builder: &mut Builder, record: &Value) -> bool {
     let at = builder.time(record["timestamp"].as_str());
     let id = record["uuid"].as_str();
+    builder.state(&record["gitBranch"], &record["model"]);
     match record["type"].as_str() {
         // The notice that a background task has ended, for instance.
         Some("user") if record["subtype"].is_string() => {}

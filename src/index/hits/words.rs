@@ -76,7 +76,8 @@ impl Catalog {
     ) -> Result<Vec<Vec<Hit>>, ListError> {
         let jobs = self.database.read(|tx| {
             let jobs = ranked.iter().map(|session| {
-                let row = session_rows::by_number(tx, session.number, &query.sessions)?;
+                let filter = &query.sessions;
+                let row = session_rows::by_number(tx, session.number, filter, &self.tools)?;
                 let Some(row) = row.filter(|row| query.admits(row)) else {
                     return Ok(None);
                 };

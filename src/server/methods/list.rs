@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -26,6 +27,9 @@ use super::list_v2::{from_v2, in_v2};
 use super::params::{Integer, decode};
 use super::row::RowForm;
 use super::workspace::absolute;
+
+/// How long a list waits for a look at the files of other tools.
+const LOOK: Duration = Duration::from_secs(2);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,6 +129,7 @@ impl Listing {
         Filter {
             cwd: self.cwd.clone(),
             worktrees: worktrees(deps, cwd.filter(|_| self.with_worktrees)),
+            agent: None,
             order: self.order,
             archived: self.archived,
             search: self.query.search.clone(),
@@ -142,6 +147,9 @@ impl Listing {
             timeout(agent_list::TIMEOUT, begun).await.ok();
         } else {
             begun.await;
+        }
+        if self.cursor.is_none() {
+            look_at_sources(&deps).await;
         }
         // The page is in memory until it is written.
         let permit = deps.wire.flow.read(Load::Light).await;
@@ -175,6 +183,20 @@ impl Listing {
             ProtocolVersion::V2 => in_v2(&page),
         });
         (page, permit)
+    }
+}
+
+/// Brings the conversations of other tools up to date. If that takes long, it goes on while the list
+/// is answered with what is known.
+async fn look_at_sources(deps: &Arc<Deps>) {
+    let (Some(sources), Some(catalog)) = (deps.sources.clone(), deps.catalog.clone()) else {
+        return;
+    };
+    let scan = tokio::task::spawn_blocking(move || sources.scan(&catalog));
+    match timeout(LOOK, scan).await {
+        Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot list conversations of other tools"),
+        Ok(Err(error)) => tracing::warn!(%error, "cannot list conversations of other tools"),
+        Ok(Ok(Ok(()))) | Err(_) => {}
     }
 }
 

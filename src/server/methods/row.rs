@@ -1,6 +1,6 @@
 //! An entry of a list, as a client sees it.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::history::entry;
 use crate::index::{Catalog, Listed};
@@ -117,8 +117,11 @@ impl RowForm {
             session.insert("aliases".to_owned(), aliases.into());
         }
         entry::entry(&summary, &mut session);
-        if let Some(snippet) = snippet {
-            meta.insert("rejoin".to_owned(), json!({ "snippet": snippet }));
+        let own = [("snippet", snippet), ("branch", summary.branch)].into_iter();
+        let own = own.filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+        let own: Map<String, Value> = own.collect();
+        if !own.is_empty() {
+            meta.insert("rejoin".to_owned(), own.into());
         }
         if !meta.is_empty() {
             session.insert("_meta".to_owned(), meta.into());

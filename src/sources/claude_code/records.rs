@@ -97,6 +97,8 @@ impl Reader {
 
     pub(super) fn record(&mut self, record: &Value) {
         let at = self.builder.time(record["timestamp"].as_str());
+        let model = &record["message"]["model"];
+        self.builder.state(&record["gitBranch"], model);
         match record["type"].as_str() {
             Some("user") => self.user(at, record),
             Some("assistant") => self.assistant(at, record),

@@ -98,8 +98,8 @@ impl<'a> Reader<'a> {
                 let summary = payload["message"].as_str().unwrap_or_default();
                 self.builder.thought(at, None, summary);
             }
-            "turn_context"
-            | "world_state"
+            "turn_context" => self.builder.state(&Value::Null, &payload["model"]),
+            "world_state"
             | "inter_agent_communication"
             | "inter_agent_communication_metadata"
             | "token_usage_record" => {}
@@ -115,6 +115,7 @@ impl<'a> Reader<'a> {
         self.id = head["id"].as_str().map(str::to_owned);
         self.cwd = head["cwd"].as_str().map(str::to_owned);
         self.is_subagent = !head["source"]["subagent"].is_null();
+        self.builder.state(&head["git"]["branch"], &Value::Null);
     }
 
     fn item(&mut self, at: Timestamp, item: &'a Value) {

@@ -26,6 +26,7 @@ impl Reader {
     pub(super) fn message(&mut self, message: &Value) {
         let at = self.builder.time(message["timestamp"].as_str());
         let id = message["id"].as_str();
+        self.builder.state(&Value::Null, &message["model"]);
         let shown = &message["displayContent"];
         let content = if shown.is_null() {
             &message["content"]

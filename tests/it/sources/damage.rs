@@ -25,6 +25,7 @@ fn read(name: &str, file: &str, bytes: &[u8]) -> Conversation {
         path,
         key: None,
         modified: Timestamp::from_millis(0),
+        size: 0,
     };
     source(name).read(&found).unwrap()
 }

@@ -5,8 +5,10 @@
     reason = "the files of other tools are no store"
 )]
 
+mod client;
 mod damage;
 mod import;
+mod listed;
 mod reading;
 mod samples;
 

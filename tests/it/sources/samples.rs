@@ -44,6 +44,7 @@ fn read(tool: &str, path: &Path) -> Conversation {
         path: path.to_owned(),
         key: None,
         modified: Timestamp::from_millis(0),
+        size: 0,
     };
     source(tool).read(&found).unwrap()
 }

@@ -6,7 +6,13 @@ use std::process::{Command, Output, Stdio};
 /// The binary with nothing of the caller's environment that it looks at.
 pub(crate) fn command(store: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
-    for name in ["REJOIN_STORE", "REJOIN_LOG", "REJOIN_LOG_FILE", "NO_COLOR"] {
+    for name in [
+        "REJOIN_STORE",
+        "REJOIN_SOURCES",
+        "REJOIN_LOG",
+        "REJOIN_LOG_FILE",
+        "NO_COLOR",
+    ] {
         command.env_remove(name);
     }
     command.arg("--store").arg(store).args(arguments);

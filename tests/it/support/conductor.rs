@@ -93,6 +93,7 @@ pub(crate) fn proxy(store: &Path, args: &[String], log: &tempfile::NamedTempFile
 fn spawn(command: &mut Command) -> Child {
     command
         .env_remove("REJOIN_STORE")
+        .env_remove("REJOIN_SOURCES")
         .env_remove("REJOIN_LOG_FILE")
         .env_remove("REJOIN_LOG")
         .stdin(Stdio::piped())

@@ -29,6 +29,7 @@ pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn R
         .arg(store)
         .args(args)
         .env_remove("REJOIN_STORE")
+        .env_remove("REJOIN_SOURCES")
         .env_remove("REJOIN_LOG_FILE")
         .env_remove("REJOIN_LOG")
         .stdin(Stdio::piped())

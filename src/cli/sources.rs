@@ -1,0 +1,75 @@
+//! Which tools' conversations are read, and where they are.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::sources::{LiveSources, Places, SOURCES, Source};
+
+/// A choice of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// What is usual: nothing was chosen.
+    Unset,
+    /// All of them.
+    All,
+    /// Those with these names; none if there are no names.
+    Named(Vec<&'static str>),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            // An environment variable may be set but empty, which counts as not set.
+            "" => return Ok(Self::Unset),
+            "all" => return Ok(Self::All),
+            "none" => return Ok(Self::Named(Vec::new())),
+            _ => {}
+        }
+        let known = |name: &str| SOURCES.iter().find(|source| source.name == name);
+        let names = text.split(',').map(|name| {
+            let source = known(name.trim());
+            source.map(|source| source.name).ok_or_else(|| {
+                let names: Vec<_> = SOURCES.iter().map(|source| source.name).collect();
+                format!(
+                    "there is no source `{name}`: use `all`, `none` or {}",
+                    names.join(", ")
+                )
+            })
+        });
+        Ok(Self::Named(names.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Choice {
+    /// The chosen tools; all or none of them if nothing was chosen.
+    pub(super) fn live(&self, usually: bool) -> Option<Arc<LiveSources>> {
+        let is_chosen = |source: &Source| match self {
+            Self::Unset => usually,
+            Self::All => true,
+            Self::Named(names) => names.contains(&source.name),
+        };
+        let chosen: Vec<_> = SOURCES.iter().filter(|source| is_chosen(source)).collect();
+        let places = places().filter(|_| !chosen.is_empty())?;
+        Some(Arc::new(LiveSources::new(chosen, places)))
+    }
+}
+
+/// Where tools keep their files; none if the home folder is unknown.
+pub(super) fn places() -> Option<Places> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute())?;
+    let variables = variables();
+    Some(Places { home, variables })
+}
+
+/// The folders that the environment names.
+fn variables() -> BTreeMap<&'static str, PathBuf> {
+    let named = Places::VARIABLES.into_iter().filter_map(|name| {
+        let folder = std::env::var_os(name).filter(|folder| !folder.is_empty())?;
+        Some((name, PathBuf::from(folder)))
+    });
+    named.collect()
+}

@@ -1,0 +1,265 @@
+//! Conversations of other tools: the files as they were when they were last read, and their rows.
+//!
+//! The files are no part of the store: `sources` reads them and reports here what it has found. A
+//! file without a conversation of its own is remembered, too, so that it is not read again before it
+//! changes.
+
+use rusqlite::{OptionalExtension, Result, Row as Columns, Transaction, params, params_from_iter};
+
+use crate::sys::SessionId;
+
+use super::catalog::{Catalog, ListError};
+use super::session_rows::{self, Row, int};
+use super::summary::Summary;
+use super::word_rows;
+
+/// How many files are reported with one write, for which other processes wait.
+const BATCH: usize = 256;
+
+/// A conversation in a file of another tool, or in a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileOfTool {
+    /// Where it is.
+    pub path: String,
+    /// Which of its conversations, if it may have several; otherwise empty.
+    pub part: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was changed, in milliseconds.
+    pub changed: i64,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct ReadFile {
+    /// As it was before it was read.
+    pub file: FileOfTool,
+    /// Its conversation, if it has one of its own.
+    pub conversation: Option<(SessionId, Summary)>,
+    /// Whether all of it was read.
+    pub counted: bool,
+}
+
+impl Catalog {
+    /// The files of a tool that were reported, with the sessions that they are.
+    pub fn files(&self, tool: &str) -> std::result::Result<Known, ListError> {
+        Ok(self.database.read(|tx| {
+            let sql = "SELECT path, part, size, changed, session FROM files WHERE tool = ?";
+            let mut statement = tx.prepare_cached(sql)?;
+            let known = statement.query_map([tool], |columns| {
+                let session: Option<String> = columns.get(4)?;
+                let session = session.and_then(|session| SessionId::parse(&session));
+                Ok((file(columns)?, session))
+            })?;
+            known.collect()
+        })?)
+    }
+
+    /// Reports files of a tool that were read: their conversations are listed from now on, except for
+    /// those that are sessions here, or were.
+    pub fn put_files(&self, tool: &str, read: &[ReadFile]) -> std::result::Result<(), ListError> {
+        for batch in read.chunks(BATCH) {
+            self.database
+                .write(|tx| batch.iter().try_for_each(|read| put(tx, tool, read)))?;
+            let read = batch.iter().filter_map(|read| read.conversation.as_ref());
+            read.for_each(|(id, _)| self.observer.changed(id));
+        }
+        Ok(())
+    }
+
+    /// Reports files of a tool that are gone, and so are their conversations.
+    pub fn remove_files(
+        &self,
+        tool: &str,
+        gone: &[FileOfTool],
+    ) -> std::result::Result<(), ListError> {
+        for batch in gone.chunks(BATCH) {
+            let removed = self.database.write(|tx| {
+                let removed = batch.iter().map(|file| remove(tx, tool, file));
+                removed.collect::<Result<Vec<_>>>()
+            })?;
+            let removed = removed.iter().flatten();
+            removed.for_each(|id| self.observer.changed(id));
+        }
+        Ok(())
+    }
+
+    /// The file with a conversation of the tools that are listed, and which tool's it is; the one
+    /// that changed last, if there are several.
+    pub fn file_of(
+        &self,
+        id: &SessionId,
+    ) -> std::result::Result<Option<(String, FileOfTool)>, ListError> {
+        let sql = format!(
+            "SELECT path, part, size, changed, tool FROM files
+             WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
+            is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let values = std::iter::once(id.as_str()).chain(self.tools.iter().map(String::as_str));
+            tx.prepare_cached(&sql)?
+                .query_row(params_from_iter(values), |columns| {
+                    Ok((columns.get(4)?, file(columns)?))
+                })
+                .optional()
+        })?)
+    }
+
+    /// The listed conversation that its tool knows by this id; the one that changed last, if there
+    /// are several.
+    pub fn named_by_tool(&self, name: &str) -> std::result::Result<Option<SessionId>, ListError> {
+        let sql = format!(
+            "SELECT id FROM sessions WHERE known_as = ? AND tool IS NOT NULL AND {}
+             ORDER BY updated_at DESC LIMIT 1",
+            is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let values = std::iter::once(name).chain(self.tools.iter().map(String::as_str));
+            tx.prepare_cached(&sql)?
+                .query_row(params_from_iter(values), session_rows::id)
+                .optional()
+        })?)
+    }
+
+    /// Files of a tool up to this size that were not read as a whole, those that changed last first.
+    pub fn uncounted(
+        &self,
+        tool: &str,
+        most: u64,
+        limit: u32,
+    ) -> std::result::Result<Vec<FileOfTool>, ListError> {
+        Ok(self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT path, part, size, changed FROM files
+                 WHERE tool = ? AND session IS NOT NULL AND NOT counted AND size <= ?
+                 ORDER BY changed DESC LIMIT ?",
+            )?;
+            let values = params![tool, int(most), limit];
+            statement.query_map(values, file)?.collect()
+        })?)
+    }
+}
+
+/// The files that were reported, with the sessions that they are.
+type Known = Vec<(FileOfTool, Option<SessionId>)>;
+
+/// The condition for a row not to belong to a tool other than these, whose names are its values.
+pub(super) fn is_shown(tools: &[String]) -> String {
+    if tools.is_empty() {
+        return "tool IS NULL".to_owned();
+    }
+    let names = vec!["?"; tools.len()].join(", ");
+    format!("(tool IS NULL OR tool IN ({names}))")
+}
+
+/// How many conversations of these tools are listed that are not archived.
+pub(super) fn count(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
+    let mut statement = tx.prepare_cached(
+        "SELECT count(*) FROM sessions
+         WHERE tool = ? AND updated_at IS NOT NULL AND NOT archived",
+    )?;
+    let counts = tools
+        .iter()
+        .map(|tool| statement.query_row([tool], |columns| columns.get::<_, i64>(0)));
+    counts.sum()
+}
+
+fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
+    let ReadFile {
+        file, conversation, ..
+    } = read;
+    let id = conversation.as_ref().map(|(id, _)| id);
+    let before = session_of(tx, tool, file)?;
+    tx.prepare_cached(
+        "INSERT INTO files (tool, path, part, size, changed, session, counted)
+         VALUES (?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (tool, path, part) DO UPDATE SET size = excluded.size,
+             changed = excluded.changed, session = excluded.session, counted = excluded.counted",
+    )?
+    .execute(params![
+        tool,
+        file.path,
+        file.part,
+        int(file.size),
+        file.changed,
+        id.map(SessionId::as_str),
+        read.counted,
+    ])?;
+    if let Some(before) = before.filter(|before| Some(before) != id) {
+        forget(tx, &before)?;
+    }
+    let Some((id, summary)) = conversation else {
+        return Ok(());
+    };
+    // Tools may have a conversation in two files.
+    let newer = "SELECT 1 FROM files WHERE session = ? AND changed > ?";
+    if tx
+        .prepare_cached(newer)?
+        .exists(params![id.as_str(), file.changed])?
+    {
+        return Ok(());
+    }
+    let summary = Summary {
+        tool: Some(tool.to_owned()),
+        agent_ids: Vec::new(),
+        ..summary.clone()
+    };
+    let row = Row {
+        id: id.clone(),
+        summary,
+        len: -1,
+        dirty: 0,
+        unreadable: None,
+    };
+    session_rows::put_where_no_log(tx, &row)?;
+    // One that ran here, or was deleted here, is not listed again.
+    tx.prepare_cached(
+        "UPDATE sessions SET updated_at = NULL WHERE id = ? AND tool IS NOT NULL
+             AND EXISTS (SELECT 1 FROM inners
+                 WHERE inners.agent = sessions.source AND inners.id = sessions.known_as)",
+    )?
+    .execute([id.as_str()])?;
+    Ok(())
+}
+
+fn remove(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {
+    let session = session_of(tx, tool, file)?;
+    tx.prepare_cached("DELETE FROM files WHERE tool = ? AND path = ? AND part = ?")?
+        .execute([tool, &file.path, &file.part])?;
+    if let Some(session) = &session {
+        forget(tx, session)?;
+    }
+    Ok(session)
+}
+
+fn session_of(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {
+    let mut statement = tx.prepare_cached(
+        "SELECT session FROM files WHERE tool = ? AND path = ? AND part = ? AND session IS NOT NULL",
+    )?;
+    let named = [tool, &file.path, &file.part];
+    statement.query_row(named, session_rows::id).optional()
+}
+
+/// Removes the row of a conversation of which no file is left. If there is another file, that is read
+/// again.
+fn forget(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
+    let others = tx
+        .prepare_cached("UPDATE files SET changed = -1 WHERE session = ?")?
+        .execute([id.as_str()])?;
+    let is_tools = "SELECT 1 FROM sessions WHERE id = ? AND tool IS NOT NULL";
+    if others == 0 && tx.prepare_cached(is_tools)?.exists([id.as_str()])? {
+        word_rows::delete(tx, id)?;
+    }
+    Ok(())
+}
+
+/// Reads a file from the first columns.
+fn file(columns: &Columns<'_>) -> Result<FileOfTool> {
+    let size: i64 = columns.get(2)?;
+    Ok(FileOfTool {
+        path: columns.get(0)?,
+        part: columns.get(1)?,
+        size: u64::try_from(size).unwrap_or_default(),
+        changed: columns.get(3)?,
+    })
+}

@@ -1,0 +1,223 @@
+//! Conversations of other tools in the list of a server.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::home;
+use crate::support::command::{command, runs};
+
+/// Where the fixtures have a thread of Codex.
+const ROLLOUT: &str = ".codex/archived_sessions/\
+                       rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
+
+fn append(file: &Path, line: &str) {
+    let file = OpenOptions::new().append(true).open(file);
+    writeln!(file.unwrap(), "{line}").unwrap();
+}
+
+/// Lists until every conversation has been counted.
+fn counted(client: &mut Client) -> Vec<Value> {
+    loop {
+        let sessions = client.list();
+        let is_counted = |session: &Value| session["messageCount"].is_number();
+        if sessions.iter().all(is_counted) {
+            return sessions;
+        }
+    }
+}
+
+#[test]
+fn a_list_has_what_an_import_would_have() {
+    let (home, store, other) = (
+        home(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let mut client = Client::new(store.path(), home.path(), &[]);
+    let first = client.titles();
+    let mut live = counted(&mut client);
+    let mut import = command(other.path(), &["import"]);
+    import
+        .env("HOME", home.path())
+        .env("USERPROFILE", home.path());
+    assert!(import.output().unwrap().status.success());
+    let mut client = Client::new(other.path(), home.path(), &["qwen"]);
+    let mut imported = client.list();
+    // Databases have times of their own for the last change; the branch is not in a log.
+    for session in imported.iter_mut().chain(&mut live) {
+        let source = session["source"].as_str().unwrap_or_default();
+        let has_database = ["OpenCode", "goose"].contains(&source);
+        let session = session.as_object_mut().unwrap();
+        session.remove("_meta");
+        if has_database {
+            session.remove("updatedAt");
+            session.remove("lastModified");
+        }
+    }
+    assert_eq!(first.len(), imported.len());
+    let id = |session: &Value| session["sessionId"].to_string();
+    imported.sort_by_key(id);
+    live.sort_by_key(id);
+    assert_eq!(live, imported);
+    assert!(
+        fs::read_dir(store.path().join("sessions"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
+}
+
+#[test]
+fn an_entry_says_what_the_tool_knows() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let mut client = Client::new(store.path(), home.path(), &["claude-code", "unstable"]);
+    let sessions = counted(&mut client);
+    let [session] = &sessions[..] else {
+        panic!("{sessions:?}");
+    };
+    assert_eq!(session["source"], "claude-agent-acp");
+    assert_eq!(session["model"], "claude-opus-4-6");
+    assert_eq!(session["_meta"]["rejoin"]["branch"], "main");
+    assert_eq!(session["cwd"], "/srv/app");
+    assert_eq!(session["state"], "idle");
+}
+
+#[test]
+fn sources_that_are_off_are_neither_listed_nor_counted() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    assert!(Client::new(store.path(), home.path(), &[]).titles().len() > 10);
+    let mut client = Client::new(store.path(), home.path(), &["codex", "gemini"]);
+    assert_eq!(client.titles().len(), 4);
+    let cwd = client.list()[0]["cwd"].clone();
+    let listed = client.call("session/list", json!({ "cwd": cwd, "limit": 1 }));
+    let all = client.list();
+    let there = all.iter().filter(|session| session["cwd"] == cwd).count();
+    assert_eq!(listed["total"], there);
+    let none = runs(store.path(), &["sessions", "list", "--json"]);
+    assert_eq!(none, "[]\n");
+}
+
+#[test]
+fn files_that_grow_come_and_go_are_followed() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let mut client = Client::new(store.path(), home.path(), &["codex"]);
+    assert_eq!(client.titles().len(), 2);
+    let file = home.path().join(ROLLOUT);
+    append(
+        &file,
+        r#"{"timestamp":"2027-01-01T00:00:00.000Z","type":"message","role":"assistant","content":[{"type":"output_text","text":"More."}]}"#,
+    );
+    let sessions = client.list();
+    assert_eq!(sessions[0]["title"], "Hello from an early version.");
+    assert_eq!(sessions[0]["updatedAt"], "2027-01-01T00:00:00.000Z");
+    let text = fs::read_to_string(&file).unwrap();
+    let copy = file.with_file_name("rollout-copy.jsonl");
+    fs::write(
+        &copy,
+        text.replace("0190aaaa", "0190bbbb")
+            .replace("Hello", "Goodbye"),
+    )
+    .unwrap();
+    assert_eq!(client.titles()[0], "Goodbye from an early version.");
+    fs::remove_file(&file).unwrap();
+    let titles = client.titles();
+    assert_eq!(titles.len(), 2);
+    assert_eq!(titles[0], "Goodbye from an early version.");
+    // An ordinary process finds the same, and nothing is left when the tool is gone.
+    fs::remove_dir_all(home.path().join(".codex")).unwrap();
+    assert_eq!(
+        Client::new(store.path(), home.path(), &["codex"]).titles(),
+        [""; 0]
+    );
+}
+
+#[test]
+fn one_that_is_imported_or_deleted_here_is_listed_once_or_not_at_all() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let mut client = Client::new(store.path(), home.path(), &["codex"]);
+    let before = client.list();
+    let mut import = command(store.path(), &["import", "codex"]);
+    import
+        .env("HOME", home.path())
+        .env("USERPROFILE", home.path());
+    assert!(import.output().unwrap().status.success());
+    let after = client.list();
+    let ids = |sessions: &[Value]| -> Vec<Value> {
+        sessions
+            .iter()
+            .map(|session| session["sessionId"].clone())
+            .collect()
+    };
+    assert_eq!(ids(&before), ids(&after));
+    let first = before[0]["sessionId"].as_str().unwrap();
+    runs(store.path(), &["sessions", "delete", first]);
+    assert_eq!(client.list(), after[1..]);
+    append(&home.path().join(ROLLOUT), "{}");
+    assert_eq!(client.list().len(), 1);
+    // Also if the catalog is built anew.
+    drop(client);
+    fs::remove_file(store.path().join("index.sqlite")).unwrap();
+    let mut client = Client::new(store.path(), home.path(), &["codex"]);
+    assert_eq!(client.list().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn damage_stops_no_list() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let other = tempfile::tempdir().unwrap();
+    let before = Client::new(other.path(), home.path(), &[]).titles().len();
+    let projects = home.path().join(".claude/projects");
+    let folder = projects.join("-work-app");
+    symlink(&projects, folder.join("loop")).unwrap();
+    symlink("/dev/zero", folder.join("zero.jsonl")).unwrap();
+    fs::write(folder.join("empty.jsonl"), "").unwrap();
+    fs::write(folder.join("nul.jsonl"), vec![0; 100_000]).unwrap();
+    fs::write(folder.join("line.jsonl"), "x".repeat(2_000_000)).unwrap();
+    let closed = folder.join("closed.jsonl");
+    fs::write(&closed, "{}").unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
+    fs::write(
+        home.path().join(".local/share/opencode/opencode.db"),
+        "no database",
+    )
+    .unwrap();
+    let mut client = Client::new(store.path(), home.path(), &[]);
+    // OpenCode has two.
+    assert_eq!(client.titles().len(), before - 2);
+    // A file that was read before and is damaged now is no conversation.
+    fs::write(home.path().join(ROLLOUT), "{\"half").unwrap();
+    assert_eq!(client.titles().len(), before - 3);
+}
+
+#[test]
+fn of_a_long_file_the_beginning_and_the_end_are_read_first() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let file = home.path().join(ROLLOUT);
+    let text = "x".repeat(3000);
+    for second in 10..60 {
+        append(
+            &file,
+            &format!(
+                r#"{{"timestamp":"2027-01-01T00:00:{second}.000Z","type":"message","role":"user","content":[{{"type":"input_text","text":"{text}"}}]}}"#
+            ),
+        );
+    }
+    let mut client = Client::new(store.path(), home.path(), &["codex"]);
+    let first = client.list().remove(0);
+    assert_eq!(first["title"], "Hello from an early version.");
+    assert_eq!(first["updatedAt"], "2027-01-01T00:00:59.000Z");
+    let first = counted(&mut client).remove(0);
+    assert_eq!(first["messageCount"], 102);
+    assert_eq!(first["updatedAt"], "2027-01-01T00:00:59.000Z");
+}
