@@ -156,7 +156,7 @@ pub(super) fn on(
 
 /// Resolves when the system asks the process to end.
 #[cfg(unix)]
-fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -172,7 +172,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
 
 /// Resolves when the system asks the process to end.
 #[cfg(not(unix))]
-fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

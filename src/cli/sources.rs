@@ -65,11 +65,15 @@ pub(super) fn places() -> Option<Places> {
     Some(Places { home, variables })
 }
 
-/// The folders that the environment names.
+/// The folders that the environment names, as the tools take them.
 fn variables() -> BTreeMap<&'static str, PathBuf> {
     let named = Places::VARIABLES.into_iter().filter_map(|name| {
         let folder = std::env::var_os(name).filter(|folder| !folder.is_empty())?;
-        Some((name, PathBuf::from(folder)))
+        let folder = PathBuf::from(folder);
+        if matches!(name, "GOOSE_PATH_ROOT" | "XDG_DATA_HOME") {
+            return folder.is_absolute().then_some((name, folder));
+        }
+        Some((name, std::path::absolute(&folder).ok()?))
     });
     named.collect()
 }

@@ -65,7 +65,7 @@ struct Compiled {
 /// The rules and their keywords.
 #[derive(Debug)]
 pub(super) struct Rules {
-    rules: Vec<Rule>,
+    all: Vec<Rule>,
     /// Secrets that are none for any rule, such as the name of a variable.
     allowed_secrets: Vec<Regex>,
     keywords: AhoCorasick,
@@ -87,7 +87,7 @@ impl Rules {
             keywords: words(of_keyword.keys()),
             of_keyword: of_keyword.into_values().collect(),
             allowed_secrets: file.allowed_secrets.iter().map(|it| compiled(it)).collect(),
-            rules: file.rules,
+            all: file.rules,
         }
     }
 
@@ -101,14 +101,14 @@ impl Rules {
         if !self.has_keyword(text) {
             return Vec::new();
         }
-        let mut is_candidate = vec![false; self.rules.len()];
+        let mut is_candidate = vec![false; self.all.len()];
         for keyword in self.keywords.find_overlapping_iter(text) {
             for rule in &self.of_keyword[keyword.pattern().as_usize()] {
                 is_candidate[*rule] = true;
             }
         }
         let mut found = Vec::new();
-        let candidates = self.rules.iter().zip(is_candidate);
+        let candidates = self.all.iter().zip(is_candidate);
         for (rule, _) in candidates.filter(|(_, is_candidate)| *is_candidate) {
             self.apply(rule, text, &mut found);
         }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn every_rule_compiles() {
-        let rules = &RULES.rules;
+        let rules = &RULES.all;
         assert!(rules.len() > 200);
         for rule in rules {
             let compiled = rule.compile();

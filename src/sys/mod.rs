@@ -20,6 +20,7 @@ pub use clock::{Clock, Timestamp};
 pub use disk::{Changed, Disk, DiskFile, Watch};
 pub use ids::{Ids, SessionId};
 pub use number::grouped;
+pub use watch::watch_tree;
 
 /// The machine as seen by the rest of the program. Tests pass test doubles.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Watches a directory of the real file system.
+//! Watches directories of the real file system.
 
 use std::io;
 use std::path::Path;
@@ -13,6 +13,20 @@ pub(super) fn watch(path: &Path, changed: Changed) -> io::Result<Watch> {
     let watcher = recommended_watcher(move |event: notify::Result<Event>| report(event, &changed));
     let mut watcher = watcher.map_err(io::Error::other)?;
     let watched = watcher.watch(path, RecursiveMode::NonRecursive);
+    watched.map_err(io::Error::other)?;
+    Ok(Box::new(watcher))
+}
+
+/// Calls `changed` when something changes in a folder or below it.
+pub fn watch_tree(path: &Path, changed: impl Fn() + Send + 'static) -> io::Result<Watch> {
+    let is_change = |event: notify::Result<Event>| !event.is_ok_and(|event| event.kind.is_access());
+    let watcher = recommended_watcher(move |event| {
+        if is_change(event) {
+            changed();
+        }
+    });
+    let mut watcher = watcher.map_err(io::Error::other)?;
+    let watched = watcher.watch(path, RecursiveMode::Recursive);
     watched.map_err(io::Error::other)?;
     Ok(Box::new(watcher))
 }
@@ -41,6 +55,19 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use crate::sys::Sys;
+
+    #[test]
+    fn changes_further_down_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        let (sender, changes) = channel();
+        let watch = super::watch_tree(folder.path(), move || sender.send(()).unwrap()).unwrap();
+        Sys::real().disk.create_new(&inner.join("new")).unwrap();
+        changes.recv().unwrap();
+        drop(watch);
+        assert!(super::watch_tree(&folder.path().join("gone"), || {}).is_err());
+    }
 
     #[test]
     fn changes_are_reported_by_name_and_reading_is_not() {

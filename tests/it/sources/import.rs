@@ -8,7 +8,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use rejoin::sources::Places;
 use serde_json::Value;
@@ -16,13 +16,18 @@ use serde_json::Value;
 use super::{home, of_files, places};
 use crate::support::command::{command, runs};
 
-fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
+/// The command with this home folder.
+pub(super) fn at_home(store: &Path, home: &Path, arguments: &[&str]) -> Command {
     let mut command = command(store, arguments);
     command.env("HOME", home).env("USERPROFILE", home);
     for name in Places::VARIABLES {
         command.env_remove(name);
     }
-    command.output().unwrap()
+    command
+}
+
+fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
+    at_home(store, home, arguments).output().unwrap()
 }
 
 /// The report of an import of one source: how many conversations were imported, extended, unchanged,
@@ -269,6 +274,32 @@ fn keys_are_masked_with_or_without_a_copy_that_has_them() {
         said.contains("1 session with keys copied before, without --redact"),
         "{said}"
     );
+}
+
+#[test]
+fn a_mistyped_source_is_guessed_and_folders_are_taken_as_the_tools_take_them() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let output = run(store.path(), home.path(), &["import", "codx"]);
+    assert_eq!(output.status.code(), Some(2));
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("a similar value exists: 'codex'"), "{why}");
+    // Codex takes a relative folder from where it is started; for those of XDG, only absolute ones count.
+    let found = |name: &str, folder: &str, source: &str| {
+        let mut command = at_home(store.path(), home.path(), &["import", "--json", source]);
+        let command = command.current_dir(home.path()).env(name, folder);
+        let output = command.output().unwrap();
+        let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = &reports[0];
+        (report["imported"].clone(), report["folder"].clone())
+    };
+    let there = home.path().canonicalize().unwrap();
+    let (imported, folder) = found("CODEX_HOME", ".codex", "codex");
+    assert_eq!(
+        (imported, folder.as_str()),
+        (2.into(), there.join(".codex").to_str())
+    );
+    let (imported, _) = found("XDG_DATA_HOME", "elsewhere", "opencode");
+    assert_eq!(imported, 2);
 }
 
 #[cfg(unix)]

@@ -6,11 +6,14 @@
 )]
 
 mod client;
+mod compressed;
 mod damage;
 mod import;
 mod listed;
 mod reading;
 mod samples;
+#[cfg(unix)]
+mod watch;
 
 use std::fs;
 use std::path::Path;

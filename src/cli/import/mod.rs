@@ -1,5 +1,7 @@
 //! `rejoin import`.
 
+mod watch;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -8,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::index::Catalog;
 use crate::sources::import::{ImportError, Importer, Outcome};
-use crate::sources::{SOURCES, Search, Source};
+use crate::sources::{Found, Places, SOURCES, Search, Source};
 use crate::store::{Durability, Store, StoreError};
 use crate::sys::{Sys, with_causes};
 
-use super::count::count;
-use super::exit::Failure;
-use super::global::Global;
-use super::note::note;
-use super::output::Output;
-use super::printable::printable;
-use super::terminal::Progress;
-use super::{sources, store};
+use crate::cli::count::count;
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::note::note;
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
+use crate::cli::terminal::Progress;
+use crate::cli::{sources, store};
 
 /// What to import.
 #[derive(Debug, clap::Args)]
@@ -33,6 +35,19 @@ pub(super) struct Args {
     /// Mask keys and tokens in what is copied.
     #[arg(long)]
     redact: bool,
+    /// Keep importing what changes, until interrupted.
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
+}
+
+impl Args {
+    /// The sources to import from.
+    fn chosen(&self) -> impl Iterator<Item = &'static Source> {
+        let is_chosen = |source: &&Source| {
+            self.sources.is_empty() || self.sources.iter().any(|name| name == source.name)
+        };
+        SOURCES.iter().filter(is_chosen)
+    }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -46,23 +61,23 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let root = store::root(global)?;
     let store = Store::open(&root, Sys::real(), Durability::Turn)?;
     let catalog = Catalog::open(store.clone());
+    if args.watch {
+        return watch::run(global, args, store, catalog, places, output);
+    }
     let importer = Importer::new(&store, &catalog, &places.home)?.redacting(args.redact);
-    let is_chosen = |source: &&Source| {
-        args.sources.is_empty() || args.sources.iter().any(|name| name == source.name)
-    };
     let mut reports = Vec::new();
     let mut failed = 0;
-    for source in SOURCES.iter().filter(is_chosen) {
-        let tally = import(&importer, source, source.find(&places));
+    for source in args.chosen() {
+        let tally = import(&importer, source, source.find(&places), |_, _| {});
         failed += tally.errors.len();
         for error in &tally.errors {
             note(global, error, None);
         }
-        let folder = (source.root)(&places);
         if args.json {
+            let folder = (source.root)(&places);
             reports.push(tally.as_json(source, &folder));
         } else {
-            output.line(format!("{:<12} {}", source.name, tally.as_text(&folder)))?;
+            output.line(line_of(source, &tally, &places))?;
         }
     }
     if args.json {
@@ -72,6 +87,12 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         0 => Ok(()),
         _ => Err(Failure::reported()),
     }
+}
+
+/// What is said about a source.
+fn line_of(source: &Source, tally: &Tally, places: &Places) -> String {
+    let folder = (source.root)(places);
+    format!("{:<12} {}", source.name, tally.as_text(&folder))
 }
 
 /// What became of the conversations of a source.
@@ -84,7 +105,14 @@ struct Tally {
     errors: Vec<String>,
 }
 
-fn import(importer: &Importer<'_>, source: &Source, search: Search) -> Tally {
+/// Imports what was found. `done` is called with each conversation that was read, and what became of
+/// it.
+fn import(
+    importer: &Importer<'_>,
+    source: &Source,
+    search: Search,
+    mut done: impl FnMut(&Found, Outcome),
+) -> Tally {
     let mut tally = Tally::default();
     for (path, error) in search.errors {
         let error = format!("cannot read {}: {error}", path.display());
@@ -102,6 +130,7 @@ fn import(importer: &Importer<'_>, source: &Source, search: Search) -> Tally {
         });
         match importer.import(source, found) {
             Ok(report) => {
+                done(found, report.outcome);
                 *tally.outcomes.entry(report.outcome).or_default() += 1;
                 tally.unknown += report.unknown;
                 tally.damaged += report.damaged;

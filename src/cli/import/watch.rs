@@ -1,0 +1,232 @@
+//! `rejoin import --watch`: imports what changes, until it is interrupted.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::note::note;
+use crate::cli::output::Output;
+use crate::cli::printable::printable;
+use crate::cli::serve::stop_signal;
+use crate::index::Catalog;
+use crate::sources::import::{Importer, Outcome};
+use crate::sources::{Found, Places, Source};
+use crate::store::Store;
+use crate::sys::{Clock, Sys, Timestamp, Watch, lock, watch_tree};
+
+use super::{Args, import, line_of};
+
+/// How long a file must be left alone before it is read: a tool writes its answer in many pieces.
+const QUIET: Duration = Duration::from_millis(500);
+/// The longest time in which a tool that never stops writing is waited for.
+const AT_MOST: Duration = Duration::from_secs(5);
+/// The time between two looks at all files: some file systems report no changes.
+const POLL: Duration = Duration::from_secs(30);
+/// A file that was changed less than this before it was read may change again without another time.
+const RESOLUTION: i64 = 1000;
+
+/// Imports everything, and then what changes.
+pub(super) fn run(
+    global: &Global,
+    args: &Args,
+    store: Store,
+    catalog: Catalog,
+    places: Places,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let follower = Follower {
+        sources: args.chosen().collect(),
+        redacts: args.redact,
+        store,
+        catalog,
+        places,
+        clock: Sys::real().clock,
+        read: HashMap::new(),
+        noted: BTreeSet::new(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::cannot_start)?;
+    runtime.block_on(async {
+        let stop = stop_signal().map_err(Failure::cannot_start)?;
+        tokio::pin!(stop);
+        let (sender, mut said) = mpsc::channel(64);
+        // It is not waited for: the store is sound whenever the process ends.
+        std::thread::spawn(move || follower.run(&sender));
+        loop {
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                message = said.recv() => match message {
+                    Some(Said::Line(line)) => {
+                        output.line(line)?;
+                        output.flush()?;
+                        if output.closed() {
+                            return Ok(());
+                        }
+                    }
+                    Some(Said::Note(text)) => note(global, &text, None),
+                    Some(Said::Failure(failure)) => return Err(failure),
+                    None => return Err(Failure::new("cannot follow changes any longer")),
+                },
+            }
+        }
+    })
+}
+
+/// What the follower says.
+enum Said {
+    /// For stdout.
+    Line(String),
+    /// For stderr.
+    Note(String),
+    /// The end.
+    Failure(Failure),
+}
+
+/// Imports from sources as they change.
+struct Follower {
+    sources: Vec<&'static Source>,
+    redacts: bool,
+    store: Store,
+    catalog: Catalog,
+    places: Places,
+    clock: Arc<dyn Clock>,
+    /// When the conversations that were read had been changed.
+    read: HashMap<(PathBuf, Option<String>), Timestamp>,
+    /// The errors that were reported.
+    noted: BTreeSet<String>,
+}
+
+impl Follower {
+    /// Runs until nobody listens any longer.
+    fn run(mut self, said: &mpsc::Sender<Said>) {
+        let all: BTreeSet<usize> = (0..self.sources.len()).collect();
+        let changes = Changes::default();
+        let mut watches: Vec<Option<Watch>> = all.iter().map(|_| None).collect();
+        let mut due = all.clone();
+        let mut is_first = true;
+        loop {
+            // What changes from here on is noticed, or is read below.
+            for (at, watch) in watches.iter_mut().enumerate() {
+                let root = (self.sources[at].root)(&self.places);
+                *watch = watch.take().or_else(|| changes.watch(at, &root));
+            }
+            if let Err(end) = self.import(&due, is_first, said) {
+                if let Some(failure) = end {
+                    said.blocking_send(Said::Failure(failure)).ok();
+                }
+                return;
+            }
+            if std::mem::take(&mut is_first) && io::stderr().is_terminal() {
+                let text = "waiting for changes; press Ctrl-C to end".to_owned();
+                said.blocking_send(Said::Note(text)).ok();
+            }
+            due = changes.wait().unwrap_or_else(|| all.clone());
+        }
+    }
+
+    /// Imports what has changed in these sources. Fails without a failure if nobody listens.
+    fn import(
+        &mut self,
+        due: &BTreeSet<usize>,
+        is_first: bool,
+        said: &mpsc::Sender<Said>,
+    ) -> Result<(), Option<Failure>> {
+        let say = |message| said.blocking_send(message).map_err(|_| None);
+        let importer = Importer::new(&self.store, &self.catalog, &self.places.home);
+        let importer = importer.map_err(|error| Some(error.into()))?;
+        let importer = importer.redacting(self.redacts);
+        for source in due.iter().map(|at| self.sources[*at]) {
+            let now = self.clock.now().as_millis();
+            let mut search = source.find(&self.places);
+            let key = |found: &Found| (found.path.clone(), found.key.clone());
+            search
+                .found
+                .retain(|found| self.read.get(&key(found)) != Some(&found.modified));
+            let (mut lines, mut read) = (Vec::new(), Vec::new());
+            let tally = import(&importer, source, search, |found, outcome| {
+                // One that is in use, or cannot be read, is tried again.
+                if found.modified.as_millis() + RESOLUTION < now {
+                    read.push((key(found), found.modified));
+                }
+                let became = match outcome {
+                    Outcome::Imported => "imported",
+                    Outcome::Extended => "extended",
+                    _ => return,
+                };
+                let path = printable(&found.path.to_string_lossy());
+                let key = found.key.as_deref().unwrap_or_default();
+                let line = format!("{:<12} {became} {path} {}", source.name, printable(key));
+                lines.push(line.trim_end().to_owned());
+            });
+            self.read.extend(read);
+            for error in &tally.errors {
+                if self.noted.insert(error.clone()) {
+                    say(Said::Note(error.clone()))?;
+                }
+            }
+            if is_first {
+                lines = vec![line_of(source, &tally, &self.places)];
+            }
+            for line in lines {
+                say(Said::Line(line))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sources in which something has changed.
+struct Changes {
+    changed: Arc<Mutex<BTreeSet<usize>>>,
+    sender: SyncSender<()>,
+    receiver: Receiver<()>,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        let (sender, receiver) = sync_channel(1);
+        Self {
+            changed: Arc::default(),
+            sender,
+            receiver,
+        }
+    }
+}
+
+impl Changes {
+    /// Watches the folder of a source, if it is there and can be watched.
+    fn watch(&self, source: usize, root: &std::path::Path) -> Option<Watch> {
+        let (changed, sender) = (Arc::clone(&self.changed), self.sender.clone());
+        let watched = watch_tree(root, move || {
+            lock(&changed).insert(source);
+            // If it is full, the receiver is about to look.
+            sender.try_send(()).ok();
+        });
+        if let Err(error) = &watched {
+            tracing::debug!(%error, root = %root.display(), "it is looked at now and then");
+        }
+        watched.ok()
+    }
+
+    /// Waits for changes and until they have paused. `None` if there were none for long.
+    fn wait(&self) -> Option<BTreeSet<usize>> {
+        self.receiver.recv_timeout(POLL).ok()?;
+        let end = Instant::now() + AT_MOST;
+        while Instant::now() < end {
+            match self.receiver.recv_timeout(QUIET) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Some(std::mem::take(&mut *lock(&self.changed)))
+    }
+}
