@@ -29,9 +29,9 @@ const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base
 /** Parts of libraries under the MIT licence are in the bundle, which asks for their names. */
 const notice = "<!-- Contains markdown-it, linkify-it, mdurl, uc.micro, entities (MIT, BSD-2-Clause) and diff (BSD-3-Clause). -->";
 
-const style = await bundle("src/style.css");
 await mkdir(here("dist"), { recursive: true });
 for (const name of ["page", "stats"]) {
+  const style = await bundle(`src/${name}.css`);
   const script = await bundle(`src/${name}.ts`);
   if (/<\/script/i.test(script) || /<\/style/i.test(style)) {
     throw new Error("the bundle would end its own element");

@@ -19,6 +19,7 @@ pub mod proxy;
 pub mod serve;
 pub mod sessions;
 mod sources;
+pub mod stats;
 pub mod store;
 mod terminal;
 mod timeout;
@@ -71,6 +72,8 @@ enum Command {
     Export(export::Args),
     /// Read a conversation in the browser.
     Open(open::Args),
+    /// Show how many sessions, turns and tokens there were, and what they cost.
+    Stats(stats::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     Import(import::Args),
 }
@@ -98,6 +101,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
         Some(Command::Export(args)) => export::run(&cli.global, &args, &mut output),
         Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
+        Some(Command::Stats(args)) => stats::run(&cli.global, &args, &mut output),
         Some(Command::Import(args)) => import::run(&cli.global, &args, &mut output),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(

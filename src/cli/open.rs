@@ -1,5 +1,7 @@
 //! `rejoin open`.
 
+use std::path::Path;
+
 use crate::export::{self, Format, Options};
 
 use super::exit::Failure;
@@ -36,8 +38,13 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         &mut |text| file.write(text),
     )?;
     file.finish()?;
+    show(global, &path, output)
+}
+
+/// Shows a page in the browser, and says where it is.
+pub(super) fn show(global: &Global, path: &Path, output: &mut Output) -> Result<(), Failure> {
     output.line(printable(&path.to_string_lossy()))?;
-    if !page_file::show(&path) {
+    if !page_file::show(path) {
         note(
             global,
             "no browser can be opened here",

@@ -7,6 +7,7 @@
 pub mod retention;
 pub mod entry;
 pub mod query;
+pub mod stats;
 pub mod turns;
 
 mod block;

@@ -34,6 +34,8 @@ mod cli_docs;
 #[cfg(test)]
 mod cli_export;
 #[cfg(test)]
+mod cli_stats;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod sources;

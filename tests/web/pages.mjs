@@ -37,7 +37,7 @@ async function on(address, { expected, ...options }, check) {
     if (url.split("#")[0] !== address.split("#")[0] && !url.startsWith("data:")) wrong.push(`request: ${url}`);
   });
   await page.goto(address);
-  await page.waitForSelector("[aria-busy=false]");
+  await page.waitForSelector("[aria-busy=false], .numbers");
   await check(page);
   assert.deepEqual(wrong.filter((text) => !expected?.test(text)), []);
   await context.close();
@@ -266,6 +266,32 @@ await test("ten thousand turns are usable at once", async () => {
     await page.waitForFunction(() => document.activeElement.id === "t9000");
     assert.ok(await page.getByText("Question 9000:").first().isVisible());
   });
+});
+
+/** The page with statistics, which is opened in a cache folder of the test's own. */
+const stats = () => {
+  const path = execFileSync(binary, ["--store", store, "stats", "--open"], {
+    env: { PATH: process.env.PATH, XDG_CACHE_HOME: scratch, HOME: scratch, TZ: "UTC" }, stdio: ["ignore", "pipe", "ignore"],
+  });
+  return pathToFileURL(String(path).trim()).href;
+};
+
+await test("statistics have plots and tables", async () => {
+  const address = stats();
+  for (const [name, viewport] of [["desktop", DESKTOP], ["phone", PHONE]]) {
+    for (const colorScheme of ["light", "dark"]) {
+      await on(address, { viewport, colorScheme }, async (page) => {
+        assert.equal(await page.locator("dd").nth(1).innerText(), "10,024");
+        assert.ok(await page.getByRole("rowheader", { name: "/srv/<b>x</b>" }).isVisible());
+        assert.ok(await page.getByRole("img", { name: /^turns by day; the most on Nov 20, 2026/ }).isVisible());
+        await page.getByRole("button", { name: "Cost" }).click();
+        assert.ok(await page.getByText("most: $1.83").isVisible());
+        await accessible(page, "statistics");
+        if (pictures) await page.screenshot({ path: `${pictures}/stats-${name}-${colorScheme}.png`, fullPage: true });
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), viewport.width);
+      });
+    }
+  }
 });
 
 await browser.close();

@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
         Self::open(global, &root, sys)
     }
     /// Reports that there is nothing to show.
-    pub(super) fn nothing(&self, what: &str) {
+    pub(in crate::cli) fn nothing(&self, what: &str) {
         note(self.global, what, None);
     }
 

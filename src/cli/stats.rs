@@ -1,0 +1,304 @@
+//! `rejoin stats`.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::cli::count::count;
+use crate::export::stats_page;
+use crate::history::stats::{Groups, Numbers, Stats};
+use crate::store::{Store, StoreError};
+use crate::sys::{SessionId, Timestamp, grouped};
+
+use super::exit::Failure;
+use super::global::Global;
+use super::note::note;
+use super::open::show;
+use super::output::Output;
+use super::page_file::{self, PrivateFile};
+use super::printable::printable;
+use super::sessions::context::Context;
+use super::terminal::busy;
+
+/// How many groups of a kind are shown.
+const MOST: usize = 10;
+/// How many days are shown.
+const MOST_DAYS: usize = 14;
+/// How wide the table is if the output is not a terminal.
+const WIDTH: usize = 80;
+/// The widest table, and the widest name in it.
+const WIDEST: usize = 120;
+const WIDEST_NAME: usize = 40;
+/// How wide the columns with numbers are together, with the space before each.
+const NUMBERS: usize = 9 + 8 + 9 + 11;
+/// The parts of a bar, from an eighth of a character to seven.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+const DAY: Duration = Duration::from_hours(24);
+
+/// What to count.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Only the last N days.
+    #[arg(long, value_name = "N")]
+    days: Option<u32>,
+    /// Show a page with plots in the browser.
+    #[arg(long, conflicts_with = "json")]
+    open: bool,
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let context = Context::existing(global)?;
+    let ids = context.store.ids()?;
+    let now = context.sys.clock.now().as_millis();
+    let since = args.days.map_or_else(String::new, |days| {
+        let age = i64::try_from((DAY * days).as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millis(now.saturating_sub(age)).to_string()
+    });
+    let doing = || format!("Reading {} …", count(ids.len(), "session"));
+    let (stats, unread) = busy(doing, || read(&context.store, &ids, &since));
+    for error in &unread {
+        note(global, &error.to_string(), None);
+    }
+    if args.open {
+        let path = page_file::page("stats.html")?;
+        let mut file = PrivateFile::create(&path)?;
+        file.write(&stats_page(&stats.as_json()))?;
+        file.finish()?;
+        return show(global, &path, output);
+    }
+    if args.json {
+        return output.json(&stats.as_json());
+    }
+    if stats.total.turns == 0 {
+        context.nothing("there are no turns to count");
+        return Ok(());
+    }
+    Table::new(output).print(&stats)
+}
+
+/// Reads all logs, with every core.
+fn read(store: &Store, ids: &[SessionId], since: &str) -> (Stats, Vec<StoreError>) {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let share = ids.len().div_ceil(threads).max(1);
+    let work = |ids: &[SessionId]| {
+        let (mut stats, mut unread) = (Stats::default(), Vec::new());
+        for id in ids {
+            let log = store.read(id);
+            let added = log.and_then(|mut log| stats.add_log(&mut log, since));
+            match added {
+                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => unread.push(error),
+            }
+        }
+        (stats, unread)
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = ids
+            .chunks(share)
+            .map(|ids| scope.spawn(move || work(ids)))
+            .collect();
+        let (mut all, mut unread) = (Stats::default(), Vec::new());
+        for thread in threads {
+            // A thread that panicked has said so.
+            if let Ok((stats, errors)) = thread.join() {
+                all.add(stats);
+                unread.extend(errors);
+            }
+        }
+        (all, unread)
+    })
+}
+
+/// The statistics as text: a table for each kind of group, with bars for the numbers of turns.
+struct Table<'a> {
+    output: &'a mut Output,
+    width: usize,
+}
+
+impl<'a> Table<'a> {
+    fn new(output: &'a mut Output) -> Self {
+        let size = terminal_size::terminal_size().filter(|_| output.is_terminal());
+        let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0));
+        Self {
+            output,
+            width: width.min(WIDEST),
+        }
+    }
+
+    fn print(&mut self, stats: &Stats) -> Result<(), Failure> {
+        let total = &stats.total;
+        let mut parts = vec![
+            count(total.sessions as usize, "session"),
+            count(total.turns as usize, "turn"),
+        ];
+        if let Some(tokens) = total.total_tokens() {
+            parts.push(format!("{} tokens", grouped(tokens as usize)));
+        }
+        parts.extend((!total.cost.is_empty()).then(|| money(total)));
+        self.output.line(self.bold(&parts.join(", ")))?;
+        for (name, groups) in [
+            ("Agent", &stats.agents),
+            ("Model", &stats.models),
+            ("Folder", &stats.folders),
+        ] {
+            let mut rows: Vec<_> = groups.iter().collect();
+            rows.sort_by_key(|(name, numbers)| (u64::MAX - numbers.turns, *name));
+            let more = rows.len().saturating_sub(MOST);
+            rows.truncate(MOST);
+            self.groups(name, &rows, more)?;
+        }
+        self.days(&stats.days)
+    }
+
+    fn days(&mut self, days: &Groups) -> Result<(), Failure> {
+        let mut rows: Vec<_> = days.iter().collect();
+        let more = rows.len().saturating_sub(MOST_DAYS);
+        rows.drain(..more);
+        self.groups("Day", &rows, more)
+    }
+
+    fn groups(
+        &mut self,
+        kind: &str,
+        rows: &[(&String, &Numbers)],
+        more: usize,
+    ) -> Result<(), Failure> {
+        let names: Vec<String> = rows.iter().map(|(name, _)| printable(name)).collect();
+        let longest = names.iter().map(|name| name.chars().count()).max();
+        let room = self.width.saturating_sub(NUMBERS);
+        let wide = longest.unwrap_or(0).clamp(kind.len(), WIDEST_NAME);
+        let wide = wide.min(room.saturating_sub(2).max(8));
+        // What is left is for the bars, if that is enough to see anything.
+        let bars = room.saturating_sub(wide + 3).min(40);
+        self.output.line("")?;
+        let head = format!(
+            "{kind:<wide$} {:>8} {:>7} {:>8} {:>10}",
+            "sessions", "turns", "tokens", "cost"
+        );
+        self.output.line(self.bold(&head))?;
+        let most = rows.iter().map(|(_, numbers)| numbers.turns).max();
+        for (name, (_, numbers)) in names.iter().zip(rows) {
+            let tokens = numbers.total_tokens().map_or("–".to_owned(), short);
+            let cost = money(numbers);
+            let bar = bar(numbers.turns, most.unwrap_or(1), bars);
+            let line = format!(
+                "{:<wide$} {:>8} {:>7} {tokens:>8} {cost:>10}  {}",
+                fitted(name, wide),
+                grouped(numbers.sessions as usize),
+                grouped(numbers.turns as usize),
+                self.coloured(&bar),
+            );
+            self.output.line(line.trim_end())?;
+        }
+        if more > 0 {
+            let what = kind.to_lowercase();
+            let before = if kind == "Day" { "earlier " } else { "more " };
+            self.output
+                .line(format!("and {}", count(more, &format!("{before}{what}"))))?;
+        }
+        Ok(())
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn coloured(&self, text: &str) -> String {
+        self.with("36", text)
+    }
+
+    fn with(&self, code: &str, text: &str) -> String {
+        if self.output.colour() && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// The name in at most this many characters: of a path, the end says most.
+fn fitted(name: &str, wide: usize) -> String {
+    let length = name.chars().count();
+    if length <= wide {
+        return name.to_owned();
+    }
+    let end: String = name.chars().skip(length - wide + 1).collect();
+    format!("…{end}")
+}
+
+/// A bar of at most `width` characters, in steps of an eighth.
+fn bar(number: u64, most: u64, width: usize) -> String {
+    if width < 4 {
+        return String::new();
+    }
+    let eighths = number.saturating_mul(width as u64 * 8) / most.max(1);
+    let eighths = eighths.max(u64::from(number > 0)) as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+/// A number in at most six characters.
+fn short(number: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];
+    // Rounded, 999,950 is a million already.
+    let unit = UNITS
+        .iter()
+        .find(|(unit, _)| number.saturating_add(unit / 2000) >= *unit);
+    let Some((unit, name)) = unit else {
+        return number.to_string();
+    };
+    let tenths = number.saturating_add(unit / 20) / (unit / 10);
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
+}
+
+/// Amounts of money, each with its currency.
+fn money(numbers: &Numbers) -> String {
+    let amounts = numbers.cost.iter().map(|(currency, amount)| {
+        let currency: String = printable(currency).chars().take(8).collect();
+        format!("{amount:.2} {currency}")
+    });
+    let amounts: Vec<_> = amounts.collect();
+    if amounts.is_empty() {
+        "–".to_owned()
+    } else {
+        amounts.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, shown) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1.0 k"),
+            (1049, "1.0 k"),
+            (1050, "1.1 k"),
+            (999_949, "999.9 k"),
+            (999_950, "1.0 M"),
+            (12_345_678, "12.3 M"),
+            (u64::MAX / 2, "9223372036.9 G"),
+        ] {
+            assert_eq!(short(number), shown, "{number}");
+        }
+    }
+
+    #[test]
+    fn bars_fit() {
+        assert_eq!(bar(8, 8, 4), "████");
+        assert_eq!(bar(5, 8, 4), "██▌");
+        assert_eq!(bar(1, 1000, 4), "▏");
+        assert_eq!(bar(0, 8, 4), "");
+        assert_eq!(bar(8, 8, 3), "");
+    }
+
+    #[test]
+    fn of_a_long_name_the_end_is_shown() {
+        assert_eq!(fitted("/home/ada/projects/cache", 8), "…s/cache");
+        assert_eq!(fitted("éé", 2), "éé");
+    }
+}
