@@ -25,7 +25,7 @@ const BATCH: usize = 256;
 const LENGTHS: i64 = 10_000;
 
 /// More reader threads than this gain nothing on a disk.
-const MAX_READERS: usize = 4;
+pub(super) const MAX_READERS: usize = 4;
 
 /// How long a process may have a session open and write nothing before its mark is taken for that
 /// of a crashed process, in milliseconds. It renews the mark before it writes.

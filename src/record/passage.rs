@@ -31,6 +31,9 @@ impl Field {
         Self::ToolOutput,
     ];
 
+    /// The names of those who say something.
+    pub const ROLES: [&str; 3] = ["user", "assistant", "tool"];
+
     /// The name that clients know.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,11 +1,16 @@
 //! Finds places in conversations, and shows the text around them.
 //!
 //! Words are looked up in the full-text index (`words`), which says in which pieces of which logs
-//! they are; those pieces are read again to find the places.
+//! they are; those pieces are read again to find the places. Any other text, and patterns, are
+//! looked for in the logs themselves (`scan`), which needs no index.
 
+mod scan;
 mod words;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
+
+use regex::Regex;
 
 use crate::protocol::cursor;
 use crate::record::{Field, Passage};
@@ -16,6 +21,7 @@ use super::filter::Filter;
 use super::search::Search;
 use super::session_rows::Row;
 use super::snippets::snippet;
+use scan::Matcher;
 pub(super) use words::Ranked;
 
 /// What to look for.
@@ -23,6 +29,17 @@ pub(super) use words::Ranked;
 pub enum Pattern {
     /// Words and phrases, in the index. A session matches if it has all of them.
     Words(Search),
+    /// Exactly this text, in the logs.
+    Substring(String),
+    /// What matches a regular expression, in the logs.
+    Regex(Regex),
+}
+
+impl Pattern {
+    /// A regular expression, in the syntax of the `regex` crate.
+    pub fn regex(pattern: &str) -> Result<Self, regex::Error> {
+        Regex::new(pattern).map(Self::Regex)
+    }
 }
 
 /// A search for places.
@@ -66,6 +83,14 @@ impl Query {
             limit: 20,
             per_session: 3,
         }
+    }
+
+    /// Whether no text of a session is left out.
+    fn is_of_all_texts(&self) -> bool {
+        self.fields.is_empty()
+            && self.tool.is_none()
+            && self.since.is_none()
+            && self.until.is_none()
     }
 
     /// Whether a session may have hits.
@@ -125,7 +150,7 @@ pub struct Hit {
     pub message_id: Option<String>,
     /// The tool call that it belongs to.
     pub tool_call: Option<HitCall>,
-    /// One line around the first word.
+    /// One line around the first place that matches.
     pub snippet: String,
 }
 
@@ -173,6 +198,8 @@ impl Catalog {
         };
         match &query.pattern {
             Pattern::Words(search) => self.word_hits(query, search, from, cancelled),
+            Pattern::Substring(text) => self.scan(query, &Matcher::literal(text), from, cancelled),
+            Pattern::Regex(regex) => self.scan(query, &Matcher::regex(regex), from, cancelled),
         }
     }
 }
@@ -296,6 +323,11 @@ fn call_of(passages: &[Passage], passage: &Passage) -> HitCall {
 
 /// The hit at the byte `at` of a passage.
 fn hit(session: &Listed, passage: &Passage, tool_call: Option<HitCall>, at: usize) -> Hit {
+    let text: Cow<'_, str> = match passage.field {
+        // The words of a command are strings of their own.
+        Field::ToolInput => Cow::Owned(passage.text.replace('\n', " ")),
+        _ => Cow::Borrowed(passage.text.as_str()),
+    };
     Hit {
         session: session.clone(),
         field: passage.field,
@@ -303,6 +335,6 @@ fn hit(session: &Listed, passage: &Passage, tool_call: Option<HitCall>, at: usiz
         offset: passage.offset,
         message_id: passage.id.clone().filter(|_| tool_call.is_none()),
         tool_call,
-        snippet: snippet(&passage.text, at).unwrap_or_default(),
+        snippet: snippet(&text, at).unwrap_or_default(),
     }
 }

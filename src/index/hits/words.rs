@@ -125,6 +125,19 @@ impl Catalog {
                 break;
             }
         }
+        if found.is_empty()
+            && query.is_of_all_texts()
+            && let Some((start, end)) = places.iter().flatten().next()
+        {
+            // The index knows more accents than are compared here. The piece has the words.
+            let texts = self.logs.piece(&session.id, *start, *end, OF_A_LOG);
+            let texts = texts.unwrap_or_default();
+            let first = wanted(query, &texts).next();
+            return first
+                .map(|(passage, call)| hit(&session, passage, call, 0))
+                .into_iter()
+                .collect();
+        }
         let least = found.keys().next().map_or(0, |key| key.0);
         let best = found.into_iter().filter(|(key, _)| key.0 == least);
         best.map(|(_, hit)| hit).take(query.per_session).collect()

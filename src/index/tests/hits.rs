@@ -157,3 +157,47 @@ fn a_cursor_belongs_to_its_query_and_a_search_can_be_cancelled() {
     catalog.hits(&query, Some("1-0"), &|| false).unwrap_err();
     catalog.hits(&query, None, &|| true).unwrap_err();
 }
+
+#[test]
+fn logs_are_searched_without_an_index() {
+    let (world, ids) = World::with_sessions(70);
+    world.append(
+        &ids[3],
+        Entry::Said {
+            words: "C:\\new \"é\"",
+        },
+    );
+    world.append(&ids[69], Entry::Said { words: "a/b\nnew" });
+    let catalog = world.catalog();
+    let substring = |text: &str| Query::new(Pattern::Substring(text.to_owned()));
+    let regex = |text: &str| Query::new(Pattern::regex(text).unwrap());
+    let found = |query: Query| -> Vec<usize> {
+        let mut sessions = Vec::new();
+        let mut cursor = None;
+        loop {
+            let query = Query {
+                limit: 1,
+                ..query.clone()
+            };
+            let page = catalog.hits(&query, cursor.as_deref(), &|| false).unwrap();
+            assert!(page.complete);
+            let places = page.hits.iter().map(|hit| &hit.session.id);
+            sessions.extend(places.filter_map(|id| ids.iter().position(|other| other == id)));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return sessions;
+            }
+        }
+    };
+    assert_eq!(found(substring("C:\\new \"é")), [3]);
+    assert_eq!(found(substring("new")), [69, 3]);
+    assert_eq!(found(substring("a/b\nn")), [69]);
+    assert_eq!(found(substring("New")), [0; 0]);
+    assert_eq!(found(substring("\\u")), [0; 0]);
+    assert_eq!(found(regex("(?i)NEW$")), [69]);
+    assert_eq!(found(regex(r":\\n\w+")), [3]);
+    world.logs.folder().damaged.insert(ids[3].clone());
+    let page = catalog.hits(&substring("new"), None, &|| false).unwrap();
+    assert_eq!((page.hits.len(), page.complete), (1, false));
+    catalog.hits(&substring("new"), None, &|| true).unwrap_err();
+}

@@ -1,0 +1,224 @@
+//! Finds places by reading the logs, on several threads.
+//!
+//! What is compared is text as people read it: strings of the logs without escapes, and messages as
+//! a whole, however many chunks they came in.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use memchr::memmem::{self, Finder};
+use regex::Regex;
+
+use crate::index::catalog::{Catalog, listed};
+use crate::index::refresh::MAX_READERS;
+use crate::index::session_rows::{self, Row, Window};
+use crate::record::search_text::SearchText;
+use crate::record::{Kind, Passage, Record};
+use crate::store::StoreError;
+use crate::sys::lock;
+
+use super::{Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
+
+/// How many sessions are read between two queries of the catalog.
+const SESSIONS: usize = 64;
+
+/// How many bytes of logs are read for one page, or a little more.
+const FOR_A_PAGE: u64 = 2 << 30;
+
+/// Text is examined when there are this many bytes of it.
+const EXAMINED: usize = 256 * 1024;
+
+/// A message that is longer than this is examined in parts.
+const LONGEST: usize = 8 * 1024 * 1024;
+
+/// A payload that is longer than this is not parsed if it cannot match.
+const LONG: usize = 4096;
+
+/// How many records are read between two checks for cancellation.
+const CHECK_INTERVAL: u64 = 1024;
+
+/// What to look for.
+pub(super) enum Matcher<'q> {
+    /// A text.
+    Literal(Box<Literal<'q>>),
+    /// A regular expression.
+    Regex(&'q Regex),
+}
+
+/// A text, and the same as JSON has it.
+pub(super) struct Literal<'q> {
+    text: Finder<'q>,
+    escaped: Finder<'static>,
+    has_slash: bool,
+}
+
+impl<'q> Matcher<'q> {
+    pub(super) fn literal(text: &'q str) -> Self {
+        let quoted = serde_json::Value::from(text).to_string();
+        let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+        Self::Literal(Box::new(Literal {
+            text: Finder::new(text),
+            escaped: Finder::new(escaped).into_owned(),
+            has_slash: text.contains('/'),
+        }))
+    }
+
+    pub(super) fn regex(regex: &'q Regex) -> Self {
+        Self::Regex(regex)
+    }
+
+    /// Where a text has it first.
+    fn find(&self, text: &str) -> Option<usize> {
+        match self {
+            Self::Literal(literal) => literal.text.find(text.as_bytes()),
+            Self::Regex(regex) => regex.find(text).map(|found| found.start()),
+        }
+    }
+
+    /// Whether a string of a JSON text may have it.
+    fn may_be_in(&self, json: &[u8]) -> bool {
+        let Self::Literal(literal) = self else {
+            return true;
+        };
+        literal.escaped.find(json).is_some()
+            // Each character can be written in this way, and a slash in another.
+            || memmem::find(json, b"\\u").is_some()
+            || literal.has_slash && memmem::find(json, b"\\/").is_some()
+    }
+}
+
+impl Catalog {
+    /// The hits in the logs, those of the newest session first, in their order there.
+    pub(super) fn scan(
+        &self,
+        query: &Query,
+        matcher: &Matcher<'_>,
+        from: Position,
+        cancelled: Cancelled<'_>,
+    ) -> Result<Hits, HitsError> {
+        self.with_retries(|| self.bring_up_to_date().map(Some))?;
+        let mut page = PageBuilder::new(query, from, true);
+        let mut read = 0;
+        loop {
+            let window = Window {
+                after: None,
+                offset: page.at.sessions as u64,
+                limit: SESSIONS + 1,
+            };
+            let rows = self
+                .database
+                .read(|tx| session_rows::page(tx, &query.sessions, None, window));
+            let mut rows = rows.map_err(super::ListError::from)?;
+            let more = rows.len() > SESSIONS;
+            rows.truncate(SESSIONS);
+            let found = in_parallel(&rows, |row| {
+                if query.admits(row) {
+                    self.scan_log(query, matcher, row, cancelled)
+                } else {
+                    Ok(Vec::new())
+                }
+            });
+            if cancelled() {
+                return Err(HitsError::Cancelled);
+            }
+            let count = rows.len();
+            for (n, (row, found)) in rows.iter().zip(found).enumerate() {
+                read += row.summary.scanned;
+                let hits = found.unwrap_or_else(|error| {
+                    tracing::debug!(session = %row.id, %error, "cannot search a log");
+                    page.page.complete = false;
+                    Vec::new()
+                });
+                if page.session(hits).is_break() {
+                    let is_last = page.at.hits == 0 && n + 1 == count && !more;
+                    return Ok(page.finish(!is_last));
+                }
+            }
+            if !more || read >= FOR_A_PAGE {
+                return Ok(page.finish(more));
+            }
+        }
+    }
+
+    fn scan_log(
+        &self,
+        query: &Query,
+        matcher: &Matcher<'_>,
+        row: &Row,
+        cancelled: Cancelled<'_>,
+    ) -> Result<Vec<Hit>, StoreError> {
+        let session = listed(row.clone());
+        let mut reader = self.logs.store.read(&row.id)?;
+        let mut text = SearchText::whole();
+        let mut hits = Vec::new();
+        let mut examine = |passages: Vec<Passage>| {
+            for (passage, call) in wanted(query, &passages) {
+                if hits.len() < query.per_session
+                    && let Some(at) = matcher.find(&passage.text)
+                {
+                    hits.push(hit(&session, passage, call, at));
+                }
+            }
+            hits.len() >= query.per_session
+        };
+        let mut records = 0_u64;
+        while let Some(entry) = reader.next()? {
+            records += 1;
+            if records.is_multiple_of(CHECK_INTERVAL) && cancelled() {
+                break;
+            }
+            let record = without_what_cannot_match(&entry.record, matcher);
+            text.record(entry.offset, &record);
+            let is_due = text.len() >= EXAMINED && !text.within_message() || text.len() >= LONGEST;
+            if is_due && examine(text.take()) {
+                return Ok(hits);
+            }
+        }
+        examine(text.take());
+        Ok(hits)
+    }
+}
+
+/// The record, or an empty one of its kind if it is long and cannot match. Chunks are always kept:
+/// what is sought may begin in one and end in the next.
+fn without_what_cannot_match<'r>(record: &Record<'r>, matcher: &Matcher<'_>) -> Record<'r> {
+    let is_whole = match record.kind {
+        Kind::Update => record.parts.is_some_and(|parts| parts.kind.is_call()),
+        Kind::Prompt | Kind::Output => true,
+        _ => false,
+    };
+    let payload = record.payload.as_bytes();
+    if is_whole && payload.len() > LONG && !matcher.may_be_in(payload) {
+        return Record {
+            payload: "{}",
+            parts: None,
+            ..*record
+        };
+    }
+    *record
+}
+
+/// Applies `work` to each of `jobs`, on several threads, each of which takes the next job when it is
+/// done with one.
+fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(jobs.len()));
+    thread::scope(|scope| {
+        for _ in 0..threads.min(MAX_READERS).min(jobs.len()) {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(n) else { break };
+                    let result = work(job);
+                    lock(&done).push((n, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, result)| result).collect()
+}
