@@ -14,6 +14,8 @@ pub const INTERRUPTED: &str = "interrupted";
 pub const UPDATES: &str = "updates";
 /// The kind of `replayFrom` that begins a replay at a message.
 pub const FROM_MESSAGE: &str = "_rejoin/message";
+/// How `_rejoin/search` can look for something.
+pub const SEARCH_MODES: [&str; 3] = ["words", "substring", "regex"];
 
 /// Adds members to `_meta.rejoin` of the object at `at`. `members` is the text between the braces. A
 /// `_meta` that is not an object is replaced, since it could not hold them.

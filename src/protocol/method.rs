@@ -57,6 +57,8 @@ pub const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
 pub const SESSION_FORK: &str = "session/fork";
 /// Reads the history of a session; an extension.
 pub const SESSION_GET: &str = "session/get";
+/// Finds places in conversations; an extension.
+pub const SEARCH: &str = "_rejoin/search";
 /// Gives a session a title; unstable.
 pub const SESSION_SET_TITLE: &str = "session/set_title";
 /// Hides a session from lists; unstable.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::history::MAX_RESULTS;
-use crate::protocol::meta::FROM_MESSAGE;
+use crate::protocol::meta::{FROM_MESSAGE, SEARCH_MODES};
 
 /// Name and version of the agent.
 pub(super) fn agent_info() -> Value {
@@ -34,9 +34,19 @@ pub(super) fn v1(persistent: bool, unstable: bool) -> Value {
         "sessionCapabilities": session,
     });
     if persistent {
-        capabilities["sessionHistory"] = json!({ "supported": true, "maxResults": MAX_RESULTS });
+        capabilities["sessionHistory"] = history();
+        capabilities["_meta"] = json!({ "rejoin": { "search": search() } });
     }
     capabilities
+}
+
+fn history() -> Value {
+    json!({ "supported": true, "maxResults": MAX_RESULTS })
+}
+
+/// What `_rejoin/search` can do.
+fn search() -> Value {
+    json!({ "modes": SEARCH_MODES })
 }
 
 /// Adds what the protocol calls unstable, by the same names in either version.
@@ -76,7 +86,8 @@ pub(super) fn v2(persistent: bool, unstable: bool) -> Value {
         "_meta": {
             "rejoin": {
                 "replayFrom": [FROM_MESSAGE],
-                "sessionHistory": { "supported": true, "maxResults": MAX_RESULTS },
+                "search": search(),
+                "sessionHistory": history(),
             },
         },
     })

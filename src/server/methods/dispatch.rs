@@ -2,7 +2,7 @@
 
 use crate::protocol::ProtocolVersion::{V1, V2};
 use crate::protocol::method::{
-    AUTHENTICATE, CANCEL_REQUEST, LOGOUT, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE,
+    AUTHENTICATE, CANCEL_REQUEST, LOGOUT, SEARCH, SESSION_ARCHIVE, SESSION_CANCEL, SESSION_CLOSE,
     SESSION_DELETE, SESSION_FORK, SESSION_GET, SESSION_LIST, SESSION_LIST_SUBSCRIBE,
     SESSION_LIST_UNSUBSCRIBE, SESSION_LOAD, SESSION_NEW, SESSION_PROMPT, SESSION_RESUME,
     SESSION_SET_CONFIG_OPTION, SESSION_SET_MODE, SESSION_SET_TITLE, SESSION_STATUS,
@@ -14,8 +14,8 @@ use crate::transport::Request;
 use super::action::Action;
 use super::context::Context;
 use super::{
-    cancel, delete, fork, forward, get, list, open, prompt, session, session_index, settings,
-    subscribe,
+    cancel, delete, fork, forward, get, list, open, prompt, search, session, session_index,
+    settings, subscribe,
 };
 
 /// Serves a request. Returns at once: what takes time is done elsewhere and answered later.
@@ -48,6 +48,7 @@ fn action(context: &Context, request: &Request) -> Result<Action, Error> {
         }
         (SESSION_DELETE, _) if is_persistent => delete::serve(context, params),
         (SESSION_GET, _) if is_persistent => get::serve(context, request),
+        (SEARCH, _) if is_persistent => search::serve(context, request),
         (SESSION_FORK, _) if context.offers("fork") => fork::serve(context, params),
         (SESSION_SET_TITLE, _) if context.offers("title") => session::set_title(context, params),
         (SESSION_ARCHIVE, _) if context.offers("archive") => {

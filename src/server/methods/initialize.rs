@@ -291,6 +291,13 @@ fn merge(agents: &str, own: &Value, is_persistent: bool) -> String {
     if !history.is_null() {
         capabilities.set("sessionHistory", history);
     }
+    let note = &own_capabilities["_meta"]["rejoin"];
+    if !note.is_null() {
+        let notes = json::text_member(member("agentCapabilities"), "_meta");
+        let mut notes = Object::of(notes.unwrap_or_default());
+        notes.set("rejoin", note);
+        capabilities.set("_meta", notes.text());
+    }
     session.set_default("close", "{}");
     capabilities.set("sessionCapabilities", session.text());
     result.set("protocolVersion", &own["protocolVersion"]);

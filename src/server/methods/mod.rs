@@ -22,6 +22,7 @@ mod params;
 mod prompt;
 mod result;
 mod row;
+mod search;
 mod session;
 mod session_index;
 mod settings;

@@ -192,6 +192,7 @@ impl Watch {
                 of::<v1::ListSessionsResponse>("list", result)
             }
             "session/get" => turns(result),
+            "_rejoin/search" => hits(result),
             "session/prompt" => of::<v1::PromptResponse>("prompt", result),
             "session/close" => of::<v1::CloseSessionResponse>("close", result),
             "session/delete" => of::<v1::DeleteSessionResponse>("delete", result),
@@ -245,6 +246,30 @@ impl Watch {
         let open = self.open.iter();
         open.map(|(id, method)| format!("{method} with id {id}"))
             .collect()
+    }
+}
+
+/// Checks the answer to a search.
+pub(super) fn hits(result: &Value) -> Result<(), String> {
+    members(result, &["hits", "complete", "nextCursor"])?;
+    let hits = result["hits"]
+        .as_array()
+        .filter(|_| result["complete"].is_boolean());
+    let is_hit = |hit: &Value| {
+        let texts = [
+            "sessionId",
+            "cwd",
+            "source",
+            "kind",
+            "role",
+            "timestamp",
+            "snippet",
+        ];
+        hit["offset"].is_u64() && texts.iter().all(|name| hit[name].is_string())
+    };
+    match hits {
+        Some(hits) if hits.iter().all(is_hit) => Ok(()),
+        _ => Err("hits of another form".to_owned()),
     }
 }
 
