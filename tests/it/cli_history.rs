@@ -62,14 +62,21 @@ fn ids(shown: &str) -> Vec<&str> {
 }
 
 #[test]
-fn search_output_equals_list_output() {
+fn search_finds_sessions_and_places() {
     let root = TempDir::new().unwrap();
     let store = root.path();
     let redis = session(store, 2, &["Fix Redis", "thank you"]);
     let both = session(store, 1, &["what is Redis?", "thanks"]);
     session(store, 0, &["something else"]);
     let shown = runs(store, &["sessions", "search", "redis"]);
-    assert_eq!(ids(&shown), [&both, &redis], "{shown}");
+    let mut found = ids(&shown);
+    found.sort_unstable();
+    assert_eq!(found, [&redis, &both], "{shown}");
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+    assert!(shown.contains("  prompt      what is Redis?\n"), "{shown}");
     assert_eq!(
         ids(&runs(store, &["sessions", "search", "thank", "FIX"])),
         [&redis]
@@ -78,10 +85,36 @@ fn search_output_equals_list_output() {
         ids(&runs(store, &["sessions", "search", "thank fix"])),
         [&redis]
     );
-    assert_eq!(
-        ids(&runs(store, &["sessions", "search", "redis", "-n", "1"])),
-        [&both]
-    );
+    for limit in [1, 2] {
+        let shown = runs(
+            store,
+            &["sessions", "search", "redis", "-n", &limit.to_string()],
+        );
+        assert_eq!(ids(&shown).len(), limit);
+    }
+    for (more, expected) in [
+        (&["--substring", "is Redis?"][..], &[&both][..]),
+        (&["--substring", "is redis?"], &[]),
+        (&["--regex", "(?i)thank.$|FIX r"], &[&both, &redis]),
+        (&["redis", "--since", "36h"], &[&both]),
+        (&["redis", "--until", "36h"], &[&redis]),
+        (
+            &["redis", "--since", "2000-01-01", "--until", "2001-01-01"],
+            &[],
+        ),
+        (
+            &[
+                "redis", "--role", "user", "--agent", "rejoin", "--until", "36h",
+            ],
+            &[&redis],
+        ),
+        (&["redis", "--kind", "answer"], &[]),
+        (&["redis", "--tool", "read"], &[]),
+        (&["redis", "--agent", "other"], &[]),
+    ] {
+        let shown = runs(store, &[&["sessions", "search"], more].concat());
+        assert_eq!(ids(&shown), expected, "{more:?}");
+    }
     assert_eq!(
         runs(
             store,
@@ -90,8 +123,6 @@ fn search_output_equals_list_output() {
         ""
     );
     assert_eq!(runs(store, &["sessions", "search", "\"OR"]), "");
-    let listed = runs(store, &["sessions", "list"]);
-    assert!(shown.lines().all(|line| listed.contains(line)), "{listed}");
     let json: Value =
         serde_json::from_str(&runs(store, &["sessions", "search", "fix", "--json"])).unwrap();
     assert_eq!(json[0]["sessionId"], *redis);
@@ -99,7 +130,42 @@ fn search_output_equals_list_output() {
     let snippet = json[0]["snippet"].as_str().unwrap().to_lowercase();
     assert!(snippet.contains("fix"), "{snippet}");
     assert_eq!(json.as_array().unwrap().len(), 1);
+    let hits = json[0]["hits"].as_array().unwrap();
+    assert_eq!(hits.len(), 1);
+    assert_eq!(
+        (&hits[0]["kind"], &hits[0]["role"]),
+        (&json!("prompt"), &json!("user"))
+    );
+    assert_eq!(hits[0]["messageId"], "msg_1");
     fails(store, &["sessions", "search", " "], 2, "blank");
+    fails(
+        store,
+        &["sessions", "search", "--substring", ""],
+        2,
+        "blank",
+    );
+    fails(
+        store,
+        &["sessions", "search", "--regex", "("],
+        2,
+        "not a valid regular expression",
+    );
+    fails(
+        store,
+        &["sessions", "search", "a", "--regex", "b"],
+        2,
+        "cannot be used with",
+    );
+    fails(
+        store,
+        &["sessions", "search", "a", "--since", "never"],
+        2,
+        "--since must be",
+    );
+    let both = [
+        "sessions", "search", "a", "--role", "user", "--kind", "answer",
+    ];
+    fails(store, &both, 2, "no text has both");
     fails(store, &["sessions", "search"], 2, "<TEXT>");
 }
 

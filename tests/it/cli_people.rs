@@ -81,6 +81,21 @@ fn search_without_hits() {
     assert!(text.contains("that works in /x with these words"), "{text}");
     let (shown, text) = search(&["hello"]);
     assert!(shown.ends_with("  hello\n") && text.is_empty(), "{text}");
+    let (_, text) = search(&[
+        "--regex",
+        "x",
+        "--role",
+        "user",
+        "--agent",
+        "a",
+        "--until",
+        "2026-01-01",
+    ]);
+    assert_eq!(
+        text,
+        "rejoin: there is no session with text that matches, of the kind prompt, with the agent a, \
+         until 2026-01-01T23:59:59.999Z\n"
+    );
     let (_, text) = says(root.path(), &["sessions", "list", "--cwd", "/x"]);
     assert_eq!(text, "rejoin: there is no session that works in /x\n");
 }

@@ -1,5 +1,7 @@
 //! `rejoin sessions list`.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::cli::count::{count, number};
@@ -7,7 +9,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
 use crate::history::last_used;
-use crate::index::{Archived, Filter, Listed, Search};
+use crate::index::{Archived, Filter, Listed};
 use crate::sys::path;
 
 use super::context::Context;
@@ -39,26 +41,9 @@ pub(super) fn empty(as_json: bool, output: &mut Output) -> Result<(), Failure> {
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    show(context, args, None, output)
-}
-
-/// Lists the sessions, or those that match a search.
-pub(super) fn show(
-    context: &Context<'_>,
-    args: &Args,
-    search: Option<Search>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let cwd = args
-        .cwd
-        .as_ref()
-        .map(std::path::absolute)
-        .transpose()
-        .map_err(|error| Failure::new(format!("cannot resolve the folder of --cwd: {error}")))?;
     let filter = Filter {
-        cwd: cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())),
+        cwd: folder(args.cwd.as_deref())?,
         archived: Archived::Include,
-        search,
         ..Filter::default()
     };
     let limit = args.limit.unwrap_or(usize::MAX);
@@ -86,15 +71,20 @@ pub(super) fn show(
         }
     }
     if listed.is_empty() && limit > 0 {
-        let folder = filter.cwd.map(|cwd| format!(" that works in {cwd}"));
-        let folder = folder.unwrap_or_default();
-        match filter.search {
-            Some(_) => context.nothing(&format!("there is no session{folder} with these words")),
-            None if folder.is_empty() => context.no_sessions(),
-            None => context.nothing(&format!("there is no session{folder}")),
+        match filter.cwd {
+            None => context.no_sessions(),
+            Some(cwd) => context.nothing(&format!("there is no session that works in {cwd}")),
         }
     }
     Ok(())
+}
+
+/// The folder of `--cwd`, as sessions name it.
+pub(super) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failure> {
+    let cwd = cwd.map(std::path::absolute).transpose();
+    let cwd =
+        cwd.map_err(|error| Failure::new(format!("cannot resolve the folder of --cwd: {error}")))?;
+    Ok(cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())))
 }
 
 /// A session on one line.
@@ -118,9 +108,9 @@ pub(super) fn one_line(text: &str) -> String {
     printable(&text.replace(['\n', '\t'], " "))
 }
 
-fn as_json(session: &Listed) -> Value {
+pub(super) fn as_json(session: &Listed) -> Value {
     let summary = &session.summary;
-    let mut json = json!({
+    json!({
         "sessionId": session.id.as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
@@ -130,9 +120,5 @@ fn as_json(session: &Listed) -> Value {
         "source": summary.source,
         "prompts": summary.prompts,
         "bytes": summary.scanned,
-    });
-    if let Some(snippet) = &session.snippet {
-        json["snippet"] = snippet.as_str().into();
-    }
-    json
+    })
 }

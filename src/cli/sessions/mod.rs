@@ -36,7 +36,7 @@ enum Command {
     /// List sessions that have a prompt, newest first.
     List(list::Args),
     /// Search the text of sessions.
-    Search(search::Args),
+    Search(Box<search::Args>),
     /// Show a conversation.
     Show(show::Args),
     /// Move sessions to the trash, or remove them permanently.
@@ -63,7 +63,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         );
         match &args.command {
             Command::List(args) => list::empty(args.json, output),
-            Command::Search(args) => list::empty(args.list.json, output),
+            Command::Search(args) => list::empty(args.json, output),
             Command::Prune(args) => prune::empty(args, output),
             Command::Restore(args) if args.is_for_all() => list::empty(args.json, output),
             Command::Trash(args) => trash::empty(args, output),

@@ -1,35 +1,290 @@
 //! `rejoin sessions search`.
 
+use serde_json::{Value, json};
+
+use crate::cli::count::number;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::index::{ListError, Search};
+use crate::history::last_used;
+use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
+use crate::record::Field;
+use crate::sys::{Clock, Timestamp};
 
+use super::age::age;
 use super::context::Context;
 use super::list;
 
 /// How many bytes of unread logs are read at once.
 const WORDS: usize = 64 * 1024 * 1024;
 
+/// How many sessions are shown without `--limit`.
+const SESSIONS: usize = 50;
+
+/// How many hits are queried at once.
+const PAGE: usize = 100;
+
+/// The longest line of a hit, in characters.
+const WIDTH: usize = 80;
+
 /// What to look for.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// Words to search for, or their beginnings. A session matches if all of them occur in what was
-    /// said, or in what its tools were given and returned.
-    #[arg(value_name = "TEXT", required = true)]
+    /// Words to search for, or their beginnings, and phrases in double quotes. A session matches if
+    /// all of them occur in what was said, or in what its tools were given and returned.
+    #[arg(value_name = "TEXT", required_unless_present_any = ["substring", "regex"])]
     text: Vec<String>,
-    #[command(flatten)]
-    pub(super) list: list::Args,
+    /// Search for exactly this text instead, in the logs.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["text", "regex"])]
+    substring: Option<String>,
+    /// Search for what matches this regular expression instead, in the logs.
+    #[arg(long, value_name = "PATTERN", conflicts_with = "text")]
+    regex: Option<String>,
+    /// Only what was said by this one; may be repeated.
+    #[arg(long, value_name = "ROLE", value_parser = Field::ROLES)]
+    role: Vec<String>,
+    /// Only texts of this kind; may be repeated.
+    #[arg(long, value_name = "KIND", value_parser = Field::ALL.map(Field::name))]
+    kind: Vec<String>,
+    /// Only sessions with this agent, by its name in `sessions list --json`; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    agent: Vec<String>,
+    /// Only tool calls of this kind, or with these words in their titles or files.
+    #[arg(long, value_name = "WORDS")]
+    tool: Option<String>,
+    /// Only what is newer: an age such as 7d, a date or a time.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only what is older: an age such as 7d, a date or a time.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+    /// Only sessions with this working directory.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<std::path::PathBuf>,
+    /// At most N sessions; 50 if it is not given.
+    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
+    limit: Option<usize>,
+    /// Print a JSON array.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let search = Search::parse(&args.text.join(" "))
-        .ok_or_else(|| Failure::usage("the text to search for is blank"))?;
-    context
-        .reading(|catalog| -> Result<(), ListError> {
-            while !catalog.read_words(WORDS)? {}
-            Ok(())
-        })
-        .map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
-    list::show(context, &args.list, Some(search), output)
+    let query = query(args, &*context.sys.clock)?;
+    if matches!(query.pattern, Pattern::Words(_)) {
+        context
+            .reading(|catalog| -> Result<(), ListError> {
+                while !catalog.read_words(WORDS)? {}
+                Ok(())
+            })
+            .map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
+    }
+    let limit = args.limit.unwrap_or(SESSIONS);
+    let found = context.reading(|catalog| -> Result<_, HitsError> {
+        let mut found: Vec<Hit> = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = catalog.hits(&query, cursor.as_deref(), &|| false)?;
+            found.extend(page.hits);
+            cursor = page.next_cursor;
+            // One more shows that there are more.
+            if cursor.is_none() || by_session(&found).count() > limit {
+                return Ok(found);
+            }
+        }
+    });
+    let found = found.map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
+    let sessions: Vec<&[Hit]> = by_session(&found).take(limit).collect();
+    if args.json {
+        output.json(&sessions.iter().map(|hits| as_json(hits)).collect())?;
+    } else {
+        for hits in &sessions {
+            show(hits, output)?;
+            if output.closed() {
+                break;
+            }
+        }
+    }
+    if found.is_empty() && limit > 0 {
+        context.nothing(&nothing(args, &query));
+    } else if args.limit.is_none() && by_session(&found).count() > limit {
+        context.nothing(&format!(
+            "more than {limit} sessions match; --limit shows more"
+        ));
+    }
+    Ok(())
+}
+
+/// The hits of each session.
+fn by_session(found: &[Hit]) -> impl Iterator<Item = &[Hit]> {
+    found.chunk_by(|a, b| a.session.id == b.session.id)
+}
+
+/// The query that the arguments describe.
+fn query(args: &Args, clock: &dyn Clock) -> Result<Query, Failure> {
+    let pattern = match (&args.substring, &args.regex) {
+        (Some(text), _) => (!text.is_empty()).then(|| Pattern::Substring(text.clone())),
+        (_, Some(pattern)) if pattern.is_empty() => None,
+        (_, Some(pattern)) => Some(Pattern::regex(pattern).map_err(|error| {
+            Failure::usage(format!(
+                "--regex is not a valid regular expression: {error}"
+            ))
+        })?),
+        _ => Search::parse(&args.text.join(" ")).map(Pattern::Words),
+    };
+    let pattern = pattern.ok_or_else(|| Failure::usage("the text to search for is blank"))?;
+    let mut query = Query::new(pattern);
+    query.limit = PAGE;
+    query.sessions = Filter {
+        cwd: list::folder(args.cwd.as_deref())?,
+        archived: Archived::Include,
+        ..Filter::default()
+    };
+    query.sources.clone_from(&args.agent);
+    query.tool.clone_from(&args.tool);
+    let is_wanted = |field: &Field| {
+        (args.role.is_empty() || args.role.iter().any(|role| role == field.role()))
+            && (args.kind.is_empty() || args.kind.iter().any(|kind| kind == field.name()))
+    };
+    query.fields = Field::ALL.into_iter().filter(is_wanted).collect();
+    if query.fields.is_empty() {
+        return Err(Failure::usage(
+            "no text has both this --role and this --kind",
+        ));
+    }
+    if query.fields.len() == Field::ALL.len() {
+        query.fields.clear();
+    }
+    let time = |option: &str, text: &Option<String>, is_end: bool| {
+        let time = text.as_ref().map(|text| {
+            when(text, is_end, clock).ok_or_else(|| {
+                Failure::usage(format!(
+                    "{option} must be an age such as 7d, a date such as 2026-11-21, or a time \
+                     such as 2026-11-21T08:30:00Z"
+                ))
+            })
+        });
+        time.transpose()
+    };
+    query.since = time("--since", &args.since, false)?;
+    query.until = time("--until", &args.until, true)?;
+    Ok(query)
+}
+
+/// The time that a user means, in the format of the logs.
+fn when(text: &str, is_end: bool, clock: &dyn Clock) -> Option<String> {
+    if let Ok(age) = age(text) {
+        let age = i64::try_from(age.as_millis()).ok()?;
+        let then = clock.now().as_millis().saturating_sub(age);
+        return Some(Timestamp::from_millis(then).to_string());
+    }
+    let time = if is_end {
+        "T23:59:59.999Z"
+    } else {
+        "T00:00:00Z"
+    };
+    let of_day = || Timestamp::parse(&format!("{text}{time}"));
+    Some(Timestamp::parse(text).or_else(of_day)?.to_string())
+}
+
+/// Says that nothing was found, and what was searched.
+fn nothing(args: &Args, query: &Query) -> String {
+    let folder = query.sessions.cwd.as_ref();
+    let folder = folder
+        .map(|cwd| format!(" that works in {cwd}"))
+        .unwrap_or_default();
+    let sought = match &query.pattern {
+        Pattern::Words(_) => "these words",
+        Pattern::Substring(_) => "this text",
+        Pattern::Regex(_) => "text that matches",
+    };
+    let mut limits = Vec::new();
+    if !query.fields.is_empty() {
+        let names: Vec<_> = query.fields.iter().map(|field| field.name()).collect();
+        limits.push(format!("of the kind {}", names.join(" or ")));
+    }
+    if !query.sources.is_empty() {
+        limits.push(format!("with the agent {}", query.sources.join(" or ")));
+    }
+    if let Some(tool) = &args.tool {
+        limits.push(format!("in tool calls like {tool}"));
+    }
+    if let Some(since) = &query.since {
+        limits.push(format!("since {since}"));
+    }
+    if let Some(until) = &query.until {
+        limits.push(format!("until {until}"));
+    }
+    let limits = limits.iter().map(|limit| format!(", {limit}"));
+    format!(
+        "there is no session{folder} with {sought}{}",
+        limits.collect::<String>()
+    )
+}
+
+/// Prints the hits of a session below its title.
+fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
+    let Some(first) = hits.first() else {
+        return Ok(());
+    };
+    let Listed { id, summary, .. } = &first.session;
+    let source = list::one_line(&summary.source);
+    output.line(format!("{id}  {}  {source}", minute(last_used(summary))))?;
+    let title = summary.title.as_deref().unwrap_or("(no text)");
+    output.line(cut(&format!("  {}", list::one_line(title))))?;
+    for hit in hits {
+        let (at, kind) = (minute(&hit.at), hit.field.name());
+        let text = list::one_line(&hit.snippet);
+        output.line(cut(&format!("    {at}  {kind:<10}  {text}")))?;
+    }
+    Ok(())
+}
+
+/// A time without seconds: enough to distinguish what a user did.
+fn minute(at: &str) -> String {
+    at.get(..16).unwrap_or_default().replace('T', " ")
+}
+
+/// A line that fits into a terminal.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(WIDTH) {
+        Some(_) => line.chars().take(WIDTH - 1).chain(['…']).collect(),
+        None => line.to_owned(),
+    }
+}
+
+fn as_json(hits: &[Hit]) -> Value {
+    let Some(first) = hits.first() else {
+        return Value::Null;
+    };
+    let mut session = list::as_json(&first.session);
+    session["snippet"] = first.snippet.as_str().into();
+    session["hits"] = hits.iter().map(hit_as_json).collect();
+    session
+}
+
+fn hit_as_json(hit: &Hit) -> Value {
+    let mut json = json!({
+        "kind": hit.field.name(),
+        "role": hit.field.role(),
+        "timestamp": hit.at,
+        "offset": hit.offset,
+        "snippet": hit.snippet,
+    });
+    if let Some(id) = &hit.message_id {
+        json["messageId"] = id.as_str().into();
+    }
+    if let Some(call) = &hit.tool_call {
+        let members = [
+            ("toolCallId", &call.id),
+            ("toolTitle", &call.title),
+            ("toolKind", &call.kind),
+        ];
+        for (name, value) in members {
+            if let Some(value) = value {
+                json[name] = value.as_str().into();
+            }
+        }
+    }
+    json
 }
