@@ -109,7 +109,7 @@ impl Catalog {
             };
             let rows = self
                 .database
-                .read(|tx| session_rows::page(tx, &query.sessions, None, window));
+                .read(|tx| session_rows::page(tx, &query.sessions, &[], None, window));
             let mut rows = rows.map_err(super::ListError::from)?;
             let more = rows.len() > SESSIONS;
             rows.truncate(SESSIONS);
