@@ -126,12 +126,13 @@ impl Summary {
     }
 
     fn apply_info(&mut self, at: &dyn Display, payload: &str) -> bool {
+        let has_new_id = AgentSessionId::add_reported(&mut self.agent_ids, payload);
         match (named(payload), archived(payload)) {
             // A title that is removed leaves none; the caller finds that of a prompt.
             (Some(named), _) if named != self.title => self.title = named,
             (None, Some(archived)) if archived != self.archived => self.archived = archived,
             (None, None) if restored(payload) => self.restored_at = Some(at.to_string()),
-            _ => return false,
+            _ => return has_new_id,
         }
         true
     }

@@ -3,6 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::json;
+use crate::protocol::UpdateKind;
+
+/// The member of `_meta` in which agents report aliases until the protocol has them.
+const ALIASES_IN_META: &str = "agentclientprotocol.com/aliases";
 
 /// A session as the agent knows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +41,43 @@ impl AgentSessionId {
             .collect()
     }
 
+    /// Further ids of the agent for the same session, in its own update about the session: the
+    /// payload of an `info` record, or the parameters of the notification.
+    pub fn reported(payload: &str) -> Vec<String> {
+        let update = json::text_member(payload, "update").unwrap_or(payload);
+        if !payload.contains("aliases")
+            || UpdateKind::of(update.as_bytes()) != UpdateKind::SessionInfo
+        {
+            return Vec::new();
+        }
+        let aliases = json::text_member(update, "aliases").or_else(|| {
+            let meta = json::text_member(update, "_meta")?;
+            json::text_member(meta, ALIASES_IN_META)
+        });
+        let mut ids = Vec::new();
+        if let Some(aliases) = aliases
+            && let Some(mut elements) = json::elements(aliases.as_bytes(), 0)
+        {
+            while let Some(element) = elements.element() {
+                let id = json::string_member(&aliases[element], "sessionId");
+                ids.extend(id.filter(|id| !id.is_empty()));
+            }
+        }
+        ids
+    }
+
+    /// Adds those to the ids that are known of a session, the last of which is of the agent that
+    /// reports them. Returns whether any was new.
+    pub fn add_reported(known: &mut Vec<Self>, payload: &str) -> bool {
+        let before = known.len();
+        for id in Self::reported(payload) {
+            let agent = known.last().map(|last| last.agent.clone());
+            let reported = agent.map(|agent| Self { agent, id });
+            known.extend(reported.filter(|reported| !known.contains(reported)));
+        }
+        known.len() > before
+    }
+
     /// A payload without the id, which only names the agent that answers from there on. Used for a
     /// fork, since the id belongs to the session it was copied from.
     pub fn without_id(payload: &str) -> String {
@@ -57,6 +98,45 @@ mod tests {
         assert_eq!(without, expected);
         assert_eq!(AgentSessionId::read(&without), None);
         assert_eq!(AgentSessionId::without_id("7"), "{}");
+    }
+
+    #[test]
+    fn an_agent_may_report_further_ids() {
+        let first = AgentSessionId::read(r#"{"id":"a","agent":{"name":"n"}}"#);
+        let mut known: Vec<_> = first.into_iter().collect();
+        let name = r#""sessionUpdate":"session_info_update""#;
+        for (payload, is_new) in [
+            (
+                format!(r#"{{{name},"aliases":[{{"sessionId":"b"}}]}}"#),
+                true,
+            ),
+            (
+                format!(
+                    r#"{{"update":{{{name},"_meta":{{"{ALIASES_IN_META}":[{{"sessionId":"b"}},{{"reason":"restart","sessionId":"c"}}]}}}}}}"#
+                ),
+                true,
+            ),
+            (
+                format!(r#"{{{name},"aliases":[{{"sessionId":"a"}}]}}"#),
+                false,
+            ),
+            (
+                format!(r#"{{{name},"aliases":[7,{{}},{{"sessionId":""}}]}}"#),
+                false,
+            ),
+            (format!(r#"{{{name},"aliases":null}}"#), false),
+            (r#"{"aliases":[{"sessionId":"d"}]}"#.to_owned(), false),
+        ] {
+            let added = AgentSessionId::add_reported(&mut known, &payload);
+            assert_eq!(added, is_new, "{payload}");
+        }
+        let ids: Vec<_> = known
+            .iter()
+            .map(|known| (&*known.agent, &*known.id))
+            .collect();
+        assert_eq!(ids, [("n", "a"), ("n", "b"), ("n", "c")]);
+        let payload = format!(r#"{{{name},"aliases":[{{"sessionId":"b"}}]}}"#);
+        assert!(!AgentSessionId::add_reported(&mut Vec::new(), &payload));
     }
 
     #[test]

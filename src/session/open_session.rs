@@ -41,6 +41,8 @@ pub(super) struct OpenSession {
     pub(super) agent_session_id: Option<String>,
     /// Whether the client may still have to be sent the agent's latest id of the session.
     pub(super) has_new_alias: bool,
+    /// Whether the agent has just reported ids of its own, without those that only we know.
+    pub(super) has_reported_aliases: bool,
     /// Where the record that was appended last begins, in bytes.
     pub(super) last_offset: Option<u64>,
     /// When this process last logged a part of the conversation.
@@ -103,6 +105,7 @@ impl OpenSession {
             damage: Arc::from([]),
             agent_session_id: None,
             has_new_alias: false,
+            has_reported_aliases: false,
             last_offset: None,
             active_at: None,
             shown: 0,

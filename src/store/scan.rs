@@ -177,6 +177,7 @@ impl Scan {
                 self.agent_ids.extend(new);
             }
             Kind::Info => {
+                AgentSessionId::add_reported(&mut self.agent_ids, record.payload);
                 if let Some(archived) = archived(record.payload) {
                     self.archived = archived;
                 } else if restored(record.payload) {

@@ -5,7 +5,7 @@ use crate::index::first_title;
 use crate::json;
 use crate::protocol::method::SESSION_CANCEL;
 use crate::protocol::{EngineCall, UpdateKind};
-use crate::record::{Kind, snapshot_of};
+use crate::record::{AgentSessionId, Kind, snapshot_of};
 use crate::session::effect::{Effect, Work};
 use crate::session::open_session::LogAccess;
 use crate::session::outcome::Refusal;
@@ -60,6 +60,13 @@ impl Actor {
             Effect::Send(block) => {
                 self.announce_alias().await;
                 self.send_logged(&block).await;
+                if let Some(session) = &mut self.session
+                    && std::mem::take(&mut session.has_reported_aliases)
+                {
+                    // What it has reported replaces what the client knew.
+                    session.has_new_alias = true;
+                    self.announce_alias().await;
+                }
             }
             Effect::Notify(notification) => self.notify(notification).await,
             Effect::Attach(how) => {
@@ -212,6 +219,8 @@ impl Actor {
             session.history.note(kind, payload);
             let changed = session.summary.apply(kind, id, &appended.at, payload);
             session.has_new_alias |= changed && kind == Kind::AgentSessionId;
+            session.has_reported_aliases |= matches!(kind, Kind::Info | Kind::UpdateV2)
+                && !AgentSessionId::reported(payload).is_empty();
             summarized |= changed;
         }
         if had_title
