@@ -60,10 +60,14 @@ impl<'a> Turn<'a> {
         prompt.clone_into(&mut self.prompt);
         let steps = steps(prompt);
         if self.agent.is_native() {
-            // It does not take a prompt that begins like this.
-            if let Some(step) = steps.first().filter(|step| step.verb == "fail") {
-                let (code, message) = step.rest.split_once(' ').unwrap_or_default();
-                return self.agent.link.refuse(id, &failure(code, message));
+            // It does not take a prompt that begins like this. Other steps follow its refusal.
+            if let Some((first, rest)) = steps.split_first()
+                && first.verb == "fail"
+            {
+                let (code, message) = first.rest.split_once(' ').unwrap_or_default();
+                self.agent.link.refuse(id, &failure(code, message));
+                rest.iter().find_map(|step| self.step(step));
+                return;
             }
             self.accept(id);
         } else {

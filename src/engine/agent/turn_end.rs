@@ -19,7 +19,7 @@ pub(super) fn prompt_answered(end: TurnEnd, outcome: &Outcome) {
             reported(&end.route, report);
         }
         // The turn ends with the error.
-        (None, Err(_)) => {}
+        (None, Err(_)) => end.route.turn_refused(&end.message_id),
     }
 }
 

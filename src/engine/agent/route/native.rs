@@ -29,6 +29,11 @@ impl Route {
         self.lock().work.accepted(message_id, result)
     }
 
+    /// The agent has responded to the prompt with an error.
+    pub(in crate::engine::agent) fn turn_refused(&self, message_id: &str) {
+        self.lock().work.refused(message_id);
+    }
+
     /// The turn of this message is over, however it has ended.
     pub(in crate::engine::agent) fn forget_turn(&self, message_id: &str) {
         self.lock().work.forget(message_id);

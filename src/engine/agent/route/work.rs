@@ -29,6 +29,9 @@ pub(super) struct Work {
     turn: Option<Turn>,
     /// Whether the last reported state was not `idle`.
     pub(super) is_busy: bool,
+    /// Whether the agent has refused the last prompt, and reported nothing since. The client is sent
+    /// the end of that turn, so a report of being idle is no news.
+    has_refused: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +60,7 @@ pub(in crate::engine::agent) enum Report {
 impl Work {
     /// A prompt is being sent. `echo` is what the agent may repeat.
     pub(super) fn begins(&mut self, sent: SentTurn, echo: Echo) {
+        self.has_refused = false;
         self.turn = Some(Turn {
             sent,
             echo,
@@ -85,14 +89,21 @@ impl Work {
         Some(Report::Ends(Box::new(turn.sent), early))
     }
 
+    /// The agent has refused the prompt.
+    pub(super) fn refused(&mut self, message_id: &str) {
+        self.forget(message_id);
+        self.has_refused = true;
+    }
+
     /// Takes a report of the agent's state.
     pub(super) fn report(&mut self, payload: &Payload<'_>) -> Report {
         let update = payload.update();
         let is_idle = string_member(update, "state").as_deref() == Some("idle");
         self.is_busy = !is_idle;
         let params = payload.params().into_owned();
+        let is_known = std::mem::take(&mut self.has_refused) && is_idle;
         let Some(turn) = &mut self.turn else {
-            return Report::States(vec![params]);
+            return Report::States(Vec::from_iter((!is_known).then_some(params)));
         };
         let early = turn.early.take();
         if !is_idle {
@@ -210,6 +221,32 @@ mod tests {
             let mut reports = reports.iter();
             assert_eq!(reports.position(|members| ends(&mut work, members)), at);
         }
+    }
+
+    #[test]
+    fn a_refused_prompt_has_one_end() {
+        let passed = |work: &mut Work, members: &str| {
+            let params = params(members);
+            let payload = Payload::of_record(Kind::UpdateV2, &params).unwrap();
+            match work.report(&payload) {
+                Report::States(reported) => reported.len(),
+                Report::Ends(..) => 7,
+            }
+        };
+        let mut work = Work::default();
+        sent(&mut work);
+        assert_eq!(passed(&mut work, RUNNING), 1);
+        assert_eq!(passed(&mut work, DONE), 0);
+        for reports in [&[(DONE, 0), (DONE, 1)], &[(RUNNING, 1), (DONE, 1)]] {
+            work.refused("msg");
+            for (members, count) in reports {
+                assert_eq!(passed(&mut work, members), *count);
+            }
+            sent(&mut work);
+        }
+        work.refused("msg");
+        sent(&mut work);
+        assert_eq!(passed(&mut work, IDLE), 1);
     }
 
     #[test]
