@@ -56,15 +56,28 @@ impl Catalog {
     }
 
     /// Reports files of a tool that were read: their conversations are listed from now on, except for
-    /// those that are sessions here, or were.
-    pub fn put_files(&self, tool: &str, read: &[ReadFile]) -> std::result::Result<(), ListError> {
+    /// those that are sessions here, or were. Returns those that have a log.
+    pub fn put_files(
+        &self,
+        tool: &str,
+        read: &[ReadFile],
+    ) -> std::result::Result<Vec<SessionId>, ListError> {
+        let mut ours = Vec::new();
         for batch in read.chunks(BATCH) {
-            self.database
-                .write(|tx| batch.iter().try_for_each(|read| put(tx, tool, read)))?;
+            let with_log = self.database.write(|tx| {
+                let put = batch.iter().map(|read| put(tx, tool, read));
+                put.collect::<Result<Vec<_>>>()
+            })?;
+            ours.extend(with_log.into_iter().flatten());
             let read = batch.iter().filter_map(|read| read.conversation.as_ref());
             read.for_each(|(id, _)| self.observer.changed(id));
         }
-        Ok(())
+        Ok(ours)
+    }
+
+    /// Another process has reported a change of this conversation.
+    pub fn heard_of(&self, id: &SessionId) {
+        self.observer.changed(id);
     }
 
     /// Reports files of a tool that are gone, and so are their conversations.
@@ -105,11 +118,42 @@ impl Catalog {
         })?)
     }
 
+    /// Whether this is a listed conversation of another tool that has no log.
+    pub fn is_of_tool(&self, id: &SessionId) -> std::result::Result<bool, ListError> {
+        if self.tools.is_empty() {
+            return Ok(false);
+        }
+        let sql = format!(
+            "SELECT 1 FROM sessions
+             WHERE id = ? AND tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
+            is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let values = std::iter::once(id.as_str()).chain(self.tools.iter().map(String::as_str));
+            tx.prepare_cached(&sql)?.exists(params_from_iter(values))
+        })?)
+    }
+
+    /// The files of a tool that changed last.
+    pub fn newest_files(
+        &self,
+        tool: &str,
+        limit: u32,
+    ) -> std::result::Result<Vec<String>, ListError> {
+        Ok(self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT path FROM files WHERE tool = ? ORDER BY changed DESC LIMIT ?",
+            )?;
+            let paths = statement.query_map(params![tool, limit], |columns| columns.get(0))?;
+            paths.collect()
+        })?)
+    }
+
     /// The listed conversation that its tool knows by this id; the one that changed last, if there
     /// are several.
     pub fn named_by_tool(&self, name: &str) -> std::result::Result<Option<SessionId>, ListError> {
         let sql = format!(
-            "SELECT id FROM sessions WHERE known_as = ? AND tool IS NOT NULL AND {}
+            "SELECT id FROM sessions WHERE known_as = ? AND tool IS NOT NULL AND updated_at IS NOT NULL AND {}
              ORDER BY updated_at DESC LIMIT 1",
             is_shown(&self.tools)
         );
@@ -164,7 +208,8 @@ pub(super) fn count(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
     counts.sum()
 }
 
-fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
+/// Returns the session if it has a log.
+fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<SessionId>> {
     let ReadFile {
         file, conversation, ..
     } = read;
@@ -189,7 +234,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
         forget(tx, &before)?;
     }
     let Some((id, summary)) = conversation else {
-        return Ok(());
+        return Ok(None);
     };
     // Tools may have a conversation in two files.
     let newer = "SELECT 1 FROM files WHERE session = ? AND changed > ?";
@@ -197,7 +242,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
         .prepare_cached(newer)?
         .exists(params![id.as_str(), file.changed])?
     {
-        return Ok(());
+        return Ok(None);
     }
     let summary = Summary {
         tool: Some(tool.to_owned()),
@@ -219,7 +264,9 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<()> {
                  WHERE inners.agent = sessions.source AND inners.id = sessions.known_as)",
     )?
     .execute([id.as_str()])?;
-    Ok(())
+    let with_log = "SELECT 1 FROM sessions WHERE id = ? AND tool IS NULL";
+    let has_log = tx.prepare_cached(with_log)?.exists([id.as_str()])?;
+    Ok(has_log.then(|| id.clone()))
 }
 
 fn remove(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {

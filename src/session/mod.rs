@@ -25,7 +25,7 @@ pub use request::{AnswerDue, Request};
 
 use crate::engine::{ClientCapabilities, Engine};
 use crate::history::{has_aged, long_before};
-use crate::index::Catalog;
+use crate::index::{Catalog, ListError};
 use crate::protocol::ClientView;
 use crate::record::header::Implementation;
 use crate::replay::Options;
@@ -98,6 +98,24 @@ impl Deps {
         };
         let known = blocking(|| catalog.find(id));
         known.is_some_and(|summary| has_aged(&summary, &before))
+    }
+
+    /// Brings the conversations of other tools in the catalog up to date.
+    pub fn scan_tools(&self) -> Result<(), ListError> {
+        match (&self.sources, &self.store, &self.catalog) {
+            (Some(sources), Some(store), Some(catalog)) => sources.scan(store, catalog),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a conversation of another tool a session of the store if it is not one yet; if it is,
+    /// adds what the tool has added since. Takes as long as reading it.
+    pub fn follow_tool(&self, id: &SessionId) {
+        if let (Some(sources), Some(store), Some(catalog)) =
+            (&self.sources, &self.store, &self.catalog)
+        {
+            sources.follow_logged(store, catalog, id);
+        }
     }
 
     /// Whether clients are sent the ids that the wrapped agent has for a session.

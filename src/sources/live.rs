@@ -3,21 +3,26 @@
 //! The first look at a file reads its beginning and its end, which is enough for an entry. What can
 //! only be counted, such as prompts, is read later, while nothing else is done.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
 use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, read_all};
-use crate::sys::{SessionId, Timestamp, lock};
+use crate::store::{Store, StoreError};
+use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
 use super::glance::{Glance, LARGEST};
-use super::import::{folder, session_id};
+use super::import::{ImportError, Importer, folder, session_id};
 use super::{Found, Places, Search, Source};
 
 /// How many files are read between two reports to the catalog.
 const BATCH: usize = 512;
+
+/// How many files of a source are likely to change.
+const NEWEST: u32 = 8;
 
 /// How many files of a source are read as a whole in one step.
 const COUNTED: u32 = 8;
@@ -27,10 +32,34 @@ const COUNTED: u32 = 8;
 pub struct LiveSources {
     sources: Vec<&'static Source>,
     places: Places,
-    /// Held while the files are looked at.
-    scanning: Mutex<()>,
+    /// What this process has seen. Locked while the files are looked at.
+    seen: Mutex<Seen>,
     /// Notified when there are files that were not read as a whole.
     uncounted: Notify,
+}
+
+/// The files as they were when this process last looked at them, each as a number: the catalog does
+/// not say which changes other processes have reported.
+#[derive(Debug, Default)]
+struct Seen {
+    files: HashMap<u64, u64>,
+    /// Whether all files were looked at once.
+    is_complete: bool,
+}
+
+impl Seen {
+    /// Whether a file differs from what was seen before, if anything was.
+    fn differs(&mut self, file: &FileOfTool) -> bool {
+        let number = |value: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            value(&mut hasher);
+            hasher.finish()
+        };
+        let name = number(&|hasher| (&file.path, &file.part).hash(hasher));
+        let state = number(&|hasher| (file.size, file.changed).hash(hasher));
+        let before = self.files.insert(name, state);
+        self.is_complete && before != Some(state)
+    }
 }
 
 impl LiveSources {
@@ -39,7 +68,7 @@ impl LiveSources {
         Self {
             sources,
             places,
-            scanning: Mutex::default(),
+            seen: Mutex::default(),
             uncounted: Notify::new(),
         }
     }
@@ -51,33 +80,53 @@ impl LiveSources {
     }
 
     /// Looks for files that are new, have changed or are gone, and reports them to the catalog.
-    pub fn scan(&self, catalog: &Catalog) -> Result<(), ListError> {
-        let _scanning = lock(&self.scanning);
+    pub fn scan(&self, store: &Store, catalog: &Catalog) -> Result<(), ListError> {
+        let mut seen = lock(&self.seen);
         for source in &self.sources {
-            self.scan_source(source, catalog)?;
+            self.scan_source(source, store, catalog, &mut seen)?;
         }
+        seen.is_complete = true;
         Ok(())
     }
 
-    fn scan_source(&self, source: &Source, catalog: &Catalog) -> Result<(), ListError> {
+    fn scan_source(
+        &self,
+        source: &'static Source,
+        store: &Store,
+        catalog: &Catalog,
+        seen: &mut Seen,
+    ) -> Result<(), ListError> {
         let Search { found, errors } = source.find(&self.places);
         let known = catalog.files(source.name)?.into_iter();
         let mut known: HashMap<_, _> = known
-            .map(|(file, _)| ((file.path.clone(), file.part.clone()), file))
+            .map(|(file, id)| ((file.path.clone(), file.part.clone()), (file, id)))
             .collect();
-        let changed = found.into_iter().filter_map(|found| {
-            let file = as_file(&found)?;
-            let before = known.remove(&(file.path.clone(), file.part.clone()));
-            (before.as_ref() != Some(&file)).then_some((found, file))
-        });
-        let changed: Vec<_> = changed.collect();
+        let mut changed = Vec::new();
+        for found in found {
+            let Some(file) = as_file(&found) else {
+                continue;
+            };
+            let is_new = seen.differs(&file);
+            match known.remove(&(file.path.clone(), file.part.clone())) {
+                Some((before, id)) if before == file => {
+                    // Another process was first.
+                    id.iter()
+                        .filter(|_| is_new)
+                        .for_each(|id| catalog.heard_of(id));
+                }
+                _ => changed.push((found, file)),
+            }
+        }
         for batch in changed.chunks(BATCH) {
             let read = read_all(batch, |(found, file)| {
                 let glance = source.glance(found);
                 self.as_read(source, found, file, glance)
             });
             let read: Vec<_> = read.into_iter().flatten().collect();
-            catalog.put_files(source.name, &read)?;
+            let ours = catalog.put_files(source.name, &read)?;
+            for id in ours {
+                self.follow_logged(store, catalog, &id);
+            }
             if read.iter().any(|read| !read.counted) {
                 self.uncounted.notify_one();
             }
@@ -90,10 +139,8 @@ impl LiveSources {
             let path = Path::new(&file.path);
             errors.iter().any(|(folder, _)| path.starts_with(folder))
         };
-        let gone: Vec<_> = known
-            .into_values()
-            .filter(|file| !is_hidden(file))
-            .collect();
+        let known = known.into_values().map(|(file, _)| file);
+        let gone: Vec<_> = known.filter(|file| !is_hidden(file)).collect();
         catalog.remove_files(source.name, &gone)
     }
 
@@ -146,7 +193,7 @@ impl LiveSources {
                 let found = self.found_in(source, &file);
                 let read = source.read_if_small(&found);
                 match self.as_read(source, &found, &file, read) {
-                    Some(read) => catalog.put_files(source.name, &[read])?,
+                    Some(read) => drop(catalog.put_files(source.name, &[read])?),
                     // The next scan looks for it again.
                     None => catalog.remove_files(source.name, &[file])?,
                 }
@@ -155,8 +202,62 @@ impl LiveSources {
         Ok(any)
     }
 
+    /// Makes a listed conversation a session of the store. If it is one already, and was not
+    /// continued there, adds what the tool has added since.
+    pub fn follow(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        id: &SessionId,
+    ) -> Result<(), ImportError> {
+        let Some((source, mut found)) = self.find(catalog, id)? else {
+            return Ok(());
+        };
+        if found.key.is_none() {
+            let file = std::fs::metadata(&found.path)?;
+            found.modified = Timestamp::of_system(file.modified()?);
+        }
+        let logged = store.changed_at(id)?;
+        if logged.is_some_and(|logged| logged > found.modified) {
+            return Ok(());
+        }
+        let importer = Importer::new(store, catalog, &self.places.home)?;
+        match importer.import(source, &found) {
+            // It is being continued here.
+            Err(ImportError::Store(StoreError::InUse { .. })) => Ok(()),
+            done => done.map(|_| ()),
+        }
+    }
+
+    /// The same; logs why it fails.
+    pub fn follow_logged(&self, store: &Store, catalog: &Catalog, id: &SessionId) {
+        if let Err(error) = self.follow(store, catalog, id) {
+            let error = with_causes(&error);
+            tracing::warn!(session = %id, error, "cannot import a conversation of another tool");
+        }
+    }
+
+    /// The folders where changes are likely: those of each tool, and those of the files that changed
+    /// last.
+    pub fn folders(&self, catalog: &Catalog) -> Result<BTreeSet<PathBuf>, ListError> {
+        let mut folders = BTreeSet::new();
+        for source in &self.sources {
+            let root = (source.root)(&self.places);
+            for path in catalog.newest_files(source.name, NEWEST)? {
+                let above = Path::new(&path).ancestors().skip(1);
+                folders.extend(
+                    above
+                        .take_while(|folder| folder.starts_with(&root))
+                        .map(Path::to_owned),
+                );
+            }
+            folders.insert(root);
+        }
+        Ok(folders)
+    }
+
     /// The source and the file of a listed conversation.
-    pub fn find(
+    fn find(
         &self,
         catalog: &Catalog,
         id: &SessionId,

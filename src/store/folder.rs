@@ -218,6 +218,14 @@ impl Store {
         Ok(found.map(|info| info.len))
     }
 
+    /// When a session's log was last written to; none if it does not exist.
+    pub fn changed_at(&self, id: &SessionId) -> Result<Option<Timestamp>, StoreError> {
+        let path = self.context.layout.log(id);
+        let found = self.context.sys.disk.info_if_exists(&path);
+        let found = found.map_err(StoreError::disk("inspect", &path))?;
+        Ok(found.map(|info| info.modified))
+    }
+
     /// Calls `changed` with each session whose log changes, in any process, until the result is
     /// dropped; with none if some changes may have been missed. The calls come from another thread.
     pub fn watch(

@@ -22,6 +22,7 @@ use crate::sys::{SessionId, Watch, blocking, lock};
 
 use super::notices::Notices;
 use super::row::RowForm;
+use super::tool_changes;
 
 /// How many changed sessions may wait. Beyond that, the client reads its lists again.
 const MOST_WAITING: usize = 1000;
@@ -199,7 +200,13 @@ impl Changes {
             catalog.observe(Some(Box::new(move |id| changes.note(Some(id.clone())))));
         }
         let notices = Notices::new(self.clone(), registry.clone());
-        tokio::spawn(notices.run());
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = notices.run() => {}
+                () = tool_changes::follow(registry) => {}
+            }
+        });
     }
 
     /// Watches the folder of the logs, anew if it was watched before. Returns whether the system

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::index::{ListError, Summary};
+use crate::index::{Catalog, ListError, Summary};
 use crate::protocol::ProtocolVersion;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry};
@@ -114,11 +114,15 @@ impl Context {
         self.registry().has(id) || self.is_stored(id)
     }
 
-    /// Whether a session is in the store. One that cannot be checked counts as stored: it must not
-    /// be taken for another agent's, and opening it reports the failure.
+    /// Whether a session is in the store, or a listed conversation of another tool, which comes into
+    /// the store when it is opened. One that cannot be checked counts as stored: it must not be taken
+    /// for another agent's, and opening it reports the failure.
     pub(super) fn is_stored(&self, id: &SessionId) -> bool {
-        let store = self.deps().store.as_ref();
+        let deps = self.deps();
+        let store = deps.store.as_ref();
+        let is_of_tool = |catalog: &Arc<Catalog>| catalog.is_of_tool(id).unwrap_or(false);
         store.is_some_and(|store| blocking(|| store.exists(id)).unwrap_or(true))
+            || blocking(|| deps.catalog.as_ref().is_some_and(is_of_tool))
     }
 
     /// Whether this is the id of a session that was created here, and is in the trash.
@@ -163,7 +167,10 @@ impl Context {
             };
             match inner.filter(|id| self.is_stored(id)) {
                 Some(id) => Ok(Some(id)),
-                None => catalog.known_as(name),
+                None => match catalog.known_as(name)? {
+                    Some(id) => Ok(Some(id)),
+                    None => catalog.named_by_tool(name),
+                },
             }
         });
         let found = found.map_err(|error: ListError| failed(&error))?;

@@ -132,6 +132,7 @@ fn read(
     cancelled: &dyn Fn() -> bool,
 ) -> Result<String, Refusal> {
     let store = deps.store.as_ref().ok_or(Refusal::NotFound)?;
+    deps.follow_tool(id);
     if deps.has_expired(id) {
         return Err(Refusal::NotFound);
     }

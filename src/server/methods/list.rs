@@ -189,10 +189,11 @@ impl Listing {
 /// Brings the conversations of other tools up to date. If that takes long, it goes on while the list
 /// is answered with what is known.
 async fn look_at_sources(deps: &Arc<Deps>) {
-    let (Some(sources), Some(catalog)) = (deps.sources.clone(), deps.catalog.clone()) else {
+    let deps = deps.clone();
+    if deps.sources.is_none() {
         return;
-    };
-    let scan = tokio::task::spawn_blocking(move || sources.scan(&catalog));
+    }
+    let scan = tokio::task::spawn_blocking(move || deps.scan_tools());
     match timeout(LOOK, scan).await {
         Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot list conversations of other tools"),
         Ok(Err(error)) => tracing::warn!(%error, "cannot list conversations of other tools"),

@@ -17,6 +17,7 @@ mod list;
 mod list_v2;
 mod notices;
 mod subscribe;
+mod tool_changes;
 mod open;
 mod params;
 mod prompt;

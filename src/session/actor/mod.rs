@@ -154,7 +154,12 @@ impl Actor {
         loop {
             let batch = match self.event().await {
                 Event::Command(None) => return self.release(CloseReason::Closed),
-                Event::Command(Some(command)) => self.command(command),
+                Event::Command(Some(command)) => {
+                    if self.may_open(&command) {
+                        self.follow_tool().await;
+                    }
+                    self.command(command)
+                }
                 Event::TaskResult(TaskResult::ClientAnswer(answer)) => self.client_answered(answer),
                 Event::TaskResult(TaskResult::Called(served)) => self.called(served),
                 Event::Engine(FromEngine::Event(event)) => self.engine_event(event).await,
@@ -173,6 +178,29 @@ impl Actor {
             if self.machine.is_over() && retire(&mut self.mailbox) {
                 return;
             }
+        }
+    }
+
+    /// Whether a command may open the session.
+    fn may_open(&self, command: &Command) -> bool {
+        let is_new = match command {
+            Command::Request(Request::New(..) | Request::Import { .. }, _)
+            | Command::Fork(..)
+            | Command::Barrier(_) => true,
+            Command::Request(..) | Command::ReadForFork(..) => false,
+        };
+        !is_new && self.session.is_none()
+    }
+
+    /// Before the session is opened: another tool may have it, or more of it.
+    async fn follow_tool(&mut self) {
+        if self.deps.sources.is_none() {
+            return;
+        }
+        let (deps, id) = (self.deps.clone(), self.id.clone());
+        let followed = tokio::task::spawn_blocking(move || deps.follow_tool(&id));
+        if let Err(error) = followed.await {
+            tracing::error!(session = %self.id, %error, "a conversation could not be read");
         }
     }
 

@@ -16,10 +16,10 @@ use super::home;
 use crate::support::command::{command, runs};
 
 /// Where the fixtures have a thread of Codex.
-const ROLLOUT: &str = ".codex/archived_sessions/\
+pub(super) const ROLLOUT: &str = ".codex/archived_sessions/\
                        rollout-2025-06-01T08-00-00-0190aaaa-0000-7000-8000-000000000003.jsonl";
 
-fn append(file: &Path, line: &str) {
+pub(super) fn append(file: &Path, line: &str) {
     let file = OpenOptions::new().append(true).open(file);
     writeln!(file.unwrap(), "{line}").unwrap();
 }

@@ -10,6 +10,7 @@ mod compressed;
 mod damage;
 mod import;
 mod listed;
+mod opened;
 mod reading;
 mod samples;
 #[cfg(unix)]

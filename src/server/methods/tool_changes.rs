@@ -1,0 +1,64 @@
+//! Looks at the files of other tools while a client is notified of changes in its lists: when the
+//! system reports a change of a folder where changes are likely, and from time to time.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::session::{Deps, Registry};
+use crate::sys::{Watch, blocking};
+
+/// How long changes are gathered: a tool at work writes often.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// How often to look where the system reports no changes.
+const POLL: Duration = Duration::from_secs(30);
+
+/// Looks again and again. The catalog reports what has changed. Never resolves.
+pub(super) async fn follow(registry: Registry) {
+    let deps = registry.deps().clone();
+    let (Some(sources), Some(catalog)) = (deps.sources.clone(), deps.catalog.clone()) else {
+        return pending().await;
+    };
+    let changed = Arc::new(Notify::new());
+    let (mut folders, mut watches) = (BTreeSet::new(), Vec::new());
+    loop {
+        let (looking, sources, catalog) = (deps.clone(), sources.clone(), catalog.clone());
+        let looked = spawn_blocking(move || {
+            looking.scan_tools()?;
+            sources.folders(&catalog)
+        });
+        match looked.await {
+            Ok(Ok(now)) if now != folders => {
+                drop(watches);
+                watches = watch(&deps, &now, &changed);
+                folders = now;
+                // What changed before the watch began is found now.
+                continue;
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "changes of other tools are not seen"),
+            Err(error) => tracing::warn!(%error, "changes of other tools are not seen"),
+        }
+        tokio::select! {
+            () = changed.notified() => sleep(GATHER).await,
+            () = sleep(POLL) => {}
+        }
+    }
+}
+
+/// Watches these folders, as far as they exist and the system can do that.
+fn watch(deps: &Deps, folders: &BTreeSet<PathBuf>, changed: &Arc<Notify>) -> Vec<Watch> {
+    let watched = folders.iter().filter_map(|folder| {
+        let changed = changed.clone();
+        let notify = move |_: Option<&str>| changed.notify_one();
+        blocking(|| deps.sys.disk.watch(folder, Box::new(notify))).ok()
+    });
+    watched.collect()
+}
