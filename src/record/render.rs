@@ -3,12 +3,23 @@
 use serde_json::Value;
 
 use super::transcript::{Entry, Transcript};
-use crate::protocol::Role;
+use crate::protocol::{Role, UpdateKind};
 
 impl Transcript {
-    /// The conversation as plain text: one paragraph for each entry, in order.
+    /// The conversation as plain text: one paragraph for each entry, in order. What subagents do is
+    /// no part of it.
     pub fn text(&self) -> String {
-        let paragraphs: Vec<_> = self.entries.iter().map(entry).collect();
+        let is_about_subagent = |entry: &&Entry| {
+            let Entry::Other { update } = entry else {
+                return false;
+            };
+            update["sessionUpdate"] == UpdateKind::Subagent.name()
+        };
+        let own = self
+            .entries
+            .iter()
+            .filter(|entry| !is_about_subagent(entry));
+        let paragraphs: Vec<_> = own.map(entry).collect();
         paragraphs.join("\n\n")
     }
 

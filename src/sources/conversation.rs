@@ -72,7 +72,7 @@ impl Entry {
 
 /// How a turn ended, if nothing says otherwise.
 const END: &str = r#"{"stopReason":"end_turn"}"#;
-const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
+pub(super) const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
 
 /// The note at a tool call whose result is not recorded, which a later import may find.
 pub(super) const NO_RESULT: &str = "no result was recorded";
@@ -322,6 +322,12 @@ impl Builder {
             },
             None => Conversation::default(),
         }
+    }
+
+    /// The records of what was read, without the snapshots at their end.
+    pub(super) fn entries(mut self) -> Vec<Entry> {
+        self.end_turn();
+        self.entries
     }
 
     /// An id that needs no escaping: the one that is given, if it is such a one.

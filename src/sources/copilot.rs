@@ -1,6 +1,7 @@
 //! Copilot CLI: one folder for each session, `session-state/ID/events.jsonl`; in older versions one
 //! file, `session-state/ID.jsonl`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use crate::sys::Timestamp;
 
 use super::content::{as_text, text};
 use super::conversation::{Builder, Conversation};
+use super::subagents::{self, Subagent};
 use super::tool::Calls;
 use super::{Found, Places, has_extension, lines, tool};
 
@@ -32,9 +34,15 @@ pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
     let mut reader = Reader::default();
     for event in &lines.objects {
-        reader.event(event);
+        match event["data"]["parentToolCallId"].as_str() {
+            Some(call) => reader.of_subagent(call, event),
+            None => reader.event(event),
+        }
     }
-    let conversation = reader.builder.finish(reader.id, reader.cwd);
+    let mut conversation = reader.builder.finish(reader.id, reader.cwd);
+    let agents = reader.subagents.into_iter();
+    let agents = agents.map(|(call, read)| Subagent::new(&call, Some(call.clone()), read.builder));
+    subagents::merge(&mut conversation, agents.collect());
     conversation.counted(reader.unknown, lines.damaged)
 }
 
@@ -44,6 +52,8 @@ struct Reader {
     id: Option<String>,
     cwd: Option<String>,
     calls: Calls,
+    /// What subagents did, by the calls that started them.
+    subagents: BTreeMap<String, Self>,
     unknown: usize,
 }
 
@@ -59,13 +69,16 @@ const SKIPPED: [&str; 7] = [
 ];
 
 impl Reader {
+    fn of_subagent(&mut self, call: &str, event: &Value) {
+        self.subagents
+            .entry(call.to_owned())
+            .or_default()
+            .event(event);
+    }
+
     fn event(&mut self, event: &Value) {
         let at = self.builder.time(event["timestamp"].as_str());
         let data = &event["data"];
-        // What a subagent does is a part of the call that started it.
-        if data["parentToolCallId"].is_string() {
-            return;
-        }
         match event["type"].as_str() {
             Some("session.start" | "session.resume") => {
                 let id = data["sessionId"].as_str().map(str::to_owned);

@@ -15,6 +15,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, of_call, text};
 use super::conversation::{Builder, Conversation};
 use super::database::open;
+use super::subagents::{self, Subagent};
 use super::tool::Calls;
 use super::{Found, Places, has_extension, lines};
 
@@ -115,7 +116,6 @@ pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
 const UNNAMED: [&str; 4] = ["New session", "New Chat", "CLI Session", "ACP Session"];
 
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
-    let mut reader = Reader::default();
     let sessions = "SELECT * FROM sessions WHERE id = ?";
     let (cwd, names, model, used) = database.query_row(sessions, params![id], |row| {
         let names = ["name", "description"].map(|name| column(row, name));
@@ -123,22 +123,7 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversat
         let used: Option<i64> = row.get("total_tokens").ok();
         Ok((column(row, "working_dir"), names, model, used))
     })?;
-    let mut query =
-        database.prepare("SELECT * FROM messages WHERE session_id = ? ORDER BY id LIMIT ?")?;
-    let mut rows = query.query(params![id, limit])?;
-    let mut damaged = 0;
-    while let Some(row) = rows.next()? {
-        let json = |name: &str| serde_json::from_str::<Value>(&column(row, name)?).ok();
-        let Some(content) = json("content_json") else {
-            damaged += 1;
-            continue;
-        };
-        let metadata = json("metadata_json").unwrap_or_default();
-        let created: Option<i64> = row.get("created_timestamp").ok();
-        let role = column(row, "role").unwrap_or_default();
-        let id = column(row, "message_id");
-        reader.message(created, id.as_deref(), &role, &content, &metadata);
-    }
+    let mut reader = Reader::of(database, id, limit)?;
     let mut names = names.into_iter().flatten();
     let is_title = |name: &String| !UNNAMED.iter().any(|start| name.starts_with(start));
     if let Some(title) = names.find(is_title) {
@@ -150,8 +135,24 @@ fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversat
     if let (Some(used), Some(size)) = (used, size) {
         reader.builder.usage(used, size);
     }
-    let conversation = reader.builder.finish(Some(id.to_owned()), cwd);
-    Ok(conversation.counted(reader.unknown, damaged))
+    let mut conversation = reader.builder.finish(Some(id.to_owned()), cwd);
+    // Early versions do not record whose subagent a session is.
+    let children = "SELECT id, name FROM sessions WHERE parent_session_id = ? ORDER BY id";
+    if limit < 0
+        && let Ok(mut children) = database.prepare(children)
+    {
+        let mut subagents = Vec::new();
+        let mut rows = children.query(params![id])?;
+        while let Some(row) = rows.next()? {
+            let child: String = row.get(0)?;
+            let mut subagent =
+                Subagent::new(&child, None, Reader::of(database, &child, limit)?.builder);
+            subagent.title = column(row, "name");
+            subagents.push(subagent);
+        }
+        subagents::merge(&mut conversation, subagents);
+    }
+    Ok(conversation.counted(reader.unknown, reader.damaged))
 }
 
 /// A file of an early version: a line about the session, and one for each message.
@@ -179,9 +180,32 @@ struct Reader {
     builder: Builder,
     calls: Calls,
     unknown: usize,
+    damaged: usize,
 }
 
 impl Reader {
+    /// Reads the messages of a session in the database, up to this number of them if that is not
+    /// negative.
+    fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Self> {
+        let mut reader = Self::default();
+        let messages = "SELECT * FROM messages WHERE session_id = ? ORDER BY id LIMIT ?";
+        let mut query = database.prepare(messages)?;
+        let mut rows = query.query(params![id, limit])?;
+        while let Some(row) = rows.next()? {
+            let json = |name: &str| serde_json::from_str::<Value>(&column(row, name)?).ok();
+            let Some(content) = json("content_json") else {
+                reader.damaged += 1;
+                continue;
+            };
+            let metadata = json("metadata_json").unwrap_or_default();
+            let created: Option<i64> = row.get("created_timestamp").ok();
+            let role = column(row, "role").unwrap_or_default();
+            let id = column(row, "message_id");
+            reader.message(created, id.as_deref(), &role, &content, &metadata);
+        }
+        Ok(reader)
+    }
+
     fn message(
         &mut self,
         created: Option<i64>,

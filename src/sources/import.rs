@@ -4,15 +4,17 @@
 //! tool's own id. A conversation that has grown since is continued in the copy. A copy that was
 //! continued here, or that the user deleted, is left as it is.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
 use serde_json::json;
 
+use crate::json;
+
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
-use crate::record::{Header, Kind, Record, metadata};
+use crate::record::{Header, Kind, Record, metadata, subagents};
 use crate::redact;
 use crate::store::{self, CALL_INTERRUPTED, Store, StoreError, Sync};
 use crate::sys::{SessionId, path};
@@ -237,8 +239,8 @@ pub(super) fn session_id(source: &Source, conversation: &Conversation) -> Option
 /// and not in the other.
 #[derive(Debug)]
 struct Comparison<'a> {
-    /// What the log does not have yet.
-    history: VecDeque<&'a Entry>,
+    /// What the log does not have yet of the conversation, and of each of its subagents.
+    history: BTreeMap<String, VecDeque<(usize, &'a Entry)>>,
     /// The snapshots at the end, that are not in the log.
     snapshots: Vec<&'a Entry>,
     differs: bool,
@@ -251,10 +253,15 @@ struct Comparison<'a> {
 impl<'a> Comparison<'a> {
     fn new(conversation: &'a Conversation) -> Self {
         let entries = conversation.entries.iter();
-        let (snapshots, history): (Vec<_>, Vec<_>) =
+        let (snapshots, own): (Vec<_>, Vec<_>) =
             entries.partition(|entry| entry.kind == Kind::Info);
+        let mut history: BTreeMap<String, VecDeque<_>> = BTreeMap::new();
+        for (at, entry) in own.into_iter().enumerate() {
+            let session = subagent(entry.kind, &entry.payload);
+            history.entry(session).or_default().push_back((at, entry));
+        }
         Self {
-            history: history.into(),
+            history,
             snapshots,
             differs: false,
             differs_masked: false,
@@ -272,20 +279,21 @@ impl<'a> Comparison<'a> {
         if !is_compared(record.kind, record.payload) {
             return;
         }
-        self.skip();
-        let next = self.history.pop_front();
+        let session = subagent(record.kind, record.payload);
+        let Some(history) = self.history.get_mut(&session) else {
+            // Tools remove subagents before their sessions.
+            self.differs |= session.is_empty();
+            return;
+        };
+        skip(history);
+        let next = history.pop_front().map(|(_, next)| next);
         let next = next.filter(|next| next.kind == record.kind);
         match next.and_then(|next| is_alike(&next.payload, record.payload)) {
             Some(is_same) => self.differs_masked |= !is_same,
-            None => self.differs = true,
-        }
-    }
-
-    /// Leaves out what is not compared, up to the next entry that is.
-    fn skip(&mut self) {
-        let is_skipped = |entry: &&Entry| !is_compared(entry.kind, &entry.payload);
-        while self.history.front().is_some_and(is_skipped) {
-            self.history.pop_front();
+            // It may be known only later which call has started a subagent.
+            None if next.is_some() && !session.is_empty() && record.kind == Kind::Update => {}
+            None if session.is_empty() => self.differs = true,
+            None => history.clear(),
         }
     }
 
@@ -294,15 +302,38 @@ impl<'a> Comparison<'a> {
         if self.differs {
             return None;
         }
-        // The session's last turn has an end already.
-        self.skip();
-        let mut new = Vec::from(self.history);
+        let mut new = Vec::new();
+        for mut history in self.history.into_values() {
+            // The session's last turn has an end already.
+            skip(&mut history);
+            new.extend(history);
+        }
+        new.sort_by_key(|(at, _)| *at);
+        let mut new: Vec<&Entry> = new.into_iter().map(|(_, entry)| entry).collect();
         let is_title = |entry: &Entry| entry.payload.contains("session_info_update");
         let own_title = self.has_own_title;
         self.snapshots
             .retain(|entry| !(own_title && is_title(entry)));
         new.append(&mut self.snapshots);
         Some(new)
+    }
+}
+
+/// The session of the subagent that a record is of or about; empty for the user's own.
+fn subagent(kind: Kind, payload: &str) -> String {
+    let session = match kind {
+        Kind::Subagent => subagents::parse(payload).map(|(session, _)| session.into_owned()),
+        Kind::Update => subagents::announced(payload),
+        _ => None,
+    };
+    session.unwrap_or_default()
+}
+
+/// Leaves out what is not compared, up to the next entry that is.
+fn skip(history: &mut VecDeque<(usize, &Entry)>) {
+    let is_skipped = |(_, entry): &(usize, &Entry)| !is_compared(entry.kind, &entry.payload);
+    while history.front().is_some_and(is_skipped) {
+        history.pop_front();
     }
 }
 
@@ -323,7 +354,11 @@ fn is_compared(kind: Kind, payload: &str) -> bool {
     };
     match kind {
         Kind::Prompt => true,
-        Kind::Update => !(payload.contains(r#""status":"failed""#) && is_put()),
+        // What a subagent is doing, which is recorded after a crash, too.
+        Kind::Update if subagents::announced(payload).is_some() => {
+            json::text_member(payload, "state").is_none()
+        }
+        Kind::Update | Kind::Subagent => !(payload.contains(r#""status":"failed""#) && is_put()),
         _ => false,
     }
 }

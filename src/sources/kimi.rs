@@ -1,6 +1,7 @@
 //! Kimi Code: one folder for each session, `sessions/FOLDER/session_ID`, with its events in
 //! `agents/main/wire.jsonl` and its title and working directory in `state.json`.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text};
 use super::conversation::{Builder, Conversation};
 use super::kimi_cli::{self, block};
+use super::subagents::Subagent;
 use super::tool::Calls;
 use super::{Found, Places, lines};
 
@@ -33,10 +35,7 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let state = fs::read(folder.join("state.json")).ok();
     let state: Option<Value> = state.and_then(|state| serde_json::from_slice(&state).ok());
     let state = state.unwrap_or_default();
-    let mut reader = Reader::default();
-    for operation in &lines.objects {
-        reader.operation(operation);
-    }
+    let mut reader = Reader::of(&lines.objects);
     // Other titles are the first prompt, cut off.
     if state["isCustomTitle"] == true || state["titleKind"] == "generated" {
         reader.builder.title(&as_text(&state["title"]));
@@ -50,11 +49,36 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     conversation.counted(reader.unknown, lines.damaged)
 }
 
+/// The subagents, which have folders beside that of the session's own file.
+pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
+    let Some(main) = found.path.parent() else {
+        return Vec::new();
+    };
+    let folders = main.parent().and_then(|folder| fs::read_dir(folder).ok());
+    let folders = folders.into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+    folders.retain(|folder| folder != main && folder.join("wire.jsonl").is_file());
+    if folders.is_empty() {
+        return Vec::new();
+    }
+    folders.sort();
+    let calls = Reader::of(&lines::objects(bytes).objects).agents;
+    let read = folders.into_iter().filter_map(|folder| {
+        let bytes = super::bytes(&folder.join("wire.jsonl")).ok()?;
+        let reader = Reader::of(&lines::objects(&bytes).objects);
+        let id = folder.file_name()?.to_str()?;
+        Some(Subagent::new(id, calls.get(id).cloned(), reader.builder))
+    });
+    read.collect()
+}
+
 #[derive(Debug, Default)]
 struct Reader {
     builder: Builder,
     cwd: Option<String>,
     calls: Calls,
+    /// The calls that started subagents, by the subagents' ids.
+    agents: HashMap<String, String>,
     unknown: usize,
 }
 
@@ -82,6 +106,14 @@ const SKIPPED: [&str; 19] = [
 ];
 
 impl Reader {
+    fn of(operations: &[Value]) -> Self {
+        let mut reader = Self::default();
+        for operation in operations {
+            reader.operation(operation);
+        }
+        reader
+    }
+
     fn operation(&mut self, operation: &Value) {
         let at = operation["time"].as_i64().map(Timestamp::from_millis);
         let at = self.builder.at(at);
@@ -145,7 +177,12 @@ impl Reader {
                 let id = event["toolCallId"].as_str().unwrap_or_default();
                 let result = &event["result"];
                 let ok = result["isError"] != true;
-                let output = kimi_cli::output(&result["output"]).into();
+                let output = kimi_cli::output(&result["output"]);
+                let first = output.lines().next().unwrap_or_default();
+                if let Some(agent) = first.strip_prefix("agent_id: ") {
+                    self.agents.insert(agent.to_owned(), id.to_owned());
+                }
+                let output = output.into();
                 self.calls.end(&mut self.builder, at, id, ok, &output);
             }
             _ => {}

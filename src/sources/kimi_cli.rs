@@ -3,7 +3,7 @@
 //! working directory is in none of them: the folder's name is made from it, and `kimi.json` lists
 //! those that are known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
+use super::subagents::{self, Subagent};
 use super::tool::{Calls, arguments};
 use super::{Found, Places, has_extension, lines};
 
@@ -44,10 +45,7 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
             .flatten()
     };
     let wire = lines::objects(&beside("wire.jsonl").unwrap_or_default());
-    let mut reader = Reader::new(&wire.objects);
-    for record in &wire.objects {
-        reader.record(record);
-    }
+    let mut reader = Reader::of(&wire.objects);
     let mut damaged = wire.damaged;
     if !reader.builder.has_prompt() {
         reader = Reader::default();
@@ -62,8 +60,33 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     reader.builder.title(&as_text(&state["custom_title"]));
     let id = id.and_then(|id| id.to_str()).map(str::to_owned);
     let cwd = group.and_then(|group| cwd(found, group));
-    let conversation = reader.builder.finish(id, cwd);
+    let mut conversation = reader.builder.finish(id, cwd);
+    subagents::merge(&mut conversation, agents(&wire.objects));
     conversation.counted(reader.unknown, damaged)
+}
+
+/// The subagents, whose records are among those of the session.
+fn agents(records: &[Value]) -> Vec<Subagent> {
+    let mut of_agent: BTreeMap<String, (Option<String>, Vec<Value>)> = BTreeMap::new();
+    for record in records {
+        let payload = &record["message"]["payload"];
+        if record["message"]["type"] != "SubagentEvent" {
+            continue;
+        }
+        let calls = ["parent_tool_call_id", "task_tool_call_id"];
+        let call = calls.iter().find_map(|name| payload[*name].as_str());
+        let Some(id) = payload["agent_id"].as_str().or(call) else {
+            continue;
+        };
+        let (_, own) = of_agent
+            .entry(id.to_owned())
+            .or_insert_with(|| (call.map(str::to_owned), Vec::new()));
+        own.push(json!({"timestamp": record["timestamp"], "message": payload["event"]}));
+    }
+    let read = of_agent
+        .into_iter()
+        .map(|(id, (call, records))| Subagent::new(id, call, Reader::of(&records).builder));
+    read.collect()
 }
 
 /// The working directory of a folder: its name is the MD5 of the path, behind the name of the
@@ -112,8 +135,8 @@ const SKIPPED: [&str; 17] = [
 ];
 
 impl Reader {
-    /// A reader of records of which these are all.
-    fn new(records: &[Value]) -> Self {
+    /// Reads the records of a file.
+    fn of(records: &[Value]) -> Self {
         let mut arguments: HashMap<String, String> = HashMap::new();
         let mut last = String::new();
         for record in records {
@@ -129,10 +152,14 @@ impl Reader {
             let all = arguments.entry(last.clone()).or_default();
             all.push_str(part.as_str().unwrap_or_default());
         }
-        Self {
+        let mut reader = Self {
             arguments,
             ..Self::default()
+        };
+        for record in records {
+            reader.record(record);
         }
+        reader
     }
 
     fn record(&mut self, record: &Value) {

@@ -22,6 +22,7 @@ mod live;
 mod opencode;
 mod pi;
 mod qwen;
+mod subagents;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use crate::sys::Timestamp;
 
 pub use conversation::{Conversation, Entry};
 pub use live::LiveSources;
+use subagents::Subagent;
 
 /// A tool whose conversations can be read.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ enum Reader {
         is_conversation: fn(&Path) -> bool,
         /// Reads a conversation from a file's bytes.
         read: fn(&Found, &[u8]) -> Conversation,
+        /// Reads the files of its subagents.
+        subagents: fn(&Found, &[u8]) -> Vec<Subagent>,
     },
     /// A database with all of them.
     Database {
@@ -76,6 +80,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: claude_code::is_conversation,
             read: claude_code::read,
+            subagents: claude_code::subagents,
         },
     },
     Source {
@@ -85,6 +90,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: codex::is_conversation,
             read: codex::read,
+            subagents: codex::subagents,
         },
     },
     Source {
@@ -94,6 +100,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: copilot::is_conversation,
             read: copilot::read,
+            subagents: subagents::none,
         },
     },
     Source {
@@ -103,6 +110,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: gemini::is_conversation,
             read: gemini::read,
+            subagents: gemini::subagents,
         },
     },
     Source {
@@ -122,6 +130,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: kimi::is_conversation,
             read: kimi::read,
+            subagents: kimi::subagents,
         },
     },
     Source {
@@ -131,6 +140,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: kimi_cli::is_conversation,
             read: kimi_cli::read,
+            subagents: subagents::none,
         },
     },
     Source {
@@ -150,6 +160,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: pi::is_conversation,
             read: pi::read,
+            subagents: subagents::none,
         },
     },
     Source {
@@ -159,6 +170,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: qwen::is_conversation,
             read: qwen::read,
+            subagents: subagents::none,
         },
     },
 ];
@@ -257,11 +269,16 @@ impl Source {
     /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
     /// read as far as possible.
     pub fn read(&self, found: &Found) -> io::Result<Conversation> {
-        let read = match &self.reader {
-            Reader::Files { read, .. } => read,
+        let (read, subagents) = match &self.reader {
+            Reader::Files {
+                read, subagents, ..
+            } => (read, subagents),
             Reader::Database { read, .. } => return read(found, -1),
         };
-        Ok(read(found, &bytes(&found.path)?))
+        let bytes = bytes(&found.path)?;
+        let mut conversation = read(found, &bytes);
+        subagents::merge(&mut conversation, subagents(found, &bytes));
+        Ok(conversation)
     }
 }
 

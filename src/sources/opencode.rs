@@ -1,6 +1,7 @@
 //! OpenCode: one SQLite database, `opencode.db`, with sessions, their messages, and the messages'
 //! parts as JSON.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, diff, of_call, text};
 use super::conversation::{Builder, Conversation};
 use super::database::open;
+use super::subagents::{self, Subagent};
 use super::{Found, Places, tool};
 
 /// The file's name.
@@ -57,61 +59,114 @@ pub(super) fn read(found: &Found, limit: i64) -> io::Result<Conversation> {
 
 /// A conversation; up to the message number `limit`, if that is not negative.
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
-    let (cwd, title, revert): (String, String, Option<String>) = database.query_row(
-        "SELECT directory, title, revert FROM session WHERE id = ?",
+    let (cwd, title): (String, String) = database.query_row(
+        "SELECT directory, title FROM session WHERE id = ?",
         params![id],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    // The message from which on the user has taken the conversation back.
-    let revert = revert.and_then(|revert| serde_json::from_str::<Value>(&revert).ok());
-    let revert = revert.and_then(|revert| revert["messageID"].as_str().map(str::to_owned));
-    let mut builder = Builder::default();
-    let mut messages = database.prepare(
-        "SELECT id, data, time_created FROM message WHERE session_id = ? ORDER BY time_created, id
-         LIMIT ?",
-    )?;
-    let mut parts = database
-        .prepare("SELECT id, data FROM part WHERE message_id = ? ORDER BY time_created, id")?;
-    let mut damaged = 0;
-    let mut rows = messages.query(params![id, limit])?;
-    while let Some(row) = rows.next()? {
-        let (message, data, created): (String, String, i64) =
-            (row.get(0)?, row.get(1)?, row.get(2)?);
-        if Some(&message) == revert.as_ref() {
-            break;
-        }
-        let Ok(data) = serde_json::from_str::<Value>(&data) else {
-            damaged += 1;
-            continue;
-        };
-        let at = builder.at(Some(Timestamp::from_millis(created)));
-        builder.state(&Value::Null, &data["modelID"]);
-        let mut prompt = Vec::new();
-        let mut rows = parts.query(params![message])?;
-        while let Some(row) = rows.next()? {
-            let (id, part): (String, String) = (row.get(0)?, row.get(1)?);
-            match serde_json::from_str::<Value>(&part) {
-                Ok(part) if data["role"] == "user" => prompt.extend(user(&part)),
-                Ok(part) => assistant(&mut builder, at, &message, &id, &part),
-                Err(_) => damaged += 1,
-            }
-        }
-        builder.user(at, Some(&message), prompt);
-        match data["error"]["name"].as_str() {
-            Some("MessageAbortedError") => builder.cancel(),
-            Some(name) => {
-                let message = data["error"]["data"]["message"].as_str().unwrap_or(name);
-                builder.error(at, None, message);
-            }
-            None => {}
-        }
-    }
+    let mut messages = Messages::read(database, id, limit)?;
     // The title of a session that has none yet.
     if !title.starts_with("New session - ") && !title.starts_with("Child session - ") {
-        builder.title(&title);
+        messages.builder.title(&title);
     }
-    let conversation = builder.finish(Some(id.to_owned()), Some(cwd));
+    let mut conversation = messages.builder.finish(Some(id.to_owned()), Some(cwd));
+    let (mut calls, mut damaged) = (messages.subagents, messages.damaged);
+    let mut subagents = Vec::new();
+    // Subagents may have subagents.
+    let mut parents: Vec<String> = (limit < 0).then(|| id.to_owned()).into_iter().collect();
+    let mut children =
+        database.prepare("SELECT id FROM session WHERE parent_id = ? ORDER BY time_created, id")?;
+    while let Some(parent) = parents.pop() {
+        let ids = children.query_map(params![parent], |row| row.get(0))?;
+        for child in ids.collect::<rusqlite::Result<Vec<String>>>()? {
+            if parents.len() + subagents.len() > MOST_SUBAGENTS {
+                break;
+            }
+            let read = Messages::read(database, &child, limit)?;
+            calls.extend(read.subagents);
+            damaged += read.damaged;
+            subagents.push(Subagent::new(
+                &child,
+                calls.get(&child).cloned(),
+                read.builder,
+            ));
+            parents.push(child);
+        }
+    }
+    subagents::merge(&mut conversation, subagents);
     Ok(conversation.counted(0, damaged))
+}
+
+/// A session with more subagents than this is one that is its own parent.
+const MOST_SUBAGENTS: usize = 10_000;
+
+/// The messages of a session.
+#[derive(Debug, Default)]
+struct Messages {
+    builder: Builder,
+    /// The calls that started subagents, by the subagents' sessions.
+    subagents: HashMap<String, String>,
+    damaged: usize,
+}
+
+impl Messages {
+    fn read(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Self> {
+        let revert: Option<String> = database.query_row(
+            "SELECT revert FROM session WHERE id = ?",
+            params![id],
+            |row| row.get(0),
+        )?;
+        // The message from which on the user has taken the conversation back.
+        let revert = revert.and_then(|revert| serde_json::from_str::<Value>(&revert).ok());
+        let revert = revert.and_then(|revert| revert["messageID"].as_str().map(str::to_owned));
+        let mut read = Self::default();
+        let mut messages = database.prepare(
+            "SELECT id, data, time_created FROM message WHERE session_id = ?
+             ORDER BY time_created, id LIMIT ?",
+        )?;
+        let mut parts = database
+            .prepare("SELECT id, data FROM part WHERE message_id = ? ORDER BY time_created, id")?;
+        let mut rows = messages.query(params![id, limit])?;
+        while let Some(row) = rows.next()? {
+            let (message, data, created): (String, String, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            if Some(&message) == revert.as_ref() {
+                break;
+            }
+            let Ok(data) = serde_json::from_str::<Value>(&data) else {
+                read.damaged += 1;
+                continue;
+            };
+            let at = read.builder.at(Some(Timestamp::from_millis(created)));
+            read.builder.state(&Value::Null, &data["modelID"]);
+            let mut prompt = Vec::new();
+            let mut rows = parts.query(params![message])?;
+            while let Some(row) = rows.next()? {
+                let (id, part): (String, String) = (row.get(0)?, row.get(1)?);
+                match serde_json::from_str::<Value>(&part) {
+                    Ok(part) if data["role"] == "user" => prompt.extend(user(&part)),
+                    Ok(part) => {
+                        let started = part["state"]["metadata"]["sessionId"].as_str();
+                        if let (Some(child), Some(call)) = (started, part["callID"].as_str()) {
+                            read.subagents.insert(child.to_owned(), call.to_owned());
+                        }
+                        assistant(&mut read.builder, at, &message, &id, &part);
+                    }
+                    Err(_) => read.damaged += 1,
+                }
+            }
+            read.builder.user(at, Some(&message), prompt);
+            match data["error"]["name"].as_str() {
+                Some("MessageAbortedError") => read.builder.cancel(),
+                Some(name) => {
+                    let message = data["error"]["data"]["message"].as_str().unwrap_or(name);
+                    read.builder.error(at, None, message);
+                }
+                None => {}
+            }
+        }
+        Ok(read)
+    }
 }
 
 /// A part of the user's message, unless the program has added it.

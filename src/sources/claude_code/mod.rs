@@ -1,12 +1,16 @@
 //! Claude Code: one file of JSON lines for each session, below `projects/`, in a folder for each
 //! working directory. The folder's name does not tell the directory; the records do.
 
+mod agents;
 mod records;
 mod tools;
 
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
+
 use super::conversation::{Builder, Conversation};
+use super::subagents::Subagent;
 use super::{Found, Places, branch, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
@@ -41,4 +45,15 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let (builder, unknown) = reader.finish();
     let conversation = builder.finish(id.map(str::to_owned), cwd);
     conversation.counted(unknown, lines.damaged)
+}
+
+pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
+    let has = |text: &str| memmem::find(bytes, text.as_bytes()).is_some();
+    let folder = found.path.with_extension("").join("subagents");
+    if has("isSidechain\":true") || has("isSidechain\": true") || has("agentId") || folder.exists()
+    {
+        agents::read(found, &lines::objects(bytes).objects)
+    } else {
+        Vec::new()
+    }
 }

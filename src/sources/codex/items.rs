@@ -31,6 +31,8 @@ pub(super) struct Reader<'a> {
     calls: HashMap<&'a str, Tool>,
     /// The calls of commands that go on, by the number of their terminal, with the output so far.
     running: HashMap<String, (&'a str, String)>,
+    /// The threads of subagents, with the calls that started them.
+    threads: Vec<(String, String)>,
     unknown: usize,
 }
 
@@ -77,6 +79,7 @@ impl<'a> Reader<'a> {
             outputs,
             calls: HashMap::new(),
             running: HashMap::new(),
+            threads: Vec::new(),
             unknown: 0,
         }
     }
@@ -85,6 +88,16 @@ impl<'a> Reader<'a> {
     pub(super) fn finish(self) -> Conversation {
         let id = self.id.filter(|_| !self.is_subagent);
         self.builder.finish(id, self.cwd).counted(self.unknown, 0)
+    }
+
+    /// What was read, if it is a subagent's.
+    pub(super) fn of_subagent(self) -> Option<Builder> {
+        self.is_subagent.then_some(self.builder)
+    }
+
+    /// The threads of subagents, with the calls that started them.
+    pub(super) fn threads(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.threads)
     }
 
     pub(super) fn record(&mut self, record: &'a Value) {
@@ -200,11 +213,25 @@ impl<'a> Reader<'a> {
         self.builder.call(at, call);
     }
 
+    /// Notes the thread of a subagent that a call started.
+    fn thread(&mut self, call: &str, thread: &Value) {
+        let thread = thread.as_str().map(str::to_owned);
+        if let Some(thread) = thread
+            && !self.threads.iter().any(|(known, _)| *known == thread)
+        {
+            self.threads.push((thread, call.to_owned()));
+        }
+    }
+
     /// What the model was given as the result of a tool call.
     fn output(&mut self, at: Timestamp, item: &'a Value) {
         let Some(id) = item["call_id"].as_str() else {
             return;
         };
+        let given = arguments(&item["output"]);
+        for name in ["agent_id", "thread_id"] {
+            self.thread(id, &given[name]);
+        }
         let output = command::output(&item["output"]);
         match self.calls.get(id) {
             Some(Tool::Command) => {
@@ -305,6 +332,9 @@ impl<'a> Reader<'a> {
                 }
                 self.builder
                     .result(at, id, ok, json!({ "content": content }));
+            }
+            Some("collab_agent_spawn_end") => {
+                self.thread(id.unwrap_or_default(), &event["new_thread_id"]);
             }
             Some("mcp_tool_call_end") => self.mcp(at, event),
             Some("web_search_end") => self.search(at, event),

@@ -1,17 +1,21 @@
 //! Codex: one file of JSON lines for each thread, its "rollout", below `sessions/YEAR/MONTH/DAY/`, or
 //! in `archived_sessions/`.
 
+mod agents;
 mod command;
 mod items;
 mod patch;
 mod tool;
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use ruzstd::decoding::StreamingDecoder;
 
 use super::conversation::{Builder, Conversation};
+use super::subagents::Subagent;
 use super::{Found, Places, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
@@ -34,25 +38,46 @@ pub(super) fn is_conversation(path: &Path) -> bool {
 }
 
 pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
-    if !has_extension(&found.path, &["zst"]) {
-        return of_lines(bytes);
-    }
     // A file that is being compressed or decompressed is there twice.
-    if found.path.with_extension("").exists() {
+    if is_compressed(&found.path) && found.path.with_extension("").exists() {
         return Conversation::default();
+    }
+    let (bytes, is_whole) = plain(&found.path, bytes);
+    let lines = lines::objects(&bytes);
+    let mut reader = items::Reader::new(Builder::default(), &lines.objects);
+    for record in &lines.objects {
+        reader.record(record);
+    }
+    let conversation = reader.finish();
+    conversation.counted(0, lines.damaged + usize::from(!is_whole))
+}
+
+pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
+    let (bytes, _) = plain(&found.path, bytes);
+    // All ways to start one have this in their names.
+    if memmem::find(&bytes, b"spawn").is_none() {
+        return Vec::new();
+    }
+    let records = lines::objects(&bytes).objects;
+    let mut reader = items::Reader::new(Builder::default(), &records);
+    for record in &records {
+        reader.record(record);
+    }
+    agents::read(found, reader.threads(), &records)
+}
+
+fn is_compressed(path: &Path) -> bool {
+    has_extension(path, &["zst"])
+}
+
+/// What a file has, decompressed as far as possible, and whether that is all of it.
+fn plain<'a>(path: &Path, bytes: &'a [u8]) -> (Cow<'a, [u8]>, bool) {
+    if !is_compressed(path) {
+        return (Cow::Borrowed(bytes), true);
     }
     let mut plain = Vec::new();
     let decoder = StreamingDecoder::new(bytes);
     let decoded = decoder.map(|decoder| decoder.take(LARGEST).read_to_end(&mut plain));
     let is_whole = decoded.is_ok_and(|read| read.is_ok_and(|len| (len as u64) < LARGEST));
-    of_lines(&plain).counted(0, usize::from(!is_whole))
-}
-
-fn of_lines(bytes: &[u8]) -> Conversation {
-    let lines = lines::objects(bytes);
-    let mut reader = items::Reader::new(Builder::default(), &lines.objects);
-    for record in &lines.objects {
-        reader.record(record);
-    }
-    reader.finish().counted(0, lines.damaged)
+    (Cow::Owned(plain), is_whole)
 }

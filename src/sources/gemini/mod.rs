@@ -7,9 +7,11 @@ mod tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use serde_json::Value;
 
 use super::conversation::{Builder, Conversation};
+use super::subagents::Subagent;
 use super::{Found, Places, has_extension, lines};
 
 /// `~/.gemini/tmp`.
@@ -26,25 +28,74 @@ pub(super) fn is_conversation(path: &Path) -> bool {
 }
 
 pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
-    let (chat, damaged) = if has_extension(&found.path, &["jsonl"]) {
-        let lines = lines::objects(bytes);
-        (folded(lines.objects), lines.damaged)
-    } else {
-        let chat = serde_json::from_slice::<Value>(bytes);
-        let damaged = usize::from(chat.is_err());
-        (chat.unwrap_or_default(), damaged)
-    };
-    let mut reader = messages::Reader::new(Builder::default());
-    for message in chat["messages"].as_array().into_iter().flatten() {
-        reader.message(message);
-    }
-    let mut builder = reader.finish();
+    let (chat, damaged) = chat(&found.path, bytes);
+    let mut builder = messages(&chat);
     builder.title(chat["summary"].as_str().unwrap_or_default());
     let id = chat["sessionId"]
         .as_str()
         .filter(|_| chat["kind"] != "subagent");
     let conversation = builder.finish(id.map(str::to_owned), cwd(found, &chat));
     conversation.counted(0, damaged)
+}
+
+/// What a file has, and how many lines of it are damaged.
+fn chat(path: &Path, bytes: &[u8]) -> (Value, usize) {
+    if has_extension(path, &["jsonl"]) {
+        let lines = lines::objects(bytes);
+        return (folded(lines.objects), lines.damaged);
+    }
+    let chat = serde_json::from_slice::<Value>(bytes);
+    let damaged = usize::from(chat.is_err());
+    (chat.unwrap_or_default(), damaged)
+}
+
+fn messages(chat: &Value) -> Builder {
+    let mut reader = messages::Reader::new(Builder::default());
+    for message in chat["messages"].as_array().into_iter().flatten() {
+        reader.message(message);
+    }
+    reader.finish()
+}
+
+/// The subagents: files in a folder that has the session's id as its name. They do not name the
+/// calls that started them, but are in the same order.
+pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
+    if memmem::find(bytes, b"isSubagentProgress").is_none() {
+        return Vec::new();
+    }
+    let (chat, _) = chat(&found.path, bytes);
+    let id = chat["sessionId"]
+        .as_str()
+        .filter(|id| !id.contains(['/', '\\']));
+    let folder = id.and_then(|id| fs::read_dir(found.path.with_file_name(id)).ok());
+    let files = folder.into_iter().flatten().flatten();
+    let files = files.filter_map(|entry| {
+        let path = entry.path();
+        let bytes = has_extension(&path, &["json", "jsonl"]).then(|| super::bytes(&path).ok());
+        let (chat, _) = self::chat(&path, &bytes.flatten()?);
+        Some((chat["startTime"].as_str()?.to_owned(), path, chat))
+    });
+    let mut chats: Vec<(String, PathBuf, Value)> = files.collect();
+    chats.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
+    let all = chat["messages"].as_array().into_iter().flatten();
+    let calls = all.flat_map(|message| message["toolCalls"].as_array().into_iter().flatten());
+    let calls = calls.filter(|call| call["resultDisplay"]["isSubagentProgress"] == true);
+    let calls: Vec<Option<&str>> = calls.map(|call| call["id"].as_str()).collect();
+    // With another number of them, one has ended without a trace.
+    let is_paired = calls.len() == chats.len();
+    let agents = chats
+        .into_iter()
+        .enumerate()
+        .filter_map(|(at, (_, path, chat))| {
+            let call = calls.get(at).filter(|_| is_paired).copied().flatten();
+            let name = path.file_stem()?.to_str()?;
+            Some(Subagent::new(
+                name,
+                call.map(str::to_owned),
+                messages(&chat),
+            ))
+        });
+    agents.collect()
 }
 
 /// The chat that lines with its changes describe: its head, messages, of which a later one replaces

@@ -26,7 +26,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Of the built-in engine, with the sources of these names; with all of them, if there are none.
-    /// `unstable` among them stands for the option.
+    /// `unstable` among them is the option, `subagents` the client's capability.
     pub(super) fn new(store: &Path, home: &Path, names: &[&str]) -> Self {
         Self::of(Arc::new(LocalEngine::new()), store, home, names)
     }
@@ -49,7 +49,12 @@ impl Client {
             id: 0,
             notified: Vec::new(),
         };
-        client.call("initialize", json!({ "protocolVersion": 1 }));
+        let mut capabilities = json!({});
+        if names.contains(&"subagents") {
+            capabilities["subagents"] = json!({});
+        }
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+        client.call("initialize", params);
         client
     }
 

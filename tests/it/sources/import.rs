@@ -32,7 +32,7 @@ fn run(store: &Path, home: &Path, arguments: &[&str]) -> Output {
 
 /// The report of an import of one source: how many conversations were imported, extended, unchanged,
 /// continued here, and deleted.
-fn import(store: &Path, home: &Path, source: &str) -> [u64; 5] {
+pub(super) fn import(store: &Path, home: &Path, source: &str) -> [u64; 5] {
     let output = run(store, home, &["import", "--json", source]);
     assert!(output.status.success(), "{output:?}");
     let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -43,7 +43,7 @@ fn import(store: &Path, home: &Path, source: &str) -> [u64; 5] {
 }
 
 /// The sessions in the store by title.
-fn listed(store: &Path) -> Vec<(String, String)> {
+pub(super) fn listed(store: &Path) -> Vec<(String, String)> {
     let sessions: Value =
         serde_json::from_str(&runs(store, &["sessions", "list", "--json"])).unwrap();
     let sessions = sessions.as_array().unwrap().iter();
@@ -82,9 +82,9 @@ qwen         1 imported
         "Numbers in a file",
         "Hello.",
         "Files",
+        "Writing",
         "Make a file.",
         "Reading",
-        "Writing",
         "The fix",
         "First.",
         "Greeting and files",

@@ -13,6 +13,7 @@ mod listed;
 mod opened;
 mod reading;
 mod samples;
+mod subagents;
 #[cfg(unix)]
 mod watch;
 

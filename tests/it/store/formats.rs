@@ -265,7 +265,7 @@ fn version_2_replays_in_either_version() {
          plan:\n[completed] Read\n[pending] Mend\n\n\
          tool: gauge --all (completed)\ndrift: 0.10\n\ndrift: 0.10\n\n\
          tool: Mend gauge.rs (completed)\n[diff /home/ada/engine/gauge.rs]\n\n\
-         [subagent_update]\n\n[subagent_update]\n\n[compaction_update]\n\n[moon_phase]\n\n\
+         [compaction_update]\n\n[moon_phase]\n\n\
          user: And now in version 1\n\nagent: As before.\n\n\
          tool: Read gauge.rs (completed)\n\nuser: Once more\n\n\
          tool: gauge --again (failed)\n\
