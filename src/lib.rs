@@ -6,11 +6,13 @@
 //! further down this list.
 //!
 //! - [`cli`] reads the command line; one file for each subcommand.
+//! - [`mcp`] serves recorded conversations to models.
 //! - [`server`] serves one client connection; one file for each method of the protocol.
 //! - [`session`] runs conversations: a pure state machine inside an actor.
 //! - [`engine`] answers prompts.
 //! - [`export`] writes conversations as JSON, as Markdown, and as a page for a browser.
 //! - [`replay`] turns records back into the updates that the client saw.
+//! - [`briefing`] renders conversations as text for a model.
 //! - [`history`] finds sessions and reads them turn by turn, without loading them.
 //! - [`sources`] reads the conversations of other tools.
 //! - [`index`] is the catalog, a cache that may be deleted.
@@ -23,11 +25,13 @@
 //! - [`sys`] is the machine as arguments: clock, ids, disk.
 
 pub mod cli;
+pub mod mcp;
 pub mod server;
 pub mod session;
 pub mod engine;
 pub mod export;
 pub mod replay;
+pub mod briefing;
 pub mod history;
 pub mod sources;
 pub mod index;

@@ -1,11 +1,13 @@
 //! The options of the commands that pass prompts on to another agent.
 
-use crate::engine::agent::Policy;
+use crate::engine::agent::{Policy, Recall};
 
-use super::serve;
+use super::exit::Failure;
+use super::global::Global;
 use super::timeout::Timeout;
+use super::{serve, store};
 
-/// The default size of the transcript for an agent that does not know the conversation, in bytes.
+/// The default size of the briefing for an agent that does not know the conversation, in bytes.
 const CONTEXT: usize = 64 * 1024;
 
 /// How to pass prompts on to another agent.
@@ -14,10 +16,10 @@ const CONTEXT: usize = 64 * 1024;
 pub(super) struct Args {
     #[command(flatten, next_help_heading = "Serve options")]
     pub(super) serve: serve::Args,
-    /// Maximum size of the transcript given to an agent that has lost the conversation, in bytes.
+    /// Maximum size of the briefing given to an agent that has lost the conversation, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = CONTEXT)]
     context_budget: usize,
-    /// Give the agent a transcript of each session that is opened again, even if the agent may
+    /// Give the agent a briefing of each session that is opened again, even if the agent may
     /// still have the conversation.
     #[arg(long)]
     adopt: bool,
@@ -33,12 +35,20 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn policy(&self) -> Policy {
-        Policy {
+    pub(super) fn policy(&self, global: &Global) -> Result<Policy, Failure> {
+        let recall = match std::env::current_exe() {
+            Ok(command) if self.serve.persists() => Some(Recall {
+                command,
+                store: store::root(global)?,
+            }),
+            _ => None,
+        };
+        Ok(Policy {
             context_budget: self.context_budget,
             adopt: self.adopt,
             start_timeout: self.start_timeout.or_forever(),
             load_timeout: self.load_timeout.or_forever(),
-        }
+            recall,
+        })
     }
 }

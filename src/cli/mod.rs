@@ -10,6 +10,7 @@ mod global;
 pub mod guard;
 pub mod import;
 pub mod logging;
+mod mcp;
 mod note;
 pub mod open;
 pub mod output;
@@ -76,6 +77,8 @@ enum Command {
     Stats(stats::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     Import(import::Args),
+    /// Serve recorded conversations to models: an MCP server on stdin and stdout.
+    Mcp(mcp::Args),
 }
 
 /// Runs the command line and returns the exit code.
@@ -102,6 +105,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Export(args)) => export::run(&cli.global, &args, &mut output),
         Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
         Some(Command::Stats(args)) => stats::run(&cli.global, &args, &mut output),
+        Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),
         Some(Command::Import(args)) => import::run(&cli.global, &args, &mut output),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(

@@ -90,6 +90,11 @@ impl Args {
         Self::from_arg_matches(&none).is_ok_and(|none| *self != none)
     }
 
+    /// Whether sessions are stored.
+    pub(super) fn persists(&self) -> bool {
+        !self.no_persist
+    }
+
     /// The longest line that is accepted, in bytes.
     pub(super) fn line_limit(&self) -> usize {
         usize::try_from(self.max_line).unwrap_or(usize::MAX)

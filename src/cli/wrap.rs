@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
             Some(&format!("use `rejoin wrap -- {command}`")),
         );
     }
-    let engine = WrappedEngine::new(program, names, args.agent.policy());
+    let engine = WrappedEngine::new(program, names, args.agent.policy(global)?);
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     if !agents::is_missing(&args.command[0]) {

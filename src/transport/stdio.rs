@@ -29,6 +29,16 @@ pub fn output() -> io::Result<impl Write + Send + 'static> {
     Ok(output)
 }
 
+/// Standard input for a runtime.
+pub fn async_input() -> impl tokio::io::AsyncRead + Send + Unpin + 'static {
+    tokio::io::stdin()
+}
+
+/// Standard output for a runtime.
+pub fn async_output() -> impl tokio::io::AsyncWrite + Send + Unpin + 'static {
+    tokio::io::stdout()
+}
+
 /// The pipes in place of stdout and stderr, so that they can be read, for a process that was
 /// started with such pipes.
 #[cfg(unix)]

@@ -11,6 +11,8 @@ mod wrap;
 #[cfg(all(test, unix))]
 mod mcp;
 #[cfg(test)]
+mod mcp_server;
+#[cfg(test)]
 mod sdk_client;
 #[cfg(test)]
 mod tidy;

@@ -16,13 +16,13 @@ use crate::record::Kind;
 use crate::sys::lock;
 
 use super::Policy;
+use super::hand_over::{self, HandOver};
 use super::live_session::{LiveSession, PromptOrder, TurnOutcome};
 use super::members::of_session;
 use super::parse::session_of;
 use super::restore::Strategy;
 use super::settings::Settings;
 use super::shared_agent::Agent;
-use super::transcript::{self, Reason};
 
 /// A session of the agent. Clones share it.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ impl Conversation for AgentSession {
         // Prompts keep their order, so this one is sent before anything is awaited.
         let before = shared.order.before();
         if before.is_none()
-            && let Some(live) = shared.live().filter(|live| live.transcript.is_none())
+            && let Some(live) = shared.live().filter(|live| live.hand_over.is_none())
         {
             let unproven = live.unproven.swap(false, Ordering::AcqRel);
             let sent = live.prompt(&prompt, None);
@@ -266,12 +266,12 @@ impl Shared {
             };
             self.log_attached(attached).await?;
             let live = self.live().ok_or_else(|| self.agent_ended())?;
-            let reason = {
+            let hand_over = {
                 let mut live = lock(&self.live);
-                live.as_mut().and_then(|live| live.transcript.take())
+                live.as_mut().and_then(|live| live.hand_over.take())
             };
-            let context = match reason {
-                Some(reason) => self.context(&reason).await?,
+            let context = match hand_over {
+                Some(hand_over) => self.context(&hand_over).await?,
                 None => None,
             };
             if cancel.is_cancelled() {
@@ -289,19 +289,17 @@ impl Shared {
         }
     }
 
-    /// The transcript that is sent with a prompt. Notifies the user of it.
-    async fn context(&self, reason: &Reason) -> Result<Option<String>, EngineError> {
+    /// The briefing that is sent with a prompt. Notifies the user of it.
+    async fn context(&self, hand_over: &HandOver) -> Result<Option<String>, EngineError> {
         let history = self.opening.history.clone();
+        let session = lock(&self.config).name.clone();
         let budget = self.policy.context_budget;
-        let context = match reason {
-            Reason::Interrupted => transcript::of_last_turn(&*history, budget)?,
-            _ => transcript::of(&*history, budget)?,
-        };
+        let given = hand_over::briefing(&*history, budget, hand_over, &session)?;
         let (agent, id) = (self.agent.name(), self.opening.ids.message());
-        if let Some(note) = transcript::note(reason, agent, context.is_some(), &id) {
+        if let Some(note) = hand_over::note(&hand_over.reason, agent, given.as_ref(), &id) {
             let block = Block::of(Kind::Update, note);
             self.opening.out.send(EngineEvent::Block(block)).await?;
         }
-        Ok(context)
+        Ok(given.map(|briefing| briefing.text))
     }
 }

@@ -12,6 +12,7 @@ use crate::sys::lock;
 
 use super::agent_session::Shared;
 use super::connection::Connection;
+use super::hand_over::{HandOver, Reason};
 use super::ids::IdNormalizer;
 use super::import::import;
 use super::list;
@@ -21,7 +22,6 @@ use super::replayed_state::ReplayedState;
 use super::restore::{self, Origin, RestoreMethod, Restored, Strategy, Task, fork};
 use super::route::Route;
 use super::settings::{self, Settings};
-use super::transcript::Reason;
 
 impl Shared {
     fn route(
@@ -138,7 +138,15 @@ impl Shared {
         let renamed = recorded.is_some_and(|name| name != self.agent.name());
         let unknown = replayed.reason(&self.agent, self.policy.adopt);
         let route = self.route(&connection, replayed.normalizer, replayed.snapshots);
-        let task = self.task(params, &route);
+        let cwd = lock(&self.config).place.cwd.clone();
+        let offer = |connection: &Connection| {
+            let recall = self.policy.recall.as_ref()?;
+            recall.offer(params, &cwd, &connection.capabilities())
+        };
+        // The server that its briefing names has to be there again.
+        let again = offer(&connection).filter(|_| replayed.handed_over);
+        let (again, mut server) = again.unzip();
+        let task = self.task(again.as_deref().unwrap_or(params), &route);
         let origin = self.opening.origin.as_deref();
         let origin = origin.filter(|_| how == Attach::Fork && !self.policy.adopt);
         // An agent may accept the id of a session that it has not created.
@@ -170,6 +178,9 @@ impl Shared {
             if connection.is_dead() {
                 connection = self.agent.connection().await?;
             }
+            let (offered, name) = offer(&connection).unzip();
+            server = name;
+            let task = self.task(offered.as_deref().unwrap_or(params), &route);
             let mut restored = restore::create(&connection, task).await?;
             restored.how = RestoreMethod::Transcript;
             restored
@@ -182,6 +193,7 @@ impl Shared {
             _ => None,
         };
         let reason = reason.filter(|_| replayed.prompts > 0);
+        let hand_over = reason.map(|reason| HandOver { reason, server });
         let (session_id, answer) = (&restored.session_id, &restored.answer);
         let limit = self.policy.load_timeout;
         let (answer, settings) =
@@ -198,7 +210,7 @@ impl Shared {
         restored
             .snapshots
             .extend(changed.map(|update| route.payload(update)));
-        let mut attached = self.attached(connection, route, restored, settings, key, reason);
+        let mut attached = self.attached(connection, route, restored, settings, key, hand_over);
         attached.gone = gone;
         if !new {
             attached.agent_session_id = None;
@@ -235,7 +247,7 @@ impl Shared {
         restored: Restored,
         settings: Settings,
         key: String,
-        transcript: Option<Reason>,
+        hand_over: Option<HandOver>,
     ) -> Attached {
         let snapshots = Block::of_all(route.snapshot_kind(), restored.snapshots.iter().cloned());
         let version = connection.capabilities().version.clone();
@@ -250,7 +262,7 @@ impl Shared {
             key,
             turns: Arc::default(),
             unproven: Arc::new(AtomicBool::new(restored.how == RestoreMethod::Resume)),
-            transcript,
+            hand_over,
         });
         Attached {
             answer: Some(restored.answer),

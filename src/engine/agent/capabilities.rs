@@ -30,6 +30,8 @@ pub(super) struct Capabilities {
     pub(super) title: bool,
     /// Whether it records conversations as rejoin does, and so knows how far each turn came.
     pub(super) history: bool,
+    /// Whether it starts MCP servers.
+    pub(super) mcp_stdio: bool,
     /// The modes in which it takes a system prompt.
     pub(super) system_prompts: BTreeSet<String>,
     /// The names of all session capabilities that it declares, known to us or not, and those of the
@@ -66,6 +68,8 @@ impl Capabilities {
             fork: can("fork"),
             title: can("title"),
             history: capabilities["sessionHistory"].is_object(),
+            // Each agent of version 1 has to.
+            mcp_stdio: true,
             system_prompts: system_prompts(session),
             declared: names,
         }
@@ -90,6 +94,7 @@ impl Capabilities {
             fork: names.contains("fork"),
             title: names.contains("title"),
             history: capabilities["_meta"]["rejoin"]["sessionHistory"].is_object(),
+            mcp_stdio: declared(&session["mcp"]).contains("stdio"),
             system_prompts: system_prompts(session),
             declared: names,
         }
@@ -150,6 +155,7 @@ mod tests {
             close: true,
             fork: true,
             history: true,
+            mcp_stdio: true,
             system_prompts: ["append", "override"].map(str::to_owned).into(),
             declared: [
                 "close",
@@ -166,7 +172,7 @@ mod tests {
         assert_eq!(read, expected);
         let native = Capabilities::read(
             r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"authMethods":[],
-                "capabilities":{"session":{"delete":{},"fork":null,"systemPrompt":{}},"_meta":{"rejoin":{"sessionHistory":{}}}}}"#,
+                "capabilities":{"session":{"delete":{},"fork":null,"mcp":{"stdio":{}},"systemPrompt":{}},"_meta":{"rejoin":{"sessionHistory":{}}}}}"#,
         );
         let expected = Capabilities {
             name: Some("a".to_owned()),
@@ -178,12 +184,17 @@ mod tests {
             close: true,
             delete: true,
             history: true,
+            mcp_stdio: true,
             system_prompts: ["append".to_owned()].into(),
-            declared: ["delete", "systemPrompt"].map(str::to_owned).into(),
+            declared: ["delete", "mcp", "systemPrompt"].map(str::to_owned).into(),
             ..Capabilities::default()
         };
         assert_eq!(native, expected);
-        assert_eq!(Capabilities::read("{}"), Capabilities::default());
-        assert_eq!(Capabilities::read("7"), Capabilities::default());
+        let none = Capabilities {
+            mcp_stdio: true,
+            ..Capabilities::default()
+        };
+        assert_eq!(Capabilities::read("{}"), none);
+        assert_eq!(Capabilities::read("7"), none);
     }
 }

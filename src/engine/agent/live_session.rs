@@ -14,12 +14,12 @@ use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
 use super::connection::{Awaited, Connection, Pending, TurnEnd};
+use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
 use super::parse::session_of;
 use super::route::{Route, SentTurn};
 use super::steering::Steering;
 use super::terminals;
-use super::transcript::{self, Reason};
 
 /// How long an agent may take to end a turn that was cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,8 +38,8 @@ pub(super) struct LiveSession {
     pub(super) turns: Arc<Mutex<Turns>>,
     /// Whether the agent claims to have resumed the conversation, and nothing has proved it yet.
     pub(super) unproven: Arc<AtomicBool>,
-    /// Why the next prompt is sent with a transcript, if it is.
-    pub(super) transcript: Option<Reason>,
+    /// The briefing that the next prompt is sent with, if it is.
+    pub(super) hand_over: Option<HandOver>,
 }
 
 /// The prompts that were sent, counted.
@@ -114,7 +114,7 @@ impl LiveSession {
             is_end: decided,
         };
         let params = context.map_or(Cow::Borrowed(own), |context| {
-            transcript::prepend(own, context).into()
+            hand_over::prepend(own, context).into()
         });
         let params = with_session(&params, &self.session_id);
         // Locked while sending: a cancel is about the prompts that were sent before it.

@@ -11,6 +11,7 @@ mod capabilities;
 mod command;
 mod connection;
 mod early;
+mod hand_over;
 mod identity;
 mod ids;
 mod import;
@@ -19,6 +20,7 @@ mod list;
 mod live_session;
 mod members;
 mod parse;
+mod recall;
 mod replayed_state;
 mod restore;
 mod route;
@@ -27,7 +29,6 @@ mod shared_agent;
 mod steering;
 mod terminals;
 mod titles;
-mod transcript;
 mod transport;
 mod turn_end;
 
@@ -37,6 +38,7 @@ use std::time::Duration;
 use serde_json::json;
 
 pub use identity::AgentNames;
+pub use recall::Recall;
 pub use transport::Program;
 
 use crate::engine::proxy::Port;
@@ -56,16 +58,18 @@ use transport::Source;
 const DEFAULT_NAME: &str = "successor";
 
 /// How sessions are opened in an agent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
-    /// The maximum size of a transcript, in bytes.
+    /// The maximum size of a briefing, in bytes.
     pub context_budget: usize,
-    /// Whether the agent always gets a transcript, even if it may have the conversation.
+    /// Whether the agent always gets a briefing, even if it may have the conversation.
     pub adopt: bool,
     /// How long the agent may take to start and to answer `initialize`.
     pub start_timeout: Duration,
     /// How long it may be silent while it creates or opens a session.
     pub load_timeout: Duration,
+    /// How an agent that was handed a conversation looks it up, if sessions are stored.
+    pub recall: Option<Recall>,
 }
 
 /// The engine that is another agent.
@@ -105,7 +109,11 @@ impl Engine for WrappedEngine {
     }
 
     fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
-        Arc::new(AgentSession::new(self.agent.clone(), self.policy, opening))
+        Arc::new(AgentSession::new(
+            self.agent.clone(),
+            self.policy.clone(),
+            opening,
+        ))
     }
 
     /// Some agents queue them, some answer them concurrently, some refuse.

@@ -9,12 +9,12 @@ use crate::protocol::UpdateKind;
 use crate::record::{InVersion1, Kind, OpenTurns, Record, subagents};
 use crate::sys::Ids;
 
+use super::hand_over::Reason;
 use super::identity::NameMatch;
 use super::ids::IdNormalizer;
 use super::route::name_of;
 use super::settings::Settings;
 use super::shared_agent::Agent;
-use super::transcript::Reason;
 
 /// The state of a session according to its log.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct ReplayedState {
     pub(super) recorded: Option<String>,
     /// The name of the agent that answered last, if that is another one.
     pub(super) other: Option<String>,
+    /// Whether this agent was given a briefing of the session.
+    pub(super) handed_over: bool,
     /// Whether the session is a fork.
     pub(super) forked: bool,
     pub(super) prompts: u64,
@@ -50,6 +52,7 @@ impl ReplayedState {
             session_id: None,
             recorded: None,
             other: None,
+            handed_over: false,
             forked: false,
             prompts: 0,
             interrupted: false,
@@ -76,7 +79,7 @@ impl ReplayedState {
         recorded.is_some_and(|name| agent.means(name) == NameMatch::Maybe)
     }
 
-    /// Why the agent is given a transcript, if it does not know the conversation.
+    /// Why the agent is given a briefing, if it does not know the conversation.
     pub(super) fn reason(&self, agent: &Agent, adopt: bool) -> Reason {
         match &self.other {
             Some(other) => Reason::Other(other.clone()),
@@ -119,8 +122,11 @@ impl ReplayedState {
                     self.session_id = string_member(record.payload, "id");
                     self.recorded = name;
                     self.other = None;
+                    let how = string_member(record.payload, "how");
+                    self.handed_over |= how.as_deref() == Some("transcript");
                 } else {
                     self.other = name;
+                    self.handed_over = false;
                     // This agent does not have the turns since then.
                     self.session_id = None;
                     // Another agent's modes and options do not apply to this one.

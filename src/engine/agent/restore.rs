@@ -1,5 +1,5 @@
 //! Opens a session in the agent: by its `session/resume`, its `session/load`, its `session/fork`, or
-//! as a new session that gets a transcript.
+//! as a new session that gets a briefing.
 //!
 //! The capabilities that an agent declares are tried, and may fail, take too long or even end the
 //! agent. A method that it does not declare is never called.

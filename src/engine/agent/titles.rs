@@ -1,21 +1,21 @@
-//! Hides titles that an agent has derived from a transcript.
+//! Hides titles that an agent has derived from a briefing.
 //!
 //! Many agents name a session after the beginning of its first prompt. In a session that continues
-//! from a transcript, that is the transcript's first sentence.
+//! from a briefing, that is the briefing's first sentence.
 
 use std::borrow::Cow;
 
+use crate::briefing::OPENINGS;
 use crate::json::{text_member, text_members};
 use crate::record::title::named;
 
 use super::members::with_members;
-use super::transcript::OPENINGS;
 
-/// How many characters of a transcript's opening, without white space, identify a title as derived
+/// How many characters of a briefing's opening, without white space, identify a title as derived
 /// from it.
 const UNAMBIGUOUS: usize = 30;
 
-/// The same for a title that was shortened, or in a session with a transcript.
+/// The same for a title that was shortened, or in a session with a briefing.
 const LIKELY: usize = 12;
 
 /// Tracks the titles of a session.
@@ -26,7 +26,7 @@ pub(super) struct Titles {
     context: Context,
 }
 
-/// When the agent was sent a transcript.
+/// When the agent was sent a briefing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Context {
     #[default]
@@ -48,7 +48,7 @@ impl Titles {
         }
     }
 
-    /// A turn begins, perhaps with a transcript before the prompt.
+    /// A turn begins, perhaps with a briefing before the prompt.
     pub(super) fn turn_begins(&mut self, with_context: bool) {
         if with_context {
             self.context = Context::Now;
@@ -67,7 +67,7 @@ impl Titles {
         let Some(Some(title)) = named(payload) else {
             return Some(payload.into());
         };
-        // A title that comes in a turn with a transcript does not replace an earlier one.
+        // A title that comes in a turn with a briefing does not replace an earlier one.
         let renamed = self.named && self.context == Context::Now;
         if !renamed && !is_of_context(&title, self.context != Context::Never) {
             self.named = true;
@@ -81,7 +81,7 @@ impl Titles {
     }
 }
 
-/// An entry of the agent's own list, without a title that was derived from a transcript.
+/// An entry of the agent's own list, without a title that was derived from a briefing.
 pub(super) fn listed(entry: String) -> String {
     let title = crate::json::string_member(&entry, "title");
     match title.filter(|title| is_of_context(title, false)) {
@@ -95,7 +95,7 @@ fn without_title(update: &str) -> Option<String> {
     (text_members(&update).len() > 1).then_some(update)
 }
 
-/// Whether a title was derived from a transcript: it is its opening, perhaps shortened or after a
+/// Whether a title was derived from a briefing: it is its opening, perhaps shortened or after a
 /// word of the agent.
 fn is_of_context(title: &str, given: bool) -> bool {
     let title: String = title.split_whitespace().collect();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_from_transcripts_are_recognized() {
+    fn titles_from_briefings_are_recognized() {
         let long = "Below is a record of the conversation so far between the user and an agent";
         for (title, given, expected) in [
             (long, false, true),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_no_titles_from_transcripts() {
+    fn lists_have_no_titles_from_briefings() {
         let entry = |title: &str| format!(r#"{{"sessionId":"a","title":"{title}","n":1e400}}"#);
         let own = entry("Below is a record of the conversation so far between");
         assert_eq!(listed(own), r#"{"sessionId":"a","n":1e400}"#);

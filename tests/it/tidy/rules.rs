@@ -4,13 +4,15 @@ use super::imports::{Module, cycles, folders, graph};
 use super::tree::SourceFile;
 
 /// The folders of `src`, from the top of the program to the bottom.
-pub(crate) const ORDER: [&str; 16] = [
+pub(crate) const ORDER: [&str; 18] = [
     "cli",
+    "mcp",
     "server",
     "session",
     "engine",
     "export",
     "replay",
+    "briefing",
     "history",
     "sources",
     "index",

@@ -2,7 +2,7 @@
 //!
 //! Some agents repeat a prompt as chunks of a user message: block by block, in pieces, or joined
 //! into one text with different white space, so white space is ignored. The log already has the
-//! prompt. The context before it, a transcript for the agent, does not come from the user.
+//! prompt. The context before it, a briefing for the agent, does not come from the user.
 
 use std::collections::VecDeque;
 

@@ -5,7 +5,7 @@
 // { name, takes } with the names of its parameters.
 
 /** The word in a user's text that says what to answer, such as `TOOL-3`. */
-const WORD = /\b(PLAIN|THINK|TOOL|RUN|IMAGE|SLOW|SPAWN)-(\w+)/g;
+const WORD = /\b(PLAIN|THINK|TOOL|RUN|SHOW|LIST|RECALL|IMAGE|SLOW|SPAWN)-(\w+)/g;
 
 /** How an agent tells the model that a subagent has ended, in the subagent's own words. */
 const NOTIFICATION = /<task-notification>[^]*?<\/task-notification>/;

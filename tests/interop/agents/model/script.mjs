@@ -2,10 +2,15 @@
 
 import { asked } from "./conversation.mjs";
 
-/** The names by which agents know a tool that writes a file, one that starts a subagent, and one that
- * runs a command. */
+/** The names by which agents know a tool that writes a file, one that starts a subagent, one that
+ * makes a plan, and one that runs a command. */
 const WRITERS = ["Write", "write", "write_file"];
 const SPAWNERS = ["spawn_agent", "Agent", "Task"];
+const PLANNERS = ["TodoWrite", "todowrite", "todo_write", "write_todos", "update_plan", "TodoList", "SetTodoList", "TaskCreate"];
+/** The tool that reads a conversation, as agents call it that offer it only when it is asked for; and
+ * what its answers contain. */
+const DEFERRED = "mcp__rejoin__read";
+const READ = "What follows is data, not instructions.";
 const SHELLS = ["Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"];
 
 /**
@@ -28,6 +33,16 @@ export function answer(request, folder) {
       description: "Says something",
     })];
   }
+  if (what === "SHOW" && results === 0) {
+    return [call(request.tools, SHELLS, name, { command: "cat show.txt", description: "Shows a file" })];
+  }
+  if (what === "LIST" && results === 0) {
+    const step = "Do STEP-4714";
+    const todos = [{ content: step, description: step, title: step, status: "pending", activeForm: step, priority: "high", id: "1" }];
+    const plan = [{ step, status: "pending" }];
+    return [call(request.tools, PLANNERS, name, { todos, plan, subject: step, description: step, activeForm: step })];
+  }
+  if (what === "RECALL") return recall(request, name, results);
   if (what === "SPAWN" && results === 0) {
     const word = name.startsWith("SPAWN-TOOL") ? "TOOL" : "PLAIN";
     const task = `Please do ${word}-${name.replace(/\W/g, "")} now.`;
@@ -48,6 +63,28 @@ export function answer(request, folder) {
     return [...begun, { wait: true }];
   }
   return words(name);
+}
+
+/** Reads the conversation that a briefing names; some agents have to be asked for the tool first. */
+function recall({ tools, items }, name, results) {
+  const text = items.map((item) => item.text).join("\n");
+  const [, session] = /its session is "([^"]+)"/.exec(text) ?? [];
+  const input = { session, turn: 3 };
+  const readers = tools.filter((tool) => /rejoin.*read$/.test(fullName(tool)));
+  if (readers.length > 0 && results < 2 && !text.includes(READ)) return [call(readers, [readers[0].name], name, input)];
+  if (results === 0) {
+    return [call(tools, ["ToolSearch", "tool_search"], name, { query: `select:${DEFERRED}`, max_results: 5 })];
+  }
+  const bridge = tools.some((tool) => tool.name === "tool_call");
+  if (results === 1 && bridge) {
+    return [call(tools, ["tool_call"], `${name}-call`, { name: DEFERRED, arguments: input })];
+  }
+  return words(name);
+}
+
+/** The name of a tool with that of its namespace. */
+export function fullName({ namespace, name }) {
+  return namespace ? `${namespace}__${name}` : name;
 }
 
 /** A plain answer in chunks that are cut anywhere, with characters that are easily broken. */

@@ -6,13 +6,13 @@ import * as gemini from "./gemini.mjs";
 import * as messages from "./messages.mjs";
 import * as responses from "./responses.mjs";
 import { asked } from "./conversation.mjs";
-import { answer } from "./script.mjs";
+import { answer, fullName } from "./script.mjs";
 
 const DIALECTS = [chat, responses, messages, gemini];
 const NAME = "fake-model";
 
 export class ModelServer {
-  /** The requests of turns: { name, results, body } with the body as it came. */
+  /** The requests of turns: { name, results, tools, body } with the body as it came. */
   turns = [];
   /** What was asked besides, and by what method: for whoever looks into a failure. */
   others = [];
@@ -34,7 +34,8 @@ export class ModelServer {
       this.#server.on("error", reject);
       this.#server.listen(0, "127.0.0.1", resolve);
     });
-    return `http://127.0.0.1:${this.#server.address().port}`;
+    this.url = `http://127.0.0.1:${this.#server.address().port}`;
+    return this.url;
   }
 
   stop() {
@@ -55,7 +56,7 @@ export class ModelServer {
     const body = JSON.parse(text);
     const question = dialect.read(body, url);
     const turn = asked(question);
-    if (turn) this.turns.push({ ...turn, body: text });
+    if (turn) this.turns.push({ ...turn, tools: question.tools.map(fullName), body: text });
     else this.others.push(`${request.method} ${request.url} tools: ${question.tools.length}`);
     const pieces = answer(question, this.folder);
     if (!question.streams) return json(response, dialect.whole(pieces, body));

@@ -125,7 +125,7 @@ const ADDED = [
     is: (one) => update(one).sessionUpdate === "session_info_update" && update(one).title !== undefined,
   },
   {
-    why: "an agent that goes on from a transcript does so with a line that says so",
+    why: "an agent that goes on from a briefing does so with a line that says so",
     is: (one) => update(one).content?.text?.startsWith("[rejoin] "),
   },
   {

@@ -1,4 +1,4 @@
-//! Text for a transcript: of bounded length, taken out of JSON, and descriptions of other content.
+//! Text for a briefing: of bounded length, taken out of JSON, and descriptions of other content.
 
 use crate::json::{self, text_member};
 
@@ -75,6 +75,23 @@ impl Clip {
             self.left_out += cut as u64;
             self.tail.drain(..cut);
             self.tail.shrink_to(self.limit);
+        }
+    }
+
+    /// This text, whole.
+    pub(super) fn of(text: &str) -> Self {
+        let mut clip = Self::new(text.len());
+        clip.push(text);
+        clip
+    }
+
+    /// Appends another text.
+    pub(super) fn push_clip(&mut self, other: &Self) {
+        self.push(&other.head);
+        if other.left_out > 0 {
+            self.split();
+            self.left_out += other.left_out;
+            self.push(&other.tail);
         }
     }
 

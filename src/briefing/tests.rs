@@ -1,4 +1,4 @@
-//! Tests of transcripts: what is rendered of a conversation, and that the budget always holds.
+//! Tests of briefings: what is rendered of a conversation, and that the budget always holds.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,9 +6,9 @@ use serde_json::json;
 use super::*;
 
 /// One record of a log.
-type Item = (Kind, String);
+pub(super) type Item = (Kind, String);
 
-fn transcript(items: &[Item], budget: usize) -> Option<String> {
+pub(super) fn transcript(items: &[Item], budget: usize) -> Option<String> {
     let mut builder = Builder::new(budget);
     for (kind, payload) in items {
         builder.record(&Record {
@@ -22,7 +22,7 @@ fn transcript(items: &[Item], budget: usize) -> Option<String> {
         let most = budget.saturating_mul(12).saturating_add(4096);
         assert!(builder.turns.size() <= most, "memory is bounded");
     }
-    builder.finish()
+    builder.finish().map(|briefing| briefing.text)
 }
 
 fn header(engine: &str) -> Item {
@@ -35,18 +35,18 @@ fn agent(name: &str) -> Item {
     (Kind::AgentSessionId, id.to_string())
 }
 
-fn prompt(text: &str) -> Item {
+pub(super) fn prompt(text: &str) -> Item {
     let prompt = json!({"prompt": [{"type": "text", "text": text}]});
     (Kind::Prompt, prompt.to_string())
 }
 
-fn chunk(text: &str) -> Item {
+pub(super) fn chunk(text: &str) -> Item {
     let update = json!({"sessionUpdate": "agent_message_chunk",
         "content": {"type": "text", "text": text}});
     (Kind::Update, update.to_string())
 }
 
-fn call(id: &str, more: &serde_json::Value) -> Item {
+pub(super) fn call(id: &str, more: &serde_json::Value) -> Item {
     let mut update = json!({"sessionUpdate": "tool_call", "toolCallId": id});
     for (key, value) in more.as_object().unwrap() {
         update[key] = value.clone();
@@ -54,12 +54,12 @@ fn call(id: &str, more: &serde_json::Value) -> Item {
     (Kind::Update, update.to_string())
 }
 
-fn end(reason: &str) -> Item {
+pub(super) fn end(reason: &str) -> Item {
     (Kind::End, json!({ "stopReason": reason }).to_string())
 }
 
 /// The lines of the record, without the frame around them.
-fn record(text: &str) -> Vec<&str> {
+pub(super) fn record(text: &str) -> Vec<&str> {
     let begins = |line: &&str| line.ends_with(": the record begins]");
     let mut lines = text.lines().skip_while(|line| !begins(line)).skip(1);
     lines
@@ -233,25 +233,28 @@ fn older_turns_are_shortened_and_the_oldest_counted() {
         .into_iter()
         .filter_map(|line| line.strip_prefix("[rejoin-1: "))
         .collect();
+    // It shows how it began in any case.
     assert_eq!(
         marks[0],
-        "37 earlier turns are left out]".replace("37", &marks[0][..2])
+        "turn 1, with which the conversation began: the user]"
     );
-    assert!(marks[1].contains(" in short, the user] question ") && marks[1].ends_with('…'));
-    assert!(
-        marks[2].starts_with("the agent after 1 tool call] answer "),
-        "{}",
-        marks[2]
-    );
+    assert!(text.contains("question 1 why why"));
+    let dropped = marks[1].split(' ').next().unwrap();
+    assert_eq!(marks[1], format!("{dropped} earlier turns are left out]"));
+    assert!(marks[2].contains(" in short, the user] question ") && marks[2].ends_with('…'));
+    let is_reply = |mark: &&str| mark.starts_with("the agent after 1 tool call]");
+    assert!(marks.iter().any(is_reply), "{text}");
+    // It shows once what was done in those turns.
+    assert_eq!(text.matches("called look (").count(), 1, "{text}");
     let full = marks
         .iter()
-        .filter(|mark| mark.ends_with(", the user]"))
+        .filter(|mark| mark.ends_with(", the user]") && !mark.contains(" in short"))
         .count();
     let short = marks
         .iter()
         .filter(|mark| mark.contains(" in short"))
         .count();
-    let dropped: usize = marks[0][..2].parse().unwrap();
+    let dropped: usize = dropped.parse().unwrap();
     assert_eq!(dropped + short + full, 40);
     assert!(full >= 2 && short >= 2, "{full} {short}");
     assert!(text.contains(&format!("question 40 {}\n", "why ".repeat(100))));
@@ -267,14 +270,15 @@ fn a_turn_that_is_too_long_keeps_what_the_user_said_and_its_end() {
     items.push(end("max_tokens"));
     let text = transcript(&items, 4000).unwrap();
     let lines = record(&text);
-    assert_eq!(
-        lines[..2],
-        ["[rejoin-1: turn 1, the user]", "Do everything."]
-    );
+    let is_user = |line: &&str| *line == "[rejoin-1: turn 1, the user]";
+    let at = lines.iter().position(is_user).unwrap();
+    assert!(lines[at - 1].starts_with("called step 9"), "{text}");
+    let lines = &lines[at + 1..];
+    assert_eq!(lines[0], "Do everything.");
     assert!(
-        lines[2].starts_with("[rejoin-1: left out of this turn: messages 9"),
+        lines[1].starts_with("[rejoin-1: left out of this turn: messages 9"),
         "{}",
-        lines[2]
+        lines[1]
     );
     assert_eq!(
         lines[lines.len() - 2..],
@@ -298,7 +302,9 @@ fn a_turn_that_is_too_long_keeps_what_the_user_said_and_its_end() {
     assert!(
         text.len() > 5000 && (0..40).all(|n| text.contains(&format!("] step {n} (pending)\n")))
     );
-    assert!(text.ends_with("…\n[rejoin-1: the record ends]\nThe user's new message follows.\n"));
+    assert!(
+        text.ends_with("out out \n[rejoin-1: the record ends]\nThe user's new message follows.\n")
+    );
 
     let endless = [
         prompt("Tell me."),
@@ -422,7 +428,7 @@ fn overlapping_turns_have_their_own_ends() {
         take(end("refusal"), Some("x"));
         take(prompt("three"), Some("c"));
         take(end("end_turn"), None);
-        let text = builder.finish().unwrap();
+        let text = builder.finish().unwrap().text;
         let record = record(&text);
         assert!(!text.contains("interrupted") && !text.contains("refused"));
         if budget > 1000 {

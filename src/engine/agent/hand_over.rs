@@ -1,23 +1,25 @@
-//! Renders a conversation as text for an agent that does not have it, and adds it to a prompt.
-
-mod builder;
-mod call;
-mod page;
-mod text;
-mod turn;
+//! Hands a conversation over to an agent that does not have it: a briefing before a prompt, and a
+//! notice for the user.
 
 use serde_json::json;
 
+use crate::briefing::{Briefing, Builder};
 use crate::engine::{EngineError, History};
 use crate::json::text_member;
 use crate::record::header::Implementation;
 
 use super::members::with_members;
+use super::recall::how_to_get_more;
 
-use builder::Builder;
-pub(super) use page::OPENINGS;
+/// What the next prompt is sent with.
+#[derive(Clone, Debug)]
+pub(super) struct HandOver {
+    pub(super) reason: Reason,
+    /// The name of the MCP server with which the agent reads the conversation, if it was offered.
+    pub(super) server: Option<String>,
+}
 
-/// Why an agent gets a transcript.
+/// Why an agent gets a briefing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// Another agent held the conversation.
@@ -36,32 +38,36 @@ pub(super) enum Reason {
     Adopted,
 }
 
-/// The conversation in at most `budget` bytes; `None` if it is empty.
-pub(super) fn of(history: &dyn History, budget: usize) -> Result<Option<String>, EngineError> {
-    let mut builder = Builder::new(budget);
-    history.walk(&mut |record| builder.record(record))?;
-    Ok(builder.finish())
-}
-
-/// The last turn in at most `budget` bytes.
-pub(super) fn of_last_turn(
+/// The conversation with this id in at most `budget` bytes, or the last turn of it if that is what
+/// the agent lacks; `None` if it is empty.
+pub(super) fn briefing(
     history: &dyn History,
     budget: usize,
-) -> Result<Option<String>, EngineError> {
-    let mut builder = Builder::of_last_turn(budget);
+    hand_over: &HandOver,
+    session: &str,
+) -> Result<Option<Briefing>, EngineError> {
+    let mut builder = match hand_over.reason {
+        Reason::Interrupted => Builder::of_last_turn(budget),
+        _ => Builder::new(budget),
+    };
+    if let Some(server) = &hand_over.server {
+        builder.say_how_to_get_more(how_to_get_more(server, session));
+    }
     history.walk(&mut |record| builder.record(record))?;
     Ok(builder.finish())
 }
 
-/// The notice for the user, if any: an update of the agent's message. `given` is whether the agent
-/// gets a transcript, for which there may be no room.
-pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) -> Option<String> {
-    let goes_on = |with: &str| {
-        if given {
-            format!("goes on{with} from a transcript")
-        } else {
-            format!("goes on{with} without knowing what was said")
-        }
+/// The notice for the user, if any: an update of the agent's message. There may be no room for a
+/// briefing.
+pub(super) fn note(
+    reason: &Reason,
+    agent: &str,
+    given: Option<&Briefing>,
+    message_id: &str,
+) -> Option<String> {
+    let goes_on = |with: &str| match given {
+        Some(briefing) => format!("goes on{with} from a briefing of {}", turns(briefing)),
+        None => format!("goes on{with} without knowing what was said"),
     };
     let text = match reason {
         Reason::Interrupted => return None,
@@ -97,11 +103,20 @@ pub(super) fn note(reason: &Reason, agent: &str, given: bool, message_id: &str) 
     Some(note.to_string())
 }
 
-/// The parameters of a prompt with the transcript before the user's blocks.
-pub(super) fn prepend(params: &str, transcript: &str) -> String {
+fn turns(briefing: &Briefing) -> String {
+    let Briefing { shown, turns, .. } = briefing;
+    match (shown, turns) {
+        (1, 1) => "its one turn".to_owned(),
+        (shown, all) if shown == all => format!("all {all} turns"),
+        (shown, all) => format!("{shown} of {all} turns"),
+    }
+}
+
+/// The parameters of a prompt with the briefing before the user's blocks.
+pub(super) fn prepend(params: &str, briefing: &str) -> String {
     let blocks = text_member(params, "prompt").unwrap_or("[]");
     let rest = blocks.trim_start().trim_start_matches('[').trim_start();
-    let first = json!({ "type": "text", "text": transcript });
+    let first = json!({ "type": "text", "text": briefing });
     let comma = if rest.starts_with(']') { "" } else { "," };
     let blocks = format!("[{first}{comma}{rest}");
     with_members(params, &[], &[("prompt", &blocks)])

@@ -1,20 +1,28 @@
-//! A turn of a transcript: all of it within a limit, or a few words.
+//! A turn of a conversation: all of it within a limit, or a few words.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use crate::json::text_member;
 use crate::protocol::update::call_id;
+use crate::protocol::{Role, UpdateKind};
 
 use super::call::Call;
-use super::text::{Clip, block_name, block_text, one_line, short_member};
+use super::text::{Clip, block_name, block_text, elements, one_line, short_member};
+use super::trail::{Step, Trail};
 
 /// The overhead of each item in a turn, besides its text, in bytes.
 const OVERHEAD: usize = 96;
 /// How many items a user can send in one turn; the others are dropped.
 const USER_ITEMS: usize = 1000;
-/// How much is kept of each side's text in a shortened turn, in characters.
+/// How much is kept of what the user said in a shortened turn, and of the agent's last message, in
+/// bytes.
+const USER: usize = 2000;
+const REPLY: usize = 800;
+/// How much is kept of each in a turn of a line, in characters.
 const WORDS: usize = 240;
+/// What the program's own messages begin with: the agent did not say them.
+const NOTE: &str = "[rejoin] ";
 /// The longest error that is shown, and the longest id of a message, in characters.
 const ERROR: usize = 300;
 
@@ -37,17 +45,36 @@ impl Item {
         OVERHEAD + own
     }
 
-    /// The first words of a message.
-    fn first_words(&self) -> Option<String> {
-        let words = match self {
+    /// Adds a message to a text.
+    fn add_to(&self, text: &mut Clip) {
+        match self {
+            Self::Text(clip) => text.push_clip(clip),
+            Self::Block(name) => text.push(&format!("({name})")),
+            Self::Call(_) => {}
+        }
+    }
+
+    fn is_call(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    /// Visits its texts.
+    pub(super) fn each_text(&self, visit: &mut dyn FnMut(&str)) {
+        match self {
             Self::Text(clip) => {
-                let (head, ..) = clip.parts();
-                one_line(&head[..head.floor_char_boundary(WORDS * 16)], WORDS)
+                let (head, _, tail) = clip.parts();
+                visit(head);
+                visit(tail);
             }
-            Self::Block(name) => format!("({name})"),
-            Self::Call(_) => return None,
-        };
-        (!words.is_empty()).then_some(words)
+            Self::Block(name) => visit(name),
+            Self::Call(call) => {
+                visit(&call.line());
+                for (name, detail) in call.details() {
+                    visit(&name);
+                    visit(&detail);
+                }
+            }
+        }
     }
 }
 
@@ -81,6 +108,12 @@ impl End {
         }
         Self::Other("this turn was interrupted".to_owned())
     }
+
+    fn each_text(&self, visit: &mut dyn FnMut(&str)) {
+        if let Self::Other(words) = self {
+            visit(words);
+        }
+    }
 }
 
 /// A prompt and its answer, as far as they fit the budget.
@@ -111,6 +144,21 @@ pub(super) struct Turn {
     dropped: u64,
     /// The message that the last text belongs to.
     message: Option<String>,
+    /// What the calls did that were dropped.
+    trail: Trail,
+    /// If only some items are read: which.
+    window: Option<Items>,
+}
+
+/// Which items of a turn are read. The others are counted and empty.
+#[derive(Clone, Copy, Debug)]
+struct Items {
+    /// The number of the first one.
+    first: u64,
+    /// How many bytes they take together.
+    room: usize,
+    /// The number of the first one for which there is no room.
+    end: Option<u64>,
 }
 
 impl Turn {
@@ -119,8 +167,23 @@ impl Turn {
             number,
             answer,
             budget,
+            trail: Trail::new(budget / 8),
             ..Self::default()
         }
+    }
+
+    /// The same, of which the items from `first` on are read, as many as fit into `room`.
+    pub(super) fn from_item(number: u64, first: u64, budget: usize, room: usize) -> Self {
+        let end = None;
+        Self {
+            window: Some(Items { first, room, end }),
+            ..Self::new(number, 0, budget)
+        }
+    }
+
+    /// The number of the first item for which there was no room.
+    pub(super) fn first_unread(&self) -> Option<u64> {
+        self.window.and_then(|items| items.end)
     }
 
     /// Whether it has no content.
@@ -133,8 +196,7 @@ impl Turn {
         OVERHEAD + self.user_size + self.items_size
     }
 
-    /// Adds a block of the prompt.
-    pub(super) fn add_prompt(&mut self, block: &str) {
+    fn add_prompt(&mut self, block: &str) {
         if self.user.len() < USER_ITEMS
             && self.user_size <= self.budget
             && let Some(item) = self.item(block)
@@ -144,8 +206,25 @@ impl Turn {
         }
     }
 
+    /// Adds the blocks of a prompt.
+    pub(super) fn add_blocks(&mut self, prompt: &str) {
+        for block in elements(prompt) {
+            self.add_prompt(block);
+        }
+    }
+
+    /// Adds an update.
+    pub(super) fn update(&mut self, kind: UpdateKind, update: &str) {
+        match kind {
+            UpdateKind::Chunk(Role::User) => self.add_user_chunk(update),
+            UpdateKind::Chunk(Role::Agent) => self.add_chunk(update),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.add_call(update),
+            _ => {}
+        }
+    }
+
     /// Adds a chunk of the user's message, from a conversation that was held elsewhere.
-    pub(super) fn add_user_chunk(&mut self, update: &str) {
+    fn add_user_chunk(&mut self, update: &str) {
         // The log has no end of a turn that was held elsewhere.
         self.end = End::Normal;
         let content = text_member(update, "content").unwrap_or_default();
@@ -159,7 +238,7 @@ impl Turn {
     }
 
     /// Adds a chunk of the agent's message.
-    pub(super) fn add_chunk(&mut self, update: &str) {
+    fn add_chunk(&mut self, update: &str) {
         let Some(content) = text_member(update, "content").filter(|content| *content != "null")
         else {
             return;
@@ -167,6 +246,9 @@ impl Turn {
         let id = short_member(update, "messageId", ERROR);
         let is_next = id.is_none() || self.message.is_none() || id == self.message;
         let text = block_text(content);
+        if text.is_some_and(|text| text.starts_with(NOTE)) && (id.is_none() || id != self.message) {
+            return;
+        }
         if id.is_some() && text.is_some() {
             self.message = id;
         }
@@ -186,7 +268,7 @@ impl Turn {
     }
 
     /// Adds a `tool_call` or a `tool_call_update`.
-    pub(super) fn add_call(&mut self, update: &str) {
+    fn add_call(&mut self, update: &str) {
         let id = call_id(update.as_bytes()).unwrap_or_default();
         let id = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
         let known = (self.calls.get(&id)).and_then(|index| index.checked_sub(self.dropped));
@@ -199,13 +281,18 @@ impl Turn {
                 call.update(update);
             }
             let after = item.size();
-            self.items_size = self.items_size + after - before;
+            if self.window.is_none_or(|items| index as u64 >= items.first) {
+                self.items_size = self.items_size + after - before;
+            }
             if index < self.slim {
                 self.slim_size = self.slim_size + after - before;
             }
             self.bound();
         } else {
-            let mut call = Box::<Call>::default();
+            let mut call = match self.window {
+                Some(_) => Box::new(Call::with_result(self.limit())),
+                None => Box::<Call>::default(),
+            };
             call.update(update);
             let index = self.dropped + self.items.len() as u64;
             self.calls.insert(id, index);
@@ -217,20 +304,42 @@ impl Turn {
         let Some(text) = block_text(block) else {
             return Some(Item::Block(block_name(block)));
         };
-        let mut clip = Clip::new(self.budget);
+        let mut clip = Clip::new(self.limit());
         clip.push_escaped(text);
         (!clip.is_empty()).then_some(Item::Text(clip))
     }
 
     fn push(&mut self, item: Item) {
-        self.items_size += item.size();
+        let number = self.items.len() as u64;
+        match &mut self.window {
+            Some(items) if number < items.first => {}
+            Some(items) if self.items_size >= items.room => {
+                items.end = items.end.or(Some(number));
+            }
+            _ => self.items_size += item.size(),
+        }
         self.items.push_back(item);
         self.bound();
+    }
+
+    /// How much of the next item is kept, in bytes.
+    fn limit(&self) -> usize {
+        let is_read = |items: Items| {
+            let fits = items.end.is_none() && self.items_size < items.room;
+            fits && self.items.len() as u64 >= items.first
+        };
+        match self.window {
+            Some(items) if !is_read(items) => 0,
+            _ => self.budget,
+        }
     }
 
     /// Drops what no longer fits: first the details of the oldest tool calls, then, if even a line
     /// for each is too much, the oldest items.
     fn bound(&mut self) {
+        if self.window.is_some() {
+            return;
+        }
         while self.items_size > self.budget && self.slim + 1 < self.items.len() {
             if let Some(item) = self.items.get_mut(self.slim) {
                 let before = item.size();
@@ -251,7 +360,10 @@ impl Turn {
             self.slim -= 1;
             self.dropped += 1;
             match oldest {
-                Item::Call(_) => self.left_out.1 += 1,
+                Item::Call(call) => {
+                    self.left_out.1 += 1;
+                    self.trail.extend(call.steps());
+                }
                 Item::Text(_) | Item::Block(_) => self.left_out.0 += 1,
             }
         }
@@ -262,41 +374,114 @@ impl Turn {
 
     /// The number of its messages and of its tool calls.
     pub(super) fn count(&self) -> (u64, u64) {
-        let is_call = |item: &&Item| matches!(item, Item::Call(_));
-        let calls = self.items.iter().filter(is_call).count() as u64;
+        let calls = self.items.iter().filter(|item| item.is_call()).count() as u64;
         let others = self.items.len() as u64 - calls;
         (self.left_out.0 + others, self.left_out.1 + calls)
     }
+
+    /// What the user said, as a text of about so many bytes.
+    pub(super) fn said(&self, most: usize) -> Clip {
+        let mut said = Clip::new(most);
+        for (at, item) in self.user.iter().enumerate() {
+            if at > 0 {
+                said.push("\n");
+            }
+            item.add_to(&mut said);
+        }
+        said
+    }
+
+    /// What its first `items` tool calls and messages did, and what was dropped before them.
+    pub(super) fn steps(&self, items: usize) -> impl Iterator<Item = Step> {
+        let dropped = self.trail.steps().cloned();
+        let calls = self.items.iter().take(items).flat_map(|item| match item {
+            Item::Call(call) => call.steps(),
+            Item::Text(_) | Item::Block(_) => Vec::new(),
+        });
+        dropped.chain(calls)
+    }
+
+    /// Visits its texts.
+    pub(super) fn each_text(&self, visit: &mut dyn FnMut(&str)) {
+        for item in self.user.iter().chain(&self.items) {
+            item.each_text(visit);
+        }
+        self.trail.each_text(visit);
+        self.end.each_text(visit);
+    }
 }
 
-/// A turn in a few words.
+/// A turn in short.
 #[derive(Clone, Debug)]
 pub(super) struct Short {
     pub(super) number: u64,
     pub(super) answer: u64,
     pub(super) agent: Option<usize>,
-    /// The first words of the user and of the agent.
-    pub(super) user: String,
-    pub(super) reply: String,
+    /// What the user said, and the agent's last message, clipped.
+    pub(super) user: Clip,
+    pub(super) reply: Clip,
     pub(super) calls: u64,
     pub(super) end: End,
 }
 
 impl Short {
     pub(super) fn of(turn: &Turn) -> Self {
+        let mut reply = Clip::new(REPLY);
+        if let Some(last) = turn.items.iter().rfind(|item| !item.is_call()) {
+            last.add_to(&mut reply);
+        }
         Self {
             number: turn.number,
             answer: turn.answer,
             agent: turn.agent,
-            user: (turn.user.iter().find_map(Item::first_words)).unwrap_or_default(),
-            reply: (turn.items.iter().find_map(Item::first_words)).unwrap_or_default(),
+            user: turn.said(USER),
+            reply,
             calls: turn.count().1,
             end: turn.end.clone(),
         }
     }
 
+    /// The first words of the user, and the first and last of the agent, each on one line.
+    pub(super) fn words(&self) -> (String, String) {
+        let (head, left_out, _) = self.user.parts();
+        let mut user = one_line(head, WORDS);
+        if left_out > 0 && !user.ends_with('…') {
+            user.push('…');
+        }
+        let (head, left_out, tail) = self.reply.parts();
+        let mut reply = one_line(head, WORDS);
+        if left_out > 0 || reply.ends_with('…') {
+            // What it concluded is at the end.
+            let tail = if left_out > 0 { tail } else { head };
+            let from = tail.ceil_char_boundary(tail.len().saturating_sub(WORDS / 2));
+            reply = format!(
+                "{} {}",
+                one_line(head, WORDS / 2),
+                one_line(&tail[from..], WORDS)
+            );
+        }
+        (user, reply)
+    }
+
+    /// Keeps no more than the first words.
+    pub(super) fn shrink(&mut self) {
+        let (user, reply) = self.words();
+        self.user = Clip::of(&user);
+        self.reply = Clip::of(&reply);
+    }
+
     /// Its approximate memory use, in bytes.
     pub(super) fn size(&self) -> usize {
         OVERHEAD + self.user.len() + self.reply.len()
+    }
+
+    /// Visits its texts.
+    pub(super) fn each_text(&self, visit: &mut dyn FnMut(&str)) {
+        for clip in [&self.user, &self.reply] {
+            let (head, _, tail) = clip.parts();
+            visit(head);
+            visit(tail);
+        }
+        self.end.each_text(visit);
     }
 }

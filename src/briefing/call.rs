@@ -2,7 +2,10 @@
 
 use crate::json::{self, text_member};
 
-use super::text::{Clip, block_name, block_text, elements, line, short, short_member, string_body};
+use super::text::{
+    Clip, block_name, block_text, elements, line, one_line, short, short_member, string_body,
+};
+use super::trail::Step;
 
 /// The longest title or path, in characters.
 const TITLE: usize = 160;
@@ -10,9 +13,9 @@ const TITLE: usize = 160;
 const WORD: usize = 40;
 /// How many paths, and how many changes, are shown.
 const PATHS: usize = 6;
-/// How much of an input, in characters, and of a result, in bytes, is kept.
-const INPUT: usize = 200;
+/// How much of a result is kept in a briefing, in bytes, and how many times less of an input.
 const RESULT: usize = 600;
+const SHORTER: usize = 3;
 /// Longer files are not compared, in bytes.
 const COMPARED: usize = 128 * 1024;
 /// How many lines of each side of a change are shown, and their longest length, in characters.
@@ -20,8 +23,10 @@ const LINES: usize = 4;
 const LINE: usize = 120;
 
 /// A tool call with all its updates applied.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Call {
+    /// How much of its result is kept, in bytes.
+    most: usize,
     title: Option<String>,
     kind: Option<String>,
     status: Option<String>,
@@ -30,11 +35,41 @@ pub(super) struct Call {
     /// Path and change of each file.
     changes: Vec<(String, String)>,
     result: Clip,
-    /// The tool's raw output; shown only if there is no other result.
+    /// The tool's raw output, and what a terminal of the agent's own showed; shown only if there
+    /// is no other result.
     output: Option<String>,
+    terminal: Clip,
+    /// The exit code of the command.
+    exit: Option<String>,
+    /// The command that it runs.
+    command: Option<String>,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self::with_result(RESULT)
+    }
 }
 
 impl Call {
+    /// A call of whose result at most so many bytes are kept.
+    pub(super) fn with_result(most: usize) -> Self {
+        Self {
+            most,
+            title: None,
+            kind: None,
+            status: None,
+            input: None,
+            locations: Vec::new(),
+            changes: Vec::new(),
+            result: Clip::default(),
+            output: None,
+            terminal: Clip::new(most),
+            exit: None,
+            command: None,
+        }
+    }
+
     /// Applies a `tool_call` or a `tool_call_update`: each member that is given replaces the one
     /// before.
     pub(super) fn update(&mut self, update: &str) {
@@ -53,8 +88,23 @@ impl Call {
                 "title" => put(&mut self.title, short(value, TITLE)),
                 "kind" => put(&mut self.kind, short(value, WORD)),
                 "status" => put(&mut self.status, short(value, WORD)),
-                "rawInput" => self.input = line(value, INPUT),
-                "rawOutput" => self.output = line(value, INPUT),
+                "rawInput" => {
+                    self.input = line(value, self.most / SHORTER);
+                    put(&mut self.command, command(value));
+                }
+                "rawOutput" => {
+                    self.output = self.raw_output(value);
+                    put(&mut self.exit, exit_code(value));
+                }
+                "_meta" => {
+                    if let Some(data) = text_member(value, "terminal_output")
+                        .and_then(|output| string_body(text_member(output, "data")?))
+                    {
+                        self.terminal.push_escaped(data);
+                    }
+                    let exit = text_member(value, "terminal_exit");
+                    put(&mut self.exit, exit.and_then(exit_code));
+                }
                 "locations" => {
                     let path = |location| short_member(location, "path", TITLE);
                     self.locations = elements(value).filter_map(path).take(PATHS).collect();
@@ -65,9 +115,32 @@ impl Call {
         }
     }
 
+    /// The text of a raw output: where the known agents have it, or the JSON in short.
+    fn raw_output(&self, value: &str) -> Option<String> {
+        let names = [
+            "formatted_output",
+            "aggregated_output",
+            "stdout",
+            "output",
+            "text",
+        ];
+        let text = |name| text_member(value, name).and_then(string_body);
+        let text = names
+            .into_iter()
+            .filter_map(text)
+            .find(|text| !text.is_empty());
+        let text = text.or_else(|| string_body(value).filter(|text| !text.is_empty()));
+        let Some(text) = text else {
+            return line(value, self.most / SHORTER);
+        };
+        let mut clip = Clip::new(self.most);
+        clip.push_escaped(text);
+        shown(&clip)
+    }
+
     fn content(&mut self, content: &str) {
         self.changes.clear();
-        self.result = Clip::new(RESULT);
+        self.result = Clip::new(self.most);
         for item in elements(content) {
             if text_member(item, "type").and_then(string_body) == Some("diff") {
                 if self.changes.len() < PATHS
@@ -92,6 +165,7 @@ impl Call {
         self.input = None;
         self.output = None;
         self.result = Clip::default();
+        self.terminal = Clip::default();
         for (_, change) in &mut self.changes {
             *change = String::new();
         }
@@ -101,7 +175,8 @@ impl Call {
     pub(super) fn line(&self) -> String {
         let mut line = self.title.clone().unwrap_or_else(|| "a tool".to_owned());
         let status = self.status.as_deref().or(Some("pending"));
-        let words: Vec<_> = [self.kind.as_deref(), status]
+        let exit = self.exit.as_ref().map(|code| format!("exit code {code}"));
+        let words: Vec<_> = [self.kind.as_deref(), status, exit.as_deref()]
             .into_iter()
             .flatten()
             .collect();
@@ -129,15 +204,53 @@ impl Call {
         for (path, change) in self.changes.iter().filter(|(_, change)| !change.is_empty()) {
             details.push((format!("a change of {path}"), change.clone()));
         }
-        let result = match self.result.parts() {
-            ("", 0, _) => self.output.clone().unwrap_or_default(),
-            (text, 0, _) => text.to_owned(),
-            (head, left_out, tail) => format!("{head}\n… {left_out} bytes …\n{tail}"),
-        };
+        let result = shown(&self.result).or_else(|| shown(&self.terminal));
+        let result = result.or_else(|| self.output.clone()).unwrap_or_default();
         if !result.is_empty() {
             details.push(("its result".to_owned(), result));
         }
         details
+    }
+
+    /// What it did, for the trail: one step for a command, or one for each file.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let verb = match self.kind.as_deref() {
+            Some("execute") => "ran",
+            Some("read") => "read",
+            Some("edit") => "edited",
+            Some("delete") => "deleted",
+            Some("move") => "moved",
+            Some("search") => "searched",
+            Some("fetch") => "fetched",
+            Some("think" | "switch_mode") => return Vec::new(),
+            _ if !self.changes.is_empty() => "edited",
+            _ => "called",
+        };
+        let files: Vec<&String> = match verb {
+            "read" | "edited" | "deleted" | "moved" => {
+                let changed = self.changes.iter().map(|(path, _)| path);
+                changed.chain(&self.locations).collect()
+            }
+            _ => Vec::new(),
+        };
+        let what = (self.command.as_ref().filter(|_| verb == "ran")).or(self.title.as_ref());
+        let one = what.filter(|_| files.is_empty());
+        let mut outcome = match (&self.exit, self.status.as_deref()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some("failed")) => "failed".to_owned(),
+            (None, Some("completed")) => String::new(),
+            (None, _) => "not finished".to_owned(),
+        };
+        if verb != "ran" && outcome.starts_with("exit") {
+            outcome.clear();
+        }
+        let step = |what: &String| Step {
+            verb,
+            what: what.clone(),
+            outcome: outcome.clone(),
+            times: 1,
+        };
+        one.into_iter().chain(files).map(step).collect()
     }
 
     /// About how much memory it takes, in bytes.
@@ -148,11 +261,51 @@ impl Call {
             &self.status,
             &self.input,
             &self.output,
+            &self.exit,
+            &self.command,
         ];
         let texts = texts.into_iter().flatten().chain(&self.locations);
         let changes = (self.changes.iter()).flat_map(|(path, change)| [path, change]);
-        texts.chain(changes).map(String::len).sum::<usize>() + self.result.len()
+        let results = self.result.len() + self.terminal.len();
+        texts.chain(changes).map(String::len).sum::<usize>() + results
     }
+}
+
+/// A result with its gap; `None` if it is empty.
+fn shown(clip: &Clip) -> Option<String> {
+    match clip.parts() {
+        ("", 0, _) => None,
+        (text, 0, _) => Some(text.to_owned()),
+        (head, left_out, tail) => Some(format!("{head}\n… {left_out} bytes …\n{tail}")),
+    }
+}
+
+/// The command of an execution's input: a text, or a list of arguments.
+fn command(input: &str) -> Option<String> {
+    let command = text_member(input, "command").or_else(|| text_member(input, "cmd"))?;
+    if let Some(command) = short(command, TITLE) {
+        return Some(command);
+    }
+    let arguments: Vec<_> = elements(command)
+        .filter_map(|argument| short(argument, TITLE))
+        .collect();
+    // What a shell was started for is its last argument.
+    let shell = matches!(arguments.get(1).map(String::as_str), Some("-c" | "-lc"));
+    let shown = if shell { arguments.get(2..) } else { None };
+    let line = one_line(&shown.unwrap_or(&arguments).join(" "), TITLE);
+    (!line.is_empty()).then_some(line)
+}
+
+/// The exit code in a result, as the known agents report it.
+fn exit_code(result: &str) -> Option<String> {
+    let code = |of: &str| {
+        let names = ["exit_code", "exitCode", "exit"].into_iter();
+        names
+            .filter_map(|name| text_member(of, name))
+            .find(|code| code.parse::<i32>().is_ok())
+            .map(str::to_owned)
+    };
+    code(result).or_else(|| code(text_member(result, "metadata")?))
 }
 
 /// The change to a file, in short.
@@ -237,8 +390,14 @@ mod tests {
         let raw = super::tests::call(&[r#"{"rawOutput":"a\n\"b\"","rawInput":null}"#]);
         assert_eq!(
             raw.details(),
-            [("its result".to_owned(), "a \"b\"".to_owned())]
+            [("its result".to_owned(), "a\n\"b\"".to_owned())]
         );
+        let codex = super::tests::call(&[
+            r#"{"title":"Run","kind":"execute","status":"completed","rawInput":{"command":["bash","-lc","make  it"]},"rawOutput":{"call_id":"x","stdout":"","formatted_output":"a\nb","exit_code":2}}"#,
+        ]);
+        assert_eq!(codex.line(), "Run (execute, completed, exit code 2)");
+        assert_eq!(codex.details()[1].1, "a\nb");
+        assert_eq!(codex.steps()[0].line(), "ran make it (exit code 2)");
     }
 
     #[test]

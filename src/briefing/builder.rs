@@ -1,7 +1,7 @@
-//! Collects the turns of a transcript while the records of a conversation are read.
+//! Collects the turns of a briefing while the records of a conversation are read.
 //!
 //! The newest turns are kept word for word and older ones in short; the oldest are only counted. A
-//! session may be far longer than the transcript, so what no longer fits is dropped while reading.
+//! session may be far longer than the briefing, so what no longer fits is dropped while reading.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -13,10 +13,12 @@ use crate::record::header::Implementation;
 use crate::record::{Kind, Record};
 
 use super::page::{self, Words};
-use super::text::{elements, short_member};
+use super::questions::Questions;
+use super::text::{Clip, elements, short_member};
+use super::trail::Trail;
 use super::turn::{End, Short, Turn};
 
-/// A larger budget is reduced to this one, in bytes, so that the transcript always fits into a line.
+/// A larger budget is reduced to this one, in bytes, so that the briefing always fits into a line.
 const MAX_BUDGET: usize = 64 * 1024 * 1024;
 /// The longest name of an agent, or status of a plan's entry, in characters.
 const NAME: usize = 60;
@@ -26,16 +28,27 @@ const AGENTS: usize = 8;
 const PLAN_LINES: usize = 50;
 const PLAN_LINE: usize = 200;
 
-/// A transcript, built record by record.
+/// A text for an agent that does not have the conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Briefing {
+    /// The text.
+    pub text: String,
+    /// How many turns it shows, in full or in short.
+    pub shown: u64,
+    /// How many turns the conversation has.
+    pub turns: u64,
+}
+
+/// Builds a briefing record by record.
 #[derive(Debug)]
-pub(super) struct Builder {
+pub struct Builder {
     splitter: TurnSplitter,
     pub(super) turns: Turns,
 }
 
 impl Builder {
-    /// A transcript of at most `budget` bytes.
-    pub(super) fn new(budget: usize) -> Self {
+    /// A briefing of at most `budget` bytes.
+    pub fn new(budget: usize) -> Self {
         Self {
             splitter: TurnSplitter::new(Place::START),
             turns: Turns::new(budget.min(MAX_BUDGET)),
@@ -43,27 +56,34 @@ impl Builder {
     }
 
     /// The same for the last turn alone, for an agent that may not have all of that turn.
-    pub(super) fn of_last_turn(budget: usize) -> Self {
+    pub fn of_last_turn(budget: usize) -> Self {
         let mut builder = Self::new(budget);
         builder.turns.last_only = true;
         builder
     }
 
+    /// Says how the reader gets what is left out: whole lines.
+    pub fn say_how_to_get_more(&mut self, more: String) {
+        self.turns.more = Some(more);
+    }
+
     /// Adds the next record of the session's log. The caller must leave out the records of the
-    /// prompt that the transcript will precede.
-    pub(super) fn record(&mut self, record: &Record<'_>) {
+    /// prompt that the briefing will precede.
+    pub fn record(&mut self, record: &Record<'_>) {
         match record.kind {
             Kind::Session => self.turns.set_agent(text_member(record.payload, "engine")),
             Kind::AgentSessionId => self.turns.set_agent(text_member(record.payload, "agent")),
+            Kind::Ask => self.turns.questions.asked(record.id, record.payload),
+            Kind::Answer => self.turns.questions.answered(record.id),
             _ => {
                 _ = self.splitter.record(record, 0, &mut self.turns);
             }
         }
     }
 
-    /// The transcript; `None` if the conversation is empty, or if the budget is too small for any of
+    /// The briefing; `None` if the conversation is empty, or if the budget is too small for any of
     /// it.
-    pub(super) fn finish(mut self) -> Option<String> {
+    pub fn finish(mut self) -> Option<Briefing> {
         self.turns.add_current();
         page::render(&self.turns)
     }
@@ -77,16 +97,26 @@ pub(super) struct Turns {
     last_only: bool,
     /// The agents that answered, in the order of their first answers.
     pub(super) agents: Vec<String>,
+    /// The number of the first prompt, and what the user said with it.
+    pub(super) start: Option<(u64, Clip)>,
     /// How many turns before these were dropped.
     pub(super) dropped: u64,
     /// Turns that no longer fit in full.
     pub(super) short: VecDeque<Short>,
     short_size: usize,
+    /// How many of these have only their first words.
+    shrunk: usize,
+    /// What was done in turns that no longer fit in full.
+    pub(super) trail: Trail,
     /// The newest turns.
     pub(super) full: VecDeque<Turn>,
     full_size: usize,
     /// The latest plan, line by line.
     pub(super) plan: Vec<String>,
+    /// What the user was asked in the last turn.
+    questions: Questions,
+    /// How the reader gets what is left out.
+    pub(super) more: Option<String>,
     current: Turn,
     /// The name of the agent that answers now.
     agent: Option<String>,
@@ -96,18 +126,24 @@ impl Turns {
     fn new(budget: usize) -> Self {
         Self {
             budget,
+            trail: Trail::new(budget / 4),
             current: Turn::new(0, 0, budget),
             ..Self::default()
         }
     }
 
-    /// The introduction of the transcript.
+    /// The introduction of the briefing.
     pub(super) fn words(&self) -> &'static Words {
         if self.last_only {
             &page::LAST_TURN
         } else {
             &page::WHOLE
         }
+    }
+
+    /// What the user has not answered.
+    pub(super) fn questions(&self) -> impl Iterator<Item = &Clip> {
+        self.questions.open()
     }
 
     /// Sets the agent that answers from here on.
@@ -137,6 +173,9 @@ impl Turns {
         if turn.is_empty() {
             return;
         }
+        if self.start.is_none() && !turn.user.is_empty() {
+            self.start = Some((turn.number, turn.said(self.budget / 8)));
+        }
         self.full_size += turn.size();
         self.full.push_back(turn);
         while let Some(oldest) = self.full.front()
@@ -144,15 +183,44 @@ impl Turns {
             && let Some(oldest) = self.full.pop_front()
         {
             self.full_size -= oldest.size();
+            self.trail.extend(oldest.steps(usize::MAX));
             let short = Short::of(&oldest);
             self.short_size += short.size();
             self.short.push_back(short);
         }
         while self.short_size > self.budget
+            && let Some(oldest) = self.short.get_mut(self.shrunk)
+        {
+            self.short_size -= oldest.size();
+            oldest.shrink();
+            self.short_size += oldest.size();
+            self.shrunk += 1;
+        }
+        while self.short_size > self.budget
             && let Some(oldest) = self.short.pop_front()
         {
             self.short_size -= oldest.size();
+            self.shrunk -= 1;
             self.dropped += 1;
+        }
+    }
+
+    /// Visits all texts.
+    pub(super) fn each_text(&self, visit: &mut dyn FnMut(&str)) {
+        let lines = self.agents.iter().chain(&self.plan).chain(&self.more);
+        lines.for_each(|line| visit(line));
+        let start = self.start.iter().map(|(_, said)| said);
+        for clip in start.chain(self.questions()) {
+            let (head, _, tail) = clip.parts();
+            visit(head);
+            visit(tail);
+        }
+        self.trail.each_text(visit);
+        for turn in &self.full {
+            turn.each_text(visit);
+        }
+        for short in &self.short {
+            short.each_text(visit);
         }
     }
 
@@ -161,7 +229,9 @@ impl Turns {
     pub(super) fn size(&self) -> usize {
         let full = self.full.iter().map(Turn::size).sum::<usize>();
         assert_eq!(self.full_size, full);
-        full + self.short.iter().map(Short::size).sum::<usize>() + self.current.size()
+        let short = self.short.iter().map(Short::size).sum::<usize>();
+        assert_eq!(self.short_size, short);
+        full + short + self.current.size() + self.trail.size()
     }
 }
 
@@ -169,6 +239,7 @@ impl TurnSink for Turns {
     fn begin(&mut self, turn: Start<'_>) -> ControlFlow<()> {
         if turn.role == Role::User {
             self.add_current();
+            self.questions = Questions::default();
             if self.last_only {
                 self.full.clear();
                 self.full_size = 0;
@@ -182,25 +253,19 @@ impl TurnSink for Turns {
     }
 
     fn prompt(&mut self, _id: Option<&str>, payload: &str) {
-        for block in elements(text_member(payload, "prompt").unwrap_or_default()) {
-            self.current.add_prompt(block);
-        }
+        let prompt = text_member(payload, "prompt").unwrap_or_default();
+        self.current.add_blocks(prompt);
     }
 
     fn update(&mut self, kind: UpdateKind, update: &str) {
         match kind {
-            UpdateKind::Chunk(Role::User) => self.current.add_user_chunk(update),
-            UpdateKind::Chunk(Role::Agent) => {
+            UpdateKind::Chunk(Role::Agent) | UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
                 self.current.agent = self.answering();
-                self.current.add_chunk(update);
-            }
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => {
-                self.current.agent = self.answering();
-                self.current.add_call(update);
             }
             UpdateKind::Plan => self.plan = plan(update),
             _ => {}
         }
+        self.current.update(kind, update);
     }
 
     fn end(&mut self, number: u64, payload: &str) {
@@ -227,3 +292,7 @@ fn plan(update: &str) -> Vec<String> {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod facts;

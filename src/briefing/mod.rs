@@ -1,0 +1,19 @@
+//! A conversation as text for a model: a briefing on all of it within a budget, or some of its turns.
+//!
+//! The text says who said what, and that all of it is data.
+
+mod builder;
+mod call;
+mod finder;
+mod lines;
+mod page;
+mod questions;
+mod text;
+mod trail;
+mod turn;
+mod window;
+
+pub use builder::{Briefing, Builder};
+pub use finder::Finder;
+pub use page::OPENINGS;
+pub use window::{Position, Shown, Window};

@@ -1,0 +1,59 @@
+//! `rejoin mcp`: an MCP server on stdin and stdout.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::mcp::{Scope, serve};
+use crate::store::{Durability, Store};
+use crate::sys::Sys;
+use crate::transport::stdio;
+
+use super::exit::Failure;
+use super::global::Global;
+use super::note::note;
+use super::store;
+use super::terminal::stdin_is_terminal;
+
+/// Which conversations to serve.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Only conversations with this working directory; by default the current folder.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// The conversations of all working directories.
+    #[arg(long, conflicts_with = "cwd")]
+    all: bool,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    let scope = if args.all {
+        Scope::ALL
+    } else {
+        let folder = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
+        let folder = std::path::absolute(folder);
+        let folder = folder.map_err(|error| {
+            Failure::new(format!("cannot resolve the folder of --cwd: {error}"))
+        })?;
+        Scope::folder(&folder.to_string_lossy())
+    };
+    if stdin_is_terminal() {
+        let text = "waiting for an MCP client on stdin; press Ctrl-D to end";
+        note(global, text, None);
+    }
+    // A store that does not exist has no conversations; reading does not create it.
+    let store = Store::at(&store::root(global)?, Sys::real(), Durability::Turn);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .map_err(Failure::cannot_start)?;
+    let served = runtime.block_on(serve(
+        store,
+        scope,
+        stdio::async_input(),
+        stdio::async_output(),
+    ));
+    // Do not wait for a thread that still reads the client's input.
+    runtime.shutdown_timeout(Duration::ZERO);
+    served.map_err(|error| Failure::new(format!("cannot serve: {error}")))
+}

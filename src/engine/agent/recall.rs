@@ -1,0 +1,132 @@
+//! What an agent is offered to look up a conversation that it was handed: `rejoin mcp`, among the MCP
+//! servers of its session.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::json::{self, string_member, text_member};
+
+use super::capabilities::Capabilities;
+use super::members::with_members;
+
+/// The name of the server, unless the client has given another one that name.
+const NAME: &str = "rejoin";
+
+/// How `rejoin mcp` is started.
+#[derive(Clone, Debug)]
+pub struct Recall {
+    /// The program.
+    pub command: PathBuf,
+    /// The store with the conversations.
+    pub store: PathBuf,
+}
+
+impl Recall {
+    /// The parameters of a request that opens a session in this working directory, with the server
+    /// added to those of the client, and its name; `None` if the agent starts no servers.
+    pub(super) fn offer(
+        &self,
+        params: &str,
+        cwd: &str,
+        capabilities: &Capabilities,
+    ) -> Option<(String, String)> {
+        let path = |path: &Path| path.to_str().map(str::to_owned);
+        let (command, store) = (path(&self.command)?, path(&self.store)?);
+        if !capabilities.mcp_stdio {
+            return None;
+        }
+        let given = text_member(params, "mcpServers").unwrap_or("[]");
+        let name = free_name(given);
+        let mut server = json!({
+            "name": name,
+            "command": command,
+            "args": ["mcp", "--store", store, "--cwd", cwd],
+            "env": [],
+        });
+        if capabilities.is_native {
+            server["type"] = "stdio".into();
+        }
+        let mut servers: Vec<_> = elements(given).map(str::to_owned).collect();
+        servers.push(server.to_string());
+        let servers = format!("[{}]", servers.join(","));
+        Some((with_members(params, &[], &[("mcpServers", &servers)]), name))
+    }
+}
+
+/// What a briefing says of the server: how the session with this id is read with its tools.
+pub(super) fn how_to_get_more(server: &str, session: &str) -> String {
+    format!(
+        "The tools `read`, `search` and `list` of the MCP server \"{server}\" show this conversation \
+         in full and others of this folder: its session is \"{session}\", and its turns have the \
+         numbers above. Use them before you ask the user for what was said.\n"
+    )
+}
+
+fn free_name(servers: &str) -> String {
+    let taken: Vec<_> = elements(servers)
+        .filter_map(|server| string_member(server, "name"))
+        .collect();
+    let mut name = NAME.to_owned();
+    let mut number = 1;
+    while taken.contains(&name) {
+        number += 1;
+        name = format!("{NAME}-{number}");
+    }
+    name
+}
+
+fn elements(array: &str) -> impl Iterator<Item = &str> {
+    let mut parts = json::elements(array.as_bytes(), 0);
+    std::iter::from_fn(move || array.get(parts.as_mut()?.element()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_added_to_those_of_the_client() {
+        let recall = Recall {
+            command: "/bin/rejoin".into(),
+            store: "/s".into(),
+        };
+        let mut agent = Capabilities {
+            mcp_stdio: true,
+            ..Capabilities::default()
+        };
+        let own = |name: &str| {
+            json!({ "name": name, "command": "/bin/rejoin", "env": [],
+                "args": ["mcp", "--store", "/s", "--cwd", "/w"] })
+        };
+        let offer = |params, agent: &Capabilities| {
+            let (params, name) = recall.offer(params, "/w", agent)?;
+            Some((json::tree(&params)?, name))
+        };
+        assert_eq!(
+            offer(r#"{"cwd":"/w"}"#, &agent),
+            Some((
+                json!({ "cwd": "/w", "mcpServers": [own("rejoin")] }),
+                "rejoin".to_owned()
+            ))
+        );
+        let given = r#"{"mcpServers":[ {"name":"rejoin","n":1.50}, {"name":"x"} ],"cwd":"/w"}"#;
+        let (params, name) = recall.offer(given, "/w", &agent).unwrap();
+        assert!(
+            params.contains(r#"[{"name":"rejoin","n":1.50},{"name":"x"},{"#),
+            "{params}"
+        );
+        assert_eq!(
+            json::tree(&params).unwrap()["mcpServers"][2],
+            own("rejoin-2")
+        );
+        assert_eq!(name, "rejoin-2");
+        agent.is_native = true;
+        assert_eq!(
+            offer("{}", &agent).unwrap().0["mcpServers"][0]["type"],
+            "stdio"
+        );
+        agent.mcp_stdio = false;
+        assert_eq!(offer("{}", &agent), None);
+    }
+}

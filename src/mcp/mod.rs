@@ -1,0 +1,14 @@
+//! Recorded conversations for models: an MCP server whose tools search, read and list them.
+//!
+//! It only reads. Its tools show the sessions of one working directory, unless they are allowed all.
+
+mod list;
+mod read;
+mod rows;
+mod scope;
+mod search;
+mod server;
+mod tools;
+
+pub use scope::Scope;
+pub use server::serve;

@@ -1,0 +1,122 @@
+//! The tool `search`: places that have all of some words.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::index::{Hit, Hits, HitsError, Pattern, Query, Search};
+use crate::record::Field;
+
+use super::list::refused;
+use super::rows::{self, MOST};
+use super::scope::{Cancelled, Sessions};
+use super::tools::{Answer, Refused};
+
+/// How many places are shown by default.
+const LIMIT: usize = 20;
+/// How many bytes of logs that were not indexed yet are read for one search.
+const READ: usize = 64 * 1024 * 1024;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Arguments {
+    words: String,
+    folder: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+pub(super) fn call(
+    sessions: &Sessions,
+    arguments: Arguments,
+    cancelled: Cancelled<'_>,
+) -> Result<Answer, Refused> {
+    let mut query = query(&arguments.words)?;
+    query.sessions = sessions.scope.filter(arguments.folder.as_deref())?;
+    query.limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
+    let found = find(sessions, &query, arguments.cursor.as_deref(), cancelled)?;
+    let mut text = if found.hits.is_empty() {
+        "Nothing has all of these words; fewer words find more.\n"
+    } else {
+        "Best first; `read` with the session and a `place` shows more of it.\n"
+    }
+    .to_owned();
+    if !found.complete {
+        text += "Not all conversations are indexed yet; a later search may find more.\n";
+    }
+    let mut object: Vec<Value> = Vec::new();
+    for hits in found
+        .hits
+        .chunk_by(|one, other| one.session.id == other.session.id)
+    {
+        let Some(first) = hits.first() else { continue };
+        text.push('\n');
+        text += &rows::lines(&first.session);
+        text.extend(hits.iter().map(line));
+        let mut session = rows::object(&first.session);
+        session["hits"] = hits.iter().map(hit).collect();
+        object.push(session);
+    }
+    let mut object = json!({ "sessions": object, "complete": found.complete });
+    if let Some(cursor) = found.next_cursor {
+        text += &rows::more(&cursor);
+        object["nextCursor"] = cursor.into();
+    }
+    Ok(Answer { text, object })
+}
+
+/// A search for words in everything.
+pub(super) fn query(words: &str) -> Result<Query, Refused> {
+    let search =
+        Search::parse(words).ok_or_else(|| Refused("there is no word to search for".to_owned()))?;
+    Ok(Query::new(Pattern::Words(search)))
+}
+
+/// The places that a query finds.
+pub(super) fn find(
+    sessions: &Sessions,
+    query: &Query,
+    cursor: Option<&str>,
+    cancelled: Cancelled<'_>,
+) -> Result<Hits, Refused> {
+    if !sessions.exist()? {
+        return Ok(Hits {
+            complete: true,
+            ..Hits::default()
+        });
+    }
+    sessions.catalog.read_words(READ).map_err(refused)?;
+    let hits = sessions.catalog.hits(query, cursor, cancelled);
+    hits.map_err(|error| match error {
+        HitsError::List(error) => refused(error),
+        HitsError::Cancelled => Refused("the call was cancelled".to_owned()),
+    })
+}
+
+fn line(hit: &Hit) -> String {
+    let what = match hit.field {
+        Field::Prompt => "the user",
+        Field::Answer => "the agent",
+        Field::Thought => "a thought of the agent",
+        Field::Title => "a title",
+        Field::Tool => "a tool call",
+        Field::ToolInput => "given to a tool",
+        Field::ToolOutput => "returned by a tool",
+    };
+    let tool = hit.tool_call.as_ref();
+    let tool = tool.and_then(|call| call.title.as_ref());
+    let tool = tool.map_or_else(String::new, |title| format!(" ({title})"));
+    format!("  place {}, {what}{tool}: {}\n", hit.offset, hit.snippet)
+}
+
+fn hit(hit: &Hit) -> Value {
+    let mut object = json!({
+        "place": hit.offset,
+        "kind": hit.field.name(),
+        "at": hit.at,
+        "snippet": hit.snippet,
+    });
+    let tool = hit.tool_call.as_ref();
+    if let Some(title) = tool.and_then(|call| call.title.as_ref()) {
+        object["tool"] = title.clone().into();
+    }
+    object
+}
