@@ -123,7 +123,7 @@ impl Shared {
         let (history, ids) = (&*self.opening.history, &self.opening.ids);
         let is_native = connection.is_native();
         let mut replayed = ReplayedState::read(history, &self.agent, ids.clone(), is_native)?;
-        if replayed.session_id.is_none() {
+        if replayed.session_id.is_none() && !replayed.has_left {
             replayed.session_id.clone_from(&lock(&self.last_id));
         }
         if self.policy.adopt {

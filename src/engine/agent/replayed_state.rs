@@ -21,6 +21,8 @@ use super::shared_agent::Agent;
 pub(super) struct ReplayedState {
     /// The agent's session id, if this agent has the session.
     pub(super) session_id: Option<String>,
+    /// Whether the agent has gone on in another session of its own, and has not said in which one.
+    pub(super) has_left: bool,
     /// The name that the log has for this agent.
     pub(super) recorded: Option<String>,
     /// The name of the agent that answered last, if that is another one.
@@ -50,6 +52,7 @@ impl ReplayedState {
     ) -> Result<Self, HistoryError> {
         let mut state = Self {
             session_id: None,
+            has_left: false,
             recorded: None,
             other: None,
             handed_over: false,
@@ -107,6 +110,10 @@ impl ReplayedState {
                 self.interrupted = ended_with_process(record.payload);
                 self.open.end(record.id);
             }
+            Kind::Answer if clears_context(record.payload) => {
+                self.session_id = None;
+                self.has_left = true;
+            }
             Kind::Session => {
                 let engine = text_member(record.payload, "engine");
                 let name = engine.and_then(|engine| string_member(engine, "name"));
@@ -114,6 +121,7 @@ impl ReplayedState {
                 self.forked = text_member(record.payload, "forkedFrom").is_some();
             }
             Kind::AgentSessionId => {
+                self.has_left = false;
                 let party = text_member(record.payload, "agent");
                 let name = party.and_then(|party| string_member(party, "name"));
                 let means = name.as_deref().map(|name| agent.means(name));
@@ -157,9 +165,38 @@ fn ended_with_process(end: &str) -> bool {
     text_member(end, "interrupted").is_some() || name.as_deref() == Some("agent_ended")
 }
 
+/// Whether the answer to a request for permission has Claude Agent clear its context. It goes on in
+/// another session then and does not say in which one: what it has under its first id ends here.
+fn clears_context(answer: &str) -> bool {
+    const CLEARS: &str = "exit-plan-clear-";
+    let option = || {
+        let mut path = ["result", "outcome"].into_iter();
+        string_member(path.try_fold(answer, text_member)?, "optionId")
+    };
+    answer.contains(CLEARS) && option().is_some_and(|option| option.starts_with(CLEARS))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_may_clear_the_context() {
+        let answer = |option: &str| {
+            format!(r#"{{"result":{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}}}"#)
+        };
+        for (answer, clears) in [
+            (answer("exit-plan-clear-auto"), true),
+            (answer("exit-plan-auto"), false),
+            (answer("not-exit-plan-clear-auto"), false),
+            (
+                r#"{"error":{"message":"exit-plan-clear-auto"}}"#.to_owned(),
+                false,
+            ),
+        ] {
+            assert_eq!(clears_context(&answer), clears, "{answer}");
+        }
+    }
 
     #[test]
     fn the_end_of_a_process_interrupts_a_turn() {
