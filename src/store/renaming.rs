@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::json;
+use crate::json::{self, Splice};
 use crate::protocol::UpdateKind;
 use crate::record::{Header, Kind, Record, references, subagents};
 use crate::sys::SessionId;
@@ -42,6 +42,7 @@ impl Renaming {
             Kind::Update => self.update(payload),
             Kind::UpdateParams | Kind::UpdateV2 => self.params(payload),
             Kind::Subagent | Kind::SubagentV2 => self.subagent(payload),
+            Kind::Ask => self.ask(payload),
             _ => payload.into(),
         }
     }
@@ -77,6 +78,28 @@ impl Renaming {
                 subagents::payload(&session, &self.params(&params)).into()
             }
         }
+    }
+
+    /// The same for a request to the client, which a subagent may have made.
+    fn ask<'a>(&self, payload: &'a str) -> Cow<'a, str> {
+        let text = payload.as_bytes();
+        let mut splice = Splice::new(text);
+        if let Some(params) = json::member(text, 0, "params") {
+            if let Some(session) = json::member(text, params.start, "sessionId")
+                && let Some(id) = json::string_member(&payload[params.clone()], "sessionId")
+                && let Some(renamed) = self.renamed(&id)
+            {
+                splice.replace(session, json::quoted(&renamed).into_bytes());
+            }
+            let subject = json::member(text, params.start, "subject").unwrap_or(params);
+            if let Some(call) = json::member(text, subject.start, "toolCall")
+                && let Some(renamed) =
+                    references::renamed(&payload[call.clone()], &|id| self.renamed(id))
+            {
+                splice.replace(call, renamed.into_bytes());
+            }
+        }
+        String::from_utf8(splice.into_bytes()).map_or(payload.into(), Cow::Owned)
     }
 
     /// The id in the copy of a session that is a part of it.
