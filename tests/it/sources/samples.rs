@@ -117,6 +117,40 @@ fn claude_code() {
 }
 
 #[test]
+fn what_subagents_said_is_kept() {
+    let Some(folder) = samples("claude-code/inline-sidechain-1.0") else {
+        return;
+    };
+    let mut paths = Vec::new();
+    files(&folder, "jsonl", &mut paths);
+    let mut all = 0;
+    for path in &paths {
+        let conversation = read("claude-code", path);
+        let (mut kept, mut linked) = (BTreeSet::new(), 0);
+        for entry in &conversation.entries {
+            let payload: Value = serde_json::from_str(&entry.payload).unwrap();
+            let text = payload["update"]["content"]["text"].as_str();
+            kept.extend(text.map(str::to_owned));
+            linked += usize::from(payload["_meta"]["rejoin"]["toolCallId"].is_string());
+        }
+        let (mut spoken, mut started) = (BTreeSet::new(), 0);
+        for record in objects(path) {
+            if record["isSidechain"] != true {
+                continue;
+            }
+            started += usize::from(record["parentUuid"].is_null());
+            let blocks = record["message"]["content"].as_array().into_iter();
+            let texts = blocks.flatten().filter(|block| block["type"] == "text");
+            spoken.extend(texts.filter_map(|block| block["text"].as_str().map(str::to_owned)));
+        }
+        assert!(spoken.is_subset(&kept), "{}", path.display());
+        assert_eq!(linked, started, "{}", path.display());
+        all += spoken.len();
+    }
+    assert!(all > 20, "{all}");
+}
+
+#[test]
 fn codex() {
     let Some(folder) = samples("codex") else {
         return;
