@@ -71,7 +71,10 @@ function recall({ tools, items }, name, results) {
   const [, session] = /its session is "([^"]+)"/.exec(text) ?? [];
   const input = { session, turn: 3 };
   const readers = tools.filter((tool) => /rejoin.*read$/.test(fullName(tool)));
-  if (readers.length > 0 && results < 2 && !text.includes(READ)) return [call(readers, [readers[0].name], name, input)];
+  // Each call has an id of its own.
+  if (readers.length > 0 && results < 2 && !text.includes(READ)) {
+    return [call(readers, [readers[0].name], `${name}-${results}`, input)];
+  }
   if (results === 0) {
     return [call(tools, ["ToolSearch", "tool_search"], name, { query: `select:${DEFERRED}`, max_results: 5 })];
   }
