@@ -25,6 +25,7 @@ mod machine;
 mod memory;
 mod replay;
 mod report;
+mod sources;
 mod start;
 mod subscription;
 mod v2;
@@ -39,7 +40,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 type Question = fn(&Settings, &mut Report) -> Result<()>;
 
-const QUESTIONS: [(&str, Question); 11] = [
+const QUESTIONS: [(&str, Question); 12] = [
     ("replay", replay::run),
     ("v2", v2::run),
     ("memory", memory::run),
@@ -48,6 +49,7 @@ const QUESTIONS: [(&str, Question); 11] = [
     ("list", list::run),
     ("subscription", subscription::run),
     ("history", history::run),
+    ("sources", sources::run),
     ("load", load::run),
     ("live", live::run),
     ("wrap", wrap::run),
@@ -56,10 +58,11 @@ const QUESTIONS: [(&str, Question); 11] = [
 const HELP: &str = "\
 usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
   NAME           replay, v2, memory, append, start, list, subscription,
-                 history, load, live, wrap; all by default
+                 history, sources, load, live, wrap; all by default
   --rounds N     how often each thing is measured; 11 by default
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
-  --sessions N   the size of the large store in `list`, `load` and `subscription`; 100000 by default";
+  --sessions N   the size of the large store in `list`, `load` and `subscription`,
+                 and ten times the conversations in `sources`; 100000 by default";
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]

@@ -55,7 +55,8 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let root = store::root(global)?;
     let sys = Sys::real();
     // Reading must not create a store.
-    if !Store::is_at(&root, &sys)? {
+    let lists_tools = matches!(&args.command, Command::List(args) if args.source.is_some());
+    if !lists_tools && !Store::is_at(&root, &sys)? {
         let none = "there are no sessions";
         let hint = format!(
             "the store would be {}; name another with --store",
@@ -75,7 +76,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
     let context = Context::open(global, &root, sys)?;
     match &args.command {
-        Command::List(args) => list::run(&context, args, output),
+        Command::List(args) => list::run(&list::with_tools(context, args)?, args, output),
         Command::Search(args) => search::run(&context, args, output),
         Command::Prune(args) => prune::run(&context, args, output),
         Command::Show(args) => show::run(&context, args, output),

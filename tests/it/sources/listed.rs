@@ -9,6 +9,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
+use rejoin::sources::Places;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -220,4 +221,31 @@ fn of_a_long_file_the_beginning_and_the_end_are_read_first() {
     let first = counted(&mut client).remove(0);
     assert_eq!(first["messageCount"], 102);
     assert_eq!(first["updatedAt"], "2027-01-01T00:00:59.000Z");
+}
+
+#[test]
+fn the_command_lists_them_by_tool() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let list = |source: &str| {
+        let mut command = command(store.path(), &["sessions", "list", "--source", source]);
+        command
+            .env("HOME", home.path())
+            .env("USERPROFILE", home.path());
+        for name in Places::VARIABLES {
+            command.env_remove(name);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = list("all");
+    assert!(all.lines().count() > 10, "{all}");
+    let of_codex = list("codex");
+    assert_eq!(of_codex.lines().count(), 2, "{of_codex}");
+    assert!(
+        of_codex
+            .lines()
+            .all(|line| line.starts_with("codex        sess_"))
+    );
+    assert_eq!(runs(store.path(), &["sessions", "list"]), "");
 }

@@ -14,6 +14,7 @@ mod opened;
 mod reading;
 mod samples;
 mod subagents;
+mod wrapped;
 #[cfg(unix)]
 mod watch;
 
