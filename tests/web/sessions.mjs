@@ -20,7 +20,7 @@ export function everyKind() {
   log.update("plan", { entries: steps("in_progress", "pending", "pending") });
   log.says("I will look at the pool first.");
   log.call("read", {
-    kind: "read", title: "Read src/cache/pool.ts", locations: [{ path: "src/cache/pool.ts", line: 41 }],
+    kind: "read", title: "Read /home/ada/projects/cache/src/cache/pool.ts", locations: [{ path: "src/cache/pool.ts", line: 41 }],
     rawInput: { path: "src/cache/pool.ts" },
     content: [text("export class Pool {\n\tasync use<T>(work: (connection: Connection) => Promise<T>) {\n\t\tconst connection = await this.take();\n\t\tconst result = await work(connection);\n\t\tthis.give(connection);\n\t\treturn result;\n\t}\n}\n")],
   });

@@ -42,12 +42,31 @@ export function list(value: unknown): Json[] {
   return Array.isArray(value) ? value.map(object) : [];
 }
 
+/** What people call agents that have another name in the protocol. */
+const PRODUCTS: Record<string, string> = {
+  "claude-agent-acp": "Claude Code",
+  "claude-code": "Claude Code",
+  "codex-acp": "Codex",
+  codex: "Codex",
+  "gemini-cli": "Gemini CLI",
+  goose: "Goose",
+  "kimi-cli": "Kimi CLI",
+  opencode: "OpenCode",
+  "pi-acp": "pi",
+  "qwen-code": "Qwen Code",
+};
+
+/** An agent's name for people. */
+export function product(name: string): string {
+  return PRODUCTS[name.replace(/^@[^/]+\//, "")] ?? name;
+}
+
 export function session(value: Json): Session {
   return {
     sessionId: text(value["sessionId"]),
     title: text(value["title"]),
     cwd: text(value["cwd"]),
-    agent: text(value["agent"]),
+    agent: product(text(value["agent"])),
     model: text(value["model"]),
     createdAt: text(value["createdAt"]),
     updatedAt: text(value["updatedAt"]),

@@ -3,10 +3,12 @@
 import { object, text, type Json } from "./acp";
 import { ansi } from "./ansi";
 import { h, scroller } from "./dom";
+import { plural } from "./format";
 import { link, markdown } from "./markdown";
 
-/** How many lines of an output are shown at first. */
+/** How many lines of an output are shown at first, and how many characters. */
 const MOST = 300;
+const MOST_CHARACTERS = 200_000;
 const BASE64 = /^[A-Za-z0-9+/=\s]+$/;
 
 export function block(value: Json, breaks = false): HTMLElement {
@@ -62,13 +64,15 @@ export function toolText(value: string): HTMLElement {
 
 /** Text as it is, with the colours of a terminal; the end of a long one on demand. */
 export function output(value: string, label: string): HTMLElement {
-  const lines = value.replace(/\n+$/, "").split("\n");
-  const pre = h("pre", {}, ansi(lines.slice(0, MOST).join("\n")));
+  const whole = value.replace(/\n+$/, "");
+  const lines = whole.split("\n");
+  const first = lines.slice(0, MOST).join("\n").slice(0, MOST_CHARACTERS);
+  const pre = h("pre", {}, ansi(first));
   const body = scroller(label, "code", pre);
-  if (lines.length <= MOST) return body;
-  const more = h("button", { type: "button", class: "more" }, `Show all ${lines.length} lines`);
+  if (first.length === whole.length) return body;
+  const more = h("button", { type: "button", class: "more" }, `Show all ${plural(lines.length, "line")}`);
   more.addEventListener("click", () => {
-    pre.replaceChildren(ansi(lines.join("\n")));
+    pre.replaceChildren(ansi(whole));
     more.remove();
     body.focus();
   });

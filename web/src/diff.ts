@@ -1,4 +1,4 @@
-/** Shows the change of a file, line by line. */
+/** Shows the change of a file, line by line. The lines have no numbers: what is compared may be a part of the file. */
 
 import { structuredPatch } from "diff";
 import { stripped } from "./ansi";
@@ -12,8 +12,6 @@ const MOST = 400;
 interface Line {
   sign: "+" | "-" | " " | "@";
   text: string;
-  before?: number;
-  after?: number;
 }
 
 export function diff(path: string, old: string, now: string): HTMLElement {
@@ -55,11 +53,9 @@ function row(line: Line): HTMLElement {
   if (line.sign === "@") return h("div", { class: "gap" }, "\u22ef");
   const kind = line.sign === "+" ? "added" : line.sign === "-" ? "removed" : "same";
   const said = kind === "same" ? null : h("span", { class: "hidden" }, `${kind}: `);
-  const number = line.after ?? line.before ?? "";
   return h(
     "div",
     { class: kind },
-    h("span", { class: "number", "aria-hidden": "true" }, String(number)),
     h("span", { class: "sign", "aria-hidden": "true" }, line.sign),
     said,
     h("span", { class: "text" }, line.text),
@@ -77,14 +73,11 @@ function changes(old: string, now: string): Line[] {
   let at = 1;
   for (const hunk of patch.hunks) {
     if (hunk.oldStart > at && hunk.newStart > 1) lines.push({ sign: "@", text: "" });
-    let [before, after] = [hunk.oldStart, hunk.newStart];
     for (const line of hunk.lines) {
       const [sign, text] = [line[0], line.slice(1)];
-      if (sign === "-") lines.push({ sign, text, before: before++ });
-      else if (sign === "+") lines.push({ sign, text, after: after++ });
-      else if (sign === " ") lines.push({ sign, text, before: before++, after: after++ });
+      if (sign === "-" || sign === "+" || sign === " ") lines.push({ sign, text });
     }
-    at = before;
+    at = hunk.oldStart + hunk.oldLines;
   }
   return lines;
 }

@@ -24,7 +24,7 @@ function start(source: Source): void {
   const nav = h("nav", { id: "turns", "aria-label": "Turns" }, turnsRoot);
   const main = h("main", { id: "main", tabindex: -1 }, intro, feed,
     h("footer", { class: "foot" }, "Written by rejoin. This file has the whole conversation, with everything that tools have read and written."));
-  const view = new RowView(conversation, () => session?.agent || "Agent");
+  const view = new RowView(conversation, () => session?.agent || "Agent", () => session?.cwd ?? "");
   const rows = new LazyList(feed, view, null, () => search.mark());
   const turns = new LazyList(turnsRoot, { make: (index) => turnLink(conversation, index), guess: () => 44 }, nav);
 

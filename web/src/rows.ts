@@ -20,6 +20,8 @@ export class RowView {
   constructor(
     private readonly conversation: Conversation,
     private readonly agent: () => string,
+    /** The session's folder, which paths in it need not repeat. */
+    private readonly folder: () => string,
     private readonly depth = 0,
   ) {}
 
@@ -66,6 +68,12 @@ export class RowView {
       if (before.type === "message" && before.role === "agent") return false;
     }
     return true;
+  }
+
+  /** Text in which paths begin in the session's folder. */
+  private short(text: string): string {
+    const folder = this.folder();
+    return folder.length > 1 ? text.replaceAll(`${folder}/`, "") : text;
   }
 
   /** A guess at the height of a row, in pixels. */
@@ -121,7 +129,7 @@ export class RowView {
     const { call } = row;
     const status = text(call["status"]);
     const kind = text(call["kind"]) || "other";
-    const title = stripped(text(call["title"])).replace(/^`([^`]*)`$/, "$1") || text(call["name"]) || kind;
+    const title = this.short(stripped(text(call["title"])).replace(/^`([^`]*)`$/, "$1")) || text(call["name"]) || kind;
     const took = duration(row.at, row.ended);
     const summary = [
       icon(kindIcon(kind)),
@@ -142,7 +150,7 @@ export class RowView {
     const content = list(call["content"]);
     const paths = new Set(content.map((part) => text(part["path"])).filter(Boolean));
     const places = list(call["locations"]).filter((place) => !paths.has(text(place["path"])));
-    if (places.length) parts.push(h("p", { class: "places" }, ...places.map(location)));
+    if (places.length) parts.push(h("p", { class: "places" }, ...places.map((place) => location(this.short(text(place["path"])), place["line"]))));
     const input = object(call["rawInput"]);
     const command = written(input["command"] ?? "").trim();
     if (typeof input["command"] === "string" && !title.includes(command)) parts.push(output(`$ ${command}`, "Command"));
@@ -166,7 +174,7 @@ export class RowView {
       case "diff": {
         const patch = object(part["patch"]);
         if (text(patch["text"])) return [markdown(`~~~~~~diff\n${text(patch["text"])}\n~~~~~~`)];
-        return [diff(text(part["path"]), text(part["oldText"]), text(part["newText"]))];
+        return [diff(this.short(text(part["path"])), text(part["oldText"]), text(part["newText"]))];
       }
       case "terminal": {
         const terminal = row.terminals.get(text(part["terminalId"]));
@@ -196,7 +204,7 @@ export class RowView {
         lost ? h("span", { class: "mark failed" }, state === "failed" ? "failed" : "lost") : null,
         h("span", { class: "took" }, `${conversation.rows.length} parts`)),
     ];
-    const view = new RowView(conversation, () => "Subagent", Math.min(3, this.depth + 1));
+    const view = new RowView(conversation, () => "Subagent", this.folder, Math.min(3, this.depth + 1));
     const key = { ...row, anchor: `${row.anchor}/${child.id}` };
     return this.fold(key, "call child", summary, () => {
       const about = text(child.about["description"]);
@@ -238,9 +246,8 @@ function preview(words: string): HTMLElement {
   return h("span", { class: "preview" }, line.slice(0, 160));
 }
 
-function location(place: Json): HTMLElement {
-  const line = place["line"];
-  return h("span", { class: "path" }, text(place["path"]) + (typeof line === "number" ? `:${line}` : ""));
+function location(path: string, line: unknown): HTMLElement {
+  return h("span", { class: "path" }, path + (typeof line === "number" ? `:${line}` : ""));
 }
 
 function statusMark(status: string): HTMLElement {

@@ -1,6 +1,6 @@
 /** The page with statistics: totals, a plot of the days, and a table with bars for each kind of group. */
 
-import { list, object, text, type Json } from "./acp";
+import { list, object, product, text, type Json } from "./acp";
 import { h, svg } from "./dom";
 import { grouped, money } from "./format";
 import { themeButton } from "./theme";
@@ -115,7 +115,7 @@ function start(): void {
     switches.forEach((choice, i) => choice.setAttribute("aria-pressed", String(MEASURES[i]?.[0] === measure)));
     shown.replaceChildren(
       ...(days.length ? [plot(everyDay(days), measure)] : []),
-      table("Agents", groups("agents"), measure),
+      table("Agents", groups("agents").map((agent) => ({ ...agent, name: product(agent.name) })), measure),
       table("Models", groups("models"), measure),
       table("Folders", groups("folders"), measure),
     );
