@@ -64,7 +64,7 @@ impl Form {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::existing(global)?;
-    let mut reader = context.store.read(&find(&context, &args.id)?)?;
+    let mut reader = context.read(&find(&context, &args.id)?)?;
     let form = Form::of(args);
     let options = Options {
         redact: args.redact,

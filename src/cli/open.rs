@@ -26,8 +26,8 @@ pub(super) struct Args {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::existing(global)?;
-    let mut reader = context.store.read(&find(&context, &args.id)?)?;
-    let path = page_file::page(&format!("{}.html", reader.id()))?;
+    let mut reader = context.read(&find(&context, &args.id)?)?;
+    let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;
     export::write(
         &mut reader,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::sys::Sys;
+use crate::sys::{SessionId, Sys, Timestamp};
 
 use super::exit::Failure;
 use super::store;
@@ -88,6 +88,21 @@ pub(super) fn page(name: &str) -> Result<PathBuf, Failure> {
     Ok(folder.join(name))
 }
 
+/// Removes the page of this name from the user's cache, if there is one.
+pub(super) fn remove_page(name: &str) -> Result<(), Failure> {
+    let Some(cache) = store::cache() else {
+        return Ok(());
+    };
+    let page = cache.join("pages").join(name);
+    match fs::remove_file(&page) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let page = page.display();
+            Err(Failure::new(format!("cannot remove {page}: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn create_private(folder: &Path) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     #[cfg(unix)]
@@ -103,13 +118,18 @@ fn remove_old(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let changed = entry.metadata().and_then(|metadata| metadata.modified());
         let age = changed.map(|changed| {
-            let changed = crate::sys::Timestamp::of_system(changed).as_millis();
+            let changed = Timestamp::of_system(changed).as_millis();
             u64::try_from(now - changed).unwrap_or(0)
         });
         if age.is_ok_and(|age| Duration::from_millis(age) > KEPT_FOR) {
             fs::remove_file(entry.path()).ok();
         }
     }
+}
+
+/// The name of a session's page.
+pub(super) fn name_of(id: &SessionId) -> String {
+    format!("{id}.html")
 }
 
 /// Shows a page in the user's browser; false if there is no display, or no program that shows it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::exit::Failure;
 use crate::sources::{LiveSources, Places, SOURCES, Source};
 
 /// A choice of tools.
@@ -45,6 +46,15 @@ impl FromStr for Choice {
 }
 
 impl Choice {
+    /// What the environment says, for commands without an option for it.
+    pub(super) fn of_environment() -> Result<Self, Failure> {
+        let value = std::env::var_os("REJOIN_SOURCES").unwrap_or_default();
+        let value = value.to_string_lossy();
+        value
+            .parse()
+            .map_err(|error| Failure::usage(format!("REJOIN_SOURCES: {error}")))
+    }
+
     /// The chosen tools; all or none of them if nothing was chosen.
     pub(super) fn live(&self, usually: bool) -> Option<Arc<LiveSources>> {
         let is_chosen = |source: &Source| match self {

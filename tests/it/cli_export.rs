@@ -274,4 +274,34 @@ fn open_writes_the_page_to_the_cache_and_names_it() {
     );
     assert_private(&page, 0o600);
     assert_private(&pages, 0o700);
+    let mut delete = command(&store, &["sessions", "delete", "--forever", "--yes", &id]);
+    let output = delete.env("XDG_CACHE_HOME", root.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(!page.exists(), "what is deleted for good has no page");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_conversation_of_another_tool_is_read_from_its_files() {
+    let root = TempDir::new().unwrap();
+    let home = std::path::absolute("fixtures/sources/home").unwrap();
+    let run = |arguments: &[&str]| {
+        let mut rejoin = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        rejoin.args(arguments).env_clear().env("HOME", &home);
+        let output = rejoin.env("XDG_DATA_HOME", root.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let other = root.path().join("other");
+    let other = other.to_str().unwrap();
+    run(&["--store", other, "import", "codex"]);
+    let list: Value =
+        serde_json::from_str(&run(&["--store", other, "sessions", "list", "--json"])).unwrap();
+    let id = list[0]["sessionId"].as_str().unwrap();
+    fs::create_dir_all(root.path().join("rejoin/sessions")).unwrap();
+    let export =
+        |arguments: &[&str]| run(&[arguments, &["export", id, "--format", "json"]].concat());
+    assert_eq!(export(&[]), export(&["--store", other]));
+    let logs = fs::read_dir(root.path().join("rejoin/sessions")).unwrap();
+    assert_eq!(logs.count(), 0, "nothing is copied");
 }

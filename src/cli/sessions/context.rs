@@ -1,16 +1,20 @@
 //! What the commands about sessions share: the store, its catalog, and messages for users.
 
+use std::error::Error;
 use std::path::Path;
 
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::note::note;
+use crate::cli::sources::{Choice, places};
 use crate::cli::store;
 use crate::cli::terminal::busy;
 use crate::index::Catalog;
-use crate::store::{Durability, Store};
-use crate::sys::Sys;
+use crate::sources::import::Importer;
+use crate::store::{Durability, Reader, Store, StoreError};
+use crate::sys::sim::SimDisk;
+use crate::sys::{SessionId, Sys, with_causes};
 
 /// What the commands work with.
 pub(in crate::cli) struct Context<'a> {
@@ -43,6 +47,44 @@ impl<'a> Context<'a> {
         }
         Self::open(global, &root, sys)
     }
+    /// The log of a session. A conversation of another tool, as clients list them beside the sessions
+    /// of the user's own store, has the log that an import would write, in memory.
+    pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Reader, Failure> {
+        match self.store.read(id) {
+            Err(StoreError::NotFound { .. }) => {}
+            read => return Ok(read?),
+        }
+        let read = busy(
+            || "Looking for conversations of other tools …".to_owned(),
+            || self.read_of_tool(id),
+        )?;
+        read.ok_or_else(|| StoreError::NotFound { id: id.clone() }.into())
+    }
+
+    fn read_of_tool(&self, id: &SessionId) -> Result<Option<Reader>, Failure> {
+        let choice = Choice::of_environment()?;
+        let live = choice.live(self.global.store().is_none());
+        let (Some(live), Some(places)) = (live, places()) else {
+            return Ok(None);
+        };
+        let failed = |error: &dyn Error| {
+            let why = with_causes(error);
+            Failure::new(format!("cannot read conversations of other tools: {why}"))
+        };
+        let catalog = Catalog::open(self.store.clone()).with_tools(live.names());
+        live.scan(&catalog).map_err(|error| failed(&error))?;
+        let found = live.find(&catalog, id).map_err(|error| failed(&error))?;
+        let Some((source, found)) = found else {
+            return Ok(None);
+        };
+        let memory = Store::open(Path::new("/"), SimDisk::new().sys(), Durability::Os)?;
+        let catalog = Catalog::open(memory.clone());
+        let importer = Importer::new(&memory, &catalog, &places.home)?;
+        let imported = importer.import(source, &found);
+        imported.map_err(|error| failed(&error))?;
+        Ok(Some(memory.read(id)?))
+    }
+
     /// Reports that there is nothing to show.
     pub(in crate::cli) fn nothing(&self, what: &str) {
         note(self.global, what, None);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
+use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
 use crate::store::StoreError;
 use crate::sys::SessionId;
@@ -62,6 +63,7 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
     let removed = ids.iter().try_for_each(|id| {
         let before = context.catalog.before_change();
         context.store.erase(id)?;
+        remove_page(&name_of(id))?;
         context.catalog.removed(id, before);
         output.line(format!("{id} is removed for good"))
     });

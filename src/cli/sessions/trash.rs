@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
+use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
 use crate::history::long_before;
 use crate::index::first_title;
@@ -115,6 +116,9 @@ fn remove(
     if !found.is_empty() {
         let question = format!("Remove what is in the trash for good ({})?", found.count());
         confirm(yes, &question)?;
+    }
+    for trashed in store.trashed()?.iter().filter(|one| one.at < until) {
+        remove_page(&name_of(&trashed.id))?;
     }
     store.empty_trash(until)?;
     let left = Content::before(store, until)?;

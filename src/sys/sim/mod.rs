@@ -1,4 +1,5 @@
-//! A disk in memory with injected faults and power failures: a test double.
+//! A disk in memory with injected faults and power failures: a test double, and a place for logs that
+//! are only read.
 //!
 //! Like a real disk, it has two states: what programs see, and what would survive a power failure.
 //! Bytes move from the first state to the second when their file is synced, names when their
