@@ -257,7 +257,7 @@ impl LiveSources {
     }
 
     /// The source and the file of a listed conversation.
-    fn find(
+    pub fn find(
         &self,
         catalog: &Catalog,
         id: &SessionId,

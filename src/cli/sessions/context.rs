@@ -72,7 +72,8 @@ impl<'a> Context<'a> {
             Failure::new(format!("cannot read conversations of other tools: {why}"))
         };
         let catalog = Catalog::open(self.store.clone()).with_tools(live.names());
-        live.scan(&catalog).map_err(|error| failed(&error))?;
+        live.scan(&self.store, &catalog)
+            .map_err(|error| failed(&error))?;
         let found = live.find(&catalog, id).map_err(|error| failed(&error))?;
         let Some((source, found)) = found else {
             return Ok(None);
