@@ -26,7 +26,7 @@ const LEAST: usize = 1024;
 
 /// How many bytes of logs are read between two writes. A write takes some milliseconds, for which
 /// other processes wait.
-const WRITTEN_AT_ONCE: usize = 64 * 1024;
+const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
 /// How many bytes of logs one step in the background reads.
 const IN_BACKGROUND: usize = 1024 * 1024;

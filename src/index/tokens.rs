@@ -26,6 +26,11 @@ pub(super) const SEPARATOR: &str = "\n\u{10000}\n";
 pub(super) fn parts(text: &str) -> String {
     let mut out = String::new();
     for name in text.split(|c| !is_of_name(c)) {
+        // Nearly all words.
+        let rest = name.as_bytes().get(1..).unwrap_or_default();
+        if rest.iter().all(u8::is_ascii_lowercase) {
+            continue;
+        }
         for part in parts_of(name).into_iter().flatten() {
             out.push_str(part);
             out.push(' ');
