@@ -42,12 +42,13 @@ echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
 node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 "$node" harness.mjs
 # `subagents:NAME` is about the subagents of an agent, `versions:NAME` about them in both versions of
-# the protocol, `imported:NAME` about a conversation that the agent had alone, `handover:NAME` about one
+# the protocol, `cleared:NAME` about an agent that clears its context,
+# `imported:NAME` about a conversation that the agent had alone, `handover:NAME` about one
 # with which another agent goes on.
 if (($# == 0)); then
     set -- claude gemini codex-zed opencode codex qwen kimi
     if ((${#binary[@]} > 0)); then
-        set -- "$@" {subagents,versions}:{claude,codex}
+        set -- "$@" {subagents,versions}:{claude,codex} cleared:claude
         set -- "$@" imported:{claude,codex,gemini,kimi,opencode,qwen}
         set -- "$@" handover:{claude,gemini,codex-zed,opencode,codex,qwen,kimi}
     fi

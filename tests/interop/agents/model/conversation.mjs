@@ -5,7 +5,7 @@
 // { name, takes } with the names of its parameters.
 
 /** The word in a user's text that says what to answer, such as `TOOL-3`. */
-const WORD = /\b(PLAIN|THINK|TOOL|RUN|SHOW|LIST|RECALL|IMAGE|SLOW|SPAWN)-(\w+)/g;
+const WORD = /\b(PLAIN|THINK|TOOL|RUN|SHOW|LIST|RECALL|IMAGE|SLOW|SPAWN|LEAVE)-(\w+)/g;
 
 /** How an agent tells the model that a subagent has ended, in the subagent's own words. */
 const NOTIFICATION = /<task-notification>[^]*?<\/task-notification>/;
@@ -19,6 +19,7 @@ export function asked({ items, tools }) {
   for (let at = items.length - 1; at >= 0; at -= 1) {
     if (items[at].role !== "user") continue;
     const { text } = items[at];
+    if (text.includes("Implement the following plan")) return { what: "PLAIN", name: "PLAIN-PLANNED", results: 0 };
     const word = [...text.replace(NOTIFICATION, "").matchAll(WORD)].at(-1);
     if (!word && NOTIFICATION.test(text)) return { what: "PLAIN", name: "PLAIN-NOTIFIED", results: 0 };
     if (!word) continue;

@@ -43,6 +43,13 @@ export function answer(request, folder) {
     return [call(request.tools, PLANNERS, name, { todos, plan, subject: step, description: step, activeForm: step })];
   }
   if (what === "RECALL") return recall(request, name, results);
+  if (what === "LEAVE" && results === 0) {
+    // The agent has named the file for its plan.
+    const [path] = /\/[^\s"`]*\.claude\/plans\/[^\s"`]+?\.md/.exec(JSON.stringify(request.items)) ?? [];
+    return [call(request.tools, WRITERS, name, { path, content: "# A plan\n\nDo it.\n" })];
+  }
+  // The model is not shown this tool at first.
+  if (what === "LEAVE" && results === 1) return [{ tool: "ExitPlanMode", input: {}, id: "call_exit" }];
   if (what === "SPAWN" && results === 0) {
     const word = name.startsWith("SPAWN-TOOL") ? "TOOL" : "PLAIN";
     const task = `Please do ${word}-${name.replace(/\W/g, "")} now.`;

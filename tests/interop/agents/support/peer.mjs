@@ -145,7 +145,9 @@ export class Peer {
 function serve(method, params) {
   switch (method) {
     case PERMISSION: {
-      const once = params.options.find(({ kind }) => kind === "allow_once") ?? params.options[0];
+      const clears = ({ optionId }) => optionId.startsWith("exit-plan-clear-");
+      const once = params.options.find(clears)
+        ?? params.options.find(({ kind }) => kind === "allow_once") ?? params.options[0];
       return { outcome: { outcome: "selected", optionId: once.optionId } };
     }
     case "fs/read_text_file":
