@@ -244,7 +244,7 @@ fn short(number: u64) -> String {
     // Rounded, 999,950 is a million already.
     let unit = UNITS
         .iter()
-        .find(|(unit, _)| number.saturating_add(unit / 2000) >= *unit);
+        .find(|(unit, _)| number.saturating_add(unit / 20_000) >= *unit);
     let Some((unit, name)) = unit else {
         return number.to_string();
     };

@@ -18,6 +18,10 @@ use super::shared_agent::Agent;
 
 /// The state of a session according to its log.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the log"
+)]
 pub(super) struct ReplayedState {
     /// The agent's session id, if this agent has the session.
     pub(super) session_id: Option<String>,
