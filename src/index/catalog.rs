@@ -23,6 +23,7 @@ use super::reports::Reporter;
 use super::search::Search;
 use super::session_rows::{self, Row, Window};
 use super::summary::Summary;
+use super::tool_rows::{self, Tools};
 use super::word_rows;
 
 /// How often a list starts over because another process emptied the catalog or kept it locked,
@@ -50,6 +51,7 @@ pub struct Catalog {
     pub(super) sys: Sys,
     /// The tools whose conversations are listed, too.
     pub(super) tools: Vec<String>,
+    pub(super) reader: Option<Arc<dyn Tools>>,
     /// Held while names are compared, so that two lists do not do the same work.
     comparing: Mutex<()>,
     /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
@@ -117,6 +119,7 @@ impl Catalog {
             logs: Logs::new(store),
             sys,
             tools: Vec::new(),
+            reader: None,
             comparing: Mutex::default(),
             retried_at: AtomicI64::new(0),
             audited: AtomicBool::new(false),
@@ -129,8 +132,9 @@ impl Catalog {
     /// The same, and its lists have the conversations of these tools, too, as far as
     /// [`put_files`](Self::put_files) has reported them.
     #[must_use]
-    pub fn with_tools(mut self, tools: Vec<String>) -> Self {
-        self.tools = tools;
+    pub fn with_tools(mut self, tools: Arc<dyn Tools>) -> Self {
+        self.tools = tools.names();
+        self.reader = Some(tools);
         self
     }
 
@@ -180,14 +184,15 @@ impl Catalog {
                     let page = session_rows::page(tx, filter, &self.tools, found.as_ref(), window)?;
                     let total =
                         session_rows::count_listed(tx, filter, &self.tools, found.as_ref())?;
-                    Ok((page, total))
+                    let counted = search.is_none() || tool_rows::are_counted(tx, &self.tools)?;
+                    Ok((page, total, counted))
                 })?;
-                let Some((found, total)) = found else {
+                let Some((found, total, counted)) = found else {
                     return Ok(None);
                 };
                 let unchecked = found.iter().filter(|row| !checked.contains(&row.id));
                 if !self.refresh().read_stale(unchecked, false)? {
-                    return Ok(Some((found, total, complete)));
+                    return Ok(Some((found, total, complete && counted)));
                 }
                 checked.extend(found.into_iter().map(|row| row.id));
             }

@@ -6,6 +6,7 @@
 
 use rusqlite::{OptionalExtension, Result, Row as Columns, Transaction, params, params_from_iter};
 
+use crate::record::Passage;
 use crate::sys::SessionId;
 
 use super::catalog::{Catalog, ListError};
@@ -38,6 +39,18 @@ pub struct ReadFile {
     pub conversation: Option<(SessionId, Summary)>,
     /// Whether all of it was read.
     pub counted: bool,
+    /// The text of its conversation in pieces, if all of it was read.
+    pub text: Vec<Vec<Passage>>,
+}
+
+/// Reads conversations of the tools that are listed.
+pub trait Tools: Send + Sync {
+    /// The names of the tools.
+    fn names(&self) -> Vec<String>;
+
+    /// The text of a conversation; none if it cannot be read. `whole` is whether long input and output
+    /// of its tools is not clipped. Offsets are the numbers of its records.
+    fn text(&self, tool: &str, file: &FileOfTool, whole: bool) -> Option<Vec<Passage>>;
 }
 
 impl Catalog {
@@ -149,6 +162,12 @@ impl Catalog {
         })?)
     }
 
+    /// The text of a listed conversation of a tool.
+    pub(super) fn text_of_tool(&self, id: &SessionId, whole: bool) -> Option<Vec<Passage>> {
+        let (tool, file) = self.file_of(id).ok()??;
+        self.reader.as_ref()?.text(&tool, &file, whole)
+    }
+
     /// The listed conversation that its tool knows by this id; the one that changed last, if there
     /// are several.
     pub fn named_by_tool(&self, name: &str) -> std::result::Result<Option<SessionId>, ListError> {
@@ -194,6 +213,19 @@ pub(super) fn is_shown(tools: &[String]) -> String {
     }
     let names = vec!["?"; tools.len()].join(", ");
     format!("(tool IS NULL OR tool IN ({names}))")
+}
+
+/// Whether all conversations of these tools were read as a whole.
+pub(super) fn are_counted(tx: &Transaction<'_>, tools: &[String]) -> Result<bool> {
+    let mut uncounted = tx.prepare_cached(
+        "SELECT 1 FROM files WHERE tool = ? AND session IS NOT NULL AND NOT counted",
+    )?;
+    for tool in tools {
+        if uncounted.exists([tool])? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// How many conversations of these tools are listed that are not archived.
@@ -257,6 +289,9 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         unreadable: None,
     };
     session_rows::put_where_no_log(tx, &row)?;
+    if read.counted {
+        word_rows::replace(tx, id, &read.text)?;
+    }
     // One that ran here, or was deleted here, is not listed again.
     tx.prepare_cached(
         "UPDATE sessions SET updated_at = NULL WHERE id = ? AND tool IS NOT NULL

@@ -34,6 +34,13 @@ pub(super) struct State {
     pub(super) pieces: i64,
 }
 
+impl State {
+    /// Whether nothing was read. The row may have been that of another tool's conversation.
+    fn is_unread(&self) -> bool {
+        self.len < 0 && self.from == 0 && self.pieces == 0
+    }
+}
+
 /// Listed sessions whose words were not all read, newest first, at most `limit`.
 pub(super) fn unread(tx: &Transaction<'_>, limit: usize) -> Result<Vec<(Row, State)>> {
     let sql = format!(
@@ -75,7 +82,7 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
     let row: Option<i64> = row.query_row(known, |row| row.get(0)).optional()?;
     let Some(row) = row else { return Ok(()) };
     let (mut pieces, mut start) = (old.pieces, old.from);
-    if read.anew {
+    if read.anew || old.is_unread() {
         forget(tx, row)?;
         (pieces, start) = (0, 0);
     } else if old.len >= 0 {
@@ -99,6 +106,21 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
         pieces,
         row
     ])?;
+    Ok(())
+}
+
+/// Replaces the words of a conversation that another tool keeps.
+pub(super) fn replace(tx: &Transaction<'_>, id: &SessionId, text: &[Vec<Passage>]) -> Result<()> {
+    let number = "SELECT number FROM sessions WHERE id = ? AND tool IS NOT NULL";
+    let mut number = tx.prepare_cached(number)?;
+    let row = number
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(row) = row else { return Ok(()) };
+    forget(tx, row)?;
+    for (number, passages) in (0..).zip(text) {
+        insert(tx, piece(row, number), number, passages)?;
+    }
     Ok(())
 }
 

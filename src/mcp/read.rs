@@ -91,7 +91,7 @@ fn begin(
             let nowhere = "this conversation does not have all of the words in `around`";
             return Err(Refused(format!("{nowhere}; fewer words find more")));
         };
-        place = Some(hit.offset);
+        place = hit.offset;
     }
     let back = arguments.turn.filter(|turn| *turn < 0);
     if place.is_none() && back.is_none() {

@@ -104,7 +104,11 @@ fn line(hit: &Hit) -> String {
     let tool = hit.tool_call.as_ref();
     let tool = tool.and_then(|call| call.title.as_ref());
     let tool = tool.map_or_else(String::new, |title| format!(" ({title})"));
-    format!("  place {}, {what}{tool}: {}\n", hit.offset, hit.snippet)
+    format!(
+        "  place {}, {what}{tool}: {}\n",
+        hit.offset.unwrap_or_default(),
+        hit.snippet
+    )
 }
 
 fn hit(hit: &Hit) -> Value {

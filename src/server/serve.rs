@@ -115,9 +115,12 @@ pub async fn serve(
         store
     });
     let sources = options.sources.filter(|_| store.is_some());
-    let tools = sources.iter().flat_map(|sources| sources.names()).collect();
     let catalog = store.clone().map(Catalog::open);
-    let catalog = catalog.map(|catalog| Arc::new(catalog.with_tools(tools)));
+    let catalog = catalog.map(|catalog| match &sources {
+        Some(sources) => catalog.with_tools(sources.clone()),
+        None => catalog,
+    });
+    let catalog = catalog.map(Arc::new);
     let form = if engine.wraps_agent() {
         Form::JsonRpc
     } else {

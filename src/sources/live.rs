@@ -10,19 +10,24 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, read_all};
+use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, Tools, read_all};
+use crate::record::search_text::SearchText;
+use crate::record::{Kind, Passage, Record};
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
 use super::glance::{Glance, LARGEST};
 use super::import::{ImportError, Importer, folder, session_id};
-use super::{Found, Places, Search, Source};
+use super::{Conversation, Found, Places, Search, Source};
 
 /// How many files are read between two reports to the catalog.
 const BATCH: usize = 512;
 
 /// How many files of a source are likely to change.
 const NEWEST: u32 = 8;
+
+/// The least length of a piece of text that is indexed, in bytes.
+const PIECE: usize = 32 * 1024;
 
 /// How many files of a source are read as a whole in one step.
 const COUNTED: u32 = 8;
@@ -71,12 +76,6 @@ impl LiveSources {
             seen: Mutex::default(),
             uncounted: Notify::new(),
         }
-    }
-
-    /// The names of the sources, for the catalog.
-    pub fn names(&self) -> Vec<String> {
-        let names = self.sources.iter().map(|source| source.name.to_owned());
-        names.collect()
     }
 
     /// Looks for files that are new, have changed or are gone, and reports them to the catalog.
@@ -163,6 +162,7 @@ impl LiveSources {
                     file: file.clone(),
                     conversation: None,
                     counted: true,
+                    text: Vec::new(),
                 });
             }
         };
@@ -174,6 +174,10 @@ impl LiveSources {
         Some(ReadFile {
             file: file.clone(),
             conversation,
+            text: match &glance {
+                Some(glance) if glance.is_whole => text(&glance.conversation, false, PIECE),
+                _ => Vec::new(),
+            },
             counted: glance.is_none_or(|glance| glance.is_whole),
         })
     }
@@ -278,6 +282,46 @@ impl LiveSources {
             size: file.size,
         }
     }
+}
+
+impl Tools for LiveSources {
+    fn names(&self) -> Vec<String> {
+        let names = self.sources.iter().map(|source| source.name.to_owned());
+        names.collect()
+    }
+
+    fn text(&self, tool: &str, file: &FileOfTool, whole: bool) -> Option<Vec<Passage>> {
+        let source = self.sources.iter().find(|source| source.name == tool)?;
+        let found = self.found_in(source, file);
+        let conversation = source.read(&found).ok()?;
+        text(&conversation, whole, usize::MAX).pop()
+    }
+}
+
+/// The text of a conversation, in pieces that end with a turn and have at least so many bytes.
+fn text(conversation: &Conversation, whole: bool, piece: usize) -> Vec<Vec<Passage>> {
+    let mut text = if whole {
+        SearchText::whole()
+    } else {
+        SearchText::default()
+    };
+    let mut pieces = Vec::new();
+    for (seq, entry) in (0..).zip(&conversation.entries) {
+        let record = Record {
+            seq,
+            at: &entry.at.to_string(),
+            kind: entry.kind,
+            id: entry.id.as_deref(),
+            payload: &entry.payload,
+            parts: None,
+        };
+        text.record(seq, &record);
+        if entry.kind == Kind::End && text.len() >= piece {
+            pieces.push(text.take());
+        }
+    }
+    pieces.push(text.take());
+    pieces
 }
 
 /// A file as the catalog knows it; none if its name is not text.

@@ -71,7 +71,7 @@ impl<'a> Context<'a> {
             let why = with_causes(error);
             Failure::new(format!("cannot read conversations of other tools: {why}"))
         };
-        let catalog = Catalog::open(self.store.clone()).with_tools(live.names());
+        let catalog = Catalog::open(self.store.clone()).with_tools(live.clone());
         live.scan(&self.store, &catalog)
             .map_err(|error| failed(&error))?;
         let found = live.find(&catalog, id).map_err(|error| failed(&error))?;

@@ -53,7 +53,7 @@ pub(super) fn with_tools<'a>(context: Context<'a>, args: &Args) -> Result<Contex
         return Err(Failure::new(unknown));
     };
     let context = Context {
-        catalog: context.catalog.with_tools(sources.names()),
+        catalog: context.catalog.with_tools(sources.clone()),
         ..context
     };
     let scanned = context.reading(|catalog| sources.scan(&context.store, catalog));

@@ -268,9 +268,11 @@ fn hit_as_json(hit: &Hit) -> Value {
         "kind": hit.field.name(),
         "role": hit.field.role(),
         "timestamp": hit.at,
-        "offset": hit.offset,
         "snippet": hit.snippet,
     });
+    if let Some(offset) = hit.offset {
+        json["offset"] = offset.into();
+    }
     if let Some(id) = &hit.message_id {
         json["messageId"] = id.as_str().into();
     }

@@ -144,8 +144,9 @@ pub struct Hit {
     pub field: Field,
     /// When it was recorded, in the format of [`Timestamp`](crate::sys::Timestamp)'s `Display`.
     pub at: String,
-    /// The byte offset in the log of the record with which the text begins.
-    pub offset: u64,
+    /// The byte offset in the log of the record with which the text begins; none in a conversation
+    /// that another tool keeps.
+    pub offset: Option<u64>,
     /// The id of the message, if it has one.
     pub message_id: Option<String>,
     /// The tool call that it belongs to.
@@ -332,7 +333,7 @@ fn hit(session: &Listed, passage: &Passage, tool_call: Option<HitCall>, at: usiz
         session: session.clone(),
         field: passage.field,
         at: passage.at.clone(),
-        offset: passage.offset,
+        offset: Some(passage.offset).filter(|_| session.summary.tool.is_none()),
         message_id: passage.id.clone().filter(|_| tool_call.is_none()),
         tool_call,
         snippet: snippet(&text, at).unwrap_or_default(),

@@ -4,6 +4,7 @@
 //! a whole, however many chunks they came in.
 
 use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -11,7 +12,7 @@ use std::thread;
 use memchr::memmem::{self, Finder};
 use regex::Regex;
 
-use crate::index::catalog::{Catalog, listed};
+use crate::index::catalog::{Catalog, Listed, listed};
 use crate::index::refresh::MAX_READERS;
 use crate::index::session_rows::{self, Row, Window};
 use crate::record::search_text::SearchText;
@@ -109,16 +110,25 @@ impl Catalog {
             };
             let rows = self
                 .database
-                .read(|tx| session_rows::page(tx, &query.sessions, &[], None, window));
+                .read(|tx| session_rows::page(tx, &query.sessions, &self.tools, None, window));
             let mut rows = rows.map_err(super::ListError::from)?;
             let more = rows.len() > SESSIONS;
             rows.truncate(SESSIONS);
             let found = in_parallel(&rows, |row| {
-                if query.admits(row) {
-                    self.scan_log(query, matcher, row, cancelled)
-                } else {
-                    Ok(Vec::new())
+                if !query.admits(row) {
+                    return Some(Vec::new());
                 }
+                if row.summary.tool.is_some() {
+                    let text = self.text_of_tool(&row.id, true)?;
+                    let mut places = Places::of(query, matcher, row);
+                    _ = places.add(&text);
+                    return Some(places.hits);
+                }
+                let hits = self.scan_log(query, matcher, row, cancelled);
+                let failed = |error: &_| {
+                    tracing::debug!(session = %row.id, %error, "cannot search a log");
+                };
+                hits.inspect_err(failed).ok()
             });
             if cancelled() {
                 return Err(HitsError::Cancelled);
@@ -126,11 +136,8 @@ impl Catalog {
             let count = rows.len();
             for (n, (row, found)) in rows.iter().zip(found).enumerate() {
                 read += row.summary.scanned;
-                let hits = found.unwrap_or_else(|error| {
-                    tracing::debug!(session = %row.id, %error, "cannot search a log");
-                    page.page.complete = false;
-                    Vec::new()
-                });
+                page.page.complete &= found.is_some();
+                let hits = found.unwrap_or_default();
                 if page.session(hits).is_break() {
                     let is_last = page.at.hits == 0 && n + 1 == count && !more;
                     return Ok(page.finish(!is_last));
@@ -149,20 +156,9 @@ impl Catalog {
         row: &Row,
         cancelled: Cancelled<'_>,
     ) -> Result<Vec<Hit>, StoreError> {
-        let session = listed(row.clone());
         let mut reader = self.logs.store.read(&row.id)?;
         let mut text = SearchText::whole();
-        let mut hits = Vec::new();
-        let mut examine = |passages: Vec<Passage>| {
-            for (passage, call) in wanted(query, &passages) {
-                if hits.len() < query.per_session
-                    && let Some(at) = matcher.find(&passage.text)
-                {
-                    hits.push(hit(&session, passage, call, at));
-                }
-            }
-            hits.len() >= query.per_session
-        };
+        let mut places = Places::of(query, matcher, row);
         let mut records = 0_u64;
         while let Some(entry) = reader.next()? {
             records += 1;
@@ -172,12 +168,44 @@ impl Catalog {
             let record = without_what_cannot_match(&entry.record, matcher);
             text.record(entry.offset, &record);
             let is_due = text.len() >= EXAMINED && !text.within_message() || text.len() >= LONGEST;
-            if is_due && examine(text.take()) {
-                return Ok(hits);
+            if is_due && places.add(&text.take()).is_break() {
+                return Ok(places.hits);
             }
         }
-        examine(text.take());
-        Ok(hits)
+        _ = places.add(&text.take());
+        Ok(places.hits)
+    }
+}
+
+/// The places that were found in a session.
+struct Places<'a> {
+    query: &'a Query,
+    matcher: &'a Matcher<'a>,
+    session: Listed,
+    hits: Vec<Hit>,
+}
+
+impl<'a> Places<'a> {
+    fn of(query: &'a Query, matcher: &'a Matcher<'_>, row: &Row) -> Self {
+        Self {
+            query,
+            matcher,
+            session: listed(row.clone()),
+            hits: Vec::new(),
+        }
+    }
+
+    /// Looks for places in these passages; breaks if there are enough.
+    fn add(&mut self, passages: &[Passage]) -> ControlFlow<()> {
+        for (passage, call) in wanted(self.query, passages) {
+            if self.hits.len() >= self.query.per_session {
+                return ControlFlow::Break(());
+            }
+            if let Some(at) = self.matcher.find(&passage.text) {
+                self.hits.push(hit(&self.session, passage, call, at));
+            }
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::index::catalog::{Catalog, ListError, READ_AT_ONCE, listed};
+use crate::index::catalog::{Catalog, ListError, Listed, READ_AT_ONCE, listed};
 use crate::index::refresh::read_all;
 use crate::index::search::Search;
 use crate::index::session_rows::{self, Row};
 use crate::index::tokens::Tokens;
+use crate::index::tool_rows;
 use crate::index::word_rows;
-use crate::record::Field;
+use crate::record::{Field, Passage};
 
 use super::{Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
@@ -45,8 +46,11 @@ impl Catalog {
         let (ranked, complete) = self.with_retries(|| {
             self.bring_up_to_date()?;
             let complete = self.refresh().index_words(READ_AT_ONCE)?;
-            let ranked = self.read_complete(|tx| word_rows::ranked(tx, search, &query.fields))?;
-            Ok(ranked.map(|ranked| (ranked, complete)))
+            let ranked = self.read_complete(|tx| {
+                let counted = tool_rows::are_counted(tx, &self.tools)?;
+                Ok((word_rows::ranked(tx, search, &query.fields)?, counted))
+            })?;
+            Ok(ranked.map(|(ranked, counted)| (ranked, complete && counted)))
         })?;
         let mut page = PageBuilder::new(query, from, complete);
         let mut left = ranked.get(from.sessions..).unwrap_or_default();
@@ -94,7 +98,7 @@ impl Catalog {
         }))
     }
 
-    /// The hits in these pieces of a log: the places that have the most words.
+    /// The hits in these pieces of a session: the places that have the most words.
     fn hits_in(
         &self,
         query: &Query,
@@ -103,43 +107,65 @@ impl Catalog {
         places: &[Option<(u64, Option<u64>)>],
     ) -> Vec<Hit> {
         let session = listed(row.clone());
-        // By the number of words that they lack, then by weight, then by place.
-        let mut found: BTreeMap<(usize, usize, u64, usize), Hit> = BTreeMap::new();
-        for (start, end) in places.iter().flatten() {
-            let Ok(texts) = self.logs.piece(&session.id, *start, *end, OF_A_LOG) else {
+        let mut found = Places::default();
+        if session.summary.tool.is_some() {
+            // A tool's file is read as a whole.
+            let text = self.text_of_tool(&session.id, false);
+            found.add(query, search, &session, &text.unwrap_or_default());
+        } else {
+            for (start, end) in places.iter().flatten() {
+                let text = self.logs.piece(&session.id, *start, *end, OF_A_LOG);
+                found.add(query, search, &session, &text.unwrap_or_default());
+                if found.complete() >= query.per_session {
+                    break;
+                }
+            }
+        }
+        found.best(query)
+    }
+}
+
+/// The places that were found in a session.
+#[derive(Default)]
+struct Places {
+    /// By how many words they lack, then by weight, then in their order.
+    found: BTreeMap<(usize, usize, u64, usize), Hit>,
+    /// The first place, if there is a text at all.
+    first: Option<Hit>,
+}
+
+impl Places {
+    /// Looks for places in these passages.
+    fn add(&mut self, query: &Query, search: &Search, session: &Listed, passages: &[Passage]) {
+        for (n, (passage, call)) in wanted(query, passages).enumerate() {
+            let tokens = Tokens::of(&passage.text);
+            let terms = search.terms().iter();
+            let places: Vec<usize> = terms.filter_map(|term| term.find(&tokens)).collect();
+            let Some(first) = places.first() else {
+                if self.first.is_none() {
+                    self.first = Some(hit(session, passage, call, 0));
+                }
                 continue;
             };
-            for (n, (passage, call)) in wanted(query, &texts).enumerate() {
-                let tokens = Tokens::of(&passage.text);
-                let terms = search.terms().iter();
-                let places: Vec<usize> = terms.filter_map(|term| term.find(&tokens)).collect();
-                let Some(first) = places.first() else {
-                    continue;
-                };
-                let lacking = search.terms().len() - places.len();
-                let key = (lacking, rank(passage.field), passage.offset, n);
-                found.insert(key, hit(&session, passage, call, *first));
-            }
-            let is_enough = found.keys().filter(|key| key.0 == 0).count() >= query.per_session;
-            if is_enough {
-                break;
-            }
+            let lacking = search.terms().len() - places.len();
+            let key = (lacking, rank(passage.field), passage.offset, n);
+            self.found.insert(key, hit(session, passage, call, *first));
         }
-        if found.is_empty()
-            && query.is_of_all_texts()
-            && let Some((start, end)) = places.iter().flatten().next()
-        {
-            // The index knows more accents than are compared here. The piece has the words.
-            let texts = self.logs.piece(&session.id, *start, *end, OF_A_LOG);
-            let texts = texts.unwrap_or_default();
-            let first = wanted(query, &texts).next();
-            return first
-                .map(|(passage, call)| hit(&session, passage, call, 0))
-                .into_iter()
-                .collect();
+    }
+
+    /// How many places have all words.
+    fn complete(&self) -> usize {
+        self.found.keys().filter(|key| key.0 == 0).count()
+    }
+
+    /// The places with the most words.
+    fn best(self, query: &Query) -> Vec<Hit> {
+        if self.found.is_empty() && query.is_of_all_texts() {
+            // The index knows more accents than are compared here. The session has the words.
+            return self.first.into_iter().collect();
         }
-        let least = found.keys().next().map_or(0, |key| key.0);
-        let best = found.into_iter().filter(|(key, _)| key.0 == least);
+        let least = self.found.keys().next().map_or(0, |key| key.0);
+        let best = self.found.into_iter().filter(|(key, _)| key.0 == least);
         best.map(|(_, hit)| hit).take(query.per_session).collect()
     }
 }

@@ -61,7 +61,7 @@ fn places_are_found_by_words_and_pages_show_each_once() {
     assert_eq!(later.snippet, "and then MyRedisConfig was wrong");
     assert_eq!(later.field, Field::Answer);
     let mut log = world.store.read(&ids[1]).unwrap();
-    log.seek(later.offset);
+    log.seek(later.offset.unwrap());
     let record = log.next().unwrap().unwrap().record;
     assert!(
         record.payload.contains("MyRedisConfig"),

@@ -188,7 +188,7 @@ impl Listing {
 
 /// Brings the conversations of other tools up to date. If that takes long, it goes on while the list
 /// is answered with what is known.
-async fn look_at_sources(deps: &Arc<Deps>) {
+pub(super) async fn look_at_sources(deps: &Arc<Deps>) {
     let deps = deps.clone();
     if deps.sources.is_none() {
         return;

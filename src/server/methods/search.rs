@@ -15,6 +15,7 @@ use crate::transport::{Load, Request};
 
 use super::action::Action;
 use super::context::{Context, client_id};
+use super::list::look_at_sources;
 use super::params::{Integer, decode};
 use super::workspace::absolute;
 
@@ -64,6 +65,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         // The search covers what earlier requests did.
         registry.barrier().await;
         let deps = registry.deps().clone();
+        look_at_sources(&deps).await;
         let cancelled = || Err(error::refused("", Refusal::Cancelled));
         let permit = tokio::select! {
             permit = deps.wire.flow.read(Load::Light) => permit,
@@ -222,7 +224,7 @@ fn entry(hit: Hit, agent: &[String]) -> Value {
     add("kind", Some(hit.field.name().into()));
     add("role", Some(hit.field.role().into()));
     add("timestamp", Some(hit.at.into()));
-    add("offset", Some(hit.offset.into()));
+    add("offset", hit.offset.map(Value::from));
     add("messageId", hit.message_id.map(Value::from));
     add(
         "toolCallId",

@@ -93,6 +93,37 @@ fn an_entry_says_what_the_tool_knows() {
 }
 
 #[test]
+fn a_word_in_a_tools_output_is_found() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let mut client = Client::new(store.path(), home.path(), &["codex"]);
+    counted(&mut client);
+    let (text, word) = ("all of the output", "\"all of the output\"");
+    let found = loop {
+        let params = json!({ "query": word, "kinds": ["toolOutput"] });
+        let found = client.call("_rejoin/search", params);
+        if found["complete"] == true {
+            break found;
+        }
+    };
+    let hit = &found["hits"][0];
+    assert_eq!(hit["source"], "codex-acp", "{found}");
+    assert_eq!(hit["kind"], "toolOutput");
+    assert_eq!(hit.get("offset"), None);
+    let listed = client.call("session/list", json!({ "search": word }));
+    assert_eq!(listed["sessions"][0]["sessionId"], hit["sessionId"]);
+    for mode in ["substring", "regex"] {
+        let params = json!({ "query": text, "mode": mode, "kinds": ["toolOutput"] });
+        let scanned = client.call("_rejoin/search", params);
+        assert_eq!(scanned["hits"][0]["sessionId"], hit["sessionId"]);
+        assert_eq!(scanned["complete"], true);
+    }
+    // Sources that are off are not searched.
+    let mut client = Client::new(store.path(), home.path(), &["gemini"]);
+    let none = client.call("_rejoin/search", json!({ "query": word }));
+    assert_eq!(none["hits"], json!([]));
+}
+
+#[test]
 fn sources_that_are_off_are_neither_listed_nor_counted() {
     let (home, store) = (home(), tempfile::tempdir().unwrap());
     assert!(Client::new(store.path(), home.path(), &[]).titles().len() > 10);

@@ -265,7 +265,8 @@ pub(super) fn hits(result: &Value) -> Result<(), String> {
             "timestamp",
             "snippet",
         ];
-        hit["offset"].is_u64() && texts.iter().all(|name| hit[name].is_string())
+        (hit["offset"].is_u64() || hit["offset"].is_null())
+            && texts.iter().all(|name| hit[name].is_string())
     };
     match hits {
         Some(hits) if hits.iter().all(is_hit) => Ok(()),
