@@ -84,6 +84,10 @@ impl LiveSources {
         for source in &self.sources {
             self.scan_source(source, store, catalog, &mut seen)?;
         }
+        if !seen.is_complete {
+            // An earlier process may have ended before it had read them as a whole.
+            self.uncounted.notify_one();
+        }
         seen.is_complete = true;
         Ok(())
     }

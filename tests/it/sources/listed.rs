@@ -245,6 +245,15 @@ fn of_a_long_file_the_beginning_and_the_end_are_read_first() {
             ),
         );
     }
+    // This process ends before it reads the rest.
+    let mut list = command(
+        store.path(),
+        &["sessions", "list", "--source", "codex", "--json"],
+    );
+    list.env("HOME", home.path())
+        .env("USERPROFILE", home.path());
+    let listed: Value = serde_json::from_slice(&list.output().unwrap().stdout).unwrap();
+    assert_eq!(listed[0]["messageCount"], Value::Null, "{listed}");
     let mut client = Client::new(store.path(), home.path(), &["codex"]);
     let first = client.list().remove(0);
     assert_eq!(first["title"], "Hello from an early version.");
