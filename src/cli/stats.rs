@@ -1,13 +1,12 @@
 //! `rejoin stats`.
 
-use std::thread;
 use std::time::Duration;
 
 use crate::cli::count::count;
 use crate::export::stats_page;
 use crate::history::stats::{Groups, Numbers, Stats};
 use crate::store::{Store, StoreError};
-use crate::sys::{SessionId, Timestamp, grouped};
+use crate::sys::{SessionId, Timestamp, grouped, in_parallel};
 
 use super::exit::Failure;
 use super::global::Global;
@@ -19,6 +18,8 @@ use super::printable::printable;
 use super::sessions::context::Context;
 use super::terminal::busy;
 
+/// How many logs are read between two results that are kept.
+const BATCH: usize = 64;
 /// How many groups of a kind are shown.
 const MOST: usize = 10;
 /// How many days are shown.
@@ -80,35 +81,25 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 
 /// Reads all logs, with every core.
 fn read(store: &Store, ids: &[SessionId], since: &str) -> (Stats, Vec<StoreError>) {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let share = ids.len().div_ceil(threads).max(1);
-    let work = |ids: &[SessionId]| {
+    let batches: Vec<_> = ids.chunks(BATCH).collect();
+    let read = in_parallel(&batches, usize::MAX, |ids| {
         let (mut stats, mut unread) = (Stats::default(), Vec::new());
-        for id in ids {
+        for id in *ids {
             let log = store.read(id);
-            let added = log.and_then(|mut log| stats.add_log(&mut log, since));
-            match added {
-                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+            match log.and_then(|mut log| Stats::of(&mut log, since)) {
+                Ok(of_log) => stats.add(of_log),
+                Err(StoreError::NotFound { .. }) => {}
                 Err(error) => unread.push(error),
             }
         }
         (stats, unread)
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = ids
-            .chunks(share)
-            .map(|ids| scope.spawn(move || work(ids)))
-            .collect();
-        let (mut all, mut unread) = (Stats::default(), Vec::new());
-        for thread in threads {
-            // A thread that panicked has said so.
-            if let Ok((stats, errors)) = thread.join() {
-                all.add(stats);
-                unread.extend(errors);
-            }
-        }
-        (all, unread)
-    })
+    });
+    let (mut all, mut unread) = (Stats::default(), Vec::new());
+    for (stats, errors) in read {
+        all.add(stats);
+        unread.extend(errors);
+    }
+    (all, unread)
 }
 
 /// The statistics as text: a table for each kind of group, with bars for the numbers of turns.

@@ -97,14 +97,13 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Adds the turns of a session's log that began at this time or later.
-    pub fn add_log(&mut self, reader: &mut Reader, since: &str) -> Result<(), StoreError> {
+    /// Those of a session, from its log: of the turns that began at this time or later.
+    pub fn of(reader: &mut Reader, since: &str) -> Result<Self, StoreError> {
         let mut session = Session::new(reader);
         while let Some(entry) = reader.next()? {
             session.record(&entry.record, since);
         }
-        self.add(session.stats);
-        Ok(())
+        Ok(session.stats)
     }
 
     /// Adds other statistics to these.
@@ -181,12 +180,15 @@ impl Session {
 
     fn record(&mut self, record: &Record<'_>, since: &str) {
         if let Some(info) = snapshot_of(record.kind, record.payload) {
-            return self.apply(Kind::Info, record, &info, since);
+            let (kind, payload) = (Kind::Info, info.as_str());
+            let record = Record {
+                kind,
+                payload,
+                ..*record
+            };
+            return self.record(&record, since);
         }
-        self.apply(record.kind, record, record.payload, since);
-    }
-
-    fn apply(&mut self, kind: Kind, record: &Record<'_>, payload: &str, since: &str) {
+        let (kind, payload) = (record.kind, record.payload);
         match kind {
             Kind::Prompt => {
                 let turn = (record.at >= since).then(|| self.begin(record.at));

@@ -4,10 +4,7 @@
 //! records its prompt need not wait for a list that rebuilds the catalog. Since rows may change in
 //! the meantime, each write states what it expects to replace.
 
-use std::num::NonZero;
-use std::thread;
-
-use crate::sys::{Clock, SessionId};
+use crate::sys::{Clock, SessionId, in_parallel};
 
 use super::agent_ids;
 use super::catalog::ListError;
@@ -26,6 +23,9 @@ const LENGTHS: i64 = 10_000;
 
 /// More reader threads than this gain nothing on a disk.
 pub(super) const MAX_READERS: usize = 4;
+
+/// For fewer logs it does not pay to start another reader thread.
+const FOR_A_READER: usize = 16;
 
 /// How long a process may have a session open and write nothing before its mark is taken for that
 /// of a crashed process, in milliseconds. It renews the mark before it writes.
@@ -266,23 +266,11 @@ impl Refresh<'_> {
 
 /// Applies `read` to each of `jobs`, on several threads if there are many.
 pub fn read_all<J: Sync, T: Send>(jobs: &[J], read: impl Fn(&J) -> T + Sync) -> Vec<T> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = jobs.len().div_ceil(threads.min(MAX_READERS)).max(16);
-    if jobs.len() <= share {
-        return jobs.iter().map(read).collect();
-    }
-    let read = &read;
-    thread::scope(|scope| {
-        let readers: Vec<_> = jobs
-            .chunks(share)
-            .map(|jobs| scope.spawn(move || jobs.iter().map(read).collect::<Vec<_>>()))
-            .collect();
-        let results = readers.into_iter().flat_map(|reader| {
-            let result = reader.join();
-            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        results.collect()
-    })
+    in_parallel(
+        jobs,
+        jobs.len().div_ceil(FOR_A_READER).min(MAX_READERS),
+        read,
+    )
 }
 
 /// What is in `left` and not in `right`; both are sorted.

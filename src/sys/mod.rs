@@ -6,6 +6,7 @@ pub mod clock;
 pub mod disk;
 pub mod ids;
 mod number;
+mod parallel;
 pub mod path;
 pub mod real_disk;
 pub mod sim;
@@ -20,6 +21,7 @@ pub use clock::{Clock, Timestamp};
 pub use disk::{Changed, Disk, DiskFile, Watch};
 pub use ids::{Ids, SessionId};
 pub use number::grouped;
+pub use parallel::in_parallel;
 pub use watch::watch_tree;
 
 /// The machine as seen by the rest of the program. Tests pass test doubles.

@@ -3,11 +3,7 @@
 //! What is compared is text as people read it: strings of the logs without escapes, and messages as
 //! a whole, however many chunks they came in.
 
-use std::num::NonZero;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use memchr::memmem::{self, Finder};
 use regex::Regex;
@@ -18,7 +14,7 @@ use crate::index::session_rows::{self, Row, Window};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
 use crate::store::StoreError;
-use crate::sys::lock;
+use crate::sys::in_parallel;
 
 use super::{Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
@@ -114,7 +110,7 @@ impl Catalog {
             let mut rows = rows.map_err(super::ListError::from)?;
             let more = rows.len() > SESSIONS;
             rows.truncate(SESSIONS);
-            let found = in_parallel(&rows, |row| {
+            let found = in_parallel(&rows, MAX_READERS, |row| {
                 if !query.admits(row) {
                     return Some(Vec::new());
                 }
@@ -226,27 +222,4 @@ fn without_what_cannot_match<'r>(record: &Record<'r>, matcher: &Matcher<'_>) -> 
         };
     }
     *record
-}
-
-/// Applies `work` to each of `jobs`, on several threads, each of which takes the next job when it is
-/// done with one.
-fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(jobs.len()));
-    thread::scope(|scope| {
-        for _ in 0..threads.min(MAX_READERS).min(jobs.len()) {
-            scope.spawn(|| {
-                loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(n) else { break };
-                    let result = work(job);
-                    lock(&done).push((n, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(n, _)| *n);
-    done.into_iter().map(|(_, result)| result).collect()
 }

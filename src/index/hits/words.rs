@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::index::catalog::{Catalog, ListError, Listed, READ_AT_ONCE, listed};
-use crate::index::refresh::read_all;
+use crate::index::refresh::MAX_READERS;
 use crate::index::search::Search;
 use crate::index::session_rows::{self, Row};
 use crate::index::tokens::Tokens;
 use crate::index::tool_rows;
 use crate::index::word_rows;
 use crate::record::{Field, Passage};
+use crate::sys::in_parallel;
 
 use super::{Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
@@ -92,7 +93,7 @@ impl Catalog {
             });
             jobs.collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        Ok(read_all(&jobs, |job| match job {
+        Ok(in_parallel(&jobs, MAX_READERS, |job| match job {
             Some((row, places)) => self.hits_in(query, search, row, places),
             None => Vec::new(),
         }))
