@@ -324,11 +324,6 @@ pub(super) fn put(tx: &Transaction<'_>, row: &Row) -> Result<()> {
 
 /// Writes a row unless there is one of a log: a process that knew more has written that.
 pub(super) fn add(tx: &Transaction<'_>, row: &Row) -> Result<()> {
-    put_where_no_log(tx, row)
-}
-
-/// Writes a row, unless there is one of a log.
-pub(super) fn put_where_no_log(tx: &Transaction<'_>, row: &Row) -> Result<()> {
     let conflict = format!("{REPLACE} WHERE sessions.tool IS NOT NULL");
     write(tx, row, row.dirty, &conflict)
 }

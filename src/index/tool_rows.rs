@@ -288,7 +288,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         dirty: 0,
         unreadable: None,
     };
-    session_rows::put_where_no_log(tx, &row)?;
+    session_rows::add(tx, &row)?;
     if read.counted {
         word_rows::replace(tx, id, &read.text)?;
     }

@@ -153,20 +153,16 @@ pub(super) fn places<'a>(
     ids: impl Iterator<Item = &'a SessionId>,
     term: &Term,
 ) -> Result<Vec<Option<u64>>> {
-    let mut number = tx.prepare_cached("SELECT number FROM sessions WHERE id = ?")?;
-    let numbers = ids.map(|id| number.query_row([id.as_str()], |row| row.get(0)).optional());
-    let numbers: Vec<Option<i64>> = numbers.collect::<Result<_>>()?;
+    let numbers: Vec<_> = ids.map(|id| number(tx, id)).collect::<Result<_>>()?;
     let mut wanted: BTreeSet<i64> = numbers.iter().flatten().copied().collect();
     let mut starts = BTreeMap::new();
     let mut matching = tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?")?;
-    let mut start = tx.prepare_cached("SELECT start FROM pieces WHERE piece = ?")?;
     let mut found = matching.query([term.expression()])?;
     while let Some(row) = found.next()?.filter(|_| !wanted.is_empty()) {
         let piece: i64 = row.get(0)?;
         let number = piece >> PIECE_BITS;
         if wanted.remove(&number) {
-            let at: Option<i64> = start.query_row([piece], |row| row.get(0)).optional()?;
-            starts.insert(number, at.and_then(|at| u64::try_from(at).ok()));
+            starts.insert(number, start(tx, piece)?);
         }
     }
     let place = |number: Option<i64>| starts.get(&number?).copied().flatten();
@@ -267,13 +263,15 @@ pub(super) fn ranked(
 
 /// Where a piece begins and ends in its log; no end if it is the last one.
 pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<(u64, Option<u64>)>> {
+    let end = start(tx, piece.wrapping_add(1))?;
+    Ok(start(tx, piece)?.map(|start| (start, end.filter(|end| *end > start))))
+}
+
+/// Where a piece begins in its log.
+fn start(tx: &Transaction<'_>, piece: i64) -> Result<Option<u64>> {
     let mut start = tx.prepare_cached("SELECT start FROM pieces WHERE piece = ?")?;
-    let mut start = |piece: i64| -> Result<Option<u64>> {
-        let start: Option<i64> = start.query_row([piece], |row| row.get(0)).optional()?;
-        Ok(start.and_then(|start| u64::try_from(start).ok()))
-    };
-    let end = start(piece.wrapping_add(1))?;
-    Ok(start(piece)?.map(|start| (start, end.filter(|end| *end > start))))
+    let start: Option<i64> = start.query_row([piece], |row| row.get(0)).optional()?;
+    Ok(start.and_then(|start| u64::try_from(start).ok()))
 }
 
 /// The column of `words` with the text of a field.
@@ -294,12 +292,16 @@ pub(super) fn pass_over(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
 
 /// Removes a session with its words.
 pub(super) fn delete(tx: &Transaction<'_>, id: &SessionId) -> Result<()> {
-    let mut row = tx.prepare_cached("SELECT number FROM sessions WHERE id = ?")?;
-    let row = row.query_row([id.as_str()], |row| row.get(0)).optional()?;
-    if let Some(row) = row {
+    if let Some(row) = number(tx, id)? {
         forget(tx, row)?;
     }
     session_rows::delete(tx, id)
+}
+
+/// The number of a session's row.
+fn number(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<i64>> {
+    let mut number = tx.prepare_cached("SELECT number FROM sessions WHERE id = ?")?;
+    number.query_row([id.as_str()], |row| row.get(0)).optional()
 }
 
 /// Removes the words of the session in this row.
