@@ -8,6 +8,7 @@ mod scan;
 mod words;
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use regex::Regex;
@@ -64,7 +65,7 @@ pub struct Query {
     pub tool: Option<String>,
     /// The maximum number of hits on a page; at least 1.
     pub limit: usize,
-    /// The maximum number of hits of one session.
+    /// The maximum number of hits of one session; at least 1.
     pub per_session: usize,
 }
 
@@ -275,14 +276,11 @@ impl<'a> PageBuilder<'a> {
     }
 }
 
-/// The passages of a part of a log that a query is about, each with the tool call that it belongs to.
-fn wanted<'p>(
-    query: &Query,
-    passages: &'p [Passage],
-) -> impl Iterator<Item = (&'p Passage, Option<HitCall>)> {
-    let tool = query.tool.as_deref().and_then(Search::parse);
-    passages.iter().filter_map(move |passage| {
-        let is_wanted = (query.fields.is_empty() || query.fields.contains(&passage.field))
+/// The passages of a part of a log that a query is about.
+fn wanted<'p>(query: &Query, passages: &'p [Passage]) -> impl Iterator<Item = &'p Passage> {
+    let calls = query.tool.as_ref().map(|tool| calls_like(tool, passages));
+    passages.iter().filter(move |passage| {
+        (query.fields.is_empty() || query.fields.contains(&passage.field))
             && query
                 .since
                 .as_ref()
@@ -290,24 +288,37 @@ fn wanted<'p>(
             && query
                 .until
                 .as_ref()
-                .is_none_or(|until| passage.at <= *until);
-        if !is_wanted {
-            return None;
-        }
-        let is_tool = passage.field.role() == Field::Tool.role();
-        if !is_tool {
-            return query.tool.is_none().then_some((passage, None));
-        }
-        let call = call_of(passages, passage);
-        let is_wanted = tool.as_ref().is_none_or(|tool| {
-            let of_call = passages
-                .iter()
-                .filter(|other| other.field == Field::Tool && other.id == passage.id);
-            let texts = call.kind.iter().chain(of_call.map(|other| &other.text));
-            texts.into_iter().any(|text| tool.matches(text))
-        });
-        is_wanted.then_some((passage, Some(call)))
+                .is_none_or(|until| passage.at <= *until)
+            && calls
+                .as_ref()
+                .is_none_or(|calls| is_of_tool(passage) && calls.contains(&passage.id.as_deref()))
     })
+}
+
+fn is_of_tool(passage: &Passage) -> bool {
+    passage.field.role() == Field::Tool.role()
+}
+
+/// The ids of the tool calls of this kind, or with these words in their titles or files.
+fn calls_like<'p>(tool: &str, passages: &'p [Passage]) -> BTreeSet<Option<&'p str>> {
+    let of_tools = passages.iter().filter(|passage| is_of_tool(passage));
+    let Some(tool) = Search::parse(tool) else {
+        return of_tools.map(|passage| passage.id.as_deref()).collect();
+    };
+    let mut calls = BTreeSet::new();
+    let mut kinds = BTreeMap::new();
+    for passage in of_tools {
+        let id = passage.id.as_deref();
+        if let Some(kind) = &passage.tool_kind {
+            kinds.entry(id).or_insert(kind);
+        }
+        if passage.field == Field::Tool && tool.matches(&passage.text) {
+            calls.insert(id);
+        }
+    }
+    kinds.retain(|_, kind| tool.matches(kind));
+    calls.extend(kinds.into_keys());
+    calls
 }
 
 /// What is known of a passage's tool call.
@@ -322,13 +333,14 @@ fn call_of(passages: &[Passage], passage: &Passage) -> HitCall {
     }
 }
 
-/// The hit at the byte `at` of a passage.
-fn hit(session: &Listed, passage: &Passage, tool_call: Option<HitCall>, at: usize) -> Hit {
+/// The hit at the byte `at` of one of these passages.
+fn hit(session: &Listed, passages: &[Passage], passage: &Passage, at: usize) -> Hit {
     let text: Cow<'_, str> = match passage.field {
         // The words of a command are strings of their own.
         Field::ToolInput => Cow::Owned(passage.text.replace('\n', " ")),
         _ => Cow::Borrowed(passage.text.as_str()),
     };
+    let tool_call = is_of_tool(passage).then(|| call_of(passages, passage));
     Hit {
         session: session.clone(),
         field: passage.field,

@@ -193,12 +193,12 @@ impl<'a> Places<'a> {
 
     /// Looks for places in these passages; breaks if there are enough.
     fn add(&mut self, passages: &[Passage]) -> ControlFlow<()> {
-        for (passage, call) in wanted(self.query, passages) {
+        for passage in wanted(self.query, passages) {
             if self.hits.len() >= self.query.per_session {
                 return ControlFlow::Break(());
             }
             if let Some(at) = self.matcher.find(&passage.text) {
-                self.hits.push(hit(&self.session, passage, call, at));
+                self.hits.push(hit(&self.session, passages, passage, at));
             }
         }
         ControlFlow::Continue(())

@@ -136,22 +136,26 @@ struct Places {
 }
 
 impl Places {
-    /// Looks for places in these passages.
+    /// Looks for places in these passages, and keeps as many as the session may have.
     fn add(&mut self, query: &Query, search: &Search, session: &Listed, passages: &[Passage]) {
-        for (n, (passage, call)) in wanted(query, passages).enumerate() {
+        let mut best = BTreeMap::new();
+        for (n, passage) in wanted(query, passages).enumerate() {
             let tokens = Tokens::of(&passage.text);
             let terms = search.terms().iter();
             let places: Vec<usize> = terms.filter_map(|term| term.find(&tokens)).collect();
             let Some(first) = places.first() else {
                 if self.first.is_none() {
-                    self.first = Some(hit(session, passage, call, 0));
+                    self.first = Some(hit(session, passages, passage, 0));
                 }
                 continue;
             };
             let lacking = search.terms().len() - places.len();
             let key = (lacking, rank(passage.field), passage.offset, n);
-            self.found.insert(key, hit(session, passage, call, *first));
+            best.insert(key, (passage, *first));
         }
+        let best = best.into_iter().take(query.per_session);
+        self.found
+            .extend(best.map(|(key, (passage, at))| (key, hit(session, passages, passage, at))));
     }
 
     /// How many places have all words.
