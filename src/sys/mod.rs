@@ -22,7 +22,7 @@ pub use disk::{Changed, Disk, DiskFile, Watch};
 pub use ids::{Ids, SessionId};
 pub use number::grouped;
 pub use parallel::in_parallel;
-pub use watch::watch_tree;
+pub use watch::{watch_folders, watch_tree};
 
 /// The machine as seen by the rest of the program. Tests pass test doubles.
 #[derive(Clone, Debug)]

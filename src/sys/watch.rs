@@ -3,32 +3,58 @@
 use std::io;
 use std::path::Path;
 
-use notify::{Event, RecursiveMode, Watcher, recommended_watcher};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher, recommended_watcher};
 
 use super::disk::{Changed, Watch};
 
 /// Calls `changed` with the names of files that change in a directory, see
 /// [`Disk::watch`](super::Disk::watch).
 pub(super) fn watch(path: &Path, changed: Changed) -> io::Result<Watch> {
-    let watcher = recommended_watcher(move |event: notify::Result<Event>| report(event, &changed));
-    let mut watcher = watcher.map_err(io::Error::other)?;
-    let watched = watcher.watch(path, RecursiveMode::NonRecursive);
-    watched.map_err(io::Error::other)?;
+    let mut watcher = watcher(move |event| report(event, &changed))?;
+    add(&mut watcher, path, RecursiveMode::NonRecursive)?;
     Ok(Box::new(watcher))
 }
 
 /// Calls `changed` when something changes in a folder or below it.
 pub fn watch_tree(path: &Path, changed: impl Fn() + Send + 'static) -> io::Result<Watch> {
-    let is_change = |event: notify::Result<Event>| !event.is_ok_and(|event| event.kind.is_access());
-    let watcher = recommended_watcher(move |event| {
-        if is_change(event) {
+    let mut watcher = watcher(on_change(changed))?;
+    add(&mut watcher, path, RecursiveMode::Recursive)?;
+    Ok(Box::new(watcher))
+}
+
+/// Calls `changed` when something changes in one of these folders. Those that cannot be watched, or do
+/// not exist, are left out. All of them are one watch of the system, which has few for each user.
+pub fn watch_folders(
+    folders: impl IntoIterator<Item = impl AsRef<Path>>,
+    changed: impl Fn() + Send + 'static,
+) -> io::Result<Watch> {
+    let mut watcher = watcher(on_change(changed))?;
+    for folder in folders {
+        let folder = folder.as_ref();
+        if let Err(error) = add(&mut watcher, folder, RecursiveMode::NonRecursive) {
+            tracing::debug!(folder = %folder.display(), %error, "a folder is not watched");
+        }
+    }
+    Ok(Box::new(watcher))
+}
+
+fn watcher(
+    report: impl Fn(notify::Result<Event>) + Send + 'static,
+) -> io::Result<RecommendedWatcher> {
+    recommended_watcher(report).map_err(io::Error::other)
+}
+
+fn add(watcher: &mut RecommendedWatcher, path: &Path, mode: RecursiveMode) -> io::Result<()> {
+    watcher.watch(path, mode).map_err(io::Error::other)
+}
+
+/// Calls `changed` at each event but those of reading.
+fn on_change(changed: impl Fn() + Send + 'static) -> impl Fn(notify::Result<Event>) + Send {
+    move |event| {
+        if !event.is_ok_and(|event| event.kind.is_access()) {
             changed();
         }
-    });
-    let mut watcher = watcher.map_err(io::Error::other)?;
-    let watched = watcher.watch(path, RecursiveMode::Recursive);
-    watched.map_err(io::Error::other)?;
-    Ok(Box::new(watcher))
+    }
 }
 
 fn report(event: notify::Result<Event>, changed: &Changed) {
@@ -67,6 +93,24 @@ mod tests {
         changes.recv().unwrap();
         drop(watch);
         assert!(super::watch_tree(&folder.path().join("gone"), || {}).is_err());
+    }
+
+    #[test]
+    fn changes_in_each_of_several_folders_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = ["gone", "one", "two"].map(|name| folder.path().join(name));
+        let there = &folders[1..];
+        for folder in there {
+            std::fs::create_dir(folder).unwrap();
+        }
+        for folder in there {
+            let (sender, changes) = channel();
+            let changed = move || sender.send(()).unwrap();
+            let watch = super::watch_folders(&folders, changed).unwrap();
+            Sys::real().disk.create_new(&folder.join("new")).unwrap();
+            changes.recv().unwrap();
+            drop(watch);
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::session::{Deps, Registry};
-use crate::sys::{Watch, blocking};
+use crate::session::Registry;
+use crate::sys::{Watch, blocking, watch_folders};
 
 /// How long changes are gathered: a tool at work writes often.
 const GATHER: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(super) async fn follow(registry: Registry) {
         return pending().await;
     };
     let changed = Arc::new(Notify::new());
-    let (mut folders, mut watches) = (BTreeSet::new(), Vec::new());
+    let (mut folders, mut watched) = (BTreeSet::new(), None);
     loop {
         let (looking, sources, catalog) = (deps.clone(), sources.clone(), catalog.clone());
         let looked = spawn_blocking(move || {
@@ -36,8 +36,8 @@ pub(super) async fn follow(registry: Registry) {
         });
         match looked.await {
             Ok(Ok(now)) if now != folders => {
-                drop(watches);
-                watches = watch(&deps, &now, &changed);
+                drop(watched);
+                watched = watch(&now, &changed);
                 folders = now;
                 // What changed before the watch began is found now.
                 continue;
@@ -54,11 +54,9 @@ pub(super) async fn follow(registry: Registry) {
 }
 
 /// Watches these folders, as far as they exist and the system can do that.
-fn watch(deps: &Deps, folders: &BTreeSet<PathBuf>, changed: &Arc<Notify>) -> Vec<Watch> {
-    let watched = folders.iter().filter_map(|folder| {
-        let changed = changed.clone();
-        let notify = move |_: Option<&str>| changed.notify_one();
-        blocking(|| deps.sys.disk.watch(folder, Box::new(notify))).ok()
-    });
-    watched.collect()
+fn watch(folders: &BTreeSet<PathBuf>, changed: &Arc<Notify>) -> Option<Watch> {
+    let changed = changed.clone();
+    let watched = blocking(|| watch_folders(folders, move || changed.notify_one()));
+    let failed = |error| tracing::info!(%error, "changes of other tools are seen late");
+    watched.map_err(failed).ok()
 }
