@@ -246,6 +246,12 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         file, conversation, ..
     } = read;
     let id = conversation.as_ref().map(|(id, _)| id);
+    let with_log = "SELECT 1 FROM sessions WHERE id = ? AND tool IS NULL";
+    let mut with_log = tx.prepare_cached(with_log)?;
+    let has_log = match id {
+        Some(id) => with_log.exists([id.as_str()])?,
+        None => false,
+    };
     let before = session_of(tx, tool, file)?;
     tx.prepare_cached(
         "INSERT INTO files (tool, path, part, size, changed, session, counted)
@@ -260,7 +266,8 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         int(file.size),
         file.changed,
         id.map(SessionId::as_str),
-        read.counted,
+        // Of one that has a log, the log is counted.
+        read.counted || has_log,
     ])?;
     if let Some(before) = before.filter(|before| Some(before) != id) {
         forget(tx, &before)?;
@@ -299,8 +306,6 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
                  WHERE inners.agent = sessions.source AND inners.id = sessions.known_as)",
     )?
     .execute([id.as_str()])?;
-    let with_log = "SELECT 1 FROM sessions WHERE id = ? AND tool IS NULL";
-    let has_log = tx.prepare_cached(with_log)?.exists([id.as_str()])?;
     Ok(has_log.then(|| id.clone()))
 }
 
