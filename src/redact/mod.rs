@@ -43,10 +43,7 @@ pub fn payload(payload: &str) -> Cow<'_, str> {
             splice.replace(range, mask(&found).into_bytes());
         }
     }
-    if splice.is_empty() {
-        return Cow::Borrowed(payload);
-    }
-    String::from_utf8(splice.into_bytes()).map_or(Cow::Borrowed(payload), Cow::Owned)
+    spliced(payload, splice)
 }
 
 /// The same text with its keys and tokens masked. Borrowed if there are none.
@@ -55,6 +52,11 @@ pub fn text(text: &str) -> Cow<'_, str> {
     for found in RULES.find(text) {
         splice.replace(found.at.clone(), mask(&found).into_bytes());
     }
+    spliced(text, splice)
+}
+
+/// A text with what is masked in it.
+fn spliced<'a>(text: &'a str, splice: Splice<'_>) -> Cow<'a, str> {
     if splice.is_empty() {
         return Cow::Borrowed(text);
     }
