@@ -26,6 +26,16 @@ pub(super) fn of_call(block: Value) -> Value {
     json!({"type": "content", "content": block})
 }
 
+/// Adds blocks to what is known of a tool call.
+pub(super) fn attach(update: &mut Value, blocks: impl Iterator<Item = Value>) {
+    let blocks: Vec<Value> = blocks.map(of_call).collect();
+    if !blocks.is_empty() {
+        let mut content = update["content"].as_array().cloned().unwrap_or_default();
+        content.extend(blocks);
+        update["content"] = content.into();
+    }
+}
+
 /// The change of a file. Without an old text, the file is new.
 pub(super) fn diff(path: &str, old: Option<&str>, new: &str) -> Value {
     json!({"type": "diff", "path": path, "oldText": old, "newText": new})

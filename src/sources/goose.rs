@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::sys::Timestamp;
 
-use super::content::{self, as_text, of_call, text};
+use super::content::{self, as_text, text};
 use super::conversation::{Builder, Conversation};
 use super::database::open;
 use super::subagents::{self, Subagent};
@@ -296,12 +296,7 @@ impl Reader {
             return;
         };
         let images = shown.iter().filter(|part| part["type"] == "image");
-        let images: Vec<Value> = images.filter_map(|part| block(part)).map(of_call).collect();
-        if !images.is_empty() {
-            let mut content = update["content"].as_array().cloned().unwrap_or_default();
-            content.extend(images);
-            update["content"] = content.into();
-        }
+        content::attach(&mut update, images.filter_map(|part| block(part)));
         self.builder.result(at, id, ok, update);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::sys::Timestamp;
 
-use super::content::{self, as_text};
+use super::content::as_text;
 use super::conversation::{Builder, Conversation};
 use super::kimi_cli::{self, block};
 use super::subagents::Subagent;
@@ -32,9 +32,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
 pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let lines = lines::objects(bytes);
     let folder = found.path.ancestors().nth(3).unwrap_or(&found.root);
-    let state = fs::read(folder.join("state.json")).ok();
-    let state: Option<Value> = state.and_then(|state| serde_json::from_slice(&state).ok());
-    let state = state.unwrap_or_default();
+    let state = super::json_file(&folder.join("state.json"));
     let mut reader = Reader::of(&lines.objects);
     // Other titles are the first prompt, cut off.
     if state["isCustomTitle"] == true || state["titleKind"] == "generated" {
@@ -151,27 +149,14 @@ impl Reader {
     fn event(&mut self, at: Timestamp, event: &Value) {
         match event["type"].as_str() {
             Some("content.part") => {
-                let part = &event["part"];
                 let id = event["uuid"].as_str();
-                if let Some(thought) = part["think"].as_str() {
-                    self.builder.thought(at, id, thought);
-                } else if let Some(block) = block(part) {
-                    self.builder.agent(at, id, block);
-                }
+                kimi_cli::said(&mut self.builder, at, id, &event["part"]);
             }
             Some("tool.call") => {
                 let id = event["toolCallId"].as_str().unwrap_or_default();
                 let name = event["name"].as_str().unwrap_or_default();
-                let input = &event["args"];
-                if let (true, Some(plan)) = (
-                    kimi_cli::is_plan(name),
-                    content::plan(&input["todos"], "title"),
-                ) {
-                    return self.builder.update(at, &plan);
-                }
-                let input = input.clone();
-                self.calls
-                    .begin(&mut self.builder, at, id, name, input, None);
+                let input = event["args"].clone();
+                kimi_cli::begin(&mut self.builder, &mut self.calls, at, id, name, input);
             }
             Some("tool.result") => {
                 let id = event["toolCallId"].as_str().unwrap_or_default();

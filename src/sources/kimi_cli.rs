@@ -39,12 +39,9 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     } else {
         (found.path.file_stem(), Some(parent))
     };
-    let beside = |name: &str| {
-        has_folder
-            .then(|| fs::read(parent.join(name)).ok())
-            .flatten()
-    };
-    let wire = lines::objects(&beside("wire.jsonl").unwrap_or_default());
+    let beside = |name: &str| has_folder.then(|| parent.join(name));
+    let wire = beside("wire.jsonl").and_then(|path| fs::read(path).ok());
+    let wire = lines::objects(&wire.unwrap_or_default());
     let mut reader = Reader::of(&wire.objects);
     let mut damaged = wire.damaged;
     if !reader.builder.has_prompt() {
@@ -55,8 +52,8 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
         }
         damaged += context.damaged;
     }
-    let state = beside("state.json").and_then(|state| serde_json::from_slice(&state).ok());
-    let state: Value = state.unwrap_or_default();
+    let state = beside("state.json").map(|path| super::json_file(&path));
+    let state = state.unwrap_or_default();
     reader.builder.title(&as_text(&state["custom_title"]));
     let id = id.and_then(|id| id.to_str()).map(str::to_owned);
     let cwd = group.and_then(|group| cwd(found, group));
@@ -92,8 +89,7 @@ fn agents(records: &[Value]) -> Vec<Subagent> {
 /// The working directory of a folder: its name is the MD5 of the path, behind the name of the
 /// system that has it, if that is not this one.
 fn cwd(found: &Found, folder: &Path) -> Option<String> {
-    let known = fs::read(found.root.parent()?.join("kimi.json")).ok()?;
-    let known: Value = serde_json::from_slice(&known).ok()?;
+    let known = super::json_file(&found.root.parent()?.join("kimi.json"));
     let name = folder.file_name()?.to_str()?;
     let hash = name.rsplit('_').next()?;
     let paths = known["work_dirs"].as_array()?.iter();
@@ -172,7 +168,7 @@ impl Reader {
                 self.begin_calls();
                 self.builder.user(at, None, blocks(&payload["user_input"]));
             }
-            Some("ContentPart") => self.part(at, payload),
+            Some("ContentPart") => said(&mut self.builder, at, None, payload),
             Some("ToolCall") => self.pending.push((at, payload.clone())),
             Some("ToolResult") => {
                 self.begin_calls_until(as_text(&payload["tool_call_id"]).as_str());
@@ -202,15 +198,6 @@ impl Reader {
         }
     }
 
-    /// A part of what the model said.
-    fn part(&mut self, at: Timestamp, part: &Value) {
-        if let Some(thought) = part["think"].as_str() {
-            self.builder.thought(at, None, thought);
-        } else if let Some(block) = block(part) {
-            self.builder.agent(at, None, block);
-        }
-    }
-
     /// Begins the calls of an answer that is complete.
     fn begin_calls(&mut self) {
         for (at, call) in std::mem::take(&mut self.pending) {
@@ -231,12 +218,7 @@ impl Reader {
         let name = call["function"]["name"].as_str().unwrap_or_default();
         let all = self.arguments.get(id).cloned().map(Value::from);
         let input = arguments(all.as_ref().unwrap_or(&call["function"]["arguments"]));
-        let todos = &input["todos"];
-        if let (true, Some(plan)) = (is_plan(name), content::plan(todos, "title")) {
-            return self.builder.update(at, &plan);
-        }
-        let builder = &mut self.builder;
-        self.calls.begin(builder, at, id, name, input, None);
+        begin(&mut self.builder, &mut self.calls, at, id, name, input);
     }
 
     fn result(&mut self, at: Timestamp, result: &Value) {
@@ -271,7 +253,7 @@ impl Reader {
                     self.builder.agent(at, None, text(said));
                 }
                 for part in message["content"].as_array().into_iter().flatten() {
-                    self.part(at, part);
+                    said(&mut self.builder, at, None, part);
                 }
                 for call in message["tool_calls"].as_array().into_iter().flatten() {
                     self.call(at, call);
@@ -290,9 +272,29 @@ impl Reader {
     }
 }
 
-/// Whether a tool sets the plan.
-pub(super) fn is_plan(tool: &str) -> bool {
-    tool.starts_with("Todo") || tool == "SetTodoList"
+/// Adds a part of what the model said.
+pub(super) fn said(builder: &mut Builder, at: Timestamp, id: Option<&str>, part: &Value) {
+    if let Some(thought) = part["think"].as_str() {
+        builder.thought(at, id, thought);
+    } else if let Some(block) = block(part) {
+        builder.agent(at, id, block);
+    }
+}
+
+/// Begins a tool call, or updates the plan if that is what the tool does.
+pub(super) fn begin(
+    builder: &mut Builder,
+    calls: &mut Calls,
+    at: Timestamp,
+    id: &str,
+    name: &str,
+    input: Value,
+) {
+    let is_plan = name.starts_with("Todo") || name == "SetTodoList";
+    match content::plan(&input["todos"], "title").filter(|_| is_plan) {
+        Some(plan) => builder.update(at, &plan),
+        None => calls.begin(builder, at, id, name, input, None),
+    }
 }
 
 /// Whether the program has put these words into the conversation.

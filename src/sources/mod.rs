@@ -30,6 +30,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::sys::Timestamp;
 
 pub use conversation::{Conversation, Entry};
@@ -290,6 +292,13 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     fs::read(path)
+}
+
+/// The value in a file of JSON; null if there is none that can be read.
+fn json_file(path: &Path) -> Value {
+    let bytes = fs::read(path).ok();
+    let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    value.unwrap_or_default()
 }
 
 /// Looks for conversations in a folder and those in it.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::sys::Timestamp;
 
-use super::content::{self, as_text, diff, of_call, text};
+use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
 use super::database::open;
 use super::subagents::{self, Subagent};
@@ -251,12 +251,7 @@ fn call(builder: &mut Builder, at: Timestamp, part: &Value) {
     };
     let attached = state["attachments"].as_array().into_iter().flatten();
     let attached = attached.filter_map(|file| content::data_image(file["url"].as_str()?));
-    let attached: Vec<Value> = attached.map(of_call).collect();
-    if !attached.is_empty() {
-        let mut content = update["content"].as_array().cloned().unwrap_or_default();
-        content.extend(attached);
-        update["content"] = content.into();
-    }
+    content::attach(&mut update, attached);
     let ended = builder.at(Some(time("end").unwrap_or(began)));
     builder.result(ended, id, ok, update);
 }

@@ -78,9 +78,7 @@ pub(super) fn read(found: &Found, records: &[Value]) -> Vec<Subagent> {
             continue;
         };
         let records = lines::objects(&bytes).objects;
-        let about = fs::read(path.with_extension("meta.json")).ok();
-        let about: Option<Value> = about.and_then(|about| serde_json::from_slice(&about).ok());
-        let about = about.unwrap_or_default();
+        let about = super::super::json_file(&path.with_extension("meta.json"));
         let agent = name.strip_prefix("agent-").unwrap_or(name);
         let call = calls.by_agent.get(agent).copied();
         let call = call.or(about["toolUseId"].as_str()).map(str::to_owned);

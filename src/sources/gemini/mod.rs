@@ -138,8 +138,7 @@ fn cwd(found: &Found, chat: &Value) -> Option<String> {
     let named = fs::read_to_string(project.join(".project_root")).ok();
     let named = named.map(|path| path.trim().to_owned());
     let listed = || {
-        let projects = fs::read(found.root.parent()?.join("projects.json")).ok()?;
-        let projects: Value = serde_json::from_slice(&projects).ok()?;
+        let projects = super::json_file(&found.root.parent()?.join("projects.json"));
         let slug = project.file_name()?.to_str()?;
         let mut paths = projects["projects"].as_object()?.iter();
         let path = paths.find(|(_, name)| name.as_str() == Some(slug));
