@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use crate::history::{Place, Start, TurnSink, TurnSplitter};
-use crate::json::text_member;
+use crate::json::{text_elements, text_member};
 use crate::protocol::{Role, UpdateKind};
 use crate::record::header::Implementation;
 use crate::record::{Kind, Record};
 
 use super::page::{self, Words};
 use super::questions::Questions;
-use super::text::{Clip, elements, short_member};
+use super::text::{Clip, short_member};
 use super::trail::Trail;
 use super::turn::{End, Short, Turn};
 
@@ -280,7 +280,7 @@ impl TurnSink for Turns {
 
 /// The entries of a plan, as lines.
 fn plan(update: &str) -> Vec<String> {
-    let entries = elements(text_member(update, "entries").unwrap_or_default());
+    let entries = text_elements(text_member(update, "entries").unwrap_or_default());
     let line = |entry: &str| {
         let content = short_member(entry, "content", PLAN_LINE)?;
         let status = short_member(entry, "status", NAME).unwrap_or_default();

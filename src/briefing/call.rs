@@ -1,10 +1,8 @@
 //! A tool call in short: one line about the call, a part of its result, and its changes.
 
-use crate::json::{self, text_member};
+use crate::json::{self, text_elements, text_member};
 
-use super::text::{
-    Clip, block_name, block_text, elements, line, one_line, short, short_member, string_body,
-};
+use super::text::{Clip, block_name, block_text, line, one_line, short, short_member, string_body};
 use super::trail::Step;
 
 /// The longest title or path, in characters.
@@ -107,7 +105,7 @@ impl Call {
                 }
                 "locations" => {
                     let path = |location| short_member(location, "path", TITLE);
-                    self.locations = elements(value).filter_map(path).take(PATHS).collect();
+                    self.locations = text_elements(value).filter_map(path).take(PATHS).collect();
                 }
                 "content" => self.content(value),
                 _ => {}
@@ -141,7 +139,7 @@ impl Call {
     fn content(&mut self, content: &str) {
         self.changes.clear();
         self.result = Clip::new(self.most);
-        for item in elements(content) {
+        for item in text_elements(content) {
             if text_member(item, "type").and_then(string_body) == Some("diff") {
                 if self.changes.len() < PATHS
                     && let Some(path) = short_member(item, "path", TITLE)
@@ -286,7 +284,7 @@ fn command(input: &str) -> Option<String> {
     if let Some(command) = short(command, TITLE) {
         return Some(command);
     }
-    let arguments: Vec<_> = elements(command)
+    let arguments: Vec<_> = text_elements(command)
         .filter_map(|argument| short(argument, TITLE))
         .collect();
     // What a shell was started for is its last argument.

@@ -1,8 +1,8 @@
 //! What the user was asked and has not answered: requests for permission and for input.
 
-use crate::json::text_member;
+use crate::json::{text_elements, text_member};
 
-use super::text::{Clip, elements, short_member};
+use super::text::{Clip, short_member};
 
 /// How many questions are kept, and how much of each, in characters.
 const QUESTIONS: usize = 20;
@@ -40,7 +40,7 @@ fn question(params: &str) -> Option<String> {
     }
     let call = text_member(params, "toolCall")?;
     let title = short_member(call, "title", WORDS)?;
-    let options = elements(text_member(params, "options").unwrap_or_default());
+    let options = text_elements(text_member(params, "options").unwrap_or_default());
     let names: Vec<_> = options
         .filter_map(|option| short_member(option, "name", WORDS))
         .collect();

@@ -162,12 +162,6 @@ pub(super) fn string_body(value: &str) -> Option<&str> {
     value.get(json::string_body(value.as_bytes(), &(0..value.len()))?)
 }
 
-/// The elements of a JSON array.
-pub(super) fn elements(array: &str) -> impl Iterator<Item = &str> {
-    let mut parts = json::elements(array.as_bytes(), 0);
-    std::iter::from_fn(move || array.get(parts.as_mut()?.element()?))
-}
-
 /// A JSON string, or the JSON of another value, on one line of at most `chars` characters. `None`
 /// if nothing is left.
 pub(super) fn line(value: &str, chars: usize) -> Option<String> {

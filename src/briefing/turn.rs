@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use crate::json::text_member;
+use crate::json::{text_elements, text_member};
 use crate::protocol::update::call_id;
 use crate::protocol::{Role, UpdateKind};
 
 use super::call::Call;
-use super::text::{Clip, block_name, block_text, elements, one_line, short_member};
+use super::text::{Clip, block_name, block_text, one_line, short_member};
 use super::trail::{Step, Trail};
 
 /// The overhead of each item in a turn, besides its text, in bytes.
@@ -208,7 +208,7 @@ impl Turn {
 
     /// Adds the blocks of a prompt.
     pub(super) fn add_blocks(&mut self, prompt: &str) {
-        for block in elements(prompt) {
+        for block in text_elements(prompt) {
             self.add_prompt(block);
         }
     }

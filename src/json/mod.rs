@@ -17,7 +17,8 @@ mod text;
 pub use layout::TextLayout;
 pub use object::{Object, joined, object, quoted, with_string};
 pub use path::{
-    Span, member, member_elements, string, string_body, string_member, text_member, text_members,
+    Span, member, member_elements, string, string_body, string_member, text_elements, text_member,
+    text_members,
 };
 pub use scan::{
     Member, Parts, elements, is_single, members, skip_space, string_end, value_end, walk,

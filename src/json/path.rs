@@ -41,6 +41,12 @@ pub fn text_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     object.get(member(object.as_bytes(), start, key)?)
 }
 
+/// The elements of an array, as text. Empty for anything but an array.
+pub fn text_elements(array: &str) -> impl Iterator<Item = &str> {
+    let mut parts = elements(array.as_bytes(), 0);
+    std::iter::from_fn(move || array.get(parts.as_mut()?.element()?))
+}
+
 /// A member of an object that is a string.
 pub fn string_member(object: &str, key: &str) -> Option<String> {
     serde_json::from_str(text_member(object, key)?).ok()

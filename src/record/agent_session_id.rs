@@ -54,16 +54,10 @@ impl AgentSessionId {
             let meta = json::text_member(update, "_meta")?;
             json::text_member(meta, ALIASES_IN_META)
         });
-        let mut ids = Vec::new();
-        if let Some(aliases) = aliases
-            && let Some(mut elements) = json::elements(aliases.as_bytes(), 0)
-        {
-            while let Some(element) = elements.element() {
-                let id = json::string_member(&aliases[element], "sessionId");
-                ids.extend(id.filter(|id| !id.is_empty()));
-            }
-        }
-        ids
+        json::text_elements(aliases.unwrap_or_default())
+            .filter_map(|alias| json::string_member(alias, "sessionId"))
+            .filter(|id| !id.is_empty())
+            .collect()
     }
 
     /// Adds those to the ids that are known of a session, the last of which is of the agent that

@@ -247,12 +247,7 @@ fn user_message(update: &str) -> Option<(Option<String>, Vec<String>)> {
         return None;
     }
     let content = text_member(update, "content").unwrap_or("[]");
-    let mut blocks = Vec::new();
-    if let Some(mut listed) = json::elements(content.as_bytes(), 0) {
-        while let Some(block) = listed.element() {
-            blocks.extend(content.get(block).map(str::to_owned));
-        }
-    }
+    let blocks = json::text_elements(content).map(str::to_owned).collect();
     Some((string_member(update, "messageId"), blocks))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::json::{self, string_member, text_member};
+use crate::json::{string_member, text_elements, text_member};
 
 use super::capabilities::Capabilities;
 use super::members::with_members;
@@ -47,7 +47,7 @@ impl Recall {
         if capabilities.is_native {
             server["type"] = "stdio".into();
         }
-        let mut servers: Vec<_> = elements(given).map(str::to_owned).collect();
+        let mut servers: Vec<_> = text_elements(given).map(str::to_owned).collect();
         servers.push(server.to_string());
         let servers = format!("[{}]", servers.join(","));
         Some((with_members(params, &[], &[("mcpServers", &servers)]), name))
@@ -64,7 +64,7 @@ pub(super) fn how_to_get_more(server: &str, session: &str) -> String {
 }
 
 fn free_name(servers: &str) -> String {
-    let taken: Vec<_> = elements(servers)
+    let taken: Vec<_> = text_elements(servers)
         .filter_map(|server| string_member(server, "name"))
         .collect();
     let mut name = NAME.to_owned();
@@ -74,11 +74,6 @@ fn free_name(servers: &str) -> String {
         name = format!("{NAME}-{number}");
     }
     name
-}
-
-fn elements(array: &str) -> impl Iterator<Item = &str> {
-    let mut parts = json::elements(array.as_bytes(), 0);
-    std::iter::from_fn(move || array.get(parts.as_mut()?.element()?))
 }
 
 #[cfg(test)]
@@ -101,7 +96,7 @@ mod tests {
         };
         let offer = |params, agent: &Capabilities| {
             let (params, name) = recall.offer(params, "/w", agent)?;
-            Some((json::tree(&params)?, name))
+            Some((crate::json::tree(&params)?, name))
         };
         assert_eq!(
             offer(r#"{"cwd":"/w"}"#, &agent),
@@ -117,7 +112,7 @@ mod tests {
             "{params}"
         );
         assert_eq!(
-            json::tree(&params).unwrap()["mcpServers"][2],
+            crate::json::tree(&params).unwrap()["mcpServers"][2],
             own("rejoin-2")
         );
         assert_eq!(name, "rejoin-2");

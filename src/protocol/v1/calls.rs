@@ -11,7 +11,7 @@ use crate::protocol::{Id, Ids, UpdateKind};
 
 use super::Shown;
 use super::diff;
-use super::members::{elements, list, note, remade, without_note};
+use super::members::{elements, note, remade, without_note};
 use super::terminal::Terminals;
 
 /// The title of a tool call that has neither a title nor a name. Version 1 requires one.
@@ -47,13 +47,13 @@ impl Calls {
         }
         if let Some(content) = json::text_member(update, "content") {
             self.content.insert(Id::of(id.as_bytes()), Vec::new());
-            for item in list(content) {
+            for item in json::text_elements(content) {
                 self.add(&id, item);
             }
         }
-        let is_text = |item: &&str| json::string_member(item, "type").as_deref() == Some("content");
+        let is_text = |item: &str| json::string_member(item, "type").as_deref() == Some("content");
         let content = json::text_member(update, "content").unwrap_or_default();
-        let mut is_exact = list(content).iter().all(is_text);
+        let mut is_exact = json::text_elements(content).all(is_text);
         let shown = remade(update, |name, value| {
             let shown = match (name, value) {
                 ("sessionUpdate", _) if begins => {

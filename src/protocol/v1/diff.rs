@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::json::{self, Object};
 
-use super::members::{list, note, remade, without_note};
+use super::members::{note, remade, without_note};
 
 /// The content of a tool call of version 1 for a diff: one diff for each hunk of the patch, and a
 /// text for each change that has none. `None` for anything but a diff of version 2.
@@ -18,7 +18,7 @@ pub(super) fn shown(item: &str) -> Option<String> {
     let patch = json::string_member(patch, "text").unwrap_or_default();
     let sections: Vec<_> = patch.split_inclusive("\ndiff --git ").collect();
     let sections: Vec<_> = sections.into_iter().filter(|s| s.contains("@@")).collect();
-    let changes = list(changes);
+    let changes: Vec<_> = json::text_elements(changes).collect();
     let mut items = Vec::new();
     for (number, change) in changes.iter().enumerate() {
         let path = json::string_member(change, "path").unwrap_or_default();
@@ -51,8 +51,8 @@ pub(super) fn shown(item: &str) -> Option<String> {
 /// A diff that was one of version 1 before.
 fn restored(item: &str, texts: &str) -> String {
     let changes = json::text_member(item, "changes").unwrap_or_default();
-    let path = list(changes)
-        .first()
+    let path = json::text_elements(changes)
+        .next()
         .and_then(|change| json::text_member(change, "path"));
     let others = remade(item, |name, value| match name {
         "changes" | "patch" => None,

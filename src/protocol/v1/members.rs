@@ -22,18 +22,9 @@ pub(super) fn elements<'a>(
     array: &'a str,
     mut change: impl FnMut(&'a str) -> Cow<'a, str>,
 ) -> String {
-    let changed = list(array).into_iter().map(&mut change);
+    let changed = json::text_elements(array).map(&mut change);
     let changed: Vec<_> = changed.filter(|element| !element.is_empty()).collect();
     format!("[{}]", changed.join(","))
-}
-
-/// The elements of an array, as text.
-pub(super) fn list(array: &str) -> Vec<&str> {
-    let Some(mut elements) = json::elements(array.as_bytes(), 0) else {
-        return Vec::new();
-    };
-    let elements = std::iter::from_fn(|| elements.element());
-    elements.filter_map(|element| array.get(element)).collect()
 }
 
 /// Our note in the `_meta` of an object.

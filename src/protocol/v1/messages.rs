@@ -13,7 +13,7 @@ use crate::protocol::text_block::plain_text;
 use crate::protocol::{Id, Role};
 
 use super::Shown;
-use super::members::{list, remade};
+use super::members::remade;
 
 /// Marks the start and the end of a block that is not text. It does not occur in text.
 const EDGE: u8 = 0xff;
@@ -132,7 +132,7 @@ impl Messages {
         let Some(content) = json::text_member(update, "content") else {
             return shown;
         };
-        let blocks = list(content);
+        let blocks: Vec<_> = json::text_elements(content).collect();
         let rest = message.content.rest_of(&blocks).unwrap_or_else(|| {
             message.replaced += 1;
             blocks.iter().copied().map(Cow::Borrowed).collect()

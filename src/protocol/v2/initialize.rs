@@ -161,12 +161,7 @@ fn objects(capabilities: &str, without: &[&str]) -> String {
 }
 
 fn auth_methods(methods: &str) -> String {
-    let mut shown = Vec::new();
-    if let Some(mut listed) = json::elements(methods.as_bytes(), 0) {
-        while let Some(method) = listed.element() {
-            shown.extend(methods.get(method).map(auth_method));
-        }
-    }
+    let shown: Vec<_> = json::text_elements(methods).map(auth_method).collect();
     format!("[{}]", shown.join(","))
 }
 

@@ -14,12 +14,7 @@ pub fn workspace_params(params: &str) -> String {
             _ => shown = shown.raw(&name, value),
         }
     }
-    let mut listed = Vec::new();
-    if let Some(mut all) = json::elements(servers.as_bytes(), 0) {
-        while let Some(one) = all.element() {
-            listed.extend(servers.get(one).map(server));
-        }
-    }
+    let listed: Vec<_> = json::text_elements(servers).map(server).collect();
     let servers = format!("[{}]", listed.join(","));
     shown.raw("mcpServers", &servers).end()
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::engine::BoxFuture;
 use crate::index::{Filter, Seen};
-use crate::json::{member_elements, string_member};
+use crate::json::{string_member, text_elements, text_member};
 use crate::protocol::method::{
     INDEX_ARCHIVE, INDEX_BATCH_GET, INDEX_RENAME, INDEX_SUBSCRIBE, INDEX_UNARCHIVE,
     INDEX_UNSUBSCRIBE,
@@ -155,7 +155,10 @@ fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
         };
         if let Some(theirs) = theirs {
             match theirs.await {
-                Ok(answer) => entries.extend(elements(&answer)),
+                Ok(answer) => {
+                    let sessions = text_member(&answer, "sessions").unwrap_or_default();
+                    entries.extend(text_elements(sessions).map(str::to_owned));
+                }
                 Err(error) => {
                     tracing::info!(?error, "the agent names no sessions");
                 }
@@ -166,14 +169,4 @@ fn batch_get(context: &Context, request: &Request) -> Result<Action, Error> {
             permit,
         )
     })))
-}
-
-fn elements(answer: &str) -> Vec<String> {
-    let mut elements = Vec::new();
-    if let Some(mut parts) = member_elements(answer.as_bytes(), 0, "sessions") {
-        while let Some(at) = parts.element() {
-            elements.extend(answer.get(at).map(str::to_owned));
-        }
-    }
-    elements
 }
