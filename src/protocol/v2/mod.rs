@@ -200,15 +200,19 @@ impl View {
                     None => self.convert_after(&mut alike, &update, is_native),
                 };
                 self.alike = alike;
+                if update.name().as_deref() != Some(UpdateKind::Subagent.name().as_bytes()) {
+                    return shown;
+                }
                 self.announce(&update, is_hidden);
-                match (shown, self.state_of_subagent(&update)) {
-                    (Shown::Unchanged, Some(after)) if !is_hidden && !is_native => {
-                        Shown::Changed(Change {
-                            after,
-                            ..Splice::new(line).into()
-                        })
-                    }
-                    (shown, _) => shown,
+                if is_hidden || is_native || !matches!(shown, Shown::Unchanged) {
+                    return shown;
+                }
+                match self.state_of_subagent(&update) {
+                    Some(after) => Shown::Changed(Change {
+                        after,
+                        ..Splice::new(line).into()
+                    }),
+                    None => shown,
                 }
             });
             self.members = members;
@@ -234,15 +238,12 @@ impl View {
         self.subagents.get_mut(&*session).map(AsMut::as_mut)
     }
 
-    /// Makes a view for a subagent that an update begins. It shows nothing if how the subagent began
-    /// is hidden.
+    /// Makes a view for the subagent that an update is about, if it begins. It shows nothing if how
+    /// the subagent began is hidden.
     fn announce(&mut self, update: &Update<'_, '_>, is_hidden: bool) {
         let session = update.get("sessionId");
         let session = session.or_else(|| update.get("subagentSessionId"));
-        let session = session.and_then(|session| json::string(update.line, &session));
-        if let Some(session) = session
-            && update.name().as_deref() == Some(UpdateKind::Subagent.name().as_bytes())
-        {
+        if let Some(session) = session.and_then(|session| json::string(update.line, &session)) {
             let awaited = is_hidden.then(Vec::new);
             let view = || {
                 Box::new(Self {
@@ -260,11 +261,11 @@ impl View {
     /// version 1 has such reports only there. `None` if the subagent is not shown.
     fn state_of_subagent(&self, update: &Update<'_, '_>) -> Option<Vec<u8>> {
         let line = update.line;
-        if update.name().as_deref() != Some(UpdateKind::Subagent.name().as_bytes()) {
-            return None;
-        }
         let session = update.get("sessionId")?;
         let view = self.subagents.get(&*json::string(line, &session)?)?;
+        if view.awaited.is_some() {
+            return None;
+        }
         let state = update.get("state")?;
         json::string(line, &json::member(line, state.start, "state")?)?;
         let parent = json::member(line, update.spot.params, "sessionId")?;
@@ -273,7 +274,7 @@ impl View {
         let mut splice = Splice::new(line);
         splice.replace(parent, &line[session]);
         splice.replace(update.spot.update.clone(), report);
-        view.awaited.is_none().then(|| splice.into_bytes())
+        Some(splice.into_bytes())
     }
 
     /// Converts an update that follows this chunk, of the session or of a subagent, and remembers it
