@@ -144,7 +144,7 @@ impl Shared {
             recall.offer(params, &cwd, &connection.capabilities())
         };
         // The server that its briefing names has to be there again.
-        let again = offer(&connection).filter(|_| replayed.handed_over);
+        let again = replayed.handed_over.then(|| offer(&connection)).flatten();
         let (again, mut server) = again.unzip();
         let task = self.task(again.as_deref().unwrap_or(params), &route);
         let origin = self.opening.origin.as_deref();
