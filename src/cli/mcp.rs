@@ -1,6 +1,6 @@
 //! `rejoin mcp`: an MCP server on stdin and stdout.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::mcp::{Scope, serve};
@@ -11,6 +11,7 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
+use super::sessions::list;
 use super::store;
 use super::terminal::stdin_is_terminal;
 
@@ -26,16 +27,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let scope = if args.all {
-        Scope::ALL
-    } else {
-        let folder = args.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
-        let folder = std::path::absolute(folder);
-        let folder = folder.map_err(|error| {
-            Failure::new(format!("cannot resolve the folder of --cwd: {error}"))
-        })?;
-        Scope::folder(&folder.to_string_lossy())
-    };
+    let cwd = args.cwd.as_deref().unwrap_or(Path::new("."));
+    let folder = list::folder(Some(cwd).filter(|_| !args.all))?;
+    let scope = folder.map_or(Scope::ALL, |folder| Scope::folder(&folder));
     if stdin_is_terminal() {
         let text = "waiting for an MCP client on stdin; press Ctrl-D to end";
         note(global, text, None);

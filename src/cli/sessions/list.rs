@@ -114,7 +114,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
 }
 
 /// The folder of `--cwd`, as sessions name it.
-pub(super) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failure> {
+pub(in crate::cli) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failure> {
     let cwd = cwd.map(std::path::absolute).transpose();
     let cwd =
         cwd.map_err(|error| Failure::new(format!("cannot resolve the folder of --cwd: {error}")))?;

@@ -4,7 +4,7 @@ mod age;
 pub(super) mod context;
 mod delete;
 pub(super) mod id;
-mod list;
+pub(super) mod list;
 mod prune;
 mod restore;
 mod search;
