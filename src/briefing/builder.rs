@@ -253,8 +253,7 @@ impl TurnSink for Turns {
     }
 
     fn prompt(&mut self, _id: Option<&str>, payload: &str) {
-        let prompt = text_member(payload, "prompt").unwrap_or_default();
-        self.current.add_blocks(prompt);
+        self.current.prompt(payload);
     }
 
     fn update(&mut self, kind: UpdateKind, update: &str) {

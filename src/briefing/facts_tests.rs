@@ -80,14 +80,7 @@ fn open_questions_and_notices() {
         "options": [{"name": "Allow"}, {"name": "Reject"}]});
     let mut builder = Builder::new(10_000);
     let mut take = |kind: Kind, id: Option<&str>, payload: &str| {
-        builder.record(&Record {
-            seq: 0,
-            at: "",
-            kind,
-            id,
-            payload,
-            parts: None,
-        });
+        builder.record(&Record::sample(kind, id, payload));
     };
     let stale = ask("q0", &json!({"message": "Which stale one?"}));
     take(Kind::Prompt, None, &prompt("before").1);

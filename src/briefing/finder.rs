@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::history::{Place, Start, TurnSink, TurnSplitter};
-use crate::json::text_member;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Record;
 
@@ -67,8 +66,7 @@ impl TurnSink for Turns {
     }
 
     fn prompt(&mut self, _id: Option<&str>, payload: &str) {
-        let prompt = text_member(payload, "prompt").unwrap_or_default();
-        self.current.add_blocks(prompt);
+        self.current.prompt(payload);
     }
 
     fn update(&mut self, kind: UpdateKind, update: &str) {
@@ -101,14 +99,7 @@ mod tests {
         let find = |last: usize| {
             let mut finder = Finder::default();
             for (kind, payload) in &items[..=last] {
-                finder.record(&Record {
-                    seq: 0,
-                    at: "",
-                    kind: *kind,
-                    id: None,
-                    payload: &payload.to_string(),
-                    parts: None,
-                });
+                finder.record(&Record::sample(*kind, None, &payload.to_string()));
             }
             let Position { turn, item } = finder.position();
             (turn, item, finder.turns())

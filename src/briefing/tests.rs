@@ -11,14 +11,7 @@ pub(super) type Item = (Kind, String);
 pub(super) fn transcript(items: &[Item], budget: usize) -> Option<String> {
     let mut builder = Builder::new(budget);
     for (kind, payload) in items {
-        builder.record(&Record {
-            seq: 0,
-            at: "",
-            kind: *kind,
-            id: None,
-            payload,
-            parts: None,
-        });
+        builder.record(&Record::sample(*kind, None, payload));
         let most = budget.saturating_mul(12).saturating_add(4096);
         assert!(builder.turns.size() <= most, "memory is bounded");
     }
@@ -410,14 +403,7 @@ fn overlapping_turns_have_their_own_ends() {
     for budget in [100_000, 900] {
         let mut builder = Builder::new(budget);
         let mut take = |(kind, payload): Item, id: Option<&str>| {
-            builder.record(&Record {
-                seq: 0,
-                at: "",
-                kind,
-                id,
-                payload: &payload,
-                parts: None,
-            });
+            builder.record(&Record::sample(kind, id, &payload));
         };
         take(prompt("one"), Some("a"));
         take(chunk("first"), None);

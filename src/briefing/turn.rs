@@ -196,7 +196,7 @@ impl Turn {
         OVERHEAD + self.user_size + self.items_size
     }
 
-    fn add_prompt(&mut self, block: &str) {
+    fn add_user_block(&mut self, block: &str) {
         if self.user.len() < USER_ITEMS
             && self.user_size <= self.budget
             && let Some(item) = self.item(block)
@@ -206,10 +206,10 @@ impl Turn {
         }
     }
 
-    /// Adds the blocks of a prompt.
-    pub(super) fn add_blocks(&mut self, prompt: &str) {
-        for block in text_elements(prompt) {
-            self.add_prompt(block);
+    /// Adds the blocks of a `prompt` record.
+    pub(super) fn prompt(&mut self, payload: &str) {
+        for block in text_elements(text_member(payload, "prompt").unwrap_or_default()) {
+            self.add_user_block(block);
         }
     }
 
@@ -233,7 +233,7 @@ impl Turn {
             clip.push_escaped(text);
             self.user_size = self.user_size + clip.len() - before;
         } else {
-            self.add_prompt(content);
+            self.add_user_block(content);
         }
     }
 

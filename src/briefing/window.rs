@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::history::{Place, Start, TurnSink, TurnSplitter};
-use crate::json::text_member;
 use crate::protocol::{Role, UpdateKind};
 use crate::record::Record;
 
@@ -184,7 +183,7 @@ impl TurnSink for Turns {
 
     fn prompt(&mut self, _id: Option<&str>, payload: &str) {
         if let Some(turn) = self.current() {
-            turn.add_blocks(text_member(payload, "prompt").unwrap_or_default());
+            turn.prompt(payload);
         }
     }
 
@@ -212,15 +211,9 @@ mod tests {
     fn read(from: Position, budget: usize, items: &[(Kind, serde_json::Value)]) -> Shown {
         let mut window = Window::new(from, budget);
         for (kind, payload) in items {
-            let record = Record {
-                seq: 0,
-                at: "",
-                kind: *kind,
-                id: None,
-                payload: &payload.to_string(),
-                parts: None,
-            };
-            if window.record(&record).is_break() {
+            let payload = payload.to_string();
+            let read = window.record(&Record::sample(*kind, None, &payload));
+            if read.is_break() {
                 break;
             }
         }

@@ -43,6 +43,21 @@ pub struct Record<'a> {
     pub parts: Option<UpdateParts>,
 }
 
+#[cfg(test)]
+impl<'a> Record<'a> {
+    /// A record for a test that depends neither on its number nor on its time.
+    pub(crate) fn sample(kind: Kind, id: Option<&'a str>, payload: &'a str) -> Self {
+        Self {
+            seq: 0,
+            at: "",
+            kind,
+            id,
+            payload,
+            parts: None,
+        }
+    }
+}
+
 /// Why a line is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {

@@ -327,12 +327,8 @@ mod tests {
         let mut spoken = SearchText::default();
         for (kind, payload) in records {
             let record = Record {
-                seq: 0,
                 at: "2026-11-21T08:30:00.123Z",
-                kind: *kind,
-                id: None,
-                payload,
-                parts: None,
+                ..Record::sample(*kind, None, payload)
             };
             spoken.record(7, &record);
         }

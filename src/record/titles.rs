@@ -84,14 +84,7 @@ mod tests {
                 Some("Mine"),
             ),
         ] {
-            titles.record(&Record {
-                seq: 0,
-                at: "",
-                kind,
-                id: None,
-                payload: &payload,
-                parts: None,
-            });
+            titles.record(&Record::sample(kind, None, &payload));
             assert_eq!(titles.title(), expected, "{payload}");
             assert_eq!(titles.set(), expected.filter(|title| *title == "Mine"));
         }

@@ -272,14 +272,7 @@ fn records_beside_prompts_and_updates_fold_too() {
         (Kind::Info, "7"),
         (Kind::Ask, r#"{"sessionUpdate":"plan"}"#),
     ] {
-        transcript.record(&Record {
-            seq: 0,
-            at: "",
-            kind,
-            id: None,
-            payload,
-            parts: None,
-        });
+        transcript.record(&Record::sample(kind, None, payload));
     }
     assert_eq!(transcript.text(), "tool: Run (pending)\ndone");
     let info = &transcript.state[UpdateKind::SessionInfo.name()];

@@ -120,12 +120,8 @@ mod tests {
         let (mut replay, mut out) = (Replay::new("s", options), Vec::new());
         for (kind, id, payload) in items {
             let record = Record {
-                seq: 0,
                 at: "2026-11-21T08:30:00.123Z",
-                kind: *kind,
-                id: *id,
-                payload,
-                parts: None,
+                ..Record::sample(*kind, *id, payload)
             };
             replay.record(&record, &mut out);
         }
@@ -215,12 +211,8 @@ mod tests {
         let (mut replay, mut out) = (Replay::new("s", Options::default()), Vec::new());
         for (kind, id, payload) in [PROMPT, A, END] {
             let record = Record {
-                seq: 0,
                 at: "2026-11-21T08:30:00.123Z",
-                kind,
-                id,
-                payload,
-                parts: None,
+                ..Record::sample(kind, id, payload)
             };
             replay.record(&record, &mut out);
         }

@@ -182,7 +182,7 @@ proptest! {
     ) {
         let mut log = Transcript::default();
         for (kind, id, payload) in &items {
-            log.record(&Record { seq: 0, at: "", kind: *kind, id: *id, payload, parts: None });
+            log.record(&Record::sample(*kind, *id, payload));
         }
         let limited = Options { text_limit, ..Options::default() };
         for options in [Options::default(), exact(), limited] {

@@ -39,14 +39,7 @@ fn updates(lines: &str) -> Vec<&str> {
 fn transcript(items: &[Item]) -> Transcript {
     let (mut converted, mut log) = (InVersion1::with_originals(), Transcript::default());
     for (kind, id, payload) in items {
-        let record = Record {
-            seq: 0,
-            at: "",
-            kind: *kind,
-            id: *id,
-            payload,
-            parts: None,
-        };
+        let record = Record::sample(*kind, *id, payload);
         converted.record(&record, &mut |record| log.record(record));
     }
     converted.finish(&mut |record| log.record(record));

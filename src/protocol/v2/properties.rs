@@ -52,16 +52,9 @@ fn own(lines: &str) -> String {
 
 fn search(items: &[Item], id: &str) -> bool {
     let mut search = FindMessage::new(id);
-    let found = items.iter().any(|(kind, own, payload)| {
-        search.record(&Record {
-            seq: 0,
-            at: "",
-            kind: *kind,
-            id: *own,
-            payload,
-            parts: None,
-        })
-    });
+    let found = items
+        .iter()
+        .any(|(kind, own, payload)| search.record(&Record::sample(*kind, *own, payload)));
     found || search.finish()
 }
 
