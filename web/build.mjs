@@ -29,8 +29,15 @@ const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base
 /** Parts of libraries under the MIT licence are in the bundle, which asks for their names. */
 const notice = "<!-- Contains markdown-it, linkify-it, mdurl, uc.micro, entities (MIT, BSD-2-Clause) and diff (BSD-3-Clause). -->";
 
+/** The pages, and what each of them says where scripts are not allowed. */
+const PAGES = {
+  page: "This page shows a conversation with a script of its own. Allow JavaScript to read it, or export it as Markdown.",
+  stats: "This page shows statistics with a script of its own. Allow JavaScript .",
+};
+
+const template = await readFile(here("src/template.html"), "utf8");
 await mkdir(here("dist"), { recursive: true });
-for (const name of ["page", "stats"]) {
+for (const [name, noscript] of Object.entries(PAGES)) {
   const style = await bundle(`src/${name}.css`);
   const script = await bundle(`src/${name}.ts`);
   if (/<\/script/i.test(script) || /<\/style/i.test(style)) {
@@ -47,8 +54,7 @@ for (const name of ["page", "stats"]) {
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ].join("; ");
-  const parts = { policy, style, script, notice };
-  const template = await readFile(here(`src/${name}.html`), "utf8");
+  const parts = { policy, style, script, notice, noscript };
   const page = template.replace(/\{\{(\w+)\}\}/g, (_, part) => parts[part]);
   await writeFile(here(`dist/${name}.html`), page);
   console.log(`dist/${name}.html ${Buffer.byteLength(page)} bytes`);
