@@ -2,9 +2,10 @@
 
 import { object, text, type Json } from "./acp";
 import { ansi } from "./ansi";
-import { h, scroller } from "./dom";
+import { h, more, scroller } from "./dom";
 import { plural } from "./format";
 import { link, markdown } from "./markdown";
+import { written } from "./model";
 
 /** How many lines of an output are shown at first, and how many characters. */
 const MOST = 300;
@@ -19,7 +20,7 @@ export function block(value: Json, breaks = false): HTMLElement {
     case "image":
       return image(mime, text(value["data"]), text(value["uri"]));
     case "audio":
-      return media("audio", mime, text(value["data"])) ?? missing(`audio, ${mime}`);
+      return audio(mime, text(value["data"]));
     case "resource_link": {
       const uri = text(value["uri"]);
       const name = text(value["title"]) || text(value["name"]) || uri;
@@ -38,9 +39,9 @@ function image(mime: string, data: string, uri: string): HTMLElement {
   return h("img", { src: `data:${mime};base64,${data}`, alt: name, class: "picture", decoding: "async" });
 }
 
-function media(kind: "audio", mime: string, data: string): HTMLElement | undefined {
-  if (!/^audio\/[\w.+-]+$/.test(mime) || !BASE64.test(data)) return undefined;
-  return h(kind, { src: `data:${mime};base64,${data}`, controls: true, "aria-label": `Audio, ${mime}` });
+function audio(mime: string, data: string): HTMLElement {
+  if (!/^audio\/[\w.+-]+$/.test(mime) || !BASE64.test(data)) return missing(`audio, ${mime}`);
+  return h("audio", { src: `data:${mime};base64,${data}`, controls: true, "aria-label": `Audio, ${mime}` });
 }
 
 function missing(what: string): HTMLElement {
@@ -70,19 +71,13 @@ export function output(value: string, label: string): HTMLElement {
   const pre = h("pre", {}, ansi(first));
   const body = scroller(label, "code", pre);
   if (first.length === whole.length) return body;
-  const more = h("button", { type: "button", class: "more" }, `Show all ${plural(lines.length, "line")}`);
-  more.addEventListener("click", () => {
-    pre.replaceChildren(ansi(whole));
-    more.remove();
-    body.focus();
-  });
-  return h("div", {}, body, more);
+  const rest = more(`Show all ${plural(lines.length, "line")}`, body, () => pre.replaceChildren(ansi(whole)));
+  return h("div", {}, body, rest);
 }
 
 /** What has no form of its own: its name, and its JSON on demand. */
 export function raw(name: string, value: unknown): HTMLElement {
-  const json = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  return lazyDetails("raw", [name], () => [output(json, name)]);
+  return lazyDetails("raw", [name], () => [output(written(value), name)]);
 }
 
 /** A part that is made when it is opened. */

@@ -2,7 +2,7 @@
 
 import { structuredPatch } from "diff";
 import { stripped } from "./ansi";
-import { h, scroller } from "./dom";
+import { h, more, scroller } from "./dom";
 
 /** How long a comparison may take, in milliseconds; beyond it, all lines count as changed. */
 const TIMEOUT = 200;
@@ -38,13 +38,7 @@ export function diff(path: string, old: string, now: string): HTMLElement {
     body,
   );
   if (lines.length > MOST) {
-    const more = h("button", { type: "button", class: "more" }, `Show all ${lines.length} lines`);
-    more.addEventListener("click", () => {
-      show(MOST, lines.length);
-      more.remove();
-      body.focus();
-    });
-    figure.append(more);
+    figure.append(more(`Show all ${lines.length} lines`, body, () => show(MOST, lines.length)));
   }
   return figure;
 }

@@ -14,7 +14,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-export function add(parent: Node, children: Iterable<Child>): void {
+function add(parent: Node, children: Iterable<Child>): void {
   for (const child of children) {
     if (child) parent.appendChild(typeof child === "string" ? document.createTextNode(clean(child)) : child);
   }
@@ -53,6 +53,17 @@ export function icon(path: string): SVGElement {
 /** A block of text that scrolls by itself, which the keyboard must reach. */
 export function scroller(label: string, className: string, ...children: Child[]): HTMLElement {
   return h("div", { class: className, tabindex: 0, role: "group", "aria-label": label }, ...children);
+}
+
+/** A button that shows the rest of a block, and is not needed after that. */
+export function more(label: string, block: HTMLElement, show: () => void): HTMLButtonElement {
+  const element = h("button", { type: "button", class: "more" }, label);
+  element.addEventListener("click", () => {
+    show();
+    element.remove();
+    block.focus();
+  });
+  return element;
 }
 
 export function button(label: string, className: string, ...children: Child[]): HTMLButtonElement {

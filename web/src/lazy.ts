@@ -25,7 +25,6 @@ export class LazyList {
   private readonly blocks: Block[] = [];
   private readonly observer: IntersectionObserver;
   private readonly of = new Map<Element, Block>();
-  private readonly stale = new Set<Block>();
   private printing = false;
 
   constructor(
@@ -45,6 +44,7 @@ export class LazyList {
 
   /** The list has grown to this length. */
   grow(length: number): void {
+    const longer = new Set<Block>();
     while (this.length < length) {
       let last = this.blocks.at(-1);
       if (!last || last.end - last.start === BLOCK) {
@@ -57,10 +57,9 @@ export class LazyList {
       }
       if (last.isMade) last.element.append(this.rows.make(this.length));
       last.end = ++this.length;
-      if (!last.isMade) this.stale.add(last);
+      if (!last.isMade) longer.add(last);
     }
-    for (const block of this.stale) if (!block.isMade) this.reserve(block);
-    this.stale.clear();
+    for (const block of longer) this.reserve(block);
   }
 
   /** A row shows something else now. */

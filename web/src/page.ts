@@ -1,20 +1,20 @@
 /** The page with a conversation: its frame, its rows, the list of turns, search and keys. */
 
 import { blockText, object, text, type Session } from "./acp";
-import { add, button, h, icon } from "./dom";
+import { button, h, icon } from "./dom";
 import { dateTime, grouped, money, plural } from "./format";
 import { ICONS } from "./icons";
 import { LazyList } from "./lazy";
 import { Conversation } from "./model";
 import { RowView } from "./rows";
-import { fill, Search } from "./search";
-import { embedded, type Source } from "./source";
+import { Search, unfold } from "./search";
+import { receive } from "./source";
 import { themeButton } from "./theme";
 
 /** How far below the top of the window reading begins, in pixels. */
 const READING = 130;
 
-function start(source: Source): void {
+function start(): void {
   let session: Session | undefined;
   const changes = new Set<number>();
   const conversation = new Conversation((index) => changes.add(index));
@@ -68,11 +68,7 @@ function start(source: Source): void {
     const index = conversation.find(anchor);
     const row = index < 0 ? undefined : show(index);
     if (!row) return;
-    for (let depth = 0; depth < 6 && !document.getElementById(anchor); depth++) fill(row);
-    const target = document.getElementById(anchor) ?? row;
-    for (let at = target.parentElement; at && at !== row; at = at.parentElement) {
-      if (at instanceof HTMLDetailsElement) at.open = true;
-    }
+    const target = unfold(row, () => document.getElementById(anchor)) ?? row;
     target.scrollIntoView({ block: "start" });
     target.focus({ preventScroll: true });
   };
@@ -124,7 +120,7 @@ function start(source: Source): void {
     action();
   });
 
-  source.start({
+  receive({
     session(value) {
       session = value;
       document.title = value.title || "Conversation";
@@ -168,13 +164,10 @@ function introduce(root: HTMLElement, session: Session, conversation: Conversati
     ["Cost", cost],
     ["Context", context],
   ];
-  const list = h("dl", {});
-  for (const [name, value] of facts) {
-    if (value) add(list, [h("div", {}, h("dt", {}, name), h("dd", { title: value }, value))]);
-  }
+  const known = facts.filter(([, value]) => value);
   root.replaceChildren(
     h("h1", {}, text(info?.["title"]) || session.title || "A conversation without a title"),
-    list,
+    h("dl", {}, ...known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { title: value }, value)))),
     ...(session.damage.length
       ? [h("div", { class: "remark warning" }, h("p", {}, `The log has damage in ${plural(session.damage.length, "place")}; what is there is missing here.`),
           h("ul", {}, ...session.damage.slice(0, 5).map((damage) => h("li", {}, damage))))]
@@ -192,4 +185,4 @@ function turnLink(conversation: Conversation, index: number): HTMLElement {
     h("span", { class: "number" }, String(turn?.turn ?? "")), h("span", { class: "words" }, line || "(no text)"));
 }
 
-start(embedded());
+start();

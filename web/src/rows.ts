@@ -125,7 +125,7 @@ export class RowView {
     return details;
   }
 
-  private tool(row: ToolRow & Row): HTMLElement {
+  private tool(row: ToolRow): HTMLElement {
     const { call } = row;
     const status = text(call["status"]);
     const kind = text(call["kind"]) || "other";
@@ -143,7 +143,7 @@ export class RowView {
     return this.fold(row, `call ${status}`, summary, () => this.details(row, title), open);
   }
 
-  private details(row: ToolRow & Row, title: string): Node[] {
+  private details(row: ToolRow, title: string): Node[] {
     const { call } = row;
     const parts: Node[] = [];
     if (title.includes("\n") || title.length > 90) parts.push(output(title, "Title"));
@@ -257,7 +257,7 @@ function statusMark(status: string): HTMLElement {
     case "failed":
       return h("span", { class: "mark failed" }, "failed");
     default:
-      return h("span", { class: "mark" }, status ? `${status.replaceAll("_", " ")}` : "not finished");
+      return h("span", { class: "mark" }, status ? status.replaceAll("_", " ") : "not finished");
   }
 }
 

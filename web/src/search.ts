@@ -15,6 +15,7 @@ export class Search {
   readonly input: HTMLInputElement;
   private readonly count = h("output", { class: "count", "aria-live": "polite" });
   private readonly texts = new Map<number, string>();
+  private query = "";
   private hits: number[] = [];
   private current = -1;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -54,8 +55,6 @@ export class Search {
     this.box = h("div", { class: "search", role: "search" },
       icon(ICONS.search), this.input, this.count, previous, next);
   }
-
-  private query = "";
 
   private isStale(): boolean {
     return this.query !== this.input.value.trim().toLowerCase();
@@ -108,24 +107,15 @@ export class Search {
     if (hit !== undefined) {
       const row = this.show(hit);
       row?.classList.add("hit");
-      if (row) this.unfold(row);
+      if (row) this.toFirst(row);
     }
     this.mark();
   }
 
-  /** Opens what hides the first hit in a row, and brings it into view. */
-  private unfold(row: HTMLElement): void {
-    for (let depth = 0; depth < 6; depth++) {
-      const first = ranges(row, this.query, 1)[0];
-      if (first) {
-        for (let at = first.startContainer.parentElement; at && at !== row; at = at.parentElement) {
-          if (at instanceof HTMLDetailsElement) at.open = true;
-        }
-        first.startContainer.parentElement?.scrollIntoView({ block: "nearest" });
-        return;
-      }
-      fill(row);
-    }
+  /** Brings the first hit in a row into view. */
+  private toFirst(row: HTMLElement): void {
+    const first = unfold(row, () => ranges(row, this.query, 1)[0]?.startContainer.parentElement);
+    first?.scrollIntoView({ block: "nearest" });
   }
 
   /** Marks the hits that are in the page. */
@@ -136,9 +126,20 @@ export class Search {
   }
 }
 
-/** Makes the closed parts of a row, so that what is in them can be found. */
-export function fill(row: HTMLElement): void {
-  for (const details of row.querySelectorAll("details")) details.dispatchEvent(new Event("fill"));
+/** How many folded parts inside of each other are looked through. */
+const DEEPEST = 6;
+
+/** Makes the folded parts of a row until `find` finds something there, and opens what hides it. */
+export function unfold(row: HTMLElement, find: () => HTMLElement | null | undefined): HTMLElement | undefined {
+  let found = find();
+  for (let depth = 0; depth < DEEPEST && !found; depth++) {
+    for (const details of row.querySelectorAll("details")) details.dispatchEvent(new Event("fill"));
+    found = find();
+  }
+  for (let at = found; at && at !== row; at = at.parentElement) {
+    if (at instanceof HTMLDetailsElement) at.open = true;
+  }
+  return found ?? undefined;
 }
 
 function ranges(root: HTMLElement, query: string, most: number): Range[] {

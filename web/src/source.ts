@@ -1,4 +1,4 @@
-/** Where a conversation comes from: embedded in the page, or later from a stream. */
+/** Where a conversation comes from: it is embedded in the page. */
 
 import { object, session, text, type Json, type Session, type TurnEnd, type Update } from "./acp";
 
@@ -10,61 +10,51 @@ export interface Receiver {
   received(complete: boolean): void;
 }
 
-export interface Source {
-  start(receiver: Receiver): void;
-}
-
 /** How long the page may be busy before it shows what it has, in milliseconds. */
 const SLICE = 30;
 
 /**
- * The JSON lines in the page's data elements. They are read while the rest of the page still
- * arrives, and in slices, so that the first turns show at once.
+ * Hands over the JSON lines in the page's data elements. They are read while the rest of the page
+ * still arrives, and in slices, so that the first turns show at once.
  */
-export function embedded(): Source {
-  return {
-    start(receiver) {
-      let data = "";
-      let at = 0;
-      /** The next line; `null` if it may come later. */
-      const next = (): string | null | undefined => {
-        while (at >= data.length) {
-          const element = document.querySelector<HTMLElement>('script[type="application/json"]');
-          if (document.readyState === "loading" && !element?.nextElementSibling) return null;
-          if (!element) return undefined;
-          [data, at] = [element.textContent ?? "", 0];
-          element.remove();
-        }
-        const found = data.indexOf("\n", at);
-        const end = found < 0 ? data.length : found;
-        const line = data.slice(at, end);
-        at = end + 1;
-        return line;
-      };
-      const slice = () => {
-        const until = performance.now() + SLICE;
-        let line: string | null | undefined;
-        while (typeof (line = next()) === "string") {
-          if (line) receive(line, receiver);
-          if (performance.now() > until) break;
-        }
-        receiver.received(line === undefined);
-        if (line !== undefined) setTimeout(slice);
-      };
-      slice();
-    },
+export function receive(receiver: Receiver): void {
+  let data = "";
+  let at = 0;
+  /** The next line; `null` if it may come later. */
+  const next = (): string | null | undefined => {
+    while (at >= data.length) {
+      const element = document.querySelector<HTMLElement>('script[type="application/json"]');
+      if (document.readyState === "loading" && !element?.nextElementSibling) return null;
+      if (!element) return undefined;
+      [data, at] = [element.textContent ?? "", 0];
+      element.remove();
+    }
+    const found = data.indexOf("\n", at);
+    const end = found < 0 ? data.length : found;
+    const line = data.slice(at, end);
+    at = end + 1;
+    return line;
   };
+  const slice = () => {
+    const until = performance.now() + SLICE;
+    let line: string | null | undefined;
+    while (typeof (line = next()) === "string") {
+      if (line) handOver(line, receiver);
+      if (performance.now() > until) break;
+    }
+    receiver.received(line === undefined);
+    if (line !== undefined) setTimeout(slice);
+  };
+  slice();
 }
 
-function receive(line: string, receiver: Receiver): void {
+function handOver(line: string, receiver: Receiver): void {
   const item = object(JSON.parse(line));
+  const end = item["end"];
   if ("update" in item) receiver.update(update(item));
-  else if ("turn" in item) receiver.turn({ turn: Number(item["turn"]), at: text(item["at"]), ...end(item) });
-  else receiver.session(session(item));
-}
-
-function end(item: Json): { end?: Json } {
-  return item["end"] === undefined ? {} : { end: object(item["end"]) };
+  else if ("turn" in item) {
+    receiver.turn({ turn: Number(item["turn"]), at: text(item["at"]), end: end === undefined ? undefined : object(end) });
+  } else receiver.session(session(item));
 }
 
 function update(params: Json): Update {

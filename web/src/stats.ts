@@ -1,7 +1,7 @@
 /** The page with statistics: totals, a plot of the days, and a table with bars for each kind of group. */
 
 import { list, object, product, text, type Json } from "./acp";
-import { h, svg } from "./dom";
+import { h, scroller, svg } from "./dom";
 import { grouped, money } from "./format";
 import { themeButton } from "./theme";
 
@@ -75,7 +75,7 @@ function plot(days: Group[], measure: Measure): HTMLElement {
   const label = `${measure} by day; the most on ${named(busiest)}: ${said(busiest, measure)}`;
   const width = days.length * STEP;
   return h("figure", { class: "plot" },
-    svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label }, ...bars) as unknown as HTMLElement,
+    svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label }, ...bars),
     h("figcaption", {}, h("span", {}, first ? named(first) : ""), h("span", {}, `most: ${said(busiest, measure)}`), h("span", {}, last ? named(last) : "")));
 }
 
@@ -94,7 +94,7 @@ function table(caption: string, groups: Group[], measure: Measure): HTMLElement 
   });
   return h("section", { class: "numbers" },
     h("h2", {}, caption),
-    h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Table, ${caption}` },
+    scroller(`Table, ${caption}`, "wide",
       h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body))));
 }
 
