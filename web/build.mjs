@@ -32,7 +32,7 @@ const notice = "<!-- Contains markdown-it, linkify-it, mdurl, uc.micro, entities
 /** The pages, and what each of them says where scripts are not allowed. */
 const PAGES = {
   page: "This page shows a conversation with a script of its own. Allow JavaScript to read it, or export it as Markdown.",
-  stats: "This page shows statistics with a script of its own. Allow JavaScript .",
+  stats: "This page shows statistics with a script of its own. Allow JavaScript to read them.",
 };
 
 const template = await readFile(here("src/template.html"), "utf8");

@@ -20,6 +20,14 @@ function exported(log) {
   return pathToFileURL(file).href;
 }
 
+/** The page with statistics, which is opened in a cache folder of the test's own. */
+const stats = () => {
+  const path = execFileSync(binary, ["--store", store, "stats", "--open"], {
+    env: { PATH: process.env.PATH, XDG_CACHE_HOME: scratch, HOME: scratch, TZ: "UTC" }, stdio: ["ignore", "pipe", "ignore"],
+  });
+  return pathToFileURL(String(path).trim()).href;
+};
+
 const browser = await chromium.launch({
   executablePath,
   // Scrollbars that take room, as most desktops have them.
@@ -126,7 +134,20 @@ await test("every kind of update of version 2 is shown", () =>
       "A whole thought.", "A part of a thought.", "A whole message.", "A part of a message.", "Run a command", "Content in a chunk.",
       "output of a terminal", "A step of version 2", "A short context.", "A subagent of version 2", "The subagent says this.", "A letter.",
     ]) assert.ok(text.includes(expected), `${expected}\n${text}`);
+    assert.equal(await page.locator(".child > summary .took").innerText(), "1 part");
   }));
+
+await test("without scripts the pages say what they need", async () => {
+  for (const [address, words] of [
+    [kinds, "Allow JavaScript to read it, or export it as Markdown."], [stats(), "Allow JavaScript to read them."],
+  ]) {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(address);
+    assert.ok((await page.locator(".noscript").innerText()).endsWith(words), words);
+    await context.close();
+  }
+});
 
 await test("nothing in a conversation becomes markup, a script or a link that runs one", () =>
   on(exported(hostile()), {}, async (page) => {
@@ -288,14 +309,6 @@ await test("ten thousand turns are usable at once", async () => {
     assert.ok(await page.getByText("Question 9000:").first().isVisible());
   });
 });
-
-/** The page with statistics, which is opened in a cache folder of the test's own. */
-const stats = () => {
-  const path = execFileSync(binary, ["--store", store, "stats", "--open"], {
-    env: { PATH: process.env.PATH, XDG_CACHE_HOME: scratch, HOME: scratch, TZ: "UTC" }, stdio: ["ignore", "pipe", "ignore"],
-  });
-  return pathToFileURL(String(path).trim()).href;
-};
 
 await test("statistics have plots and tables", async () => {
   const address = stats();

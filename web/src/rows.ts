@@ -5,7 +5,7 @@ import { stripped } from "./ansi";
 import { block, lazyDetails, output, raw, toolText } from "./blocks";
 import { diff } from "./diff";
 import { h, icon } from "./dom";
-import { dayOf, duration, fullTime, timeOfDay } from "./format";
+import { dayOf, duration, fullTime, plural, timeOfDay } from "./format";
 import { ICONS, kindIcon } from "./icons";
 import { markdown } from "./markdown";
 import { written, type Child, type Conversation, type Row, type ToolRow } from "./model";
@@ -202,7 +202,7 @@ export class RowView {
       h("span", { class: "title" }, `Subagent ${childName(child)}`),
       h("span", { class: "facts" },
         lost ? h("span", { class: "mark failed" }, state === "failed" ? "failed" : "lost") : null,
-        h("span", { class: "took" }, `${conversation.rows.length} parts`)),
+        h("span", { class: "took" }, plural(conversation.rows.length, "part"))),
     ];
     const view = new RowView(conversation, () => "Subagent", this.folder, Math.min(3, this.depth + 1));
     const key = { ...row, anchor: `${row.anchor}/${child.id}` };
