@@ -294,7 +294,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-/// The value in a file of JSON; null if there is none that can be read.
+/// The value in a file of JSON; null if no such file can be read.
 fn json_file(path: &Path) -> Value {
     let bytes = fs::read(path).ok();
     let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
