@@ -20,6 +20,10 @@ else
     binary=("$(realpath "$1")")
 fi
 shift
+if [[ -n ${SDK_CLIENT:-} ]]; then
+    SDK_CLIENT=$(realpath "$SDK_CLIENT")
+    export SDK_CLIENT
+fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here"
 # shellcheck source=../common.sh
@@ -42,7 +46,8 @@ echo "installed in $((SECONDS - start)) s, $(du -sm node_modules | cut -f1) MB"
 node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 "$node" harness.mjs
 # `subagents:NAME` is about the subagents of an agent, `versions:NAME` about them in both versions of
-# the protocol, `cleared:NAME` about an agent that clears its context,
+# the protocol, `cleared:NAME` about an agent that clears its context, `sdk:NAME` has the Rust SDK's
+# client drive an agent (SDK_CLIENT is its path),
 # `imported:NAME` about a conversation that the agent had alone, `handover:NAME` about one
 # with which another agent goes on.
 if (($# == 0)); then
@@ -51,6 +56,7 @@ if (($# == 0)); then
         set -- "$@" {subagents,versions}:{claude,codex} cleared:claude
         set -- "$@" imported:{claude,codex,gemini,kimi,opencode,qwen}
         set -- "$@" handover:{claude,gemini,codex-zed,opencode,codex,qwen,kimi}
+        if [[ -n ${SDK_CLIENT:-} ]]; then set -- "$@" sdk:{claude,codex}; fi
     fi
 fi
 scratch=$(realpath "$(mktemp -d)")
