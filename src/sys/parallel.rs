@@ -29,7 +29,7 @@ pub fn in_parallel<J: Sync, T: Send>(
     };
     let mut done: Vec<(usize, T)> = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores.min(most))
-            .map(|_| scope.spawn(&work_off))
+            .map(|_| scope.spawn(work_off))
             .collect();
         let results = workers.into_iter().flat_map(|worker| {
             let result = worker.join();

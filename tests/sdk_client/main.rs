@@ -3,9 +3,10 @@
 //! COMMAND has a store and the agents of `tests/interop/agents`. It is killed in the middle of an
 //! answer; the next process shows the conversation as the first one did, and goes on with it.
 #![expect(
+    clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test: what it cannot do ends it, and it says how far it got"
+    reason = "a test, run in the folder of its session: what it cannot do ends it, and it says how far it got"
 )]
 
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
 /// Ends what waits for something that never happens.
-const GUARD: Duration = Duration::from_secs(120);
+const GUARD: Duration = Duration::from_mins(2);
 
 type Updates = watch::Sender<Vec<UpdateSessionNotification>>;
 
