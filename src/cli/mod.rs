@@ -2,6 +2,7 @@
 
 mod agent_options;
 mod agents;
+mod completions;
 mod count;
 pub mod demo;
 pub mod exit;
@@ -10,6 +11,7 @@ mod global;
 pub mod guard;
 pub mod import;
 pub mod logging;
+mod man;
 mod mcp;
 mod note;
 pub mod open;
@@ -28,9 +30,10 @@ pub mod wrap;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Failure;
 use global::Global;
@@ -53,6 +56,9 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
 }
+
+/// The command line, for what is made from its definition.
+static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::command);
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -79,6 +85,10 @@ enum Command {
     Import(import::Args),
     /// Serve recorded conversations to models: an MCP server on stdin and stdout.
     Mcp(mcp::Args),
+    /// Print a script that completes rejoin's command line in a shell.
+    Completions(completions::Args),
+    /// Print the manual page, or write a page for each command.
+    Man(man::Args),
 }
 
 /// Runs the command line and returns the exit code.
@@ -106,6 +116,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
         Some(Command::Stats(args)) => stats::run(&cli.global, &args, &mut output),
         Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),
+        Some(Command::Completions(args)) => completions::run(&args, &DEFINITION, &mut output),
+        Some(Command::Man(args)) => man::run(&args, DEFINITION.clone(), &mut output),
         Some(Command::Import(args)) => import::run(&cli.global, &args, &mut output),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(

@@ -1,19 +1,27 @@
-//! `docs/cli.md` is what the program says about itself.
+//! What is made from the definition of the command line: `docs/cli.md`, completions, manual pages.
+#![expect(clippy::disallowed_methods, reason = "a document is no store")]
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use tempfile::TempDir;
+
+use crate::support::command::{fails, runs};
 use crate::support::env;
 
 const HEAD: &str = "\
 # Commands and options
 
-This page is made from `rejoin --help` and the help of each command: `UPDATE_FIXTURES=1 cargo test \
---test it cli_docs` writes it.
+This page is made from the help of each command: `UPDATE_FIXTURES=1 cargo test --test it cli_docs` \
+writes it. `rejoin COMMAND --help` prints the same in the terminal, `rejoin man` as a manual page, \
+and `rejoin completions SHELL` makes a shell complete it.
 
 Output for people goes to stdout and contains no terminal control characters; `--json` escapes \
 them. Messages go to stderr: that a list is empty, which store was searched and, on a terminal, \
 which step takes more than a second.
+
 ";
 
 fn help(command: &[String]) -> String {
@@ -29,34 +37,170 @@ fn help(command: &[String]) -> String {
     lines.join("\n")
 }
 
-/// Appends the help of a command and of the commands below it.
-fn document(command: &[String], out: &mut String) {
-    let help = help(command);
-    let name = [&["rejoin".to_owned()], command].concat().join(" ");
-    writeln!(out, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).expect("it is memory");
+/// The names of the commands below one, from its help.
+fn below(help: &str) -> impl Iterator<Item = &str> {
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands = commands
+    commands
         .take_while(|line| !line.is_empty())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next());
-    for next in commands.filter(|name| *name != "help") {
-        document(&[command, &[next.to_owned()]].concat(), out);
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+}
+
+/// A command with its help.
+struct Documented {
+    name: String,
+    help: String,
+}
+
+/// A command and those below it, in the order of help.
+fn commands(command: &[String], found: &mut Vec<Documented>) {
+    let help = help(command);
+    let name = [&["rejoin".to_owned()], command].concat().join(" ");
+    let below: Vec<String> = below(&help).map(str::to_owned).collect();
+    found.push(Documented { name, help });
+    for next in below {
+        commands(&[command, &[next]].concat(), found);
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a document is no store")]
+fn all() -> Vec<Documented> {
+    let mut found = Vec::new();
+    commands(&[], &mut found);
+    assert!(found.len() > 20, "{} commands", found.len());
+    found
+}
+
+/// The help of a command without the options that all commands have.
+fn own(help: &str) -> String {
+    let (before, rest) = help
+        .split_once("\n\nGlobal options:\n")
+        .unwrap_or((help, ""));
+    // Options that are explained at length have empty lines between them; they are indented.
+    let after = rest
+        .split_once("\n\n")
+        .map(|_| {
+            rest.lines()
+                .skip_while(|line| line.is_empty() || line.starts_with(' '))
+        })
+        .map(|lines| lines.collect::<Vec<_>>().join("\n"))
+        .unwrap_or_default();
+    let help = format!("{before}\n\n{after}");
+    help.trim_end().to_owned()
+}
+
+fn page() -> String {
+    let commands = all();
+    let mut page = format!("{HEAD}| command | what it does |\n|---|---|\n");
+    for Documented { name, help } in &commands[1..] {
+        let link = name.replace(' ', "-");
+        let about = help.lines().next().unwrap_or_default().replace('|', r"\|");
+        writeln!(page, "| [`{name}`](#{link}) | {about} |").expect("it is memory");
+    }
+    page.push_str(
+        "\nThe options for the store and the log are those of all commands; they are listed for \
+         `rejoin` only.\n",
+    );
+    for (at, Documented { name, help }) in commands.iter().enumerate() {
+        let help = if at == 0 { help.clone() } else { own(help) };
+        write!(page, "\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end()).expect("it is memory");
+    }
+    page
+}
+
 #[test]
 fn the_page_of_commands_is_what_help_says() {
-    let mut page = HEAD.to_owned();
-    document(&[], &mut page);
-    assert!(page.contains("## `rejoin sessions trash empty`"), "{page}");
+    let page = page();
+    assert!(
+        page.contains("\n## `rejoin sessions trash empty`\n"),
+        "{page}"
+    );
     let path = "docs/cli.md";
     if env::update_fixtures() {
-        std::fs::write(path, &page).expect("it can be written");
+        fs::write(path, &page).expect("it can be written");
     }
-    let written = std::fs::read_to_string(path).expect("the page is there");
+    let written = fs::read_to_string(path).expect("the page is there");
     assert!(
         written == page,
         "{path} is not what `--help` says: run this test with UPDATE_FIXTURES=1"
     );
+}
+
+#[test]
+fn scripts_for_shells_offer_what_help_lists() {
+    let root = TempDir::new().expect("a folder");
+    let commands = all();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = runs(root.path(), &["completions", shell]);
+        for Documented { name, .. } in &commands {
+            let last = name.rsplit(' ').next().unwrap_or_default();
+            assert!(script.contains(last), "{shell}: {name}");
+        }
+        assert!(!script.contains("guard"), "{shell} offers what is hidden");
+    }
+    fails(root.path(), &["completions", "cmd"], 2, "possible values");
+}
+
+/// What bash offers behind these words.
+#[cfg(unix)]
+fn completed(script: &Path, words: &[&str]) -> Vec<String> {
+    let source = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                  _rejoin rejoin \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash")
+        .args(["--norc", "-c", source, "bash"])
+        .arg(script)
+        .args(words)
+        .output()
+        .expect("there is a bash");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn bash_completes_commands_and_options() {
+    let root = TempDir::new().expect("a folder");
+    let script = root.path().join("rejoin.bash");
+    fs::write(&script, runs(root.path(), &["completions", "bash"])).expect("it can be written");
+    assert_eq!(completed(&script, &["rejoin", "sess"]), ["sessions"]);
+    assert_eq!(
+        completed(&script, &["rejoin", "sessions", "tra"]),
+        ["trash"]
+    );
+    let options = completed(&script, &["rejoin", "wrap", "--start"]);
+    assert_eq!(options, ["--start-timeout"]);
+    let values = completed(&script, &["rejoin", "export", "--format", ""]);
+    assert_eq!(values, ["md", "html", "json"]);
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let root = TempDir::new().expect("a folder");
+    let folder = root.path().join("man").join("man1");
+    let out = folder.to_str().expect("it is text");
+    assert_eq!(runs(root.path(), &["man", "--out", out]), "");
+    let mut expected: Vec<String> = all()
+        .iter()
+        .map(|command| format!("{}.1", command.name.replace(' ', "-")))
+        .collect();
+    expected.sort();
+    let written = fs::read_dir(&folder).expect("the folder is there");
+    let mut names: Vec<String> = written
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names, expected);
+    let page = runs(root.path(), &["man"]);
+    let first = fs::read_to_string(folder.join("rejoin.1")).expect("a page");
+    assert_eq!(page, first);
+    assert!(page.contains("\n.TH rejoin 1 "), "{page}");
+    let file = folder.join("rejoin.1").join("below-a-file");
+    let file = file.to_str().expect("it is text");
+    fails(root.path(), &["man", "--out", file], 1, "cannot write to ");
 }
