@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, Local, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use super::zone::Zone;
 
 /// A time in UTC, in whole milliseconds since 1970-01-01.
 ///
@@ -36,8 +38,7 @@ impl Timestamp {
 
     /// The day in the time zone of this machine, such as `2026-11-23`.
     pub fn local_day(self) -> String {
-        let time = DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default();
-        time.with_timezone(&Local).format("%Y-%m-%d").to_string()
+        Zone::Local.shown(self).date().to_string()
     }
 
     /// Parses the format that [`Display`](fmt::Display) prints, and any other RFC 3339 time.

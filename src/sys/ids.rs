@@ -48,6 +48,11 @@ impl SessionId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The part that differs from session to session.
+    pub fn digits(&self) -> &str {
+        &self.0[Self::PREFIX.len()..]
+    }
 }
 
 impl fmt::Display for SessionId {

@@ -12,6 +12,7 @@ pub mod real_disk;
 pub mod sim;
 mod watch;
 pub mod worktrees;
+mod zone;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +24,7 @@ pub use ids::{Ids, SessionId};
 pub use number::grouped;
 pub use parallel::in_parallel;
 pub use watch::{watch_folders, watch_tree};
+pub use zone::Zone;
 
 /// The machine as seen by the rest of the program. Tests pass test doubles.
 #[derive(Clone, Debug)]
