@@ -11,6 +11,7 @@ mod global;
 pub mod guard;
 pub mod import;
 pub mod logging;
+mod look;
 mod man;
 mod mcp;
 mod note;
@@ -26,6 +27,8 @@ pub mod stats;
 pub mod store;
 mod terminal;
 mod timeout;
+mod when;
+mod width;
 pub mod wrap;
 
 use std::ffi::OsString;

@@ -1,15 +1,15 @@
 //! Standard output of the subcommands whose output users read.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use super::exit::Failure;
+use super::look::Look;
 use super::printable::printable_json;
 
 /// Standard output. If its reader goes away, it ends without an error.
 pub struct Output {
     inner: Box<dyn Write + Send>,
-    terminal: bool,
-    colour: bool,
+    look: Look,
     closed: bool,
 }
 
@@ -20,25 +20,32 @@ impl Output {
         reason = "no client is served while this is used"
     )]
     pub fn standard() -> Self {
-        let stdout = io::stdout();
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let terminal = stdout.is_terminal();
+        let (look, stdout) = Look::standard(io::stdout());
+        Self::on(stdout, look)
+    }
+
+    /// Output that looks like this.
+    pub(super) fn on(inner: Box<dyn Write + Send>, look: Look) -> Self {
         Self {
-            inner: Box::new(io::BufWriter::new(stdout)),
-            terminal,
-            colour: terminal && !plain,
+            inner,
+            look,
             closed: false,
         }
     }
 
+    /// How it looks.
+    pub(super) fn look(&self) -> &Look {
+        &self.look
+    }
+
     /// Whether it is a terminal.
     pub fn is_terminal(&self) -> bool {
-        self.terminal
+        self.look.terminal
     }
 
     /// Whether to print colours.
     pub fn colour(&self) -> bool {
-        self.colour
+        self.look.colour
     }
 
     /// Whether the reader has gone away, so that the rest need not be produced.
@@ -100,7 +107,7 @@ impl Output {
 impl std::fmt::Debug for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Output")
-            .field("colour", &self.colour)
+            .field("look", &self.look)
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use crate::sys::{SessionId, Timestamp, grouped, in_parallel};
 
 use super::exit::Failure;
 use super::global::Global;
+use super::look::{ID, STRONG};
 use super::note::note;
 use super::open::show;
 use super::output::Output;
@@ -17,6 +18,7 @@ use super::page_file::{self, PrivateFile};
 use super::printable::printable;
 use super::sessions::context::Context;
 use super::terminal::busy;
+use super::width::{cut_start, pad, width};
 
 /// How many logs are read between two results that are kept.
 const BATCH: usize = 64;
@@ -24,8 +26,6 @@ const BATCH: usize = 64;
 const MOST: usize = 10;
 /// How many days are shown.
 const MOST_DAYS: usize = 14;
-/// How wide the table is if the output is not a terminal.
-const WIDTH: usize = 80;
 /// The widest table, and the widest name in it.
 const WIDEST: usize = 120;
 const WIDEST_NAME: usize = 40;
@@ -110,12 +110,8 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn new(output: &'a mut Output) -> Self {
-        let size = terminal_size::terminal_size().filter(|_| output.is_terminal());
-        let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0));
-        Self {
-            output,
-            width: width.min(WIDEST),
-        }
+        let width = output.look().width.min(WIDEST);
+        Self { output, width }
     }
 
     fn print(&mut self, stats: &Stats) -> Result<(), Failure> {
@@ -157,7 +153,7 @@ impl<'a> Table<'a> {
         more: usize,
     ) -> Result<(), Failure> {
         let names: Vec<String> = rows.iter().map(|(name, _)| printable(name)).collect();
-        let longest = names.iter().map(|name| name.chars().count()).max();
+        let longest = names.iter().map(|name| width(name)).max();
         let room = self.width.saturating_sub(NUMBERS);
         let wide = longest.unwrap_or(0).clamp(kind.len(), WIDEST_NAME);
         let wide = wide.min(room.saturating_sub(2).max(8));
@@ -175,8 +171,8 @@ impl<'a> Table<'a> {
             let cost = money(numbers);
             let bar = bar(numbers.turns, most.unwrap_or(1), bars);
             let line = format!(
-                "{:<wide$} {:>8} {:>7} {tokens:>8} {cost:>10}  {}",
-                fitted(name, wide),
+                "{} {:>8} {:>7} {tokens:>8} {cost:>10}  {}",
+                pad(&cut_start(name, wide), wide),
                 grouped(numbers.sessions as usize),
                 grouped(numbers.turns as usize),
                 self.coloured(&bar),
@@ -193,30 +189,12 @@ impl<'a> Table<'a> {
     }
 
     fn bold(&self, text: &str) -> String {
-        self.with("1", text)
+        self.output.look().paint(STRONG, text)
     }
 
     fn coloured(&self, text: &str) -> String {
-        self.with("36", text)
+        self.output.look().paint(ID, text)
     }
-
-    fn with(&self, code: &str, text: &str) -> String {
-        if self.output.colour() && !text.is_empty() {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-}
-
-/// The name in at most this many characters: of a path, the end says most.
-fn fitted(name: &str, wide: usize) -> String {
-    let length = name.chars().count();
-    if length <= wide {
-        return name.to_owned();
-    }
-    let end: String = name.chars().skip(length - wide + 1).collect();
-    format!("…{end}")
 }
 
 /// A bar of at most `width` characters, in steps of an eighth.
@@ -285,11 +263,5 @@ mod tests {
         assert_eq!(bar(1, 1000, 4), "▏");
         assert_eq!(bar(0, 8, 4), "");
         assert_eq!(bar(8, 8, 3), "");
-    }
-
-    #[test]
-    fn of_a_long_name_the_end_is_shown() {
-        assert_eq!(fitted("/home/ada/projects/cache", 8), "…s/cache");
-        assert_eq!(fitted("éé", 2), "éé");
     }
 }

@@ -1,0 +1,155 @@
+//! How output looks: whether it is for people, in colour, how wide, and in which time zone.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Effects, Style};
+
+use crate::sys::{Timestamp, Zone};
+
+use super::when::{minute, relative};
+
+/// How wide the output is if nothing says it.
+const WIDTH: usize = 80;
+/// Fewer columns are not used: nothing can be read in them.
+const LEAST_WIDTH: usize = 20;
+
+/// Titles and the heads of tables.
+pub(super) const STRONG: Style = Style::new().bold();
+/// What matters less.
+pub(super) const FAINT: Style = Style::new().effects(Effects::DIMMED);
+/// What can be copied into the next command.
+pub(super) const ID: Style = AnsiColor::Cyan.on_default();
+/// What was searched for.
+pub(super) const HIT: Style = AnsiColor::Yellow.on_default().bold();
+/// What is going on.
+pub(super) const ACTIVE: Style = AnsiColor::Green.on_default();
+/// What needs someone's attention.
+pub(super) const WAITING: Style = AnsiColor::Yellow.on_default();
+
+/// How output looks.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    /// Whether a person sees it at once; otherwise it is for a program.
+    pub(super) terminal: bool,
+    /// Whether it has colours.
+    pub(super) colour: bool,
+    /// How many columns a line may have.
+    pub(super) width: usize,
+    /// Where the person is.
+    pub(super) zone: Zone,
+    /// The person's home folder.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Look {
+    /// That of the standard output of this process, with a stream that shows the colours. `NO_COLOR`
+    /// and `CLICOLOR_FORCE` say whether there are any, `COLUMNS` how wide it is.
+    pub(super) fn standard(stdout: io::Stdout) -> (Self, Box<dyn Write + Send>) {
+        let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
+        let look = Self::of(stdout.is_terminal(), colour);
+        // Old consoles of Windows have to be asked for colours.
+        let stream: Box<dyn Write + Send> = if colour {
+            Box::new(io::BufWriter::new(AutoStream::always(stdout)))
+        } else {
+            Box::new(io::BufWriter::new(stdout))
+        };
+        (look, stream)
+    }
+
+    /// That of messages on stderr: without colours, since they may quote anything.
+    pub(super) fn messages() -> Self {
+        Self::of(io::stderr().is_terminal(), false)
+    }
+
+    fn of(terminal: bool, colour: bool) -> Self {
+        Self {
+            terminal,
+            colour,
+            width: columns(terminal).unwrap_or(WIDTH).max(LEAST_WIDTH),
+            zone: Zone::Local,
+            home: std::env::home_dir().filter(|home| home.is_absolute()),
+        }
+    }
+
+    /// The text in this style, if there are colours.
+    pub(super) fn paint(&self, style: Style, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// A time as people say it, in at most 15 columns.
+    pub(super) fn when(&self, at: Timestamp, now: Timestamp) -> String {
+        relative(at, now, self.zone)
+    }
+
+    /// A time to the minute.
+    pub(super) fn minute(&self, at: Timestamp) -> String {
+        minute(at, self.zone)
+    }
+
+    /// A folder, with `~` for the home folder.
+    pub(super) fn folder(&self, path: &str) -> String {
+        let home = self.home.as_ref().and_then(|home| home.to_str());
+        let home = home.map(|home| home.trim_end_matches(['/', '\\']));
+        let home = home.filter(|home| !home.is_empty());
+        let inside = home.and_then(|home| path.strip_prefix(home));
+        match inside {
+            Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => format!("~{rest}"),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+/// The width that the environment names, or that of the terminal.
+fn columns(terminal: bool) -> Option<usize> {
+    let named = std::env::var_os("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
+    named.filter(|columns| *columns > 0).or_else(|| {
+        let (width, _) = terminal_size::terminal_size().filter(|_| terminal)?;
+        Some(usize::from(width.0))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_folder_is_short() {
+        let look = |home: &str| Look {
+            terminal: true,
+            colour: false,
+            width: 80,
+            zone: Zone::Ahead(0),
+            home: Some(home.into()),
+        };
+        for (home, path, shown) in [
+            ("/home/ada", "/home/ada/cache", "~/cache"),
+            ("/home/ada/", "/home/ada", "~"),
+            ("/home/ada", "/home/adam/cache", "/home/adam/cache"),
+            ("/", "/srv", "/srv"),
+            ("/home/ada", "/srv", "/srv"),
+        ] {
+            assert_eq!(look(home).folder(path), shown, "{home}");
+        }
+    }
+
+    #[test]
+    fn without_colours_text_is_as_it_is() {
+        let mut look = Look {
+            terminal: true,
+            colour: false,
+            width: 80,
+            zone: Zone::Ahead(0),
+            home: None,
+        };
+        assert_eq!(look.paint(STRONG, "a"), "a");
+        look.colour = true;
+        assert_eq!(look.paint(STRONG, "a"), "\u{1b}[1ma\u{1b}[0m");
+        assert_eq!(look.paint(STRONG, ""), "");
+    }
+}
