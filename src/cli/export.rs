@@ -12,7 +12,7 @@ use super::output::Output;
 use super::page_file::PrivateFile;
 use super::printable::{printable, printable_json};
 use super::sessions::context::Context;
-use super::sessions::id::find;
+use super::sessions::id::find_readable;
 
 /// What to export.
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ impl Form {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::existing(global)?;
-    let mut reader = context.read(&find(&context, &args.id)?)?;
+    let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let form = Form::of(args);
     let options = Options {
         redact: args.redact,

@@ -11,7 +11,7 @@ use super::output::Output;
 use super::page_file::{self, PrivateFile};
 use super::printable::printable;
 use super::sessions::context::Context;
-use super::sessions::id::find;
+use super::sessions::id::find_readable;
 
 /// What to open.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::existing(global)?;
-    let mut reader = context.read(&find(&context, &args.id)?)?;
+    let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;
     export::write(

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
@@ -10,8 +11,9 @@ use crate::cli::note::note;
 use crate::cli::sources::{Choice, places};
 use crate::cli::store;
 use crate::cli::terminal::busy;
-use crate::index::Catalog;
+use crate::index::{Catalog, ListError};
 use crate::sources::import::Importer;
+use crate::sources::{LiveSources, Places};
 use crate::store::{Durability, Reader, Store, StoreError};
 use crate::sys::sim::SimDisk;
 use crate::sys::{SessionId, Sys, with_causes};
@@ -22,6 +24,48 @@ pub(in crate::cli) struct Context<'a> {
     pub(in crate::cli) sys: Sys,
     pub(in crate::cli) store: Store,
     pub(in crate::cli) catalog: Catalog,
+    /// Looked for when they are first needed.
+    pub(super) tools: OnceLock<Option<OtherTools>>,
+}
+
+/// The conversations of other tools.
+#[derive(Debug)]
+pub(in crate::cli) struct OtherTools {
+    /// Lists them beside the sessions of the store.
+    pub(super) catalog: Catalog,
+    live: Arc<LiveSources>,
+    places: Places,
+}
+
+impl OtherTools {
+    fn scan(store: &Store, live: Arc<LiveSources>, places: Places) -> Result<Self, ListError> {
+        let catalog = Catalog::open(store.clone()).with_tools(live.clone());
+        live.scan(store, &catalog)?;
+        Ok(Self {
+            catalog,
+            live,
+            places,
+        })
+    }
+
+    /// The log that an import of this conversation would write.
+    fn read(&self, id: &SessionId) -> Result<Option<Reader>, Failure> {
+        let found = self.live.find(&self.catalog, id);
+        let Some((source, found)) = found.map_err(|error| unread(&error))? else {
+            return Ok(None);
+        };
+        let memory = Store::open(Path::new("/"), SimDisk::new().sys(), Durability::Os)?;
+        let catalog = Catalog::open(memory.clone());
+        let importer = Importer::new(&memory, &catalog, &self.places.home)?;
+        let imported = importer.import(source, &found);
+        imported.map_err(|error| unread(&error))?;
+        Ok(Some(memory.read(id)?))
+    }
+}
+
+fn unread(error: &dyn Error) -> Failure {
+    let why = with_causes(error);
+    Failure::new(format!("cannot read conversations of other tools: {why}"))
 }
 
 impl<'a> Context<'a> {
@@ -34,6 +78,7 @@ impl<'a> Context<'a> {
             sys,
             store,
             catalog,
+            tools: OnceLock::new(),
         })
     }
 
@@ -47,6 +92,7 @@ impl<'a> Context<'a> {
         }
         Self::open(global, &root, sys)
     }
+
     /// The log of a session. A conversation of another tool, as clients list them beside the sessions
     /// of the user's own store, has the log that an import would write, in memory.
     pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Reader, Failure> {
@@ -54,36 +100,27 @@ impl<'a> Context<'a> {
             Err(StoreError::NotFound { .. }) => {}
             read => return Ok(read?),
         }
-        let read = busy(
-            || "Looking for conversations of other tools …".to_owned(),
-            || self.read_of_tool(id),
-        )?;
+        let read = match self.tools()? {
+            Some(tools) => busy_with_tools(|| tools.read(id))?,
+            None => None,
+        };
         read.ok_or_else(|| StoreError::NotFound { id: id.clone() }.into())
     }
 
-    fn read_of_tool(&self, id: &SessionId) -> Result<Option<Reader>, Failure> {
+    /// The conversations of other tools, as far as the environment says that they are listed.
+    pub(super) fn tools(&self) -> Result<Option<&OtherTools>, Failure> {
+        if let Some(known) = self.tools.get() {
+            return Ok(known.as_ref());
+        }
         let choice = Choice::of_environment()?;
-        let live = choice.live(self.global.store().is_none());
-        let (Some(live), Some(places)) = (live, places()) else {
-            return Ok(None);
+        let tools = match (choice.live(self.global.store().is_none()), places()) {
+            (Some(live), Some(places)) => {
+                let scanned = busy_with_tools(|| OtherTools::scan(&self.store, live, places));
+                Some(scanned.map_err(|error| unread(&error))?)
+            }
+            _ => None,
         };
-        let failed = |error: &dyn Error| {
-            let why = with_causes(error);
-            Failure::new(format!("cannot read conversations of other tools: {why}"))
-        };
-        let catalog = Catalog::open(self.store.clone()).with_tools(live.clone());
-        live.scan(&self.store, &catalog)
-            .map_err(|error| failed(&error))?;
-        let found = live.find(&catalog, id).map_err(|error| failed(&error))?;
-        let Some((source, found)) = found else {
-            return Ok(None);
-        };
-        let memory = Store::open(Path::new("/"), SimDisk::new().sys(), Durability::Os)?;
-        let catalog = Catalog::open(memory.clone());
-        let importer = Importer::new(&memory, &catalog, &places.home)?;
-        let imported = importer.import(source, &found);
-        imported.map_err(|error| failed(&error))?;
-        Ok(Some(memory.read(id)?))
+        Ok(self.tools.get_or_init(|| tools).as_ref())
     }
 
     /// Reports that there is nothing to show.
@@ -125,4 +162,10 @@ impl<'a> Context<'a> {
         };
         busy(doing, || work(&self.catalog))
     }
+}
+
+/// Does some work on the conversations of other tools, and says so if it takes long.
+pub(super) fn busy_with_tools<T>(work: impl FnOnce() -> T) -> T {
+    let doing = || "Looking for conversations of other tools …".to_owned();
+    busy(doing, work)
 }

@@ -1,47 +1,135 @@
 //! Finds the sessions that the command line names.
 
 use crate::cli::exit::{Failure, NOT_FOUND};
-use crate::store::{Store, Trashed};
+use crate::index::{Archived, Catalog, Filter, ListError, Page};
+use crate::store::Trashed;
 use crate::sys::SessionId;
 
-use super::context::Context;
+use super::context::{Context, busy_with_tools};
+use super::named::{Candidate, Choice, choose, unique_part};
 
-/// The session with this id: its own, or the one from the agent that created it.
+/// How many sessions are queried at once.
+const PAGE: usize = 1000;
+
+/// The session with this name: its ID, one of its agents' IDs, a unique beginning or end of these,
+/// `last`, or a unique part of its title.
 pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
-    if let Some(id) = SessionId::parse(text) {
-        return Ok(id);
-    }
-    known_as(context, text)?.ok_or_else(|| {
-        Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"))
-            .hint("run `rejoin sessions list` to see available sessions")
-    })
+    find_stored(context, text)?.ok_or_else(|| unknown(context, text))
 }
 
-/// The same, also for sessions that are only in the trash.
-pub(super) fn find_anywhere(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
-    if SessionId::parse(text).is_none()
-        && known_as(context, text)?.is_none()
-        && let Some(id) = find_trashed(&context.store, &context.store.trashed()?, text)
-    {
+/// The same, also among the conversations that other tools keep, for commands that show one.
+pub(in crate::cli) fn find_readable(
+    context: &Context<'_>,
+    text: &str,
+) -> Result<SessionId, Failure> {
+    if let Some(id) = find_stored(context, text)? {
         return Ok(id);
     }
-    find(context, text)
-}
-
-/// The session in the trash with this id: its own, or the one from the agent that created it.
-pub(super) fn find_trashed(store: &Store, trashed: &[Trashed], text: &str) -> Option<SessionId> {
-    if let Some(id) = SessionId::parse(text) {
-        return trashed.iter().any(|trashed| trashed.id == id).then_some(id);
-    }
-    let named = |trashed: &&Trashed| {
-        let reader = store.read_trashed(trashed);
-        reader.is_ok_and(|reader| reader.header().known_as.as_deref() == Some(text))
+    let of_tools = match context.tools()? {
+        Some(tools) => {
+            let listed = busy_with_tools(|| candidates(&tools.catalog, true));
+            pick(context, text, &listed.map_err(|error| failed(&error))?)?
+        }
+        None => None,
     };
-    trashed.iter().find(named).map(|trashed| trashed.id.clone())
+    of_tools.ok_or_else(|| unknown(context, text))
 }
 
-fn known_as(context: &Context<'_>, name: &str) -> Result<Option<SessionId>, Failure> {
-    context
-        .reading(|catalog| catalog.known_as(name))
-        .map_err(|error| Failure::new(format!("cannot look up the session {name:?}: {error}")))
+/// The same among those of the store, also for sessions that are only in the trash.
+pub(super) fn find_anywhere(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
+    if let Some(id) = find_stored(context, text)? {
+        return Ok(id);
+    }
+    let trashed = find_trashed(context, &context.store.trashed()?, text)?;
+    trashed.ok_or_else(|| unknown(context, text))
+}
+
+/// The session in the trash with this name; `last` is the one that was deleted last.
+pub(super) fn find_trashed(
+    context: &Context<'_>,
+    trashed: &[Trashed],
+    text: &str,
+) -> Result<Option<SessionId>, Failure> {
+    if let Some(id) = SessionId::parse(text) {
+        let is_there = trashed.iter().any(|trashed| trashed.id == id);
+        return Ok(is_there.then_some(id));
+    }
+    let ids = trashed.iter().map(|trashed| &trashed.id);
+    if let Some(id) = unique_part(ids, text) {
+        return Ok(Some(id.clone()));
+    }
+    let mut newest: Vec<&Trashed> = trashed.iter().collect();
+    newest.sort_by_key(|trashed| std::cmp::Reverse(trashed.at));
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for trashed in newest {
+        if candidates.iter().all(|known| known.id != trashed.id) {
+            candidates.push(Candidate::trashed(&context.store, trashed));
+        }
+    }
+    pick(context, text, &candidates)
+}
+
+fn find_stored(context: &Context<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
+    if let Some(id) = SessionId::parse(text) {
+        return Ok(Some(id));
+    }
+    let ids = context.store.ids()?;
+    if let Some(id) = unique_part(&ids, text) {
+        return Ok(Some(id.clone()));
+    }
+    let mut listed = context
+        .reading(|catalog| candidates(catalog, false))
+        .map_err(|error| failed(&error))?;
+    // Those without a prompt are in no list.
+    listed.extend(ids.into_iter().map(Candidate::unlisted));
+    pick(context, text, &listed)
+}
+
+/// The sessions in a list, the last used first: those of the store, or those of other tools.
+fn candidates(catalog: &Catalog, of_tools: bool) -> Result<Vec<Candidate>, ListError> {
+    let filter = Filter {
+        archived: Archived::Include,
+        ..Filter::default()
+    };
+    let mut candidates = Vec::new();
+    let mut cursor = None;
+    loop {
+        let mut page: Page = catalog.list(&filter, cursor.as_deref(), PAGE)?;
+        catalog.add_agent_ids(&mut page)?;
+        let listed = page.sessions.into_iter();
+        let wanted = listed.filter(|listed| listed.summary.tool.is_some() == of_tools);
+        candidates.extend(wanted.map(Candidate::listed));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(candidates);
+        }
+    }
+}
+
+/// The one that the name means, if it means any.
+fn pick(
+    context: &Context<'_>,
+    text: &str,
+    candidates: &[Candidate],
+) -> Result<Option<SessionId>, Failure> {
+    match choose(text, candidates) {
+        Choice::None => Ok(None),
+        Choice::One(id) => Ok(Some(id.clone())),
+        Choice::Several(several) => Err(several.failure(text, candidates, context.sys.clock.now())),
+    }
+}
+
+fn unknown(context: &Context<'_>, text: &str) -> Failure {
+    let failure = Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"));
+    let trashed = context.store.trashed().unwrap_or_default();
+    match find_trashed(context, &trashed, text) {
+        Ok(Some(id)) => failure.hint(format!(
+            "it is in the trash: `rejoin sessions restore {id}` brings it back"
+        )),
+        _ => failure.hint("run `rejoin sessions list` to see available sessions"),
+    }
+}
+
+fn failed(error: &ListError) -> Failure {
+    Failure::new(format!("cannot look up sessions: {error}"))
 }

@@ -5,6 +5,7 @@ pub(super) mod context;
 mod delete;
 pub(super) mod id;
 pub(super) mod list;
+pub(super) mod named;
 mod prune;
 mod restore;
 mod search;

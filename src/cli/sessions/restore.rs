@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             Failure::with_code(NOT_FOUND, format!("session {text} is not in the trash"))
                 .hint("run `rejoin sessions trash list` to see the trash")
         };
-        let id = find_trashed(&context.store, &trashed, text).ok_or_else(absent)?;
+        let id = find_trashed(context, &trashed, text)?.ok_or_else(absent)?;
         context.store.restore(&id).map_err(|error| match error {
             StoreError::NotFound { .. } => absent(),
             error => error.into(),
