@@ -6,7 +6,7 @@ use super::history::HistoryError;
 use super::outlet::Closed;
 use crate::json::{self, string_member};
 use crate::protocol::error::{
-    INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data, name_of,
+    ErrorReader, INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data, name_of,
 };
 
 /// Shorter ids are not replaced in texts, in bytes.
@@ -23,6 +23,8 @@ pub struct EngineError {
     pub message: String,
     /// Further details, as JSON text.
     pub data: Option<String>,
+    /// Whether it is the error of an agent, which clients get verbatim.
+    is_agents: bool,
 }
 
 impl EngineError {
@@ -34,12 +36,35 @@ impl EngineError {
     /// The code of an agent that does not have the session.
     pub const NOT_FOUND: i32 = -32002;
 
+    /// An error of an agent.
+    pub fn of_agent(code: i32, message: String, data: Option<String>) -> Self {
+        Self {
+            code,
+            message,
+            data,
+            is_agents: true,
+        }
+    }
+
     /// The error object of a response, as JSON text.
     pub fn json(&self) -> String {
+        self.json_for(ErrorReader::Other)
+    }
+
+    /// The same for a client that reads errors in this way.
+    pub fn json_for(&self, reader: ErrorReader) -> String {
+        let data = match &self.data {
+            Some(data) if !self.is_agents && reader != ErrorReader::Other => {
+                let mut members = serde_json::from_str(data).unwrap_or_default();
+                reader.adapt(self.code, &mut members);
+                Some(Value::Object(members).to_string())
+            }
+            data => data.clone(),
+        };
         json::Object::new()
             .raw("code", &self.code.to_string())
             .string("message", &self.message)
-            .optional("data", self.data.as_deref())
+            .optional("data", data.as_deref())
             .end()
     }
 
@@ -62,6 +87,7 @@ impl EngineError {
             code,
             message,
             data: Some(Value::Object(data).to_string()),
+            is_agents: false,
         }
     }
 
@@ -148,6 +174,17 @@ impl From<HistoryError> for EngineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_our_errors_are_adapted_to_a_client() {
+        let reader = ErrorReader::ShowsError;
+        let ours = EngineError::internal("it failed").json_for(reader);
+        let expected = r#""data":{"code":"internal_error","details":"it failed"}"#;
+        assert!(ours.contains(expected), "{ours}");
+        let data = r#"{"error":"it failed","n":1e400}"#;
+        let agents = EngineError::of_agent(-32603, "no".to_owned(), Some(data.to_owned()));
+        assert!(agents.json_for(reader).contains(data));
+    }
 
     #[test]
     fn an_error_names_the_session_as_the_client_knows_it() {

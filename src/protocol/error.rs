@@ -1,7 +1,8 @@
 //! JSON-RPC error codes, and the data that each of our errors carries.
 //!
 //! Clients differ in which part of an error they show: `message`, `data.details` or `data.error`.
-//! So each error has all three: a sentence, the same sentence, and a name.
+//! So each error has a sentence, the same sentence in `data.details`, and a name in `data.code` and
+//! in `data.error`. A client that would show the wrong part does not get it: see [`ErrorReader`].
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +26,7 @@ pub const UNSUPPORTED_VERSION: i32 = -32022;
 /// The name of the error that replaces a missing response of the client.
 pub const CLIENT_TIMEOUT: &str = "client_timeout";
 
-/// Our errors, each with the name that is its `data.error`. Codes that make clients start a new
+/// Our errors, each with the name that is its `data.code`. Codes that make clients start a new
 /// session (-32602, -32601) are used only where that is right, so that a session which is damaged
 /// or in use is never replaced without notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl ErrorKind {
         }
     }
 
-    /// The name in `data.error`.
+    /// The name in `data.code`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ParseError => "parse_error",
@@ -120,10 +121,47 @@ pub fn name_of(code: i32) -> &'static str {
     kind.name()
 }
 
+/// What a client makes of the `data` of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorReader {
+    /// Nothing that would get into the user's way.
+    #[default]
+    Other,
+    /// Shows `data.error` in place of the message, as CodeCompanion does.
+    ShowsError,
+    /// Shows all of `data` as JSON behind the message, unless it is the data of an internal error
+    /// and has nothing but `details`, as Zed does.
+    ShowsAll,
+}
+
+impl ErrorReader {
+    /// How the client with this name reads errors.
+    pub fn of_client(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        if name.starts_with("codecompanion") {
+            Self::ShowsError
+        } else if name == "zed" {
+            Self::ShowsAll
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Removes from the `data` of an error of ours what keeps the client from showing the sentence.
+    pub fn adapt(self, code: i32, data: &mut Map<String, Value>) {
+        match self {
+            Self::ShowsError => data.retain(|name, _| name != "error"),
+            Self::ShowsAll if code == INTERNAL_ERROR => data.retain(|name, _| name == "details"),
+            Self::ShowsAll | Self::Other => {}
+        }
+    }
+}
+
 /// The `data` of an error: its name, and its sentence repeated.
 pub fn error_data(name: &str, message: &str) -> Map<String, Value> {
     let mut data = Map::new();
     data.insert("error".to_owned(), name.into());
+    data.insert("code".to_owned(), name.into());
     data.insert("details".to_owned(), message.into());
     data
 }
@@ -132,4 +170,27 @@ pub fn error_data(name: &str, message: &str) -> Map<String, Value> {
 pub fn error_json(code: i32, message: &str) -> String {
     let data = error_data(name_of(code), message);
     json!({ "code": code, "message": message, "data": data }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_what_it_can_show() {
+        for (client, code, expected) in [
+            ("acpx", INTERNAL_ERROR, &["code", "details", "error"][..]),
+            ("CodeCompanion.nvim", INTERNAL_ERROR, &["code", "details"]),
+            ("codecompanion", INVALID_PARAMS, &["code", "details"]),
+            ("zed", INTERNAL_ERROR, &["details"]),
+            ("Zed", INVALID_PARAMS, &["code", "details", "error"]),
+            ("zedless", INTERNAL_ERROR, &["code", "details", "error"]),
+        ] {
+            let mut data = error_data("any", "Any sentence");
+            ErrorReader::of_client(client).adapt(code, &mut data);
+            let mut names: Vec<_> = data.keys().map(String::as_str).collect();
+            names.sort_unstable();
+            assert_eq!(names, expected, "{client} {code}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::engine::EngineError;
 use crate::protocol::ProtocolVersion;
-use crate::protocol::error::{ErrorKind, RESOURCE_NOT_FOUND, error_data};
+use crate::protocol::error::{ErrorKind, ErrorReader, RESOURCE_NOT_FOUND, error_data};
 use crate::session::Refusal;
 use crate::store::Holder;
 
@@ -18,6 +18,13 @@ pub(super) enum Error {
     Own(Own),
     /// One of the engine, whose data is passed on verbatim.
     Engine(EngineError),
+}
+
+/// The form of the errors of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ErrorForm {
+    pub(super) version: ProtocolVersion,
+    pub(super) reader: ErrorReader,
 }
 
 /// An error of ours.
@@ -76,23 +83,23 @@ impl Error {
     }
 
     /// The error object, as JSON text.
-    pub(super) fn json(self, version: ProtocolVersion) -> String {
+    pub(super) fn json(self, form: ErrorForm) -> String {
         match self {
-            Self::Own(own) => own.json(version),
-            Self::Engine(error) => error.json(),
+            Self::Own(own) => own.json(form),
+            Self::Engine(error) => error.json_for(form.reader),
         }
     }
 }
 
 impl Own {
-    fn json(self, version: ProtocolVersion) -> String {
+    fn json(self, form: ErrorForm) -> String {
         let Self {
             kind,
             mut code,
             mut message,
             more,
         } = self;
-        if version == ProtocolVersion::V2 {
+        if form.version == ProtocolVersion::V2 {
             // It has a code of its own for sessions that are not found or not open.
             if matches!(kind, ErrorKind::SessionNotFound | ErrorKind::SessionNotOpen) {
                 code = RESOURCE_NOT_FOUND;
@@ -103,6 +110,7 @@ impl Own {
         }
         let mut data = error_data(kind.name(), &message);
         data.extend(more);
+        form.reader.adapt(code, &mut data);
         json!({ "code": code, "message": message, "data": data }).to_string()
     }
 }

@@ -224,8 +224,8 @@ impl Connection<'_> {
         let context = match self.check(&request, is_initialize) {
             Ok(context) => context,
             Err(error) => {
-                let version = self.context.as_ref().map(Context::version);
-                let error = error.json(version.unwrap_or_default());
+                let form = self.context.as_ref().map(Context::error_form);
+                let error = error.json(form.unwrap_or_default());
                 return request.responder.answer(&Err(error));
             }
         };

@@ -294,7 +294,8 @@ await verify("an unknown session is an error, not a refusal and not a new sessio
   const { message, data } = await error(agent, "session/load", { sessionId: "sess_nobody", cwd, mcpServers: [] });
   assert.equal(message, "Session not found: sessionId does not exist or has expired");
   const details = "Session not found: sessionId does not exist or has expired";
-  assert.deepEqual(data, { sessionId: "sess_nobody", error: "session_not_found", details });
+  const name = "session_not_found";
+  assert.deepEqual(data, { sessionId: "sess_nobody", error: name, code: name, details });
 });
 
 await verify("a folder that is not absolute is -32602 and named", async (agent) => {

@@ -440,11 +440,8 @@ impl Pending {
 
 /// An error object of the agent. The client gets the agent's own words and nothing else.
 fn agent_error(object: &str) -> EngineError {
-    let mut error = EngineError {
-        code: EngineError::INTERNAL,
-        message: "the agent returned a malformed JSON-RPC error".to_owned(),
-        data: None,
-    };
+    let malformed = "the agent returned a malformed JSON-RPC error".to_owned();
+    let mut error = EngineError::of_agent(EngineError::INTERNAL, malformed, None);
     for (name, value) in json::text_members(object) {
         match name.as_str() {
             "code" => error.code = value.parse().unwrap_or(EngineError::INTERNAL),

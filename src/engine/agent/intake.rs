@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::engine::{Block, EngineEvent, Question};
 use crate::json::text_member;
+use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{Lines, pump};
@@ -76,8 +77,8 @@ impl Lines for Intake {
         self.invalid_line("it is too long");
         let id = crate::transport::message::id_in(start);
         if let Some(id) = id {
-            let error = r#"{"code":-32603,"message":"the agent's response is too long","data":{"error":"internal_error","details":"the agent's response is too long"}}"#;
-            self.connection.resolve(&id, Err(error.to_owned()));
+            let error = error_json(INTERNAL_ERROR, "the agent's response is too long");
+            self.connection.resolve(&id, Err(error));
         }
     }
 

@@ -3,12 +3,11 @@
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::engine::BoxFuture;
-use crate::protocol::ProtocolVersion;
 use crate::protocol::method::{
     INDEX_ARCHIVE, INDEX_RENAME, INDEX_UNARCHIVE, SESSION_ARCHIVE, SESSION_PROMPT,
     SESSION_SET_TITLE, SESSION_STATUS, SESSION_UNARCHIVE,
 };
-use crate::server::error::{self, Error};
+use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Registry, Reply, Request as SessionRequest};
 use crate::sys::SessionId;
 use crate::transport::{Request, Responder};
@@ -127,7 +126,7 @@ impl Action {
 /// Answers one request.
 struct Answering {
     responder: Responder,
-    version: ProtocolVersion,
+    form: ErrorForm,
     is_unstable: bool,
 }
 
@@ -145,7 +144,7 @@ impl Answering {
         .contains(&request.method.as_str());
         Self {
             responder: request.responder,
-            version: context.version(),
+            form: context.error_form(),
             is_unstable,
         }
     }
@@ -157,7 +156,7 @@ impl Answering {
             } else {
                 error
             };
-            error.json(self.version)
+            error.json(self.form)
         });
         self.responder.answer(&outcome);
     }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::index::{Catalog, ListError, Summary};
 use crate::protocol::ProtocolVersion;
-use crate::server::error::{self, Error};
+use crate::protocol::error::ErrorReader;
+use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Deps, Refusal, Registry};
 use crate::sys::{SessionId, blocking, lock, with_causes};
 
@@ -47,6 +48,17 @@ impl Context {
 
     pub(in crate::server) fn version(&self) -> ProtocolVersion {
         self.0.version
+    }
+
+    /// The form of the errors that the client gets.
+    pub(in crate::server) fn error_form(&self) -> ErrorForm {
+        let identity = self.registry().client().identity.as_ref();
+        ErrorForm {
+            version: self.version(),
+            reader: identity.map_or_else(ErrorReader::default, |client| {
+                ErrorReader::of_client(&client.name)
+            }),
+        }
     }
 
     pub(super) fn changes(&self) -> &Changes {

@@ -277,7 +277,7 @@ mod tests {
             json!({
                 "code": -32603,
                 "message": message,
-                "data": { "error": "client_timeout", "details": message, "method": "fs/read_text_file" },
+                "data": { "error": "client_timeout", "code": "client_timeout", "details": message, "method": "fs/read_text_file" },
             })
         );
     }

@@ -180,11 +180,7 @@ impl Rig {
 const TITLE: &str = r#"{"sessionUpdate":"session_info_update","title":"#;
 
 pub(super) fn refusal() -> EngineError {
-    EngineError {
-        code: -31999,
-        message: "no".to_owned(),
-        data: None,
-    }
+    EngineError::of_agent(-31999, "no".to_owned(), None)
 }
 
 fn root() -> PathBuf {

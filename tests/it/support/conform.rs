@@ -27,6 +27,8 @@ pub(crate) struct Watch {
     unreadable: bool,
     /// Whether another agent speaks through this one: requests, and methods of its own.
     wraps: bool,
+    /// Whether the client is one that does not get all data of errors.
+    adapts_errors: bool,
     /// Requests of the agent that were not answered yet: the ids' JSON texts.
     asked: Vec<String>,
     /// Whether version 2 was agreed on.
@@ -59,6 +61,8 @@ impl Watch {
                 if !hidden && is_id(id, self.wraps) && (method.is_some() || !is_answer) =>
             {
                 let method = method.and_then(Json::text).unwrap_or_default();
+                let named = |name| method == "initialize" && text.contains(name);
+                self.adapts_errors |= named(r#""name":"CodeCompanion"#) || named(r#""name":"zed""#);
                 self.open.push((id.to_string(), method.to_owned()));
             }
             // Nothing that is answered.
@@ -143,8 +147,10 @@ impl Watch {
                 return Err("an error without a message".to_owned());
             }
             let data = &error["data"];
-            if !self.wraps && (!data["error"].is_string() || data["details"] != error["message"]) {
-                return Err("the data of an error has its name and its message".to_owned());
+            let has_name = data["code"].is_string() && data["error"] == data["code"];
+            let has_name = has_name || self.adapts_errors;
+            if !(self.wraps || has_name && data["details"] == error["message"]) {
+                return Err("the data of an error has its name, twice, and its message".to_owned());
             }
             if method.is_none() && !(plain["id"].is_null() && self.unreadable) {
                 return Err("an error for nothing that was asked".to_owned());

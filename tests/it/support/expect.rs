@@ -49,7 +49,7 @@ fn without_repeated(pattern: &Json, message: Json) -> Json {
             };
             if name == "data" {
                 data.retain(|(name, _)| {
-                    !matches!(name.as_str(), "error" | "details") || is_kept(name)
+                    !matches!(name.as_str(), "error" | "code" | "details") || is_kept(name)
                 });
             }
             name != "data" || asked.is_some() || !data.is_empty()
