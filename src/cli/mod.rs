@@ -22,6 +22,7 @@ pub mod printable;
 pub mod proxy;
 pub mod serve;
 pub mod sessions;
+mod size;
 mod sources;
 pub mod stats;
 pub mod store;

@@ -18,6 +18,7 @@ use crate::transport::stdio;
 use super::exit::{self, Failure};
 use super::global::Global;
 use super::note::note;
+use super::size::Size;
 use super::sources::Choice;
 use super::store;
 use super::terminal::stdin_is_terminal;
@@ -60,6 +61,15 @@ pub(super) struct Args {
     /// Replay at most N updates per second, for clients that cannot keep up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     replay_rate: Option<u64>,
+    /// In conversations of other tools, replay at most this many bytes of what a tool call was given
+    /// and returned, such as `64K` or `1M`, or `none` for all of it.
+    #[arg(
+        long,
+        env = "REJOIN_CLIP_TOOLS",
+        value_name = "SIZE",
+        default_value = "64K"
+    )]
+    clip_tools: Size,
     /// Expire sessions without activity for this many days: they become unavailable and are moved
     /// to the trash in the background. Off by default.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
@@ -132,6 +142,7 @@ pub(super) fn on(
             exact: args.replay == Replay::Exact,
             tail: args.replay_tail,
             rate: args.replay_rate,
+            clip: args.clip_tools.0,
         },
         line_limit: args.line_limit(),
         client_timeout: args.client_timeout.0,

@@ -55,18 +55,25 @@ impl Calls {
 
     /// The JSON array.
     pub(super) fn array(&self) -> String {
-        let calls = self.0.iter().map(|call| {
-            let fields = call.fields.iter();
-            let fields: Vec<_> = fields
-                .map(|(name, value)| format!("\"{name}\":{value}"))
-                .collect();
-            format!("{{{}}}", fields.join(","))
-        });
+        let calls = self.0.iter().map(Call::object);
         format!("[{}]", calls.collect::<Vec<_>>().join(","))
+    }
+
+    /// The JSON object of the first one.
+    pub(super) fn first(&self) -> Option<String> {
+        self.0.first().map(Call::object)
     }
 }
 
 impl Call {
+    fn object(&self) -> String {
+        let fields = self.fields.iter();
+        let fields: Vec<_> = fields
+            .map(|(name, value)| format!("\"{name}\":{value}"))
+            .collect();
+        format!("{{{}}}", fields.join(","))
+    }
+
     fn set(&mut self, name: &str, value: &str, budget: &mut usize) -> bool {
         let known = self.fields.iter_mut().find(|(known, _)| known == name);
         let before = known.as_ref().map_or(0, |(_, value)| value.len());

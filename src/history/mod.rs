@@ -12,11 +12,13 @@ pub mod turns;
 
 mod block;
 mod call;
+mod one_call;
 mod place;
 mod splitter;
 mod turn;
 
 pub use entry::entry;
+pub use one_call::{OneCall, one_call};
 pub use place::Place;
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};
 pub use retention::{Expired, Expiry, expire, expire_some, has_aged, last_used, long_before};

@@ -105,7 +105,7 @@ pub fn page(
 }
 
 /// Visits records until `visit` breaks, or to the end of the log.
-fn read(
+pub(super) fn read(
     reader: &mut Reader,
     cancelled: &dyn Fn() -> bool,
     mut visit: impl FnMut(&Entry<'_>) -> ControlFlow<()>,

@@ -27,6 +27,19 @@ impl AgentSessionId {
         })
     }
 
+    /// The payload for a conversation that was imported from a file of another tool: its own id, and
+    /// the tool's agent.
+    pub fn of_tool(id: &str, agent: &str) -> String {
+        json!({ "id": id, "agent": { "name": agent }, "how": "import" }).to_string()
+    }
+
+    /// Whether a payload is such a one. That of a wrapped agent has its version.
+    pub fn is_of_tool(payload: &str) -> bool {
+        let agent = json::text_member(payload, "agent").unwrap_or_default();
+        json::text_member(payload, "how") == Some(r#""import""#)
+            && json::text_member(agent, "version").is_none()
+    }
+
     /// The ids that agents with these names have for the session that clients know as `name`, as
     /// the aliases of the protocol; `known` has the oldest first.
     pub fn aliases<'a>(

@@ -86,6 +86,17 @@ pub(super) struct Line {
     pub(super) update: Range<usize>,
 }
 
+impl Line {
+    /// Adds members, with a comma before each, to our own note.
+    pub(super) fn add_note(&mut self, members: &str, out: &mut Vec<u8>) {
+        out.splice(self.note_end..self.note_end, members.bytes());
+        if self.note_end < self.update.start {
+            self.update = self.update.start + members.len()..self.update.end + members.len();
+        }
+        self.note_end += members.len();
+    }
+}
+
 /// Writes the envelopes of one session's replay.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {

@@ -7,6 +7,7 @@
 //! - `merge` joins adjacent chunks of text. The text stays escaped.
 //! - `terminal` replaces terminals that no longer exist.
 //! - `orphan` turns an update of a tool call that never began into the call.
+//! - `clip` shortens what tools were given and returned, in conversations of other tools.
 //! - `cut` splits or shortens what is too long for a line.
 //!
 //! Three steps decide when a line is sent, and under which id:
@@ -27,6 +28,7 @@ mod merge;
 mod orphan;
 mod terminal;
 mod cut;
+mod clip;
 mod spots;
 mod stub;
 mod find_message;
@@ -45,9 +47,9 @@ use crate::record::open_turns::is_interrupted;
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
 use calls::{Calls, Disposition};
+use clip::Clips;
 use envelope::{Envelope, Line};
 use last::{INTERRUPTED, LastLine};
-use live::Form;
 use merge::{Limits, Pending};
 use snapshots::Snapshots;
 use subagents::ShownSubagents;
@@ -73,6 +75,9 @@ pub struct Options {
     pub hide_subagents: bool,
     /// Show updates of version 2 of the protocol as they are, to a client that speaks it.
     pub version_2: bool,
+    /// In what was imported from other tools, the most bytes of the input and output of a tool call
+    /// in one update. Unlimited if `None`.
+    pub clip: Option<usize>,
     /// How many turns to leave out at the beginning, together with everything before the first one.
     pub skip_turns: u64,
 }
@@ -85,6 +90,7 @@ impl Default for Options {
             message_limit: 16 * 1024 * 1024,
             hide_subagents: false,
             version_2: false,
+            clip: None,
             skip_turns: 0,
         }
     }
@@ -105,6 +111,7 @@ pub struct Replay {
     /// Buffer for lines. Empty between calls.
     lines: Vec<u8>,
     terminals: Terminals,
+    clips: Clips,
     calls: Calls,
     snapshots: Snapshots,
     subagents: ShownSubagents,
@@ -135,6 +142,7 @@ impl Replay {
             open: OpenTurns::default(),
             lines: Vec::new(),
             terminals: Terminals::new(),
+            clips: Clips::new(session_id, options.clip),
             calls: Calls::default(),
             snapshots: Snapshots::default(),
             subagents: ShownSubagents::default(),
@@ -214,8 +222,13 @@ impl Replay {
                 self.pending.flush(out);
                 self.info(record.at, payload);
             }
+            Kind::AgentSessionId => {
+                self.pending.flush(out);
+                self.clips.agent(record.payload);
+            }
             Kind::Prompt => {
                 self.turn += 1;
+                self.clips.prompt(record.id);
                 self.open.begin(record.id, self.turn);
                 self.set_turn();
                 if !self.is_skipping() {
@@ -233,18 +246,6 @@ impl Replay {
         if let Some(Version2::Shown(envelope)) = &mut self.version_2 {
             envelope.set_turn(self.turn);
         }
-    }
-
-    /// Takes a snapshot that is not in the log: `update` is the JSON of the update object, on one
-    /// line, and `at` is when it was taken, in the form of [`Record::at`]. It counts as the latest
-    /// of its kind so far. Anything but a snapshot is ignored.
-    pub fn snapshot(&mut self, at: &str, update: &str) {
-        self.info(at, update.as_bytes());
-    }
-
-    /// Leaves out the snapshot of this name, which is no longer valid.
-    pub fn withdraw(&mut self, name: &str) {
-        self.snapshots.withdraw(name.as_bytes());
     }
 
     /// Ends the replay: appends the pending chunk and the held line, then the last snapshot of each
@@ -361,45 +362,6 @@ impl Replay {
         }
     }
 
-    /// Holds the snapshot in an `info` record, if there is one.
-    fn info(&mut self, at: &str, payload: &[u8]) {
-        let (update, params) = match Form::of(payload) {
-            Some(Form::Update) => (payload, None),
-            Some(Form::Params) => match json::member(payload, 0, "update") {
-                Some(update) => (&payload[update], Some(payload)),
-                None => return,
-            },
-            None => return,
-        };
-        if let Some(name) = update::name(update)
-            && let kind = UpdateKind::of_name(&name)
-            && (kind == UpdateKind::Other || kind.snapshot().is_some())
-            && self.snapshots.takes(&name)
-        {
-            self.hold(&name, at, update, params);
-        }
-    }
-
-    /// Holds a snapshot as the line that will be sent.
-    fn hold(&mut self, name: &[u8], at: &str, update: &[u8], params: Option<&[u8]>) {
-        let mut out = std::mem::take(&mut self.held);
-        if let Some(mut line) = self.envelope.line(at, update, params, &mut out) {
-            self.scratch.clear();
-            if self
-                .snapshots
-                .complete(name, &out[line.update.clone()], &mut self.scratch)
-            {
-                put_instead(&mut self.scratch, &mut line, &mut out);
-            }
-            let cut = self.part_or_cut(&line, at, &mut out);
-            self.snapshots.hold(name, &out, cut);
-        }
-        if out.capacity() <= REPEATED {
-            out.clear();
-            self.held = out;
-        }
-    }
-
     /// Writes one chunk for each block of a prompt. The rest of the request is not for the client.
     fn prompt(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let payload = record.payload.as_bytes();
@@ -462,6 +424,14 @@ impl Replay {
                 .replace(&out[line.update.clone()], &mut self.scratch)
         {
             put_instead(&mut self.scratch, &mut line, out);
+        }
+        if kind.is_call()
+            && let Some(note) = self
+                .clips
+                .clip(&out[line.update.clone()], &mut self.scratch)
+        {
+            put_instead(&mut self.scratch, &mut line, out);
+            line.add_note(&note, out);
         }
         self.cut += u64::from(self.part_or_cut(&line, at, out));
     }

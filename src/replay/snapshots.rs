@@ -7,6 +7,10 @@
 
 use crate::json;
 use crate::protocol::UpdateKind;
+use crate::protocol::update;
+
+use super::live::Form;
+use super::{REPEATED, Replay, put_instead};
 
 /// How many kinds that are not in [`SNAPSHOTS`] are held.
 const OTHERS: usize = 16;
@@ -128,4 +132,57 @@ impl Snapshots {
 /// The position of a kind of snapshot in the order of sending. Unknown kinds come last.
 fn rank(name: &[u8]) -> usize {
     UpdateKind::of_name(name).snapshot().unwrap_or(usize::MAX)
+}
+
+impl Replay {
+    /// Takes a snapshot that is not in the log: `update` is the JSON of the update object, on one
+    /// line, and `at` is when it was taken, in the form of [`Record::at`]. It counts as the latest
+    /// of its kind so far. Anything but a snapshot is ignored.
+    pub fn snapshot(&mut self, at: &str, update: &str) {
+        self.info(at, update.as_bytes());
+    }
+
+    /// Leaves out the snapshot of this name, which is no longer valid.
+    pub fn withdraw(&mut self, name: &str) {
+        self.snapshots.withdraw(name.as_bytes());
+    }
+
+    /// Holds the snapshot in an `info` record, if there is one.
+    pub(super) fn info(&mut self, at: &str, payload: &[u8]) {
+        let (update, params) = match Form::of(payload) {
+            Some(Form::Update) => (payload, None),
+            Some(Form::Params) => match json::member(payload, 0, "update") {
+                Some(update) => (&payload[update], Some(payload)),
+                None => return,
+            },
+            None => return,
+        };
+        if let Some(name) = update::name(update)
+            && let kind = UpdateKind::of_name(&name)
+            && (kind == UpdateKind::Other || kind.snapshot().is_some())
+            && self.snapshots.takes(&name)
+        {
+            self.hold(&name, at, update, params);
+        }
+    }
+
+    /// Holds a snapshot as the line that will be sent.
+    pub(super) fn hold(&mut self, name: &[u8], at: &str, update: &[u8], params: Option<&[u8]>) {
+        let mut out = std::mem::take(&mut self.held);
+        if let Some(mut line) = self.envelope.line(at, update, params, &mut out) {
+            self.scratch.clear();
+            if self
+                .snapshots
+                .complete(name, &out[line.update.clone()], &mut self.scratch)
+            {
+                put_instead(&mut self.scratch, &mut line, &mut out);
+            }
+            let cut = self.part_or_cut(&line, at, &mut out);
+            self.snapshots.hold(name, &out, cut);
+        }
+        if out.capacity() <= REPEATED {
+            out.clear();
+            self.held = out;
+        }
+    }
 }

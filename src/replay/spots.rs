@@ -42,11 +42,22 @@ struct TruncationCandidate {
 /// What to remove from `text` to make it at least `need` bytes shorter, in order. `None` if strings
 /// and media are not enough.
 pub(super) fn cuts(text: &[u8], need: usize) -> Option<Vec<Cut>> {
+    cuts_of(text, [json::skip_space(text, 0)], need)
+}
+
+/// The same, only in the values that begin at these places.
+pub(super) fn cuts_of(
+    text: &[u8],
+    values: impl IntoIterator<Item = usize>,
+    need: usize,
+) -> Option<Vec<Cut>> {
     let mut search = Search {
         text,
         spots: Vec::new(),
     };
-    search.value(json::skip_space(text, 0), 0)?;
+    for at in values {
+        search.value(at, 0)?;
+    }
     let length = longest(&search.spots, need)?;
     let cut = |spot: &TruncationCandidate| (spot.saved(length) > 0).then(|| spot.cut(text, length));
     Some(search.spots.iter().filter_map(cut).collect())

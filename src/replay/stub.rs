@@ -34,6 +34,11 @@ pub(super) fn of_update(update: &[u8]) -> (Vec<u8>, usize) {
     (out, removed)
 }
 
+/// The stub of a large member of an update.
+pub(super) fn of_member(update: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+    member_stub(key, value, Content::of(update))
+}
+
 /// What the content of an update is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {

@@ -150,6 +150,8 @@ pub struct ReplayPolicy {
     pub tail: Option<u64>,
     /// Send at most this many lines in a second, for clients with short queues.
     pub rate: Option<u64>,
+    /// Show at most this many bytes of the input and output of a tool call of another tool.
+    pub clip: Option<usize>,
 }
 
 impl ReplayPolicy {
@@ -166,6 +168,7 @@ impl ReplayPolicy {
             exact: self.exact,
             message_limit: deps.line_limit.saturating_add(AROUND),
             hide_subagents: !client.shows_subagents,
+            clip: self.clip,
             ..Options::default()
         }
     }

@@ -8,13 +8,11 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
-use serde_json::json;
-
 use crate::json;
 
 use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
-use crate::record::{Header, Kind, Record, metadata, subagents};
+use crate::record::{AgentSessionId, Header, Kind, Record, metadata, subagents};
 use crate::redact;
 use crate::store::{self, CALL_INTERRUPTED, Store, StoreError, Sync};
 use crate::sys::{SessionId, path};
@@ -156,12 +154,7 @@ impl<'a> Importer<'a> {
             return Ok(Outcome::Recorded);
         }
         let header = self.header(id, source, conversation);
-        let agent = json!({
-            "id": conversation.id,
-            "agent": { "name": source.agent },
-            "how": "import",
-        });
-        let agent = agent.to_string();
+        let agent = AgentSessionId::of_tool(&conversation.id, source.agent);
         let first = std::iter::once((began, Kind::AgentSessionId, None, agent.as_str()));
         let history = conversation.entries.iter().map(Entry::as_record);
         let records = first.chain(history);

@@ -22,6 +22,7 @@ mod live;
 mod opencode;
 mod pi;
 mod qwen;
+mod raw;
 mod subagents;
 mod tool;
 
@@ -36,6 +37,7 @@ use crate::sys::Timestamp;
 
 pub use conversation::{Conversation, Entry};
 pub use live::LiveSources;
+pub use raw::Part;
 use subagents::Subagent;
 
 /// A tool whose conversations can be read.

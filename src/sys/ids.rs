@@ -55,6 +55,13 @@ impl SessionId {
     }
 }
 
+/// Whether an id has the form of our messages' ids, which no other tool's has.
+pub fn is_message_id(text: &str) -> bool {
+    let digits = text.strip_prefix("msg_").unwrap_or_default();
+    let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    digits.len() == 32 && digits.bytes().all(is_digit)
+}
+
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -20,7 +20,7 @@ pub use boot::boot_id;
 pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
 pub use disk::{Changed, Disk, DiskFile, Watch};
-pub use ids::{Ids, SessionId};
+pub use ids::{Ids, SessionId, is_message_id};
 pub use number::grouped;
 pub use parallel::in_parallel;
 pub use watch::{watch_folders, watch_tree};

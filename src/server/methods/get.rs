@@ -1,17 +1,17 @@
 //! `session/get`: the conversation of a session, a page of turns at a time, without loading it.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Asked;
 use crate::history::entry::{entry, messages};
-use crate::history::query::{Begin, TurnsParams, TurnsQuery};
+use crate::history::query::{Begin, TurnsQuery};
 use crate::history::{Place, Stopped, count, page};
 use crate::json::string_member;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal, Registry, Reply, Request as SessionRequest};
+use crate::store::Reader;
 use crate::sys::SessionId;
 use crate::transport::{Load, Request};
 
@@ -19,32 +19,16 @@ use super::action::Action;
 use super::agent_list::{PAGES, TIMEOUT};
 use super::context::Context;
 use super::fork::imported;
+use super::get_part::{Params, Wanted};
 use super::open::find;
-use super::params::{Integer, decode};
+use super::params::decode;
 use super::result::damage;
 use super::workspace::{Servers, existing};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Params {
-    session_id: String,
-    #[serde(default)]
-    limit: Option<Integer>,
-    #[serde(default)]
-    offset: Option<Integer>,
-    #[serde(default)]
-    cursor: Option<String>,
-}
-
 pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Error> {
-    let params = decode::<Params>(&request.params)?;
+    let mut params = decode::<Params>(&request.params)?;
     let (id, import) = find(context, &params.session_id)?;
-    let turns = TurnsParams {
-        limit: params.limit.map(|Integer(limit)| limit),
-        offset: params.offset.map(|Integer(offset)| offset),
-        cursor: params.cursor,
-    };
-    let query = turns.check(&id).map_err(error::invalid_params)?;
+    let wanted = Wanted::of(&mut params, &id).map_err(error::invalid_params)?;
     let name = if import {
         params.session_id
     } else {
@@ -68,13 +52,13 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
             }
         };
         let read = tokio::task::spawn_blocking(move || {
-            let cancelled = || cancellation.is_cancelled();
-            let result = if cancelled() {
-                Err(Refusal::Cancelled)
-            } else {
-                read(&deps, &id, &name, &query, &cancelled)
+            let session = Read {
+                deps: &deps,
+                id: &id,
+                name: &name,
+                cancelled: &|| cancellation.is_cancelled(),
             };
-            result.map_err(|refusal| error::refused(&name, refusal))
+            session.read(&wanted)
         });
         let result = read
             .await
@@ -123,59 +107,96 @@ async fn folder(deps: &Deps, name: &str) -> Option<String> {
     None
 }
 
-/// The result, as text: it contains content as it is in the log.
-fn read(
-    deps: &Deps,
-    id: &SessionId,
-    name: &str,
-    query: &TurnsQuery,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<String, Refusal> {
-    let store = deps.store.as_ref().ok_or(Refusal::NotFound)?;
-    deps.follow_tool(id);
-    if deps.has_expired(id) {
-        return Err(Refusal::NotFound);
+/// A session that is being read.
+pub(super) struct Read<'a> {
+    pub(super) deps: &'a Deps,
+    pub(super) id: &'a SessionId,
+    /// Its name for the client.
+    pub(super) name: &'a str,
+    pub(super) cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Read<'_> {
+    /// The result, as text: it contains content as it is in the log.
+    fn read(&self, wanted: &Wanted) -> Result<String, Error> {
+        if (self.cancelled)() {
+            return Err(self.refused(Refusal::Cancelled));
+        }
+        self.deps.follow_tool(self.id);
+        if self.deps.has_expired(self.id) {
+            return Err(self.refused(Refusal::NotFound));
+        }
+        match wanted {
+            Wanted::Turns(query) => self.turns(query).map_err(|refusal| self.refused(refusal)),
+            Wanted::Call(call) => self.call(call),
+            Wanted::Part { offset, length } => self.part(*offset, *length),
+        }
     }
-    let open = || store.read(id).map_err(Refusal::from);
-    let stopped = |stopped| match stopped {
+
+    pub(super) fn refused(&self, refusal: Refusal) -> Error {
+        error::refused(self.name, refusal)
+    }
+
+    pub(super) fn log(&self) -> Result<Reader, Refusal> {
+        let store = self.deps.store.as_ref().ok_or(Refusal::NotFound)?;
+        Ok(store.read(self.id)?)
+    }
+
+    /// What each result has.
+    pub(super) fn session(&self) -> Map<String, Value> {
+        let catalog = self.deps.catalog.as_ref();
+        let mut session = Map::new();
+        session.insert("sessionId".to_owned(), self.name.into());
+        if let Some(summary) = catalog.and_then(|catalog| catalog.find(self.id)) {
+            session.insert("cwd".to_owned(), summary.cwd.clone().into());
+            if let Some(title) = &summary.title {
+                session.insert("title".to_owned(), title.clone().into());
+            }
+            entry(&summary, &mut session);
+            session.insert("total".to_owned(), messages(&summary).into());
+        }
+        session
+    }
+
+    fn turns(&self, query: &TurnsQuery) -> Result<String, Refusal> {
+        let begin = match query.begin {
+            Begin::Place(place) => (place, 0),
+            Begin::Number(number) => (Place::START, number),
+            Begin::End(back) => {
+                let turns = count(&mut self.log()?, self.cancelled).map_err(stopped)?;
+                (Place::START, turns.saturating_sub(back))
+            }
+        };
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let longest = self.deps.line_limit;
+        let page = page(&mut self.log()?, begin, limit, longest, self.cancelled);
+        let page = page.map_err(stopped)?;
+        let mut session = self.session();
+        if matches!(query.begin, Begin::End(_)) {
+            session.insert("offset".to_owned(), page.first.into());
+        }
+        if let Some(next) = page.next {
+            session.insert("nextCursor".to_owned(), next.cursor(self.id).into());
+        }
+        if !page.damage.is_empty() {
+            let meta = json!({ "rejoin": { "damage": damage(&page.damage) } });
+            session.insert("_meta".to_owned(), meta);
+        }
+        Ok(with_text(session, "turns", &page.turns))
+    }
+}
+
+pub(super) fn stopped(stopped: Stopped) -> Refusal {
+    match stopped {
         Stopped::Cancelled => Refusal::Cancelled,
         Stopped::Store(error) => error.into(),
-    };
-    let begin = match query.begin {
-        Begin::Place(place) => (place, 0),
-        Begin::Number(number) => (Place::START, number),
-        Begin::End(back) => {
-            let turns = count(&mut open()?, cancelled).map_err(stopped)?;
-            (Place::START, turns.saturating_sub(back))
-        }
-    };
-    let summary = deps.catalog.as_ref().and_then(|catalog| catalog.find(id));
-    let limit = query.limit.unwrap_or(usize::MAX);
-    let page = page(&mut open()?, begin, limit, deps.line_limit, cancelled).map_err(stopped)?;
-    let mut session = Map::new();
-    session.insert("sessionId".to_owned(), name.into());
-    if let Some(summary) = summary {
-        session.insert("cwd".to_owned(), summary.cwd.clone().into());
-        if let Some(title) = &summary.title {
-            session.insert("title".to_owned(), title.clone().into());
-        }
-        entry(&summary, &mut session);
-        session.insert("total".to_owned(), messages(&summary).into());
     }
-    if matches!(query.begin, Begin::End(_)) {
-        session.insert("offset".to_owned(), page.first.into());
-    }
-    if let Some(next) = page.next {
-        session.insert("nextCursor".to_owned(), next.cursor(id).into());
-    }
-    if !page.damage.is_empty() {
-        let meta = json!({ "rejoin": { "damage": damage(&page.damage) } });
-        session.insert("_meta".to_owned(), meta);
-    }
-    let mut text = Value::Object(session).to_string();
+}
+
+/// An object with a further member that is JSON text.
+pub(super) fn with_text(object: Map<String, Value>, name: &str, value: &str) -> String {
+    let mut text = Value::Object(object).to_string();
     text.pop();
-    text.push_str(",\"turns\":");
-    text.push_str(&page.turns);
-    text.push('}');
-    Ok(text)
+    let comma = if text.len() > 1 { "," } else { "" };
+    text + comma + "\"" + name + "\":" + value + "}"
 }

@@ -11,6 +11,7 @@ mod dispatch;
 mod fork;
 mod forward;
 mod get;
+mod get_part;
 mod initialize;
 mod changes;
 mod list;

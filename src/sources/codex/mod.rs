@@ -66,12 +66,13 @@ pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
     agents::read(found, reader.threads(), &records)
 }
 
-fn is_compressed(path: &Path) -> bool {
+/// Whether a file is compressed.
+pub(super) fn is_compressed(path: &Path) -> bool {
     has_extension(path, &["zst"])
 }
 
 /// What a file has, decompressed as far as possible, and whether that is all of it.
-fn plain<'a>(path: &Path, bytes: &'a [u8]) -> (Cow<'a, [u8]>, bool) {
+pub(super) fn plain<'a>(path: &Path, bytes: &'a [u8]) -> (Cow<'a, [u8]>, bool) {
     if !is_compressed(path) {
         return (Cow::Borrowed(bytes), true);
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rejoin::engine::Engine;
 use rejoin::engine::demo::LocalEngine;
 use rejoin::server::Options;
+use rejoin::session::ReplayPolicy;
 use rejoin::sources::{LiveSources, SOURCES, Source};
 use rejoin::sys::Sys;
 use serde_json::{Value, json};
@@ -26,7 +27,8 @@ pub(super) struct Client {
 
 impl Client {
     /// Of the built-in engine, with the sources of these names; with all of them, if there are none.
-    /// `unstable` among them is the option, `subagents` the client's capability.
+    /// `unstable` among them is the option, `clip` one that clips what tools return to 2000 bytes, and
+    /// `subagents` the client's capability.
     pub(super) fn new(store: &Path, home: &Path, names: &[&str]) -> Self {
         Self::of(Arc::new(LocalEngine::new()), store, home, names)
     }
@@ -39,6 +41,10 @@ impl Client {
             store: Some(store.to_owned()),
             sources: Some(Arc::new(LiveSources::new(chosen, places(home)))),
             unstable: names.contains(&"unstable"),
+            replay: ReplayPolicy {
+                clip: names.contains(&"clip").then_some(2000),
+                ..ReplayPolicy::default()
+            },
             ..Options::default()
         };
         let (server, input, output) = server::start(options, Sys::real(), engine, 2);

@@ -6,6 +6,7 @@
 )]
 
 mod client;
+mod clipped;
 mod compressed;
 mod damage;
 mod import;

@@ -16,7 +16,7 @@ use super::{copy, home};
 use crate::support::command::runs;
 
 /// A line of the early version of Codex.
-fn said(role: &str, text: &str) -> String {
+pub(super) fn said(role: &str, text: &str) -> String {
     let kind = if role == "user" {
         "input_text"
     } else {

@@ -1,0 +1,55 @@
+//! Reads one tool call from a log, with all that it was given and returned.
+
+use crate::json;
+use crate::protocol::UpdateKind;
+use crate::protocol::update::call_id;
+use crate::record::{InVersion1, Kind, Record};
+use crate::store::Reader;
+
+use super::call::Calls;
+use super::turns::{Stopped, read};
+
+/// A tool call of a session or of one of its subagents.
+#[derive(Debug)]
+pub struct OneCall {
+    /// All its updates applied to it, as JSON.
+    pub call: String,
+    /// Whether a member was left out because it was too long.
+    pub truncated: bool,
+}
+
+/// Reads the call with this id, of at most `longest` bytes. `cancelled` is called now and then.
+pub fn one_call(
+    reader: &mut Reader,
+    id: &str,
+    longest: usize,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Option<OneCall>, Stopped> {
+    let (mut calls, mut budget, mut whole) = (Calls::default(), longest, true);
+    let mut take = |record: &Record<'_>| {
+        let payload = record.payload;
+        let update = match record.kind {
+            Kind::Update | Kind::Output => payload,
+            Kind::UpdateParams | Kind::Subagent => {
+                json::text_member(payload, "update").unwrap_or_default()
+            }
+            _ => return,
+        };
+        let bytes = update.as_bytes();
+        let is_it = UpdateKind::of(bytes).is_call()
+            && call_id(bytes).is_some_and(|call| *call == *id.as_bytes());
+        if is_it {
+            whole &= calls.apply(update, &mut budget);
+        }
+    };
+    let mut converted = InVersion1::new();
+    _ = read(reader, cancelled, |entry| {
+        converted.record(&entry.record, &mut take);
+        std::ops::ControlFlow::Continue(())
+    })?;
+    converted.finish(&mut take);
+    Ok(calls.first().map(|call| OneCall {
+        call,
+        truncated: !whole,
+    }))
+}
