@@ -27,6 +27,8 @@ pub(super) const HIT: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const ACTIVE: Style = AnsiColor::Green.on_default();
 /// What needs someone's attention.
 pub(super) const WAITING: Style = AnsiColor::Yellow.on_default();
+/// What is wrong, or goes away.
+pub(super) const WRONG: Style = AnsiColor::Red.on_default();
 
 /// How output looks.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ pub mod export;
 mod global;
 pub mod guard;
 pub mod import;
+mod known_agents;
 pub mod logging;
 mod look;
 mod man;
@@ -19,9 +20,11 @@ pub mod open;
 pub mod output;
 mod page_file;
 pub mod printable;
+mod programs;
 pub mod proxy;
 pub mod serve;
 pub mod sessions;
+mod setup;
 mod size;
 mod sources;
 pub mod stats;
@@ -87,6 +90,8 @@ enum Command {
     Stats(stats::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     Import(import::Args),
+    /// Put rejoin in front of the agents in your editor's settings.
+    Setup(setup::Args),
     /// Serve recorded conversations to models: an MCP server on stdin and stdout.
     Mcp(mcp::Args),
     /// Print a script that completes rejoin's command line in a shell.
@@ -119,6 +124,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Export(args)) => export::run(&cli.global, &args, &mut output),
         Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
         Some(Command::Stats(args)) => stats::run(&cli.global, &args, &mut output),
+        Some(Command::Setup(args)) => setup::run(&cli.global, &args, &mut output),
         Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),
         Some(Command::Completions(args)) => completions::run(&args, &DEFINITION, &mut output),
         Some(Command::Man(args)) => man::run(&args, DEFINITION.clone(), &mut output),

@@ -43,7 +43,8 @@ pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     }
 }
 
-fn ask(question: &str) -> Result<bool, Failure> {
+/// Asks a question on stderr; whether the answer is yes.
+pub(super) fn ask(question: &str) -> Result<bool, Failure> {
     eprint!("{} [y/N] ", printable(question));
     io::stderr().flush().ok();
     let mut answer = String::new();

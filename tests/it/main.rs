@@ -51,3 +51,5 @@ mod cli_people;
 mod cli_removal;
 #[cfg(test)]
 mod unread;
+#[cfg(test)]
+mod setup;

@@ -10,7 +10,7 @@ mod line;
 mod messages;
 mod alike;
 mod answer;
-mod patch;
+pub mod patch;
 mod diff;
 mod initialize;
 mod terminal;

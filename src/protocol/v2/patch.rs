@@ -16,7 +16,7 @@ type Change = (Range<usize>, Range<usize>);
 
 /// The patch from the old text to the new one. `old` is `None` if the file is new. Returns `None`
 /// if nothing differs.
-pub(super) fn patch(path: &str, old: Option<&str>, new: &str) -> Option<String> {
+pub fn patch(path: &str, old: Option<&str>, new: &str) -> Option<String> {
     if old == Some(new) {
         return None;
     }

@@ -1,0 +1,124 @@
+//! Programs on this machine: this one, and those that are found by `PATH`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::exit::Failure;
+
+/// This program, as other programs are to start it.
+#[derive(Debug)]
+pub(super) struct Rejoin {
+    /// Its whole path.
+    pub(super) path: String,
+    /// Why that path may not stay.
+    pub(super) passing: Option<&'static str>,
+}
+
+impl Rejoin {
+    /// This program. A link on `PATH` is preferred to what it links to, which updates may move.
+    pub(super) fn this() -> Result<Self, Failure> {
+        let cannot = |why: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot determine the path of rejoin: {why}"))
+        };
+        let this = std::env::current_exe().map_err(|error| cannot(&error))?;
+        let real = this.canonicalize().ok();
+        let linked = on_path("rejoin").filter(|found| found.canonicalize().ok() == real);
+        let path = linked.unwrap_or(this);
+        let path = path.to_str().ok_or_else(|| cannot(&"it is not UTF-8"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            passing: passing(Path::new(path)),
+        })
+    }
+}
+
+/// Why a path may soon be gone.
+fn passing(path: &Path) -> Option<&'static str> {
+    let mut folders = path.iter().rev().skip(1);
+    let is = |folder: Option<&OsStr>, names: &[&str]| {
+        folder.is_some_and(|folder| names.iter().any(|name| folder == *name))
+    };
+    if is(folders.next(), &["debug", "release"]) && path.iter().any(|folder| folder == "target") {
+        return Some(
+            "it is in a build folder, and gone after `cargo clean`: run `cargo install --path .` first",
+        );
+    }
+    if path.iter().any(|folder| folder == "_npx") {
+        return Some("it is in the cache of npx, which npm empties: run `npm install -g` first");
+    }
+    let text = path.to_string_lossy();
+    let uv = ["/uv/archive-v0/", "\\uv\\cache\\", "/uv/builds-v0/"];
+    uv.iter()
+        .any(|cache| text.contains(cache))
+        .then_some("it is in the cache of uv, which uv empties: run `uv tool install` first")
+}
+
+/// The whole path of a program in a folder of `PATH`.
+pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    folders
+        .flat_map(|folder| candidates(&folder.join(name)))
+        .find(|path| is_program(path))
+}
+
+/// The files that the system would start under a name.
+fn candidates(path: &Path) -> Vec<PathBuf> {
+    if cfg!(not(windows)) || path.extension().is_some() {
+        return vec![path.to_owned()];
+    }
+    let endings = std::env::var_os("PATHEXT").unwrap_or_else(|| ".COM;.EXE;.BAT;.CMD".into());
+    let endings = endings.to_string_lossy().into_owned();
+    let with = |ending: &str| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(ending.to_lowercase());
+        PathBuf::from(path)
+    };
+    endings.split(';').map(with).collect()
+}
+
+/// Whether a file can be started.
+pub(super) fn is_program(path: &Path) -> bool {
+    let Ok(metadata) = path.metadata() else {
+        return false;
+    };
+    #[cfg(unix)]
+    let may_run = std::os::unix::fs::MetadataExt::mode(&metadata) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = true;
+    metadata.is_file() && may_run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_do_not_stay_are_known() {
+        for (path, word) in [
+            ("/home/ada/rejoin/target/release/rejoin", "cargo clean"),
+            ("/home/ada/.npm/_npx/1a2b/node_modules/x/rejoin", "npx"),
+            ("/home/ada/.cache/uv/archive-v0/x/bin/rejoin", "uv"),
+        ] {
+            let why = passing(Path::new(path));
+            assert!(why.is_some_and(|why| why.contains(word)), "{path}");
+        }
+        for path in [
+            "/usr/local/bin/rejoin",
+            "/home/ada/.cargo/bin/rejoin",
+            "/home/ada/.local/share/uv/tools/rejoin/bin/rejoin",
+            "/opt/release/rejoin",
+        ] {
+            assert_eq!(passing(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn programs_are_found_by_their_names() {
+        let shell = on_path("sh").unwrap();
+        assert!(shell.is_absolute() && is_program(&shell));
+        assert_eq!(on_path("no-such-program-anywhere"), None);
+        assert!(!is_program(Path::new("/")) && !is_program(Path::new("/etc/passwd")));
+    }
+}

@@ -1,0 +1,343 @@
+//! `rejoin setup`: puts rejoin in front of the agents in the settings of editors.
+
+mod document;
+mod editor;
+mod file;
+mod paste;
+#[cfg(test)]
+mod tests;
+mod wrapping;
+
+use std::path::{Path, PathBuf};
+
+use crate::protocol::v2::patch::patch;
+use crate::redact;
+
+use super::exit::Failure;
+use super::global::Global;
+use super::known_agents::KnownAgent;
+use super::look::{ACTIVE, FAINT, ID, STRONG, WRONG};
+use super::note::note;
+use super::output::Output;
+use super::printable::printable;
+use super::programs::{Rejoin, on_path};
+use super::{store, terminal};
+use wrapping::{Change, Outcome, Wrapper};
+
+pub(super) use document::Document;
+pub(super) use editor::{Editor, Folders};
+pub(super) use file::SettingsFile;
+
+/// What to set up.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The editor; by default each that is found.
+    editor: Option<Editor>,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Take rejoin away again, as it was before.
+    #[arg(long)]
+    undo: bool,
+    /// Change settings without asking.
+    #[arg(long, short, conflicts_with = "dry_run")]
+    yes: bool,
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let folders = Folders::of_user().ok_or_else(|| {
+        Failure::new("cannot find the settings of editors: the home folder is unknown")
+    })?;
+    let rejoin = Rejoin::this()?;
+    let options = match global.store().filter(|_| global.names_store()) {
+        Some(_) => vec![
+            "--store".to_owned(),
+            store::root(global)?.display().to_string(),
+        ],
+        None => Vec::new(),
+    };
+    let setup = Setup {
+        args,
+        folders: &folders,
+        rejoin: &rejoin,
+        options: &options,
+    };
+    let files = setup.files();
+    let pasted = args
+        .editor
+        .is_some_and(|editor| editor.files(&folders).is_empty());
+    if !args.undo
+        && (pasted || !files.is_empty())
+        && let Some(why) = rejoin.passing
+    {
+        note(
+            global,
+            &format!("the path of this program is {}, and {why}", rejoin.path),
+            None,
+        );
+    }
+    let mut result = Ok(());
+    for (number, (editor, path)) in files.iter().enumerate() {
+        if number > 0 {
+            output.line("")?;
+        }
+        if let Err(failure) = setup.file(*editor, path.clone(), output) {
+            // Another editor's settings may be in order.
+            if files.len() == 1 {
+                return Err(failure);
+            }
+            output.flush()?;
+            failure.print(global);
+            result = Err(Failure::reported());
+        }
+    }
+    setup.paste(output)?;
+    if files.is_empty() && args.editor.is_none() {
+        note(
+            global,
+            "found no settings of Zed or of a JetBrains IDE",
+            Some("name the editor, as in `rejoin setup zed`, to create them"),
+        );
+    }
+    result
+}
+
+/// What a run of the command knows.
+struct Setup<'a> {
+    args: &'a Args,
+    folders: &'a Folders,
+    rejoin: &'a Rejoin,
+    options: &'a [String],
+}
+
+impl Setup<'_> {
+    /// The files to change. An editor that the user names need not be here.
+    fn files(&self) -> Vec<(Editor, PathBuf)> {
+        let files = |editor: Editor, named: bool| {
+            let files = editor.files(self.folders).into_iter().enumerate();
+            let wanted = files.filter(move |(number, (_, here))| *here || named && *number == 0);
+            wanted.map(move |(_, (path, _))| (editor, path))
+        };
+        match self.args.editor {
+            Some(editor) => {
+                let found = files(editor, false).collect::<Vec<_>>();
+                if found.is_empty() {
+                    files(editor, true).collect()
+                } else {
+                    found
+                }
+            }
+            None => Editor::ALL
+                .into_iter()
+                .flat_map(|editor| files(editor, false))
+                .collect(),
+        }
+    }
+
+    /// Changes a file, if the user agrees.
+    fn file(&self, editor: Editor, path: PathBuf, output: &mut Output) -> Result<(), Failure> {
+        let file = SettingsFile::read(path)?;
+        let kept = if self.args.undo {
+            file.kept()?
+        } else {
+            Vec::new()
+        };
+        let old = file.text().unwrap_or_default();
+        let shown = path_shown(file.path(), output);
+        let document = parse(&file)?;
+        let change = if self.args.undo {
+            let kept = kept.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+            wrapping::unwrap(&document, &kept)
+        } else {
+            self.wrap(editor, &document)
+        };
+        let title = output.look().paint(STRONG, editor.title());
+        output.line(format!("{title}  {shown}"))?;
+        for (name, outcome) in &change.entries {
+            output.line(format!("  {}: {}", printable(name), describe(*outcome)))?;
+        }
+        if change.text == old {
+            return self.nothing(&change, output);
+        }
+        output.line("")?;
+        show(old, &change.text, output)?;
+        if self.args.dry_run {
+            return output.line("\nNothing was changed, because of --dry-run.");
+        }
+        output.line("")?;
+        output.flush()?;
+        self.agree(&shown)?;
+        if self.args.undo {
+            return undo(&file, &kept, &change.text, output);
+        }
+        match file.replace_and_keep(&change.text)? {
+            None => output.line(format!("Created {shown}."))?,
+            Some(kept) => {
+                let kept = path_shown(&kept, output);
+                output.line(format!("Changed {shown}."))?;
+                output.line(format!("The file as it was is {kept}."))?;
+            }
+        }
+        let name = editor.name();
+        output.line(format!(
+            "{} `rejoin setup {name} --undo` undoes this.",
+            editor.advice()
+        ))
+    }
+
+    fn wrap(&self, editor: Editor, document: &Document<'_>) -> Change {
+        let resolve = |program: &str| {
+            let path = self.folders.whole(program);
+            let found = if program.contains(['/', '\\']) {
+                Some(path).filter(|path| path.is_absolute())
+            } else {
+                on_path(program)
+            };
+            found?.to_str().map(str::to_owned)
+        };
+        let command = |agent: &KnownAgent, install: bool| {
+            let installed = agent.installed();
+            installed.or_else(|| agent.with_npx().filter(|_| install))
+        };
+        let wrapper = Wrapper {
+            rejoin: &self.rejoin.path,
+            options: self.options,
+            typed: editor == Editor::Zed,
+            resolve: &resolve,
+            command: &command,
+        };
+        wrapper.wrap(document)
+    }
+
+    /// Reports that there is nothing to change.
+    fn nothing(&self, change: &Change, output: &mut Output) -> Result<(), Failure> {
+        output.line(if self.args.undo {
+            "  no agent here is wrapped by `rejoin setup`"
+        } else if change.entries.is_empty() {
+            "  no agent is configured here, and none was found on PATH: install one, such as with\n  \
+             `npm install -g @agentclientprotocol/claude-agent-acp`, and run this again"
+        } else {
+            "  nothing to change"
+        })
+    }
+
+    /// Asks whether a file may be changed.
+    fn agree(&self, shown: &str) -> Result<(), Failure> {
+        if self.args.yes {
+            return Ok(());
+        }
+        if !terminal::stdin_is_terminal() {
+            let why = "nothing was changed: there is no terminal on which to ask";
+            return Err(Failure::usage(why).hint("add `--yes` to make this change"));
+        }
+        if terminal::ask(&format!("Change {shown}?"))? {
+            return Ok(());
+        }
+        Err(Failure::new("nothing was changed"))
+    }
+
+    /// Prints what to paste into settings that are programs.
+    fn paste(&self, output: &mut Output) -> Result<(), Failure> {
+        if self.args.undo {
+            let pasted = [Some(Editor::Neovim), Some(Editor::Emacs)].contains(&self.args.editor);
+            if pasted {
+                output.line("Remove what you have pasted.")?;
+            }
+            return Ok(());
+        }
+        let mut words = vec![self.rejoin.path.clone(), "wrap".to_owned()];
+        words.extend_from_slice(self.options);
+        words.push("--".to_owned());
+        match self.args.editor {
+            Some(Editor::Neovim) => output.raw(&printable(&paste::neovim(&words))),
+            Some(Editor::Emacs) => output.raw(&printable(&paste::emacs(&words))),
+            Some(_) => Ok(()),
+            None => {
+                let editors = [Editor::Neovim, Editor::Emacs].into_iter();
+                for editor in editors.filter(|editor| editor.is_here(self.folders)) {
+                    let (title, name) = (editor.title(), editor.name());
+                    output.line(format!(
+                        "\n{title}: `rejoin setup {name}` prints what to paste."
+                    ))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Brings a file back.
+fn undo(
+    file: &SettingsFile,
+    kept: &[SettingsFile],
+    text: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let shown = path_shown(file.path(), output);
+    if kept.is_empty() && is_empty(text) {
+        file.remove()?;
+        return output.line(format!("Removed {shown}, which `rejoin setup` created."));
+    }
+    file.replace(text)?;
+    let same = kept.iter().find(|kept| kept.text() == Some(text));
+    let Some(same) = same else {
+        return output.line(format!(
+            "Changed {shown}: rejoin is gone, what else you changed has stayed."
+        ));
+    };
+    output.line(format!("{shown} is as it was, byte for byte."))?;
+    same.remove()
+}
+
+fn parse(file: &SettingsFile) -> Result<Document<'_>, Failure> {
+    Document::parse(file.text().unwrap_or_default()).map_err(|broken| {
+        let path = file.path().display();
+        Failure::new(format!("cannot read {path}: {broken}"))
+            .hint("correct it in the editor; nothing was changed")
+    })
+}
+
+/// A path as people write it.
+pub(super) fn path_shown(path: &Path, output: &Output) -> String {
+    printable(&output.look().folder(&path.to_string_lossy()))
+}
+
+/// Whether settings are an object without content.
+fn is_empty(text: &str) -> bool {
+    let bare: String = text.split_whitespace().collect();
+    bare == "{}"
+}
+
+fn describe(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Wrapped => "rejoin is put in front of it",
+        Outcome::WrappedMissing => "rejoin is put in front of it; its program is not on PATH",
+        Outcome::Added => "is new",
+        Outcome::Already => "has rejoin already",
+        Outcome::NoCommand => "is installed by the editor, its command is unknown: left alone",
+        Outcome::Unclear => "has no `command` that can be changed: left alone",
+        Outcome::Unwrapped => "rejoin is taken away",
+        Outcome::Removed => "was added by `rejoin setup`, and is removed",
+    }
+}
+
+/// Prints what differs between two texts. Keys in the lines around are masked.
+fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
+    let Some(patch) = patch("settings", Some(old), new) else {
+        return Ok(());
+    };
+    let lines = patch.lines().skip_while(|line| !line.starts_with("@@"));
+    let lines = lines.filter(|line| !line.starts_with('\\'));
+    for line in lines {
+        let text = printable(&redact::text(line.trim_end_matches('\r')));
+        let style = match line.as_bytes().first() {
+            Some(b'+') => ACTIVE,
+            Some(b'-') => WRONG,
+            Some(b'@') => ID,
+            _ => FAINT,
+        };
+        let line = output.look().paint(style, &text);
+        output.line(format!("  {line}"))?;
+    }
+    Ok(())
+}

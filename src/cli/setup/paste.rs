@@ -1,0 +1,123 @@
+//! Settings in Lua and Emacs Lisp, which the user pastes.
+
+use crate::cli::known_agents::KNOWN_AGENTS;
+use crate::json;
+
+/// An agent's title, and its command with rejoin in front of it.
+type Wrapped = (&'static str, Vec<String>);
+
+/// The installed agents with rejoin in front of each, or an example.
+fn agents(rejoin: &[String]) -> Vec<Wrapped> {
+    let wrapped = |title: &'static str, command: Vec<String>| {
+        (title, rejoin.iter().cloned().chain(command).collect())
+    };
+    let installed = KNOWN_AGENTS
+        .iter()
+        .filter_map(|agent| Some((agent.title, agent.installed()?)));
+    let found: Vec<_> = installed
+        .map(|(title, command)| wrapped(title, command))
+        .collect();
+    if found.is_empty() {
+        return vec![wrapped(
+            "OpenCode",
+            vec!["opencode".to_owned(), "acp".to_owned()],
+        )];
+    }
+    found
+}
+
+/// For Neovim: CodeCompanion and avante. `rejoin` is what comes before the agent's command.
+pub(super) fn neovim(rejoin: &[String]) -> String {
+    let agents = agents(rejoin);
+    let adapters: String = agents.iter().map(adapter).collect();
+    let providers: String = agents.iter().map(provider).collect();
+    let first = agents.first().map(|(title, _)| name_of(title));
+    let first = first.unwrap_or_default();
+    format!(
+        "-- CodeCompanion: paste this into your settings; `:CodeCompanionChat adapter={first}` uses it.
+require(\"codecompanion\").setup({{
+  adapters = {{
+    acp = {{
+{adapters}    }},
+  }},
+}})
+
+-- avante: the same. Keys of the agent must be in `env` of its entry.
+require(\"avante\").setup({{
+  provider = \"{first}\",
+  acp_providers = {{
+{providers}  }},
+}})
+"
+    )
+}
+
+/// An adapter of CodeCompanion.
+fn adapter((title, command): &Wrapped) -> String {
+    let base = match *title {
+        "Claude Agent" => "claude_code",
+        "Codex" => "codex",
+        "Gemini CLI" => "gemini_cli",
+        "Kimi Code" => "kimi_cli",
+        "Goose" => "goose",
+        // It does nothing special.
+        _ => "opencode",
+    };
+    let (name, command) = (name_of(title), quoted(command, ", "));
+    format!(
+        "      {name} = function()
+        return require(\"codecompanion.adapters\").extend(\"{base}\", {{
+          name = \"{name}\",
+          formatted_name = \"{title} (rejoin)\",
+          commands = {{ default = {{ {command} }} }},
+        }})
+      end,\n"
+    )
+}
+
+/// A provider of avante.
+fn provider((title, command): &Wrapped) -> String {
+    let (program, arguments) = command.split_at(1);
+    let (program, arguments) = (quoted(program, ""), quoted(arguments, ", "));
+    let name = name_of(title);
+    format!(
+        "    [\"{name}\"] = {{\n      command = {program},\n      args = {{ {arguments} }},\n    }},\n"
+    )
+}
+
+/// The name of an agent with rejoin, as a name in Lua.
+fn name_of(title: &str) -> String {
+    format!("{}_rejoin", title.to_lowercase().replace(' ', "_"))
+}
+
+/// For Emacs: agent-shell.
+pub(super) fn emacs(rejoin: &[String]) -> String {
+    let variable = |(title, command): Wrapped| {
+        let name = match title {
+            "Claude Agent" => "anthropic-claude",
+            "Codex" => "openai-codex",
+            "Gemini CLI" => "google-gemini",
+            "OpenCode" => "opencode",
+            "Qwen Code" => "qwen",
+            "Goose" => "goose",
+            _ => return None,
+        };
+        let command = quoted(&command, " ");
+        Some(format!(
+            "(setq agent-shell-{name}-acp-command\n      '({command}))\n"
+        ))
+    };
+    let variables: String = agents(rejoin).into_iter().filter_map(variable).collect();
+    format!(
+        ";; agent-shell: paste this into your init file; `M-x agent-shell` uses it.
+{variables}(setq agent-shell-session-strategy 'prompt)         ; offer earlier sessions
+(setq agent-shell-session-restore-verbosity 'full)  ; and show what was said
+"
+    )
+}
+
+/// Words in quotes, which Lua and Lisp read as JSON does for what is in paths.
+fn quoted(words: &[String], separator: &str) -> String {
+    let words: Vec<_> = words.iter().map(|word| json::quoted(word)).collect();
+    words.join(separator)
+}

@@ -1,0 +1,316 @@
+//! Puts rejoin in front of the agents of an editor's settings, and takes it away again.
+
+use jsonc_parser::ast::ObjectProp;
+use jsonc_parser::common::Ranged;
+
+use crate::cli::known_agents::{KNOWN_AGENTS, KnownAgent};
+use crate::json;
+
+use super::document::{Command, Document, Edit, Entry, Node};
+
+/// What entries that `setup` adds are named after their agents.
+const SUFFIX: &str = " (rejoin)";
+
+/// What happened to an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// rejoin is now in front of its agent.
+    Wrapped,
+    /// The same, but the agent's program was not found.
+    WrappedMissing,
+    /// It is new.
+    Added,
+    /// rejoin was in front of its agent already.
+    Already,
+    /// The editor installs the agent itself, and its command is not known here.
+    NoCommand,
+    /// Its command has no known form.
+    Unclear,
+    /// rejoin is no longer in front of its agent.
+    Unwrapped,
+    /// It was added by `setup`, and is gone.
+    Removed,
+}
+
+/// Changed settings.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) text: String,
+    pub(super) entries: Vec<(String, Outcome)>,
+}
+
+/// How entries are wrapped.
+pub(super) struct Wrapper<'a> {
+    /// The path of rejoin.
+    pub(super) rejoin: &'a str,
+    /// Options of `rejoin wrap`.
+    pub(super) options: &'a [String],
+    /// Whether the editor needs the type of an entry.
+    pub(super) typed: bool,
+    /// The whole path of an agent's program, if it is found.
+    pub(super) resolve: &'a dyn Fn(&str) -> Option<String>,
+    /// The command of an agent; the flag says whether it may be installed for this.
+    pub(super) command: &'a dyn Fn(&KnownAgent, bool) -> Option<Vec<String>>,
+}
+
+impl Wrapper<'_> {
+    /// Puts rejoin in front of all agents that start by a command, and adds an entry for each that
+    /// the editor installs itself; if there is no agent, for each that is installed.
+    pub(super) fn wrap(&self, document: &Document<'_>) -> Change {
+        let mut edits = Vec::new();
+        let mut entries = Vec::new();
+        let mut added = Vec::new();
+        for entry in document.entries() {
+            let name = entry.name().to_owned();
+            if let Some(command) = entry.command() {
+                let outcome = if command.is_rejoin() {
+                    Outcome::Already
+                } else {
+                    let found = (self.resolve)(command.program());
+                    let agent = found.as_deref().unwrap_or(command.program());
+                    edits.extend(self.wrapped(document, &command, agent));
+                    match found {
+                        Some(_) => Outcome::Wrapped,
+                        None => Outcome::WrappedMissing,
+                    }
+                };
+                entries.push((name, outcome));
+                continue;
+            }
+            let known = entry
+                .is_installed_by_editor()
+                .then(|| KnownAgent::of_id(&name));
+            let Some(known) = known else {
+                entries.push((name, Outcome::Unclear));
+                continue;
+            };
+            let new = known.filter(|known| document.entry(&title(known)).is_none());
+            let env = entry.member("env").map(|env| document.source(&env.value));
+            match (known, new.and_then(|new| self.entry_for(new, true, env))) {
+                (_, Some(new)) => added.push(new),
+                (Some(_), None) if new.is_none() => {}
+                _ => entries.push((name, Outcome::NoCommand)),
+            }
+        }
+        if document.entries().next().is_none() {
+            added.extend(
+                KNOWN_AGENTS
+                    .iter()
+                    .filter_map(|known| self.entry_for(known, false, None)),
+            );
+        }
+        entries.extend(added.iter().map(|(name, _)| (name.clone(), Outcome::Added)));
+        if !added.is_empty() {
+            edits.push(added_to(document, added));
+        }
+        let text = document.edited(edits);
+        Change { text, entries }
+    }
+
+    /// The words before the agent's own arguments.
+    fn words(&self, agent: &str) -> Vec<String> {
+        let options = self.options.iter().map(String::as_str);
+        let words = ["wrap"].into_iter().chain(options).chain(["--", agent]);
+        words.map(json::quoted).collect()
+    }
+
+    fn wrapped(&self, document: &Document<'_>, command: &Command<'_>, agent: &str) -> Vec<Edit> {
+        let words = self.words(agent);
+        let program = command.program.range;
+        let (at, text) = match (command.array(), command.elements().first()) {
+            (Some(_), Some(first)) => {
+                let at = first.start();
+                let gap = document.gap(at);
+                let text: Vec<_> = words.iter().map(|word| format!("{word},{gap}")).collect();
+                (at, text.concat())
+            }
+            (Some(array), None) => (array.range.start + 1, words.join(", ")),
+            (None, _) => {
+                let gap = document.gap(command.member);
+                (
+                    program.end,
+                    format!(",{gap}\"args\": [{}]", words.join(", ")),
+                )
+            }
+        };
+        vec![
+            Edit {
+                range: program.start..program.end,
+                text: json::quoted(self.rejoin),
+            },
+            Edit::insert(at, text),
+        ]
+    }
+
+    /// An entry for an agent.
+    fn entry_for(
+        &self,
+        known: &KnownAgent,
+        install: bool,
+        env: Option<&str>,
+    ) -> Option<(String, Node)> {
+        let command = (self.command)(known, install)?;
+        let (agent, arguments) = command.split_first()?;
+        let mut words = self.words(agent);
+        words.extend(arguments.iter().map(|word| json::quoted(word)));
+        let mut members = Vec::new();
+        let mut add = |name: &str, text: String| members.push((name.to_owned(), Node::Raw(text)));
+        if self.typed {
+            add("type", json::quoted("custom"));
+        }
+        add("command", json::quoted(self.rejoin));
+        add("args", format!("[{}]", words.join(", ")));
+        add("env", env.unwrap_or("{}").to_owned());
+        Some((title(known), Node::Object(members)))
+    }
+}
+
+fn title(known: &KnownAgent) -> String {
+    format!("{}{SUFFIX}", known.title)
+}
+
+/// Adds entries at the place for them, and makes that place if it does not exist.
+fn added_to(document: &Document<'_>, added: Vec<(String, Node)>) -> Edit {
+    if let Some(agents) = document.agents() {
+        return document.insert(agents, &added);
+    }
+    let agents = [("agent_servers".to_owned(), Node::Object(added))];
+    match document.root() {
+        Some(root) => document.insert(root, &agents),
+        None => document.create(&agents),
+    }
+}
+
+/// Takes rejoin away from the agents that it wraps. What was there before `setup` is taken from the
+/// files that `setup` has kept, the newest first.
+pub(super) fn unwrap(document: &Document<'_>, kept: &[Document<'_>]) -> Change {
+    let mut edits = Vec::new();
+    let mut entries = Vec::new();
+    let mut removed = Vec::new();
+    for entry in document.entries() {
+        let Some(command) = entry.command() else {
+            continue;
+        };
+        let Some(agent) = command.wrapped() else {
+            continue;
+        };
+        let name = entry.name();
+        let before: Vec<_> = kept.iter().map(|kept| (kept, kept.entry(name))).collect();
+        if let Some((_, Some(oldest))) = before.last()
+            && is_wrapped(*oldest)
+        {
+            // The user has written it.
+            continue;
+        }
+        let mut before = before.into_iter();
+        let plain = before.find_map(|(kept, entry)| {
+            let entry = entry.filter(|entry| !is_wrapped(*entry))?;
+            Some((kept, entry.command()?))
+        });
+        if plain.is_none() && name.ends_with(SUFFIX) {
+            removed.push(name);
+            entries.push((name.to_owned(), Outcome::Removed));
+        } else {
+            edits.extend(unwrapped(document, &command, agent, plain));
+            entries.push((name.to_owned(), Outcome::Unwrapped));
+        }
+    }
+    if !removed.is_empty() {
+        edits.extend(without(document, &removed, kept));
+    }
+    let text = document.edited(edits);
+    Change { text, entries }
+}
+
+fn is_wrapped(entry: Entry<'_>) -> bool {
+    entry
+        .command()
+        .is_some_and(|command| command.wrapped().is_some())
+}
+
+/// The edits that start the agent itself, which is the argument with this number.
+fn unwrapped(
+    document: &Document<'_>,
+    command: &Command<'_>,
+    agent: usize,
+    before: Option<(&Document<'_>, Command<'_>)>,
+) -> Vec<Edit> {
+    let elements = command.elements();
+    let program = match &before {
+        Some((kept, before)) => kept.source(before.program),
+        None => document.source(&elements[agent]),
+    };
+    let start = elements[0].start();
+    let mut range = match elements.get(agent + 1) {
+        Some(next) => start..next.start(),
+        None => start..elements[agent].end(),
+    };
+    if elements.len() == agent + 1 {
+        let had_none = before.is_some_and(|(_, before)| before.arguments.is_none());
+        let member = command.arguments.filter(|_| had_none);
+        if let Some(member) = member.filter(|member| member.range.start > command.program.range.end)
+        {
+            let text = &document.text[..member.range.start];
+            let comma = text.trim_end().strip_suffix(',');
+            range = comma.map_or(member.range.start, str::len)..member.range.end;
+        } else {
+            let rest = &document.text[range.end..];
+            let behind = rest.trim_start();
+            if behind.starts_with(',') {
+                range.end += rest.len() - behind.len() + 1;
+            }
+        }
+    }
+    let place = command.program.range;
+    vec![
+        Edit {
+            range: place.start..place.end,
+            text: program.to_owned(),
+        },
+        Edit {
+            range,
+            text: String::new(),
+        },
+    ]
+}
+
+/// The edits that remove the entries with these names, and the place for agents if that was made
+/// for them.
+fn without(document: &Document<'_>, names: &[&str], kept: &[Document<'_>]) -> Vec<Edit> {
+    let Some(agents) = document.agents() else {
+        return Vec::new();
+    };
+    let is_removed = |name: &str| names.contains(&name);
+    let oldest = kept.last();
+    let all = agents
+        .properties
+        .iter()
+        .all(|prop| is_removed(prop.name.as_str()));
+    let had_place = oldest.is_some_and(|oldest| oldest.agents().is_some());
+    let place = document.agents_member().filter(|_| all && !had_place);
+    let (object, removed): (_, &dyn Fn(&ObjectProp<'_>) -> bool) = match (document.root(), place) {
+        (Some(root), Some(place)) => {
+            let alone = root.properties.len() == 1;
+            let text = oldest.filter(|oldest| alone && oldest.root().is_none());
+            if let Some(before) = text.filter(|text| document.text.starts_with(text.text)) {
+                // There was nothing but comments.
+                return vec![Edit {
+                    range: before.text.len()..document.text.len(),
+                    text: String::new(),
+                }];
+            }
+            (root, &|prop| prop.range.start == place.range.start)
+        }
+        _ => (agents, &|prop| is_removed(prop.name.as_str())),
+    };
+    let before = oldest.and_then(|oldest| {
+        let object = if place.is_some() {
+            oldest.root()
+        } else {
+            oldest.agents()
+        };
+        let object = object.filter(|object| object.properties.is_empty())?;
+        Some(oldest.source(object))
+    });
+    document.remove(object, removed, before.unwrap_or("{}"))
+}

@@ -1,0 +1,243 @@
+//! What surrounds the change of a file: questions, files that were kept, links, damage, and
+//! settings that the user has edited since.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use serde_json::Value;
+
+use super::{Home, is_as_in};
+
+const SETTINGS: &str = r#"{
+  "agent_servers": {
+    "Gemini": { "command": "gemini", "args": ["--acp"] } // mine
+  }
+}
+"#;
+
+#[test]
+fn nothing_is_changed_without_an_agreement() {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    let dry = home.runs(&["setup", "--dry-run"]);
+    assert!(
+        dry.contains("+    \"Gemini\": { \"command\": \"<home>/bin/rejoin\""),
+        "{dry}"
+    );
+    assert!(
+        dry.ends_with("Nothing was changed, because of --dry-run.\n"),
+        "{dry}"
+    );
+    let (shown, text) = home.fails(&["setup"], 2);
+    assert!(dry.starts_with(&shown), "{shown}");
+    assert_eq!(
+        text,
+        "rejoin: nothing was changed: there is no terminal on which to ask\n  \
+         hint: add `--yes` to make this change\n"
+    );
+    assert_eq!(fs::read_to_string(path).unwrap(), SETTINGS);
+}
+
+#[test]
+fn what_the_user_edited_since_stays() {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    home.runs(&["setup", "zed", "--yes"]);
+    let changed = fs::read_to_string(&path).unwrap();
+    let edited = changed
+        .replace("// mine", "/* yours */")
+        .replace("\"--acp\"", "\"--acp\", \"-m\", \"pro\"");
+    fs::write(&path, &edited).unwrap();
+    let said = home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert!(
+        said.ends_with("rejoin is gone, what else you changed has stayed.\n"),
+        "{said}"
+    );
+    let expected = SETTINGS
+        .replace("// mine", "/* yours */")
+        .replace("\"--acp\"", "\"--acp\", \"-m\", \"pro\"");
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    // The file that was kept differs from it, and stays.
+    let kept = path.with_file_name("settings.json.before-rejoin");
+    assert_eq!(fs::read_to_string(kept).unwrap(), SETTINGS);
+}
+
+#[test]
+fn several_changes_are_undone_together() {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    home.runs(&["setup", "zed", "--yes"]);
+    let new = "\"Claude\": { \"command\": \"claude-agent-acp\" },\n    \"Gemini\"";
+    let edited = |text: &str| text.replace("\"Gemini\"", new);
+    let changed = fs::read_to_string(&path).unwrap();
+    fs::write(&path, edited(&changed)).unwrap();
+    home.runs(&["setup", "zed", "--yes"]);
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), edited(SETTINGS));
+    let said = home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert!(
+        said.contains("no agent here is wrapped by `rejoin setup`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_the_kept_file_the_agents_come_back() {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    home.runs(&["setup", "zed", "--yes"]);
+    fs::remove_file(path.with_file_name("settings.json.before-rejoin")).unwrap();
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    let program = home.path("bin/gemini");
+    let expected = SETTINGS.replace("\"gemini\"", &format!("{program:?}"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+}
+
+#[test]
+fn a_missing_file_is_created_and_removed() {
+    let home = Home::new();
+    let path = home.path(".jetbrains/acp.json");
+    let said = home.runs(&["setup", "jetbrains", "--yes"]);
+    assert!(said.contains("Created ~/.jetbrains/acp.json.\n"), "{said}");
+    let made: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let entry = &made["agent_servers"]["Gemini CLI (rejoin)"];
+    assert_eq!(entry["args"][3], "--acp", "{made}");
+    let said = home.runs(&["setup", "jetbrains", "--undo", "--yes"]);
+    assert!(said.ends_with("Removed ~/.jetbrains/acp.json, which `rejoin setup` created.\n"));
+    assert!(!path.exists());
+}
+
+#[test]
+fn links_and_permissions_stay() {
+    let home = Home::new();
+    let path = home.settings("zed", "");
+    fs::remove_file(&path).unwrap();
+    let real = home.path("dotfiles.json");
+    fs::write(&real, SETTINGS).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink(&real, &path).unwrap();
+    home.runs(&["setup", "zed", "--yes"]);
+    assert!(path.is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("\"wrap\""));
+    let kept = path.with_file_name("settings.json.before-rejoin");
+    for file in [&real, &kept] {
+        assert_eq!(fs::metadata(file).unwrap().mode() & 0o777, 0o640);
+    }
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert!(path.is_symlink());
+    assert_eq!(fs::read_to_string(&real).unwrap(), SETTINGS);
+}
+
+#[test]
+fn damaged_settings_are_left_alone() {
+    let home = Home::new();
+    for (text, why) in [
+        (
+            "{\n  \"a\": 1\n  \"b\": 2\n}",
+            "line 2, column 9: expected comma",
+        ),
+        (
+            "{ \"agent_servers\": [] }",
+            "line 1, column 20: the value of `agent_servers` must be an object",
+        ),
+        ("[]", "line 1, column 1: an object must be here"),
+        (
+            "{ \"a\": 'b' }",
+            "line 1, column 8: single-quoted strings are not allowed",
+        ),
+    ] {
+        let path = home.settings("zed", text);
+        let (shown, said) = home.fails(&["setup", "zed", "--yes"], 1);
+        assert_eq!(shown, "");
+        let start = format!("rejoin: cannot read <home>/.config/zed/settings.json: {why}\n");
+        assert!(said.starts_with(&start), "{said}");
+        assert_eq!(fs::read_to_string(path).unwrap(), text);
+    }
+    // Other editors are set up all the same.
+    let jetbrains = home.settings("jetbrains", SETTINGS);
+    let (_, said) = home.fails(&["setup", "--yes"], 1);
+    assert!(
+        said.contains("zed/settings.json: line 1, column 8"),
+        "{said}"
+    );
+    assert!(fs::read_to_string(jetbrains).unwrap().contains("\"wrap\""));
+    home.settings("zed", "\u{0}");
+    let path = home.path(".config/zed/settings.json");
+    fs::write(&path, b"{\n\"a\": \"\xff\"}").unwrap();
+    let (_, said) = home.fails(&["setup", "zed", "--yes"], 1);
+    assert!(said.contains("line 2 is not UTF-8"), "{said}");
+}
+
+#[test]
+fn nobody_is_here() {
+    let home = Home::new();
+    let said = home.run(&["setup"]);
+    assert_eq!(said.status.code(), Some(0));
+    let text = String::from_utf8(said.stderr).unwrap();
+    assert!(
+        text.contains("found no settings of Zed or of a JetBrains IDE"),
+        "{text}"
+    );
+    // Nothing is installed either.
+    for name in ["claude-agent-acp", "gemini", "npx"] {
+        fs::remove_file(home.path("bin").join(name)).unwrap();
+    }
+    let said = home.runs(&["setup", "zed"]);
+    assert!(
+        said.contains("no agent is configured here, and none was found"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_store_and_the_build_folder_are_named() {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    fs::remove_file(home.path("bin/rejoin")).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    command.args(["--store", "/some/store", "setup", "zed", "--yes"]);
+    let command = command.env_clear().env("HOME", home.path(""));
+    let output = command.env("PATH", home.path("bin")).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("it is in a build folder"), "{text}");
+    let text = fs::read_to_string(path).unwrap();
+    let start = r#""args": ["wrap", "--store", "/some/store", "--", ""#;
+    assert!(text.contains(start), "{text}");
+}
+
+#[test]
+fn zed_in_flatpak_is_found() {
+    let home = Home::new();
+    let folder = home.path(".var/app/dev.zed.Zed/config/zed");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("settings.json"), SETTINGS).unwrap();
+    let said = home.runs(&["setup", "--yes"]);
+    if cfg!(target_os = "linux") {
+        assert!(
+            said.contains("~/.var/app/dev.zed.Zed/config/zed/settings.json"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn help_for_other_editors() {
+    let home = Home::new();
+    for folder in [".config/nvim", ".emacs.d"] {
+        fs::create_dir_all(home.path(folder)).unwrap();
+    }
+    let said = home.runs(&["setup"]);
+    assert!(
+        said.contains("Neovim: `rejoin setup neovim` prints what to paste."),
+        "{said}"
+    );
+    assert!(
+        said.contains("Emacs: `rejoin setup emacs` prints what to paste."),
+        "{said}"
+    );
+    for editor in ["neovim", "emacs"] {
+        let said = home.runs(&["setup", editor]);
+        let path = format!("fixtures/setup/{editor}.txt");
+        is_as_in(std::path::Path::new(&path), &said);
+    }
+}

@@ -1,0 +1,172 @@
+//! `rejoin setup` on settings as editors and people write them: what it makes of them, and that it
+//! brings them back.
+#![cfg(unix)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "writes real files for the real binary"
+)]
+
+mod changes;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::env;
+
+/// A home folder with some programs.
+struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        let home = Self {
+            folder: TempDir::new().unwrap(),
+        };
+        let bin = home.path("bin");
+        fs::create_dir(&bin).unwrap();
+        symlink(env!("CARGO_BIN_EXE_rejoin"), bin.join("rejoin")).unwrap();
+        for name in ["claude-agent-acp", "gemini", "npx"] {
+            home.program(name);
+        }
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn program(&self, name: &str) {
+        let path = self.path("bin").join(name);
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path("bin/rejoin"));
+        command.args(arguments).env_clear().stdin(Stdio::null());
+        command.env("HOME", self.folder.path());
+        command.env("PATH", self.path("bin"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The command succeeds; what it prints, with the home folder made the same everywhere.
+    #[track_caller]
+    fn runs(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
+        self.general(&String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// The command fails with this code; what it prints, and what on stderr.
+    #[track_caller]
+    fn fails(&self, arguments: &[&str], code: i32) -> (String, String) {
+        let output = self.run(arguments);
+        let text = self.general(&String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        (
+            self.general(&String::from_utf8(output.stdout).unwrap()),
+            text,
+        )
+    }
+
+    fn general(&self, text: &str) -> String {
+        text.replace(self.folder.path().to_str().unwrap(), "<home>")
+    }
+
+    /// Writes the settings of an editor; where they are.
+    fn settings(&self, editor: &str, text: &str) -> PathBuf {
+        let path = self.path(place(editor));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+fn place(editor: &str) -> &'static str {
+    match editor {
+        "zed" => ".config/zed/settings.json",
+        _ => ".jetbrains/acp.json",
+    }
+}
+
+/// The text is what a file of the fixtures has.
+#[track_caller]
+fn is_as_in(path: &Path, text: &str) {
+    if env::update_fixtures() {
+        fs::write(path, text).unwrap();
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(text, expected, "{}", path.display());
+}
+
+/// Every pair of files of an editor.
+fn fixtures(editor: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(format!("fixtures/setup/{editor}")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let mut found: Vec<_> = paths
+        .filter(|path| path.to_str().unwrap().ends_with(".before.json"))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Settings are changed as the fixture says, and brought back to the byte.
+fn plays(editor: &str) {
+    for before in fixtures(editor) {
+        let name = before.to_str().unwrap().replace(".before.json", "");
+        let text = fs::read_to_string(&before).unwrap();
+        let home = Home::new();
+        let path = home.settings(editor, &text);
+        let said = home.runs(&["setup", editor, "--yes"]);
+        let changed = fs::read_to_string(&path).unwrap();
+        is_as_in(
+            Path::new(&format!("{name}.after.json")),
+            &home.general(&changed),
+        );
+        is_as_in(Path::new(&format!("{name}.txt")), &said);
+        // Again, there is nothing to do.
+        let again = home.runs(&["setup", editor, "--yes"]);
+        assert!(again.contains("nothing to change"), "{name}: {again}");
+        if said == again {
+            continue;
+        }
+        home.runs(&["setup", editor, "--undo", "--yes"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "{name}");
+        let files = fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(files, 1, "{name}: a file is left behind");
+        // The same with the line ends and the mark of Windows.
+        let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        home.settings(editor, &windows(&text));
+        home.runs(&["setup", editor, "--yes"]);
+        if text.contains('\n') {
+            assert_eq!(
+                fs::read_to_string(&path).unwrap(),
+                windows(&changed),
+                "{name}"
+            );
+        }
+        home.runs(&["setup", editor, "--undo", "--yes"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), windows(&text), "{name}");
+    }
+}
+
+#[test]
+fn zed() {
+    plays("zed");
+}
+
+#[test]
+fn jetbrains() {
+    plays("jetbrains");
+}
