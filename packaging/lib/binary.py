@@ -2,6 +2,9 @@
 
 import re
 import struct
+import subprocess
+import sys
+import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,3 +81,23 @@ def read(binary: Path) -> tuple[bytes, System]:
         return data, system_of(data)
     except Unsupported as error:
         raise SystemExit(f"{binary}: {error}") from None
+
+
+def share(binary: Path) -> dict[str, bytes]:
+    """The completions and manual pages of a binary: `completions/_rejoin`, `man/rejoin.1` and so on.
+
+    In an archive of a release they are beside the binary; otherwise the binary writes them. One
+    for another system cannot: its packages are made without them.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        folder = binary.parent
+        if not (folder / "man").is_dir():
+            folder = Path(made)
+            try:
+                build = ROOT / "packaging" / "share" / "build"
+                subprocess.run([build, binary.resolve(), folder], check=True, capture_output=True)
+            except (OSError, subprocess.CalledProcessError):
+                print(f"{binary}: cannot be run here, so there are no manual pages", file=sys.stderr)
+                return {}
+        files = [*folder.glob("completions/*"), *folder.glob("man/*")]
+        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in sorted(files)}
