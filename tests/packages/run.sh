@@ -52,6 +52,10 @@ cmp -s "$binary" "$work/scripts/node_modules/.bin/rejoin" || fail "npm: the laun
 cmp -s "$binary" "$work/plain/node_modules/.bin/rejoin" && fail "npm: no script has run"
 echo "ok - npm puts the binary itself on the path"
 
+npm install --silent --global --prefix "$work/global" "${packages[@]}"
+[[ -e $work/global/share/man/man1/rejoin.1 ]] || fail "npm: the manual is installed"
+echo "ok - npm installs the manual"
+
 with=()
 for package in "${packages[@]}"; do with+=(--package "$package"); done
 shown=$(cd "$work/again" && npx --yes --silent "${with[@]}" rejoin --version)
@@ -86,7 +90,10 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --no-index "${wheel[0]}"
 [[ $("$work/venv/bin/rejoin" --version) == "$version" ]] || fail "pip: --version"
 cmp -s "$binary" "$work/venv/bin/rejoin" || fail "pip: the program is the binary"
-echo "ok - pip installs the binary"
+for name in man/man1/rejoin-wrap.1 bash-completion/completions/rejoin; do
+    [[ -s $work/venv/share/$name ]] || fail "pip: $name"
+done
+echo "ok - pip installs the binary, the manual and completions"
 
 uvx=$(command -v uvx || true)
 if [[ -z $uvx ]] && "$work/venv/bin/python" -m pip install --quiet --only-binary :all: \

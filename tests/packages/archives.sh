@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds the archive of a release for this system with `dist`, installs it with the installer, which
+# gets it from a server on this machine, and makes the packages for npm and Python of it. Optimizes
+# nothing.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root"
+work=$(mktemp -d)
+server=""
+finish() {
+    if [[ -n $server ]]; then kill "$server"; fi
+    rm -rf "$work"
+}
+trap finish EXIT
+target=$(rustc -vV | sed -n 's/^host: //p')
+
+fail() {
+    echo "not ok - $1" >&2
+    exit 1
+}
+
+cargo build --quiet --locked
+packaging/share/build target/debug/rejoin target/share
+export CARGO_PROFILE_DIST_OPT_LEVEL=0 CARGO_PROFILE_DIST_LTO=off CARGO_PROFILE_DIST_CODEGEN_UNITS=16
+dist build --artifacts=local --target="$target" >/dev/null
+dist build --artifacts=global >/dev/null
+mkdir "$work/served"
+cp target/distrib/rejoin-* target/distrib/sha256.sum "$work/served"
+(cd "$work/served" && sha256sum --quiet --check --ignore-missing sha256.sum) || fail "checksums"
+echo "ok - dist makes archives, installers and checksums"
+
+tar -xzf "$work/served/rejoin-$target.tar.gz" -C "$work"
+unpacked="$work/rejoin-$target"
+version=$("$unpacked/rejoin" --version)
+for name in LICENSE README.md completions/_rejoin man/rejoin.1; do
+    [[ -s $unpacked/$name ]] || fail "the archive has $name"
+done
+echo "ok - the archive has the program, the manual and completions"
+
+python3 tests/packages/names.py target/distrib || fail "names"
+echo "ok - cargo binstall asks for the archives by their names"
+
+(cd "$work/served" && exec python3 -u -m http.server --bind 127.0.0.1 0) >"$work/port" 2>/dev/null &
+server=$!
+until port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' "$work/port") && [[ -n $port ]]; do
+    kill -0 "$server" || fail "the server starts"
+    sleep 0.1
+done
+env -i HOME="$work/home" PATH=/usr/bin:/bin CARGO_HOME="$work/home/.cargo" REJOIN_NO_MODIFY_PATH=1 \
+    REJOIN_DOWNLOAD_URL="http://127.0.0.1:$port" sh "$work/served/rejoin-installer.sh" >"$work/log" 2>&1 ||
+    { cat "$work/log"; fail "the installer"; }
+[[ $("$work/home/.cargo/bin/rejoin" --version) == "$version" ]] || fail "the installed program"
+echo "ok - the installer installs it"
+
+mv "$work/served/rejoin-$target.tar.gz" "$work/served/rejoin-${target/gnu/musl}.tar.gz"
+packaging/release "$work/served" "$work/packages" >/dev/null
+tar -tzf "$work"/packages/rejoin-0*.tgz package/man/rejoin-wrap.1 >/dev/null || fail "the packages have the manual"
+npm_config_loglevel=error packaging/publish "$work/packages" >"$work/log" 2>&1 ||
+    { cat "$work/log"; fail "publishing"; }
+echo "ok - the packages are made of the archives, and published if asked to"
