@@ -24,7 +24,7 @@ pub(super) struct Args {
     #[arg(long)]
     adopt: bool,
     /// Time limit for the agent to start and to answer `initialize`, such as `30s`, or `none`.
-    #[arg(long, value_name = "TIME", default_value = "2m")]
+    #[arg(long, value_name = "TIME", default_value = "30s")]
     start_timeout: Timeout,
     /// How long the agent may be silent while it creates or opens a session, or `none`.
     #[arg(long, value_name = "TIME", default_value = "2m")]

@@ -11,48 +11,96 @@ struct Known {
     with: &'static [&'static str],
     /// The command that speaks ACP.
     command: &'static str,
+    /// The npm package that has this command, if the program itself has no such mode.
+    package: Option<&'static str>,
 }
 
-const KNOWN: [Known; 6] = [
+/// A program that has to be given an argument: the last one of its command.
+const fn needs(
+    names: &'static [&'static str],
+    with: &'static [&'static str],
+    command: &'static str,
+) -> Known {
     Known {
-        names: &["claude", "claude-code"],
+        names,
+        with,
+        command,
+        package: None,
+    }
+}
+
+/// A program for which another one speaks ACP.
+const fn adapted(
+    names: &'static [&'static str],
+    command: &'static str,
+    package: &'static str,
+) -> Known {
+    Known {
+        names,
         with: &[],
-        command: "claude-agent-acp",
-    },
-    Known {
-        names: &["codex"],
-        with: &[],
-        command: "codex-acp",
-    },
-    Known {
-        names: &["gemini", "gemini-cli"],
-        with: &["--acp", "--experimental-acp"],
-        command: "gemini --acp",
-    },
-    Known {
-        names: &["qwen", "qwen-code"],
-        with: &["--acp", "--experimental-acp"],
-        command: "qwen --acp",
-    },
-    Known {
-        names: &["opencode", "opencode-ai"],
-        with: &["acp"],
-        command: "opencode acp",
-    },
-    Known {
-        names: &["kimi", "kimi-code"],
-        with: &["acp"],
-        command: "kimi acp",
-    },
+        command,
+        package: Some(package),
+    }
+}
+
+const KNOWN: [Known; 18] = [
+    adapted(
+        &["claude", "claude-code"],
+        "claude-agent-acp",
+        "@agentclientprotocol/claude-agent-acp",
+    ),
+    adapted(&["codex"], "codex-acp", "@agentclientprotocol/codex-acp"),
+    adapted(&["pi"], "pi-acp", "pi-acp"),
+    needs(
+        &["gemini", "gemini-cli"],
+        &["--acp", "--experimental-acp"],
+        "gemini --acp",
+    ),
+    needs(
+        &["qwen", "qwen-code"],
+        &["--acp", "--experimental-acp"],
+        "qwen --acp",
+    ),
+    needs(&["copilot"], &["--acp"], "copilot --acp"),
+    needs(&["auggie"], &["--acp"], "auggie --acp"),
+    needs(&["cline"], &["--acp"], "cline --acp"),
+    needs(&["opencode", "opencode-ai"], &["acp"], "opencode acp"),
+    needs(&["kimi", "kimi-code"], &["acp", "--acp"], "kimi acp"),
+    needs(&["goose"], &["acp"], "goose acp"),
+    needs(&["cursor-agent"], &["acp"], "cursor-agent acp"),
+    needs(&["kilo"], &["acp"], "kilo acp"),
+    needs(&["kiro-cli"], &["acp"], "kiro-cli acp"),
+    needs(&["devin"], &["acp"], "devin acp"),
+    needs(&["vibe"], &[], "vibe-acp"),
+    needs(&["hermes"], &["acp"], "hermes-acp"),
+    needs(
+        &["droid"],
+        &["acp", "acp-daemon"],
+        "droid exec --output-format acp",
+    ),
 ];
 
-/// The command that was probably meant, if this one, whose agent has this name, is known not to
+/// What was probably meant, as a hint, if this command, whose agent has this name, is known not to
 /// speak ACP.
-pub(super) fn meant(name: &str, command: &[OsString]) -> Option<&'static str> {
+pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
     let known = KNOWN.iter().find(|known| known.names.contains(&name))?;
     let has = |word: &&str| command.iter().any(|given| given == *word);
-    let speaks = known.with.iter().any(has);
-    (!speaks).then_some(known.command)
+    if known.with.iter().any(has) {
+        return None;
+    }
+    let right = known.command;
+    let hint = format!("use `rejoin wrap -- {right}`");
+    Some(match known.package {
+        Some(package) => format!("{hint}, which `npm install --global {package}` installs"),
+        None => hint,
+    })
+}
+
+/// How to install the program of this name, if it is known.
+pub(super) fn installation(name: &str) -> Option<String> {
+    let known = KNOWN.iter().find(|known| known.command == name)?;
+    let package = known.package?;
+    Some(format!("install it with `npm install --global {package}`"))
 }
 
 /// Whether a program does not exist, neither at its path nor in a folder of `PATH`. Systems other
@@ -74,10 +122,12 @@ pub(super) fn is_missing(program: &OsStr) -> bool {
 mod tests {
     use super::*;
 
-    fn meant_by(line: &str) -> Option<&'static str> {
+    fn meant_by(line: &str) -> Option<String> {
         let command: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let name = line.split(' ').next().unwrap();
-        meant(name, &command)
+        let hint = meant(name, &command)?;
+        let (_, rest) = hint.split_once("`rejoin wrap -- ").unwrap();
+        Some(rest.split_once('`').unwrap().0.to_owned())
     }
 
     #[test]
@@ -93,11 +143,23 @@ mod tests {
             ("opencode", Some("opencode acp")),
             ("opencode acp", None),
             ("kimi acp", None),
+            ("goose", Some("goose acp")),
+            ("copilot", Some("copilot --acp")),
+            ("copilot --acp --stdio", None),
+            ("droid exec --output-format acp", None),
             ("claude-agent-acp", None),
             ("my-agent", None),
         ] {
-            assert_eq!(meant_by(line), command, "{line}");
+            assert_eq!(meant_by(line).as_deref(), command, "{line}");
         }
+    }
+
+    #[test]
+    fn adapters_come_from_npm() {
+        let hint = installation("codex-acp").unwrap();
+        assert!(hint.contains("npm install --global @agentclientprotocol/codex-acp"));
+        assert_eq!(installation("gemini --acp"), None);
+        assert_eq!(installation("my-agent"), None);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::MakeWriterExt;
+
+use crate::engine::agent::FOR_PEOPLE;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -43,7 +46,8 @@ pub(super) fn start(global: &Global) -> Result<(), Failure> {
                     path.display()
                 ))
             })?;
-            builder.with_writer(Mutex::new(file)).init();
+            let people = std::io::stderr.with_filter(|line| line.target() == FOR_PEOPLE);
+            builder.with_writer(Mutex::new(file).and(people)).init();
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::transport::stdio;
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
+use super::terminal::stdin_is_terminal;
 use super::{agent_options, agents, serve};
 
 /// How to wrap an agent.
@@ -29,6 +30,17 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    let given = args.command[0].to_string_lossy();
+    let agent = AgentNames::program(&args.command);
+    // A user who names the agent knows it.
+    let checked = args.name.is_none();
+    if let Some(meant) = agents::meant(&agent, &args.command).filter(|_| checked) {
+        let failure = Failure::usage(format!(
+            "`{given}` is not an ACP agent with these arguments"
+        ));
+        let unless = format!("if this one is, name it with `--name {agent}`");
+        return Err(failure.hint(format!("{meant}; {unless}")));
+    }
     let names = match &args.name {
         Some(name) => AgentNames::chosen(name.clone()),
         None => AgentNames::of_command(&args.command),
@@ -38,23 +50,21 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         guard: std::env::current_exe().ok(),
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };
-    if let Some(command) = agents::meant(&AgentNames::program(&args.command), &args.command) {
-        let given = args.command[0].to_string_lossy();
-        note(
-            global,
-            &format!("`{given}` is not an ACP agent with these arguments"),
-            Some(&format!("use `rejoin wrap -- {command}`")),
-        );
-    }
     let engine = WrappedEngine::new(program, names, args.agent.policy(global)?);
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     if !agents::is_missing(&args.command[0]) {
         return serve::on(global, &args.agent.serve, true, engine, input);
     }
+    let missing = format!("there is no program `{given}`");
+    let hint = agents::installation(&agent).unwrap_or_else(|| {
+        "give its full path: an editor may search other folders than your shell".to_owned()
+    });
+    if stdin_is_terminal() {
+        return Err(Failure::new(missing).hint(hint));
+    }
     // Earlier sessions can be read without it, so clients are served in any case.
-    let program = args.command[0].to_string_lossy();
-    note(global, &format!("there is no program `{program}`"), None);
+    note(global, &missing, Some(&hint));
     let was_asked = Arc::new(AtomicBool::new(false));
     let input = Noticed {
         input,

@@ -167,40 +167,50 @@ fn invalid_arguments_are_explained() {
     );
 }
 
+/// Runs the command with a terminal as its stdin, in which `keys` are pressed.
 #[cfg(unix)]
-#[test]
-fn serve_on_a_terminal_prints_a_hint() {
+fn in_terminal(store: &Path, arguments: &[&str], keys: &[u8]) -> Output {
     use std::ffi::OsStr;
-    use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
 
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let stdin = fs::File::open(OsStr::from_bytes(name.as_bytes())).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    let command = command.args(arguments).env("REJOIN_STORE", store);
+    let command = command
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let mut keyboard = fs::File::from(terminal.try_clone().unwrap());
+    keyboard.write_all(keys).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn serve_on_a_terminal_prints_a_hint() {
     let root = TempDir::new().unwrap();
     for arguments in [&["serve"][..], &["proxy"], &["wrap", "--", "sh"]] {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap();
-        let stdin = fs::File::open(OsStr::from_bytes(name.as_bytes())).unwrap();
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
-        let command = command.args(arguments).env("REJOIN_STORE", root.path());
-        let command = command
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
         // Ctrl-D, which a terminal makes the end of input.
-        fs::File::from(terminal.try_clone().unwrap())
-            .write_all(&[4])
-            .unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = in_terminal(root.path(), arguments, &[4]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!(
             String::from_utf8_lossy(&output.stderr),
             "rejoin: waiting for an ACP client on stdin; press Ctrl-D to end\n"
         );
     }
+    // What cannot work is said at once.
+    let output = in_terminal(root.path(), &["wrap", "--", "nonexistent-agent"], &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let expected = "rejoin: there is no program `nonexistent-agent`\n  hint: ";
+    assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
@@ -309,6 +319,9 @@ fn missing_agent_program_is_reported() {
     let store = root.path();
     let wrap = ["wrap", "--", "nonexistent-agent"];
     fails(store, &wrap, 1, "there is no program `nonexistent-agent`");
+    let known = ["wrap", "--", "codex-acp-that-is-missing/codex-acp"];
+    let hint = "npm install --global @agentclientprotocol/codex-acp";
+    fails(store, &known, 1, hint);
     // A client can read what is kept, and the response says so.
     let mut child = command(store, &wrap)
         .stdin(Stdio::piped())
@@ -330,6 +343,35 @@ fn missing_agent_program_is_reported() {
     );
 }
 
+/// Both where the log goes to a file and where it does not.
+#[cfg(unix)]
+#[test]
+fn silent_agent_is_reported() {
+    let root = TempDir::new().unwrap();
+    let store = root.path();
+    let log = root.path().join("the.log");
+    let log = log.to_str().unwrap();
+    let limit = ["--start-timeout", "50ms", "--", "sleep", "1000"];
+    for to_file in [false, true] {
+        let file: &[&str] = if to_file { &["--log-file", log] } else { &[] };
+        let mut child = command(store, &[&["wrap"], file, &limit].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
+            "params": { "protocolVersion": 1 } });
+        writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
+        let text = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+        let expected = "the agent `sleep` did not answer `initialize` within 50ms";
+        assert!(text.contains(expected), "{text}");
+        if to_file {
+            assert!(fs::read_to_string(log).unwrap().contains(expected));
+        }
+    }
+}
+
 #[test]
 fn program_without_acp_is_reported() {
     let root = TempDir::new().unwrap();
@@ -339,11 +381,18 @@ fn program_without_acp_is_reported() {
         ("gemini", "wrap -- gemini --acp`"),
     ] {
         let wrapped = output(root.path(), &["wrap", "--", command]);
+        assert_eq!(wrapped.status.code(), Some(2), "{wrapped:?}");
         let text = String::from_utf8(wrapped.stderr).unwrap();
         let expected = format!("`{command}` is not an ACP agent");
         assert!(text.contains(&expected) && text.contains(meant), "{text}");
     }
-    let right = output(root.path(), &["wrap", "--", "gemini", "--acp"]);
-    let text = String::from_utf8(right.stderr).unwrap();
-    assert!(!text.contains("is not an ACP agent"), "{text}");
+    // With the right argument, or a name, it is taken for an agent.
+    for right in [
+        &["wrap", "--", "gemini", "--acp"][..],
+        &["wrap", "--name", "mine", "--", "gemini"],
+    ] {
+        let right = output(root.path(), right);
+        let text = String::from_utf8(right.stderr).unwrap();
+        assert!(!text.contains("is not an ACP agent"), "{text}");
+    }
 }

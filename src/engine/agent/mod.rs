@@ -39,6 +39,7 @@ use serde_json::json;
 
 pub use identity::AgentNames;
 pub use recall::Recall;
+pub use shared_agent::FOR_PEOPLE;
 pub use transport::Program;
 
 use crate::engine::proxy::Port;

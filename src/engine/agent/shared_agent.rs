@@ -23,6 +23,9 @@ use super::intake;
 use super::members::with_members;
 use super::transport::Source;
 
+/// The target of log lines that are on stderr in any case, since they say why nothing happens.
+pub const FOR_PEOPLE: &str = "rejoin::notice";
+
 /// How long an agent may take to answer `initialize` before a warning is logged.
 const WARN_AFTER: Duration = Duration::from_secs(5);
 
@@ -251,11 +254,16 @@ impl Agent {
     pub(super) async fn leave(&self, patience: Patience) {
         self.left.store(true, Ordering::Release);
         let connections = [&self.current, &self.starting].map(|one| lock(one).take());
-        for connection in connections.into_iter().flatten() {
+        let connections: Vec<_> = connections.into_iter().flatten().collect();
+        let had_any = !connections.is_empty();
+        for connection in connections {
             connection.leave(patience).await;
         }
         if let Source::Successor(port) = &self.source {
             port.leave();
+        }
+        if had_any {
+            tracing::info!(agent = self.name(), "the agent was ended");
         }
     }
 
@@ -263,7 +271,11 @@ impl Agent {
         if let Some(connection) = self.current() {
             return Ok(connection);
         }
-        let (connection, initialize_result) = self.start(state).await?;
+        let started = self.start(state).await;
+        let (connection, initialize_result) =
+            started.inspect_err(|error| self.trace_failure(error))?;
+        let version = connection.capabilities().version.unwrap_or_default();
+        tracing::info!(agent = self.name(), version, "the agent has started");
         if let Some(params) = &state.signed_in {
             // The process that was signed in has ended.
             let method = if connection.is_native() {
@@ -369,19 +381,42 @@ impl Agent {
         Ok((connection, result))
     }
 
+    /// Warns that the agent is slow to answer `initialize`.
     fn warn(&self) {
-        let program = self.source.command().unwrap_or_default();
-        tracing::warn!("`{program}` has not answered `initialize`; is it an ACP agent?");
+        let who = self.for_people();
+        let waited = humantime::format_duration(WARN_AFTER);
+        let limit = humantime::format_duration(self.start_timeout);
+        tracing::warn!(
+            target: FOR_PEOPLE,
+            "{who} has not answered `initialize` for {waited}; is it an ACP agent? After {limit} \
+             (`--start-timeout`) it is ended, and the client gets an error"
+        );
+    }
+
+    /// Logs why the agent is not available.
+    fn trace_failure(&self, error: &StartError) {
+        let who = self.for_people();
+        match error {
+            // People were warned before.
+            StartError::Silent(why) => tracing::warn!(target: FOR_PEOPLE, "{who} {why}"),
+            StartError::Start(why) => tracing::info!("{who} {why}"),
+            StartError::Refused(error) => {
+                tracing::info!(code = error.code, "{who} refused `initialize`");
+            }
+        }
+    }
+
+    fn for_people(&self) -> String {
+        match self.source.command() {
+            Some(program) => format!("the agent `{program}`"),
+            None => "the agent behind the conductor".to_owned(),
+        }
     }
 
     /// The error for a request that needs an agent that is not available.
     fn start_failed(&self, why: &str) -> EngineError {
-        let program = self.source.command();
-        let message = match &program {
-            Some(program) => format!("the agent `{program}` {why}"),
-            None => format!("the agent behind the conductor {why}"),
-        };
-        let command = ("command".to_owned(), program.into());
+        let message = format!("{} {why}", self.for_people());
+        let command = ("command".to_owned(), self.source.command().into());
         let name = "agent_failed_to_start";
         EngineError::with(EngineError::INTERNAL, name, message, [command])
     }
