@@ -30,6 +30,8 @@ pub(super) struct Playback {
     pub(super) end: u64,
     /// Whether a turn that was replayed has no end so far.
     pub(super) in_turn: bool,
+    /// How many lines were sent.
+    pub(super) sent: u64,
 }
 
 impl Playback {
@@ -56,6 +58,7 @@ impl Playback {
             view,
             end: 0,
             in_turn: false,
+            sent: 0,
         }
     }
 
@@ -147,14 +150,17 @@ impl Playback {
             return Err(Refusal::Cancelled);
         }
         self.view.lines(&mut self.lines);
-        let limited = self.pace.is_limited();
-        let lines = limited.then(|| memchr::memchr_iter(b'\n', &self.lines).count() as u64);
-        let put = self.writer.bulk(&mut self.lines);
-        put.map_err(|_| Refusal::Gone)?;
-        if let Some(lines) = lines {
-            self.pace.rest(lines, || self.request.is_cancelled());
-        }
+        let lines = self.send()?;
+        self.pace.rest(lines, || self.request.is_cancelled());
         Ok(())
+    }
+
+    /// Passes the lines to the writer, and counts them.
+    fn send(&mut self) -> Result<u64, Refusal> {
+        let lines = memchr::memchr_iter(b'\n', &self.lines).count() as u64;
+        self.sent += lines;
+        let put = self.writer.bulk(&mut self.lines);
+        put.map(|_| lines).map_err(|_| Refusal::Gone)
     }
 
     /// Reads the settings in the engine's part of the answer: the snapshots refer to them.
@@ -194,8 +200,7 @@ impl Playback {
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         self.replay.finish(&mut self.lines);
         self.view.last_lines(&mut self.lines);
-        let put = self.writer.bulk(&mut self.lines);
-        put.map_err(|_| Refusal::Gone)?;
+        self.send()?;
         self.settle()?;
         if self.replay.cut() > 0 {
             tracing::warn!(

@@ -92,7 +92,8 @@ fn each_session_event_has_a_log_line() {
         ("session/load", place(NOBODY)),
     ];
     let gone_on = serve(&store, Some("info"), &requests);
-    assert_eq!(about(&gone_on.log, id), ["resumed", "turn ended"]);
+    let expected = ["resumed", "turn begun", "turn ended"];
+    assert_eq!(about(&gone_on.log, id), expected);
     assert_eq!(about(&gone_on.log, NOBODY), ["not found"]);
     let turn = gone_on.log.lines().find(|line| line.contains("turn ended"));
     let turn = turn.unwrap();
@@ -104,7 +105,9 @@ fn each_session_event_has_a_log_line() {
     ];
     let loaded = serve(&store, Some("info"), &requests);
     assert_eq!(about(&loaded.log, id), ["loaded", "closed"]);
-    assert!(loaded.log.contains("turns=1 ms="), "{}", loaded.log);
+    // The prompt, the answer, and the title.
+    let counts = loaded.log.contains("turns=1 updates=3 ms=");
+    assert!(counts, "{}", loaded.log);
 
     let held = Store::at(&store, Sys::real(), Durability::Os);
     let held = held.open_log(&SessionId::parse(id).unwrap()).unwrap();
@@ -122,6 +125,97 @@ fn each_session_event_has_a_log_line() {
     for log in [made.log, gone_on.log, loaded.log, second.log, deleted.log] {
         assert!(!log.contains(WORDS), "{log}");
     }
+}
+
+#[test]
+fn failures_have_a_log_line_with_the_reason() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    let made = serve(&store, None, &[("session/new", place(""))]);
+    let id = made.answers[1]["result"]["sessionId"].as_str().unwrap();
+    let log = store.join(format!("sessions/{id}.jsonl"));
+    fs::write(&log, format!("{WORDS}\n")).unwrap();
+    let loaded = serve(&store, Some("info"), &[("session/load", place(id))]);
+    let lines = about(&loaded.log, id);
+    assert!(
+        lines.len() == 1 && lines[0].starts_with("not opened"),
+        "{lines:?}"
+    );
+    let message = loaded.answers[1]["error"]["message"].as_str().unwrap();
+    assert!(loaded.log.contains(message), "{}", loaded.log);
+    assert!(!loaded.log.contains(WORDS), "{}", loaded.log);
+}
+
+/// A client that waits for each response.
+#[cfg(unix)]
+#[test]
+fn each_event_of_an_agent_has_a_log_line() {
+    use std::io::{BufRead, BufReader};
+
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    let log = folder.path().join("the.log");
+    let agent = crate::support::wrapped::Wrapped::new(folder.path(), &["--resume".to_owned()]);
+    let agent = agent.arguments();
+    let options = [
+        "wrap",
+        "--log-level",
+        "info",
+        "--log-file",
+        log.to_str().unwrap(),
+    ];
+    let arguments = options.into_iter().chain(agent.iter().map(String::as_str));
+    let mut child = command(&store, &arguments.collect::<Vec<_>>())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ask = |method: &str, params: Value| {
+        let request = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
+        writeln!(input, "{request}").unwrap();
+        let mut lines = output.by_ref().map(|line| line.unwrap());
+        let mut lines = lines
+            .by_ref()
+            .map(|line| serde_json::from_str::<Value>(&line).unwrap());
+        lines.find(|line| line["id"] == method).unwrap()
+    };
+    ask("initialize", json!({ "protocolVersion": 1 }));
+    let made = ask("session/new", place(""));
+    let id = made["result"]["sessionId"].as_str().unwrap();
+    let prompt =
+        |text: &str| json!({ "sessionId": id, "prompt": [{ "type": "text", "text": text }] });
+    ask("session/prompt", prompt(&format!("say {WORDS}\nexit 7")));
+    ask("session/prompt", prompt("say again"));
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let log = fs::read_to_string(&log).unwrap();
+    // The end of the agent and that of its turn are seen by two threads.
+    let mut expected = [
+        "created",
+        "its agent has ended",
+        "opened in the agent again",
+        "request failed",
+        "turn begun",
+        "turn begun",
+        "turn ended",
+        "turn failed",
+    ];
+    expected.sort_unstable();
+    let mut lines = about(&log, id);
+    for line in &mut lines {
+        // The sentence of the error.
+        if line.starts_with("request failed") {
+            line.truncate("request failed".len());
+        }
+    }
+    lines.sort_unstable();
+    assert_eq!(lines, expected, "{log}");
+    assert!(log.contains("way=\"resume\""), "{log}");
+    assert_eq!(log.matches("the agent has started").count(), 2, "{log}");
+    assert_eq!(log.matches("the agent was ended").count(), 1, "{log}");
+    assert!(!log.contains(WORDS), "{log}");
 }
 
 #[test]

@@ -277,6 +277,10 @@ impl Shared {
 
     /// Logs how the session was attached, if that happened outside of a request to open it.
     pub(super) async fn log_attached(&self, attached: Attached) -> Result<(), EngineError> {
+        if let Some(way) = attached.way {
+            let session = &lock(&self.config).name;
+            tracing::info!(%session, agent = self.agent.name(), way, "opened in the agent again");
+        }
         let mut block = Block::default();
         if let Some(session_id) = attached.agent_session_id {
             block.push(Kind::AgentSessionId, &session_id);

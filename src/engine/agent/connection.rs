@@ -353,7 +353,11 @@ impl Connection {
         }
         self.calls.close();
         if self.transport.is_process() && !self.is_leaving() {
-            tracing::warn!(reason = %self.exit_reason(), "the agent has ended");
+            let reason = self.exit_reason();
+            tracing::warn!(%reason, "the agent has ended");
+            for route in self.all_routes() {
+                tracing::info!(session = route.name(), "its agent has ended");
+            }
         }
     }
 

@@ -26,12 +26,12 @@ impl Actor {
                 listed,
             } => return self.create(agent_session_id.as_deref(), &imported, listed),
             Effect::Fork(config, at) => {
-                self.trace_opening();
+                self.trace_opening("forked");
                 return self.fork(config, at).await;
             }
             Effect::MetadataChange(change) => return self.change_metadata(&change).await,
             Effect::Open(config) => {
-                self.trace_opening();
+                self.trace_opening("opened");
                 self.name.clone_from(&config.name);
                 return self.open(config).await;
             }
@@ -43,7 +43,7 @@ impl Actor {
             Effect::Replay {
                 open: Some(config), ..
             } => {
-                self.trace_opening();
+                self.trace_opening("opened");
                 return self.open_and_replay(config).await;
             }
             Effect::CatchUp(snapshots, gone) => return self.catch_up(snapshots, gone).await,
@@ -51,7 +51,7 @@ impl Actor {
             Effect::Release(CloseReason::Deleted) => return self.delete().await,
             // The others cannot fail.
             Effect::Prepare(config) => {
-                self.trace_opening();
+                self.trace_opening("created");
                 self.name.clone_from(&config.name);
                 self.prepare(config);
             }
@@ -117,7 +117,7 @@ impl Actor {
         let title_record = title.iter().map(|title| (Kind::Info, None, title.as_str()));
         let end = std::iter::once((Kind::End, id, payload));
         self.append_all(title_record.chain(end), sync)?;
-        self.trace_end(payload);
+        self.trace_end(id, payload);
         // A replay on its way reaches it, and so does what sends all that was missed.
         if let Some(title) = title
             && self.replay.is_none()
@@ -241,7 +241,7 @@ impl Actor {
     }
 
     fn begin(&mut self, prompt: Prompt) {
-        self.trace_turn();
+        self.trace_turn(&prompt.message_id);
         let Some(session) = &mut self.session else {
             return;
         };

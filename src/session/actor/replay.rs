@@ -192,12 +192,14 @@ impl Actor {
             }
             playback.snapshots(&now, &snapshots, &gone);
             let finished = playback.finish();
-            finished.map(|()| (playback.end, playback.in_turn, playback.view()))
+            let (end, in_turn, sent) = (playback.end, playback.in_turn, playback.sent);
+            finished.map(|()| (end, in_turn, sent, playback.view()))
         };
         let _permit = self.deps.wire.flow.replays().acquire_owned().await;
         let played = tokio::task::spawn_blocking(work).await;
         let played = played.map_err(|_| failed()).flatten()?;
-        let (played, in_turn, view) = played;
+        let (played, in_turn, sent, view) = played;
+        self.trace.updates = Some(sent);
         self.view = view;
         if let Some(session) = &mut self.session {
             session.shown = end.unwrap_or(played);

@@ -162,6 +162,11 @@ impl Route {
         })
     }
 
+    /// The session's id for the client.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The agent knows the session by this id.
     pub(super) fn opened_as(&self, agent_id: &str) {
         agent_id.clone_into(&mut lock(&self.agent_id));
