@@ -11,6 +11,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 pub mod time;
+mod watchers;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,17 +19,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::sys::lock;
 
-use super::disk::{Disk, DiskFile, FileInfo};
+use super::disk::{Changed, Disk, DiskFile, FileInfo, Watch};
 use super::ids::RandomIds;
 use super::{Sys, Timestamp};
 pub use fault::{Fault, Tail};
 use state::State;
 pub use time::SimClock;
+use watchers::Watchers;
 
 /// A disk in memory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    watchers: Watchers,
 }
 
 #[derive(Debug)]
@@ -113,6 +116,7 @@ impl SimDisk {
     fn from_state(state: State) -> Self {
         Self {
             state: Arc::new(Mutex::new(state)),
+            watchers: Watchers::default(),
         }
     }
 
@@ -153,7 +157,10 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.begin_write()?;
         let file = state.create(path)?;
-        Ok(self.file(&mut state, file, true))
+        let file = self.file(&mut state, file, true);
+        drop(state);
+        self.watchers.report([path]);
+        Ok(file)
     }
 
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -170,6 +177,8 @@ impl Disk for SimDisk {
         let file = state.find(from)?;
         state.name(to, file)?;
         state.names.remove(from);
+        drop(state);
+        self.watchers.report([from, to]);
         Ok(())
     }
 
@@ -178,6 +187,8 @@ impl Disk for SimDisk {
         state.begin_write()?;
         state.find(path)?;
         state.names.remove(path);
+        drop(state);
+        self.watchers.report([path]);
         Ok(())
     }
 
@@ -214,8 +225,31 @@ impl Disk for SimDisk {
         })
     }
 
+    fn watch(&self, path: &Path, changed: Changed) -> io::Result<Watch> {
+        if !self.state().dirs.contains(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(self.watchers.add(path, changed))
+    }
+
     fn native_path(&self, _path: &Path) -> Option<PathBuf> {
         None
+    }
+}
+
+impl SimFile {
+    /// Notifies of a change.
+    fn changed(&self) {
+        if self.disk.watchers.is_empty() {
+            return;
+        }
+        let state = self.disk.state();
+        let of_file = state.names.iter().filter(|(_, file)| **file == self.file);
+        let paths: Vec<_> = of_file.map(|(path, _)| path.clone()).collect();
+        drop(state);
+        self.disk
+            .watchers
+            .report(paths.iter().map(PathBuf::as_path));
     }
 }
 
@@ -232,6 +266,8 @@ impl DiskFile for SimFile {
             _ => bytes.len(),
         };
         state.append(self.file, &bytes[..taken]);
+        drop(state);
+        self.changed();
         match fault {
             Some(Fault::TornWrite(kind)) => Err(kind.into()),
             _ => Ok(taken),
@@ -262,6 +298,8 @@ impl DiskFile for SimFile {
         }
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
         state.set_len(self.file, len);
+        drop(state);
+        self.changed();
         Ok(())
     }
 
