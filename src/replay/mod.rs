@@ -154,6 +154,11 @@ impl Replay {
         }
     }
 
+    /// From now on, every chunk is kept as it came.
+    pub fn follow(&mut self) {
+        self.options.exact = true;
+    }
+
     /// Takes the next record of the log and appends to `out` what is to be sent: zero or more whole
     /// lines, each with its newline.
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -248,8 +253,8 @@ impl Replay {
         }
     }
 
-    /// Ends the replay: appends the pending chunk and the held line, then the last snapshot of each
-    /// kind.
+    /// Ends the replay, which may go on: appends the pending chunk and the held line, then the last
+    /// snapshot of each kind.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.finish_mixed(out);
         self.last.release(out);

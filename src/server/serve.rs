@@ -10,7 +10,7 @@ use crate::engine::relay::Patience;
 use crate::index::Catalog;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::INITIALIZE;
-use crate::session::{Deps, Registry, ReplayPolicy};
+use crate::session::{Deps, Growth, Registry, ReplayPolicy};
 use crate::sources::LiveSources;
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
@@ -139,6 +139,7 @@ pub async fn serve(
         line_limit: options.line_limit,
         client_timeout: options.client_timeout,
         unstable: options.unstable,
+        growth: Growth::default(),
         closed: std::sync::Mutex::default(),
     }));
     registry.deps().engine.connect(wire.clone());

@@ -10,6 +10,7 @@ pub mod reply;
 pub mod request;
 
 mod actor;
+mod growth;
 mod open_session;
 mod playback;
 
@@ -17,6 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use growth::Growth;
 pub use open_session::Elsewhere;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
@@ -62,6 +64,8 @@ pub struct Deps {
     pub client_timeout: Option<Duration>,
     /// Whether methods are served that the protocol calls unstable.
     pub unstable: bool,
+    /// Notifies of sessions that other processes write to.
+    pub growth: Growth,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Mutex<BTreeSet<SessionId>>,
 }

@@ -32,6 +32,10 @@ pub(super) struct Playback {
     pub(super) in_turn: bool,
     /// How many lines were sent.
     pub(super) sent: u64,
+    /// Whether what is appended to the log is sent as it comes.
+    follows: bool,
+    /// The payload of the last `end` record that was followed.
+    last_end: Option<String>,
 }
 
 impl Playback {
@@ -59,7 +63,21 @@ impl Playback {
             end: 0,
             in_turn: false,
             sent: 0,
+            follows: false,
+            last_end: None,
         }
+    }
+
+    /// From now on, each chunk is sent as it was logged. Whatever is held back is sent when the
+    /// replay [finishes](Self::finish), after which it may go on.
+    pub(super) fn follow(&mut self) {
+        self.follows = true;
+        self.replay.follow();
+    }
+
+    /// The payload of the last `end` record since the last call, if it [follows](Self::follow).
+    pub(super) fn take_last_end(&mut self) -> Option<String> {
+        self.last_end.take()
     }
 
     /// From now on it does not stop before its end.
@@ -117,6 +135,9 @@ impl Playback {
         self.replay.record(&entry.record, &mut self.lines);
         self.end = entry.end;
         self.in_turn = self.replay.is_in_turn();
+        if self.follows && entry.record.kind == Kind::End {
+            self.last_end = Some(entry.record.payload.to_owned());
+        }
     }
 
     /// Replays the log from `shown` to `end`. The client has seen the records before that.
@@ -127,8 +148,7 @@ impl Playback {
         shown: u64,
         end: Option<u64>,
     ) -> Result<(), Refusal> {
-        let open = || store.read(id).map_err(Refusal::from);
-        let mut seen = open()?;
+        let mut seen = store.read(id)?;
         seen.limit(shown);
         while let Some(entry) = seen.next()? {
             self.read_record(&entry);
@@ -136,12 +156,25 @@ impl Playback {
         }
         self.replay.finish(&mut self.lines);
         self.lines.clear();
-        let mut missed = open()?;
-        missed.seek(shown);
+        self.last_end = None;
+        self.end = shown;
+        self.play_on(store, id, end)
+    }
+
+    /// Replays the log from where this replay is to `end`.
+    pub(super) fn play_on(
+        &mut self,
+        store: &Store,
+        id: &SessionId,
+        end: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let mut reader = store.read(id)?;
+        reader.seek(self.end);
+        // Without the lock, the end is wherever the file ends.
         if let Some(end) = end {
-            missed.limit(end);
+            reader.limit(end);
         }
-        self.play(&mut missed)
+        self.play(&mut reader)
     }
 
     /// Sends the lines that are ready.
@@ -171,6 +204,11 @@ impl Playback {
     /// The view for the updates that follow.
     pub(super) fn view(self) -> ClientView {
         self.view
+    }
+
+    /// Exchanges the views: updates are sent through that of the playback while it is at work.
+    pub(super) fn swap_view(&mut self, view: &mut ClientView) {
+        std::mem::swap(&mut self.view, view);
     }
 
     /// Adds updates with the current state. They are sent after all others.

@@ -3,6 +3,7 @@
 mod client_requests;
 mod close;
 mod engine_events;
+mod follow;
 mod fork;
 mod lock;
 mod metadata;
@@ -33,6 +34,7 @@ use super::request::Request;
 use super::{Client, Deps};
 use client_requests::{ClientAnswer, ClientRequests};
 use engine_events::{FromEngine, RunningTurn, TurnOutcome};
+use follow::Following;
 use replay::{ReplayOutcome, RunningReplay};
 use trace::Trace;
 
@@ -50,6 +52,8 @@ pub(super) struct Actor {
     turns: Vec<RunningTurn>,
     replay: Option<RunningReplay>,
     attach: Option<RunningAttach>,
+    /// If another process has the session open.
+    following: Option<Following>,
     replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     answered: Vec<BusyGuard>,
@@ -109,6 +113,8 @@ enum Event {
     Engine(FromEngine),
     Replayed(Box<Result<ReplayOutcome, JoinError>>),
     Attached(Box<Result<Result<Attached, EngineError>, JoinError>>),
+    /// The log may have grown that another process writes.
+    Grown,
 }
 
 impl Actor {
@@ -132,6 +138,7 @@ impl Actor {
             turns: Vec::new(),
             replay: None,
             attach: None,
+            following: None,
             replays,
             answered: Vec::new(),
             accepted: None,
@@ -166,8 +173,13 @@ impl Actor {
                 Event::Engine(FromEngine::TurnEnded(id, result)) => self.turn_ended(&id, result),
                 Event::Attached(result) => self.attached(*result),
                 Event::Replayed(result) => self.replayed(*result),
+                Event::Grown => {
+                    self.follow().await;
+                    continue;
+                }
             };
             self.perform(batch).await;
+            self.update_following();
             // An agent may take its time; its new sessions are in no list before their first prompt.
             let creating = self.attach.is_some() && !self.deps.engine.wraps_agent();
             if !self.machine.has_waiting_requests() && !creating {
@@ -229,6 +241,7 @@ impl Actor {
     }
 
     async fn event(&mut self) -> Event {
+        let (may_follow, is_running) = (self.may_follow(), self.runs_elsewhere());
         let replay = async {
             match self.replay.as_mut().and_then(|replay| replay.task.as_mut()) {
                 Some(task) => Event::Replayed(Box::new(task.await)),
@@ -240,6 +253,13 @@ impl Actor {
                 Some(attach) => Event::Attached(Box::new((&mut attach.task).await)),
                 None => std::future::pending().await,
             }
+        };
+        let grown = async {
+            match &self.following {
+                Some(following) if may_follow => following.due(is_running).await,
+                _ => std::future::pending().await,
+            }
+            Event::Grown
         };
         let is_being_created = self.machine.is_being_created();
         let engine = async {
@@ -262,6 +282,7 @@ impl Actor {
             event = replay => event,
             event = attach => event,
             event = engine => event,
+            event = grown => event,
         }
     }
 

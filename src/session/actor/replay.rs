@@ -182,30 +182,22 @@ impl Actor {
         playback.ignore_cancellation();
         let work = move || {
             if let (Some(store), true) = (store, end != Some(playback.end)) {
-                let mut reader = store.read(&id)?;
-                reader.seek(playback.end);
-                // Without the lock, the end is wherever the file ends.
-                if let Some(end) = end {
-                    reader.limit(end);
-                }
-                playback.play(&mut reader)?;
+                playback.play_on(&store, &id, end)?;
             }
             playback.snapshots(&now, &snapshots, &gone);
-            let finished = playback.finish();
-            let (end, in_turn, sent) = (playback.end, playback.in_turn, playback.sent);
-            finished.map(|()| (end, in_turn, sent, playback.view()))
+            playback.finish().map(|()| playback)
         };
         let _permit = self.deps.wire.flow.replays().acquire_owned().await;
         let played = tokio::task::spawn_blocking(work).await;
-        let played = played.map_err(|_| failed()).flatten()?;
-        let (played, in_turn, sent, view) = played;
-        self.trace.updates = Some(sent);
-        self.view = view;
+        let mut playback = played.map_err(|_| failed()).flatten()?;
+        self.trace.updates = Some(playback.sent);
+        playback.swap_view(&mut self.view);
         if let Some(session) = &mut self.session {
-            session.shown = end.unwrap_or(played);
+            session.shown = end.unwrap_or(playback.end);
             session.missed_prompts = false;
             if let LogAccess::Shared(elsewhere) = &mut session.log {
-                elsewhere.running = in_turn;
+                elsewhere.running = playback.in_turn;
+                self.follow_from(Box::new(playback));
             }
         }
         Ok(())

@@ -1,0 +1,138 @@
+//! Follows a session that another process has open: its client is sent what is appended to the log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::session::open_session::{LogAccess, OpenSession};
+use crate::session::phase::Phase;
+use crate::session::playback::{Pace, Playback};
+
+use super::Actor;
+
+/// How often to check whether the process is still there in which a turn runs: one that is killed
+/// notifies nobody.
+const CHECK: Duration = Duration::from_secs(1);
+
+/// A session that is followed.
+pub(super) struct Following {
+    /// Notified when the log may have grown.
+    grown: Arc<Notify>,
+    /// The replay so far. Without one, the log is read from the start.
+    playback: Option<Box<Playback>>,
+}
+
+impl Following {
+    /// Waits until the log may have grown, or until it is time to look for its writer.
+    pub(super) async fn due(&self, is_running: bool) {
+        if is_running {
+            tokio::time::timeout(CHECK, self.grown.notified())
+                .await
+                .ok();
+        } else {
+            self.grown.notified().await;
+        }
+    }
+}
+
+impl Actor {
+    /// Begins to follow a session that another process has open, or ends it if none has.
+    pub(super) fn update_following(&mut self) {
+        let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
+        let (Some(_), Some(store)) = (elsewhere, &self.deps.store) else {
+            self.following = None;
+            return;
+        };
+        if self.following.is_none() {
+            let grown = self.deps.growth.of(store, &self.id);
+            let playback = None;
+            self.following = grown.map(|grown| Following { grown, playback });
+        }
+    }
+
+    /// Continues a replay that has just ended, instead of reading the log again.
+    pub(super) fn follow_from(&mut self, playback: Box<Playback>) {
+        self.update_following();
+        if let Some(following) = &mut self.following {
+            following.playback = Some(playback);
+        }
+    }
+
+    /// Whether a session that is followed may be read: no load is under way.
+    pub(super) fn may_follow(&self) -> bool {
+        self.replay.is_none() && self.attach.is_none() && !self.machine.is_replay_due()
+    }
+
+    /// Whether a turn runs in another process.
+    pub(super) fn runs_elsewhere(&self) -> bool {
+        let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
+        elsewhere.is_some_and(|elsewhere| elsewhere.running)
+    }
+
+    /// Sends what another process has appended, and what it is doing.
+    pub(super) async fn follow(&mut self) {
+        let (Some(following), Some(session), Some(store)) =
+            (&mut self.following, &self.session, self.deps.store.clone())
+        else {
+            return;
+        };
+        let (id, shown) = (self.id.clone(), session.shown);
+        let policy = self.deps.replay;
+        let mut playback = following.playback.take().unwrap_or_else(|| {
+            Box::new(Playback::new(
+                &self.name,
+                policy.for_all(&self.deps, &self.client),
+                Pace::new(policy.rate),
+                &self.deps.wire.writer,
+                self.view.fresh(),
+                CancellationToken::new(),
+            ))
+        });
+        playback.follow();
+        playback.swap_view(&mut self.view);
+        let work = move || {
+            let played = if playback.end < shown {
+                playback.play_after(&store, &id, shown, None)
+            } else {
+                playback.play_on(&store, &id, None)
+            };
+            let finished = playback.finish();
+            // A process that was killed has appended no end.
+            let running = playback.in_turn && store.is_open(&id);
+            (playback, running, played.and(finished))
+        };
+        // It holds a thread for as long as the client does not read.
+        let _permit = self.deps.wire.flow.replays().acquire_owned().await;
+        let Ok((mut playback, running, played)) = tokio::task::spawn_blocking(work).await else {
+            tracing::error!(session = %self.id, "following another process panicked");
+            return;
+        };
+        playback.swap_view(&mut self.view);
+        if let Err(error) = played {
+            tracing::debug!(session = %self.id, %error, "cannot follow another process");
+        }
+        let (end, last) = (playback.end, playback.take_last_end());
+        if let Some(following) = &mut self.following {
+            following.playback = Some(playback);
+        }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.shown = session.shown.max(end);
+        session.missed_prompts = false;
+        let LogAccess::Shared(elsewhere) = &mut session.log else {
+            return;
+        };
+        let was_running = std::mem::replace(&mut elsewhere.running, running);
+        if running != was_running || last.is_some() {
+            let phase = if running {
+                Phase::Running
+            } else {
+                Phase::Idle(last)
+            };
+            self.send_state(&phase).await;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Notifies of logs that other processes write to: one watch of the store for all sessions.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio::sync::Notify;
+
+use crate::store::Store;
+use crate::sys::{SessionId, Watch, blocking, lock};
+
+/// The sessions of which the growth is awaited.
+type Awaited = HashMap<SessionId, Weak<Notify>>;
+
+/// Watches the store from the first session on.
+#[derive(Default)]
+pub struct Growth {
+    awaited: Arc<Mutex<Awaited>>,
+    watch: Mutex<Option<Watch>>,
+}
+
+impl Growth {
+    /// Notified when the log of this session may have grown, for as long as it is kept. It is notified
+    /// once at the start: what was written before is not reported. `None` if the system reports no
+    /// changes.
+    pub(super) fn of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
+        let grown = Arc::new(Notify::new());
+        let mut awaited = lock(&self.awaited);
+        awaited.retain(|_, notify| notify.strong_count() > 0);
+        awaited.insert(id.clone(), Arc::downgrade(&grown));
+        drop(awaited);
+        let mut watch = lock(&self.watch);
+        if watch.is_none() {
+            let awaited = Arc::clone(&self.awaited);
+            let begun = blocking(|| store.watch(move |id| notify(&awaited, id.as_ref())));
+            let failed =
+                |error| tracing::warn!(%error, "sessions of other processes are not followed");
+            *watch = Some(begun.map_err(failed).ok()?);
+        }
+        drop(watch);
+        grown.notify_one();
+        Some(grown)
+    }
+}
+
+/// Notifies those that wait for this session, or for any if it is unknown which one has grown.
+fn notify(awaited: &Mutex<Awaited>, id: Option<&SessionId>) {
+    let awaited = lock(awaited);
+    let notify = |grown: &Weak<Notify>| {
+        if let Some(grown) = grown.upgrade() {
+            grown.notify_one();
+        }
+    };
+    match id {
+        Some(id) => awaited.get(id).into_iter().for_each(notify),
+        None => awaited.values().for_each(notify),
+    }
+}
+
+impl fmt::Debug for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Growth").finish_non_exhaustive()
+    }
+}
