@@ -193,7 +193,7 @@ impl Playback {
         let lines = memchr::memchr_iter(b'\n', &self.lines).count() as u64;
         self.sent += lines;
         let put = self.writer.bulk(&mut self.lines);
-        put.map(|_| lines).map_err(|_| Refusal::Gone)
+        put.map(|()| lines).map_err(|_| Refusal::Gone)
     }
 
     /// Reads the settings in the engine's part of the answer: the snapshots refer to them.
