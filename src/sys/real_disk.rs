@@ -76,7 +76,7 @@ impl Disk for RealDisk {
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
-        let metadata = fs::metadata(path)?;
+        let metadata = fs::metadata(path).map_err(|error| below_file(path, error))?;
         Ok(FileInfo {
             len: metadata.len(),
             modified: Timestamp::of_system(metadata.modified()?),
@@ -90,6 +90,19 @@ impl Disk for RealDisk {
 
     fn native_path(&self, path: &Path) -> Option<PathBuf> {
         Some(path.to_owned())
+    }
+}
+
+/// Windows says of a path below a file only that it does not exist. Other systems say that the file
+/// is no folder, which is another error than a store that does not exist yet.
+fn below_file(path: &Path, error: io::Error) -> io::Error {
+    if !cfg!(windows) || error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let mut above = path.ancestors().skip(1);
+    match above.find_map(|above| fs::metadata(above).ok()) {
+        Some(found) if !found.is_dir() => io::ErrorKind::NotADirectory.into(),
+        _ => error,
     }
 }
 
@@ -281,6 +294,19 @@ mod tests {
             let gone = rename(&at("from"), &at("other")).unwrap_err();
             assert_eq!(gone.kind(), io::ErrorKind::NotFound);
         }
+    }
+
+    #[test]
+    fn a_path_below_a_file_is_an_error_and_no_missing_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "x").unwrap();
+        for path in [file.join("a"), file.join("a").join("b")] {
+            let error = RealDisk.info_if_exists(&path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+        }
+        let missing = folder.path().join("none").join("a");
+        assert!(RealDisk.info_if_exists(&missing).unwrap().is_none());
     }
 
     #[test]
