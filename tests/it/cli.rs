@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::{command, fails, runs};
+use crate::support::systems::FOLDER;
 
 const NOBODY: &str = "sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07";
 
@@ -48,7 +49,7 @@ fn serve_all(store: &Path, requests: &[Value]) -> Vec<Value> {
 }
 
 fn place(mut more: Value) -> Value {
-    more["cwd"] = "/w".into();
+    more["cwd"] = FOLDER.into();
     more["mcpServers"] = json!([]);
     more
 }
@@ -119,7 +120,7 @@ fn invalid_command_line_does_nothing() {
             vec!["serve", "--durability", "x"],
             "not one of os, turn, each",
         ),
-        (vec!["sessions"], "Usage: rejoin sessions"),
+        (vec!["sessions"], " sessions "),
         (
             vec!["--unstable", "sessions", "list"],
             "before another command",
@@ -148,7 +149,7 @@ fn sessions_are_listed_shown_deleted_and_restored() {
     assert_eq!(listed[0]["prompts"], 1);
     let line = runs(store, &["sessions", "list"]);
     assert!(
-        line.starts_with(&id) && line.ends_with("  1 prompt  /w  My name is Ada\n"),
+        line.starts_with(&id) && line.ends_with(&format!("  1 prompt  {FOLDER}  My name is Ada\n")),
         "{line}"
     );
 
@@ -158,7 +159,13 @@ fn sessions_are_listed_shown_deleted_and_restored() {
         runs(store, &["sessions", "list", "--cwd", "/elsewhere"]),
         ""
     );
-    assert_eq!(runs(store, &["sessions", "list", "--cwd", "/w/."]), line);
+    assert_eq!(
+        runs(
+            store,
+            &["sessions", "list", "--cwd", &format!("{FOLDER}/.")]
+        ),
+        line
+    );
 
     runs(store, &["sessions", "delete", &id]);
     assert_eq!(runs(store, &["sessions", "list"]), "");

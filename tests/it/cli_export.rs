@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::{log, session};
+use crate::support::systems::FOLDER;
 
 /// What a page must not obey, nor a terminal.
 const HOSTILE: &str = "</script><script>owned()</script><!-- \u{1b}[2Jx";
@@ -83,7 +84,7 @@ fn json_has_the_updates_of_a_load_and_the_ends_of_turns() {
     let export: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(export["rejoinExport"], 1);
     assert_eq!(export["session"]["sessionId"], id);
-    assert_eq!(export["session"]["cwd"], "/w");
+    assert_eq!(export["session"]["cwd"], FOLDER);
     assert_eq!(export["session"]["turns"], 3);
     let updates = export["updates"].as_array().unwrap();
     let names: Vec<_> = updates

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::{fails, runs};
+use crate::support::systems::FOLDER;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
@@ -35,7 +36,7 @@ fn named_session(store: &Path, known_as: Option<&str>, days: i64, prompts: &[&st
         millis += 60_000;
         seq += 1;
     };
-    let mut header = json!({ "format": 1, "sessionId": id, "cwd": "/w",
+    let mut header = json!({ "format": 1, "sessionId": id, "cwd": FOLDER,
         "engine": { "name": "local" }, "protocolVersion": 1 });
     if let Some(name) = known_as {
         header["knownAs"] = name.into();

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::command;
+use crate::support::systems::FOLDER;
 
 const NOBODY: &str = "sess_019aa564-cd00-7b3c-9e41-5f2d8c6a1b07";
 const WORDS: &str = "zanzibarhunter2";
@@ -55,7 +56,7 @@ fn serve(store: &Path, level: Option<&str>, requests: &[(&str, Value)]) -> Serve
 }
 
 fn place(id: &str) -> Value {
-    json!({ "sessionId": id, "cwd": "/w", "mcpServers": [] })
+    json!({ "sessionId": id, "cwd": FOLDER, "mcpServers": [] })
 }
 
 fn prompt(id: &str) -> Value {

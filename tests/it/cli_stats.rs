@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::{log, session};
+use crate::support::systems::FOLDER;
 
 /// Two sessions: one with an agent that reports what it uses and is followed by another, and one of
 /// the built-in engine.
@@ -92,7 +93,7 @@ fn turns_belong_to_the_agent_and_the_model_that_answered() {
             ("unknown", none)
         ]
     );
-    assert_eq!(named("folders"), [("/w", (2, 4, 1230, 2.5))]);
+    assert_eq!(named("folders"), [(FOLDER, (2, 4, 1230, 2.5))]);
     let days: u64 = named("days").iter().map(|(_, day)| day.1).sum();
     assert_eq!(days, 4);
 }

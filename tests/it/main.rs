@@ -6,9 +6,9 @@ mod support;
 mod transcripts;
 #[cfg(test)]
 mod pipe;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod wrap;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod mcp_server;

@@ -9,6 +9,9 @@ use crate::record::header::Implementation;
 use crate::sys::ids::RandomIds;
 use crate::sys::{Ids, SessionId};
 
+/// What a path begins with to be absolute.
+const DRIVE: &str = if cfg!(windows) { "C:" } else { "" };
+
 fn time(n: i64) -> String {
     Timestamp::from_millis(n * 1000).to_string()
 }
@@ -25,7 +28,7 @@ fn listed(n: i64) -> Listed {
 }
 
 fn info(id: &str, updated_at: &str) -> String {
-    format!(r#"{{"sessionId":"{id}","cwd":"/w","updatedAt":"{updated_at}"}}"#)
+    format!(r#"{{"sessionId":"{id}","cwd":"{DRIVE}/w","updatedAt":"{updated_at}"}}"#)
 }
 
 fn request(limit: usize) -> ListRequest {
@@ -178,10 +181,11 @@ fn entries_that_are_no_use_are_left_out() {
         ("", None),
     ] {
         let filter = Filter {
-            cwd: Some("/w".to_owned()),
+            cwd: Some(path::normalize(&format!("{DRIVE}/w"))),
             ..Filter::default()
         };
-        let found = entry("agent", text, &filter).map(|entry| entry.key);
+        let text = text.replace(r#""cwd":"/"#, &format!(r#""cwd":"{DRIVE}/"#));
+        let found = entry("agent", &text, &filter).map(|entry| entry.key);
         let key = key.map(|(time, id)| (time.to_owned(), id.to_owned()));
         assert_eq!(found, key, "{text}");
     }

@@ -227,6 +227,8 @@ fn without_secrets(url: &str) -> String {
 mod tests {
     use super::*;
 
+    const FOLDER: &str = if cfg!(windows) { "C:\\w" } else { "/w" };
+
     #[test]
     fn no_secret_is_kept() {
         let json = r#"[
@@ -234,7 +236,7 @@ mod tests {
             {"name":"b","type":"http","url":"https://me:SECRET@h.example/mcp?key=SECRET#SECRET","headers":[{"name":"Authorization","value":"SECRET"}]}
         ]"#;
         let servers: Vec<Server> = serde_json::from_str(json).unwrap();
-        let workspace = workspace("/w", &[], &servers).unwrap();
+        let workspace = workspace(FOLDER, &[], &servers).unwrap();
         let kept = serde_json::to_string(&workspace).unwrap();
         assert!(!kept.contains("SECRET"), "{kept}");
         assert!(kept.contains("https://h.example/mcp") && kept.contains("Authorization"));
@@ -244,13 +246,14 @@ mod tests {
     #[test]
     fn relative_folders_are_named() {
         for (cwd, more, field) in [
-            ("w", "/x", "`cwd`"),
-            ("", "/x", "`cwd`"),
-            ("/w", "x", "`additionalDirectories[0]`"),
+            ("w", FOLDER, "`cwd`"),
+            ("", FOLDER, "`cwd`"),
+            (FOLDER, "x", "`additionalDirectories[0]`"),
         ] {
             let error = workspace(cwd, &[more.to_owned()], &[]).unwrap_err();
             assert!(error.message().contains(field), "{}", error.message());
         }
-        assert_eq!(workspace("/w/a/../b/", &[], &[]).unwrap().cwd, "/w/b");
+        let normal = workspace(&format!("{FOLDER}/a/../b/"), &[], &[]).unwrap();
+        assert_eq!(Path::new(&normal.cwd), Path::new(FOLDER).join("b"));
     }
 }

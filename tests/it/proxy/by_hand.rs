@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::hand::{GREETING, Hand};
 
+use crate::support::systems::local;
+
 fn rpc_error(answer: &Value) -> (&Value, i64) {
     (
         &answer["id"],
@@ -321,9 +323,9 @@ fn agent_is_known_by_its_own_name() {
     assert_eq!(hand.next()["result"]["stopReason"], "end_turn");
     hand.crash();
     hand.greet();
-    hand.send(&format!(
+    hand.send(&local(&format!(
         r#"{{"jsonrpc":"2.0","id":2,"method":"session/load","params":{{"sessionId":"{session}","cwd":"/w","mcpServers":[]}}}}"#
-    ));
+    )));
     let mut texts = Vec::new();
     loop {
         let line = hand.next();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::agent::{Agent, GUARD, Inbox};
 use crate::support::conductor;
+use crate::support::systems::FOLDER;
 
 /// A chain, as its client sees it.
 struct Client {
@@ -86,7 +87,7 @@ fn said(updates: &[Value]) -> String {
 fn a_conversation_survives_the_death_of_the_whole_chain() {
     let stores = tempfile::tempdir().expect("folders can be made");
     let mut client = Client::start(stores.path());
-    let place = json!({ "cwd": "/w", "mcpServers": [] });
+    let place = json!({ "cwd": FOLDER, "mcpServers": [] });
     let session = client.call("session/new", &place)["sessionId"].clone();
     let session = session.as_str().expect("a session").to_owned();
     let id = client.prompt(&session, "/flood 300 10");
@@ -101,7 +102,7 @@ fn a_conversation_survives_the_death_of_the_whole_chain() {
     let mut client = Client::start(stores.path());
     let list = client.call("session/list", &json!({}));
     assert_eq!(list["sessions"][0]["sessionId"], session.as_str());
-    let place = json!({ "sessionId": session, "cwd": "/w", "mcpServers": [] });
+    let place = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
     let id = client.send("session/load", &place);
     let (_, replayed) = client.finish(id);
     let begun = begun["params"]["update"]["content"]["text"].as_str();
@@ -125,7 +126,7 @@ fn a_conversation_survives_the_death_of_the_whole_chain() {
 fn a_turn_is_cancelled_through_the_chain() {
     let stores = tempfile::tempdir().expect("folders can be made");
     let mut client = Client::start(stores.path());
-    let place = json!({ "cwd": "/w", "mcpServers": [] });
+    let place = json!({ "cwd": FOLDER, "mcpServers": [] });
     let session = client.call("session/new", &place)["sessionId"].clone();
     let session = session.as_str().expect("a session").to_owned();
     let id = client.prompt(&session, "/slow 600");
@@ -144,13 +145,13 @@ fn a_turn_is_cancelled_through_the_chain() {
 fn a_flood_comes_through_whole_and_in_order() {
     let stores = tempfile::tempdir().expect("folders can be made");
     let mut client = Client::start(stores.path());
-    let place = json!({ "cwd": "/w", "mcpServers": [] });
+    let place = json!({ "cwd": FOLDER, "mcpServers": [] });
     let session = client.call("session/new", &place)["sessionId"].clone();
     let session = session.as_str().expect("a session").to_owned();
     // The client does not read until everything between the agent and the client is full.
     client.inbox.pause();
     let id = client.prompt(&session, "/flood 5000 400");
-    let place = json!({ "sessionId": "none", "cwd": "/w", "mcpServers": [] });
+    let place = json!({ "sessionId": "none", "cwd": FOLDER, "mcpServers": [] });
     let other = client.send("session/close", &place);
     client.inbox.go_on();
     let mut texts = String::new();
@@ -170,7 +171,7 @@ fn a_flood_comes_through_whole_and_in_order() {
     }
     let id = client.prompt(&session, "/recall 1");
     client.finish(id);
-    let place = json!({ "sessionId": session, "cwd": "/w", "mcpServers": [] });
+    let place = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
     let id = client.send("session/load", &place);
     let (_, replayed) = client.finish(id);
     let agent: Vec<Value> = replayed

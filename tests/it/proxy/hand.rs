@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::agent::GUARD;
 use crate::support::conductor;
+use crate::support::systems::FOLDER;
 
 /// A conductor that a test plays.
 pub(super) struct Hand {
@@ -46,10 +47,11 @@ impl Hand {
     /// A proxy with a session: the client's id of it.
     pub(super) fn in_session() -> (Self, String) {
         let mut hand = Self::greeted();
-        hand.send(r#"{"jsonrpc":"2.0","id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#);
+        let new = json!({ "jsonrpc": "2.0", "id": "n", "method": "session/new", "params": { "cwd": FOLDER, "mcpServers": [] } });
+        hand.send(&new.to_string());
         let (id, method, params) = hand.successor_request();
         assert_eq!(method, "session/new");
-        assert_eq!(params, json!({ "cwd": "/w", "mcpServers": [] }));
+        assert_eq!(params, json!({ "cwd": FOLDER, "mcpServers": [] }));
         hand.answer(&id, r#"{"sessionId":"in"}"#);
         let answer = hand.next();
         assert_eq!(answer["id"], "n");

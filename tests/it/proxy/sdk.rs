@@ -24,6 +24,7 @@ use agent_client_protocol::{
 use crate::sdk_client::incoming;
 use crate::support::agent::GUARD;
 use crate::support::conductor;
+use crate::support::systems::FOLDER;
 
 /// Where the conductor sends its lines.
 struct Outgoing(Option<ChildStdin>);
@@ -190,7 +191,7 @@ async fn conversation_through_the_sdk_conductor() {
         PromptRequest::new(session.to_owned(), vec![block])
     };
     let session = with_proxy(store.path(), async |proxy, heard| {
-        let request = NewSessionRequest::new("/w");
+        let request = NewSessionRequest::new(FOLDER);
         let session = proxy.send_request(request).block_task().await?.session_id;
         let session = session.to_string();
         let response = proxy.send_request(prompt(&session, "one"));
@@ -207,7 +208,7 @@ async fn conversation_through_the_sdk_conductor() {
     .await;
 
     with_proxy(store.path(), async |proxy, heard| {
-        let request = LoadSessionRequest::new(session.clone(), "/w");
+        let request = LoadSessionRequest::new(session.clone(), FOLDER);
         proxy.send_request(request).block_task().await?;
         // The call was shown with the request for permission only.
         let replayed = heard.lock().expect("no thread panics with it").clone();

@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use engine::Event;
 use rig::{Rig, logs, refusal};
 
+use crate::support::systems::FOLDER;
+
 fn said(payload: &str) -> EngineEvent {
     EngineEvent::Block(Block::of(Kind::Update, payload.to_owned()))
 }
@@ -29,7 +31,7 @@ fn failed_creation_leaves_no_session() {
     for operation in 0..80 {
         let mut rig = Rig::start();
         let request = if operation % 2 == 0 {
-            rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }))
+            rig.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }))
         } else {
             rig.ask_for("session/resume", "theirs")
         };
@@ -75,13 +77,13 @@ fn failed_creation_leaves_no_session() {
 #[test]
 fn refusal_of_engine_leaves_no_session() {
     let mut rig = Rig::start();
-    let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
+    let new = rig.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }));
     let (_, responder) = rig.attach(Attach::New);
     responder.send(Err(refusal())).expect("it waits");
     assert_eq!(rig.answer(new)["error"]["code"], -31999);
     rig.parted(CloseReason::Refused);
 
-    let new = rig.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
+    let new = rig.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }));
     let (_, responder) = rig.attach(Attach::New);
     let cancel = json!({
         "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": new },

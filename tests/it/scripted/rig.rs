@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::engine::{Event, Responder, Scripted};
 use crate::support::agent::{GUARD, Inbox};
 use crate::support::server::{self, Server};
+use crate::support::systems::FOLDER;
 
 pub(super) struct Rig {
     pub(super) disk: SimDisk,
@@ -78,7 +79,7 @@ impl Rig {
 
     /// Asks for something that is done in a folder.
     pub(super) fn ask_for(&mut self, method: &str, session: &str) -> u64 {
-        let params = json!({ "sessionId": session, "cwd": "/w", "mcpServers": [] });
+        let params = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
         self.ask(method, params)
     }
 
@@ -136,7 +137,7 @@ impl Rig {
     /// A new session, and what the engine speaks through.
     #[track_caller]
     pub(super) fn session(&mut self) -> (String, Outlet) {
-        let id = self.ask("session/new", json!({ "cwd": "/w", "mcpServers": [] }));
+        let id = self.ask("session/new", json!({ "cwd": FOLDER, "mcpServers": [] }));
         let (out, responder) = self.attach(Attach::New);
         responder.send(Ok(Attached::default())).expect("it waits");
         let answer = self.answer(id);

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::engine::Event;
 use super::rig::Rig;
 
+use crate::support::systems::FOLDER;
+
 /// Prompts a session whose engine answers at once; the answer.
 fn prompt(rig: &mut Rig, session: &str) -> Value {
     let prompt = rig.ask("session/prompt", prompt_params(session));
@@ -94,8 +96,8 @@ fn unreachable_store_reports_no_session_as_absent() {
             _ => "session/resume",
         };
         let asked = [
-            (open, json!({ "cwd": "/w", "mcpServers": [] })),
-            ("session/resume", json!({ "cwd": "/w", "mcpServers": [] })),
+            (open, json!({ "cwd": FOLDER, "mcpServers": [] })),
+            ("session/resume", json!({ "cwd": FOLDER, "mcpServers": [] })),
             (
                 "session/prompt",
                 json!({ "prompt": [{ "type": "text", "text": "a" }] }),

@@ -7,6 +7,8 @@ use agent_client_protocol::v1::schema::{
     TextContent, ToolCallStatus,
 };
 
+use crate::support::systems::FOLDER;
+
 client!(v1, SessionNotification);
 
 async fn initialize(connection: &ConnectionTo<Agent>) -> Result<(), Error> {
@@ -55,7 +57,7 @@ fn is_in_progress(update: &SessionUpdate) -> bool {
 async fn a_killed_agent_is_loaded_and_prompted_again() {
     let store = tempfile::tempdir().expect("folders can be made");
     let (session, live) = with_agent(store.path(), &[], async |connection, updates, agent| {
-        let request = NewSessionRequest::new("/w");
+        let request = NewSessionRequest::new(FOLDER);
         let session = connection
             .send_request(request)
             .block_task()
@@ -83,7 +85,7 @@ async fn a_killed_agent_is_loaded_and_prompted_again() {
     .await;
 
     let replayed = with_agent(store.path(), &[], async |connection, updates, _| {
-        let request = LoadSessionRequest::new(session.clone(), "/w");
+        let request = LoadSessionRequest::new(session.clone(), FOLDER);
         connection.send_request(request).block_task().await?;
         let replayed = updates.borrow().clone();
         let request = prompt(&session, "/recall 2");

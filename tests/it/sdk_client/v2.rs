@@ -7,6 +7,7 @@ use agent_client_protocol::v2::schema::{
     SessionUpdate, StateUpdate, StopReason, TextContent, ToolCallStatus, UpdateSessionNotification,
 };
 
+use crate::support::systems::FOLDER;
 use crate::support::wrapped;
 
 client!(v2, UpdateSessionNotification);
@@ -68,7 +69,7 @@ fn ended(updates: &[SessionUpdate]) -> Option<StopReason> {
 async fn a_killed_agent_is_resumed_and_prompted_again() {
     let store = tempfile::tempdir().expect("folders can be made");
     let (session, live) = with_agent(store.path(), &[], async |connection, updates, agent| {
-        let request = NewSessionRequest::new("/w");
+        let request = NewSessionRequest::new(FOLDER);
         let response = connection.send_request(request).block_task().await?;
         assert!(!response.available_commands.is_empty());
         let session = response.session_id;
@@ -96,7 +97,7 @@ async fn a_killed_agent_is_resumed_and_prompted_again() {
 
     let replayed = with_agent(store.path(), &[], async |connection, updates, _| {
         let start = ReplayFrom::Start(ReplayFromStart::new());
-        let request = ResumeSessionRequest::new(session.clone(), "/w").replay_from(start);
+        let request = ResumeSessionRequest::new(session.clone(), FOLDER).replay_from(start);
         connection.send_request(request).block_task().await?;
         let replayed = updates.borrow().clone();
         let request = prompt(&session, "/recall 2");
@@ -142,7 +143,7 @@ async fn a_wrapped_agent_is_driven(options: &[&str]) {
         .chain(options)
         .collect();
     let (session, live) = with_agent(store.path(), &args, async |connection, updates, _| {
-        let request = NewSessionRequest::new("/w");
+        let request = NewSessionRequest::new(FOLDER);
         let session = connection
             .send_request(request)
             .block_task()
@@ -168,7 +169,7 @@ async fn a_wrapped_agent_is_driven(options: &[&str]) {
     );
     let replayed = with_agent(store.path(), &args, async |connection, updates, _| {
         let start = ReplayFrom::Start(ReplayFromStart::new());
-        let request = ResumeSessionRequest::new(session, "/w").replay_from(start);
+        let request = ResumeSessionRequest::new(session, FOLDER).replay_from(start);
         connection.send_request(request).block_task().await?;
         Ok(updates.borrow().clone())
     })

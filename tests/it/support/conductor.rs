@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::agent::{Agent, GUARD};
 use super::process;
+use super::systems::{ask_to_end, kill};
 
 /// A component of a chain as a process.
 struct Component {
@@ -289,9 +290,7 @@ impl Agent for Conductor {
     }
 
     fn stop(&mut self) {
-        let kill = format!("kill -TERM {}", self.process());
-        let status = Command::new("sh").args(["-c", &kill]).status();
-        assert!(status.is_ok_and(|status| status.success()), "{kill}");
+        ask_to_end(self.process());
     }
 
     fn kill(&mut self) {
@@ -307,8 +306,7 @@ impl Agent for Conductor {
             let status = ended.recv_timeout(GUARD);
             if status.is_err() {
                 // No thread waits for it any longer.
-                let kill = format!("kill -KILL {id}");
-                Command::new("sh").args(["-c", &kill]).status().ok();
+                kill(id);
             }
             match status {
                 Ok(Ok(status)) if status.success() => Ok(()),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::json::Json;
+use super::systems::local;
 use super::verbs::action;
 
 /// A conversation to be played.
@@ -151,7 +152,7 @@ impl Script {
         let text = std::fs::read_to_string(path);
         let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut steps: Vec<Step> = Vec::new();
-        for (at, line) in text.lines().enumerate() {
+        for (at, line) in local(&text).lines().enumerate() {
             let wrong = |reason: String| -> ! { panic!("{}:{}: {reason}", path.display(), at + 1) };
             let line = line.trim_end_matches(' ');
             if line.is_empty() || line.starts_with('#') {

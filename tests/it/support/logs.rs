@@ -11,6 +11,8 @@ use rejoin::record::{Kind, line};
 use rejoin::sys::Sys;
 use serde_json::{Value, json};
 
+use super::systems::FOLDER;
+
 /// A session that was prompted with this, just now; returns its id.
 pub(crate) fn session(store: &Path, words: &str) -> String {
     let prompt = json!({ "prompt": [{ "type": "text", "text": words }] });
@@ -28,7 +30,7 @@ pub(crate) fn session(store: &Path, words: &str) -> String {
 pub(crate) fn log(store: &Path, records: &[(Kind, Option<&str>, Value)]) -> String {
     let sys = Sys::real();
     let id = sys.ids.session().to_string();
-    let header = json!({ "format": 1, "sessionId": id, "cwd": "/w",
+    let header = json!({ "format": 1, "sessionId": id, "cwd": FOLDER,
         "engine": { "name": "local" }, "protocolVersion": 1 });
     let header = (Kind::Session, None, header);
     let mut log = Vec::new();

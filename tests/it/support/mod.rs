@@ -21,5 +21,6 @@ pub(crate) mod env;
 pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod sessions;
+pub(crate) mod systems;
 pub(crate) mod verbs;
 pub(crate) mod wrapped;

@@ -58,13 +58,25 @@ impl Names {
 
     /// A text with the values of all its names.
     pub(crate) fn fill(&self, text: &str) -> Result<String, String> {
+        self.filled(text, str::to_owned)
+    }
+
+    /// The same for JSON, in which values are parts of strings.
+    pub(crate) fn fill_json(&self, text: &str) -> Result<String, String> {
+        self.filled(text, |value| {
+            let quoted = Json::String(value.to_owned()).to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        })
+    }
+
+    fn filled(&self, text: &str, spell: fn(&str) -> String) -> Result<String, String> {
         let mut filled = String::new();
         for part in parts(text) {
             match part {
                 Part::Text(text) => filled.push_str(text),
                 Part::Pad(count) => filled.extend(std::iter::repeat_n('x', count)),
                 Part::Name(name) => match self.get(name) {
-                    Some(value) => filled.push_str(value),
+                    Some(value) => filled.push_str(&spell(value)),
                     None => return Err(format!("<{name}> has no value yet")),
                 },
                 Part::Anything => return Err("<...> cannot be sent".to_owned()),

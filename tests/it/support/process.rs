@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::agent::{Agent, GUARD};
+use super::systems::ask_to_end;
 
 struct Process {
     child: Option<Child>,
@@ -60,9 +61,7 @@ impl Agent for Process {
     }
 
     fn stop(&mut self) {
-        let kill = format!("kill -TERM {}", self.id);
-        let status = Command::new("sh").args(["-c", &kill]).status();
-        assert!(status.is_ok_and(|status| status.success()), "{kill}");
+        ask_to_end(self.id);
     }
 
     fn kill(&mut self) {

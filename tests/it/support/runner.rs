@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::agent::{GUARD, Start};
 use super::connection::{Came, Connection};
 use super::damage::Files;
@@ -14,6 +16,7 @@ use super::http_server::HttpServer;
 use super::json::Json;
 use super::pattern::Names;
 use super::rewrite::Rewrite;
+use super::systems::{FOLDER, can_run};
 use super::wrapped::{Wrapped, mcp_server};
 
 /// How long to wait for a line that a fixture being written may have too many of.
@@ -24,6 +27,9 @@ const REWRITING: Duration = Duration::from_secs(5);
 pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = path.strip_prefix(root).unwrap_or(path);
+    if !can_run(&path.with_extension("").to_string_lossy().replace('\\', "/")) {
+        return;
+    }
     let script = Script::read(path);
     let text = std::fs::read_to_string(path).expect("it was just read");
     let titles = text.contains("session_info_update");
@@ -101,7 +107,7 @@ impl Stage<'_> {
         match &steps[0].action {
             Action::Send { bytes, times } => {
                 let bytes = match std::str::from_utf8(bytes) {
-                    Ok(text) => self.names.fill(text)?.into_bytes(),
+                    Ok(text) => self.names.fill_json(text)?.into_bytes(),
                     Err(_) => bytes.clone(),
                 };
                 let connection = self.connection(number);
@@ -313,7 +319,9 @@ impl Stage<'_> {
 
     /// Makes the session that is called by the next free name.
     fn make_session(&mut self, number: usize) -> Result<(), String> {
-        let line = r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#;
+        let params = json!({ "cwd": FOLDER, "mcpServers": [] });
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":"new","method":"session/new","params":{params}}}"#);
         self.connection(number)
             .send(format!("{line}\n").as_bytes())?;
         let free = (0..100).find(|n| self.names.get(&format!("session:{n}")).is_none());

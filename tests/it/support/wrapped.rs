@@ -1,12 +1,12 @@
 //! The agent that `rejoin wrap` wraps: how it is started, what it saw, whether it is gone.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::fixture::Saw;
 use super::json::Json;
 use super::pattern::Names;
+use super::systems::{self, is_running, kill};
 
 /// How long something may take to come true. Nothing depends on its length.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -24,7 +24,7 @@ pub(crate) struct Wrapped {
 
 impl Wrapped {
     /// An agent that keeps its files in a folder. `--as PATH` among its flags has it started under
-    /// another name, by a link in that folder.
+    /// another name, by a link in that folder, or a copy where there are no links.
     pub(crate) fn new(folder: &Path, flags: &[String]) -> Self {
         let mut flags = flags.to_owned();
         let mut path = program();
@@ -33,7 +33,7 @@ impl Wrapped {
             std::fs::create_dir_all(link.parent().expect("it is in the folder"))
                 .expect("folders can be made");
             if !link.exists() {
-                std::os::unix::fs::symlink(&path, &link).expect("links can be made");
+                systems::link(&path, &link).expect("links can be made");
             }
             path = link;
         }
@@ -191,26 +191,6 @@ pub(crate) fn until(mut so: impl FnMut() -> Result<(), String>) -> Result<(), St
             result => return result,
         }
     }
-}
-
-fn kill(id: u32) {
-    let kill = format!("kill -KILL {id}");
-    // It may have gone this very moment.
-    Command::new("sh").args(["-c", &kill]).status().ok();
-}
-
-/// Whether there is such a process, and not only what its parent has not taken note of yet.
-fn is_running(id: u32) -> bool {
-    if !Path::new("/proc/self/stat").exists() {
-        let kill = format!("kill -0 {id} 2>/dev/null");
-        let status = Command::new("sh").args(["-c", &kill]).status();
-        return status.is_ok_and(|status| status.success());
-    }
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Whether a process is, as far as can be seen, a fake agent or was started by one.

@@ -1,0 +1,154 @@
+//! What differs between systems: how folders are spelled, and which tests need Unix.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use regex::{Captures, Regex};
+
+/// The folder in which sessions of tests work. It need not exist.
+pub(crate) const FOLDER: &str = if cfg!(windows) { r"C:\w" } else { "/w" };
+
+/// What cannot be tested on Windows, and why. Each is the end of a test's name, or of the path of a
+/// fixture without its extension.
+const NOT_ON_WINDOWS: [(&str, &str); 0] = [];
+
+/// Whether a test can be run on this system. If not, it says why.
+pub(crate) fn can_run(test: &str) -> bool {
+    let known = NOT_ON_WINDOWS.iter().find(|(name, _)| test.ends_with(name));
+    match known.filter(|_| cfg!(windows)) {
+        Some((_, reason)) => {
+            println!("{test} is not for Windows: {reason}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// Gives a program another path.
+pub(crate) fn link(program: &Path, link: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::symlink(program, link);
+    #[cfg(not(unix))]
+    std::fs::copy(program, link).map(drop)
+}
+
+/// Asks a process to end, as a system that shuts down does. Windows has no such signal.
+pub(crate) fn ask_to_end(process: u32) {
+    let kill = format!("kill -TERM {process}");
+    let asked = output("sh", &["-c", &kill]);
+    assert!(asked.is_some_and(|asked| asked.status.success()), "{kill}");
+}
+
+/// Ends a process at once. It may have ended this very moment.
+pub(crate) fn kill(process: u32) {
+    if cfg!(windows) {
+        output("taskkill", &["/F", "/PID", &process.to_string()]);
+    } else {
+        output("sh", &["-c", &format!("kill -KILL {process}")]);
+    }
+}
+
+/// Whether there is such a process, and not only what its parent has not taken note of yet.
+pub(crate) fn is_running(process: u32) -> bool {
+    if cfg!(windows) {
+        return is_listed(process);
+    }
+    if !Path::new("/proc/self/stat").exists() {
+        let asked = output("sh", &["-c", &format!("kill -0 {process}")]);
+        return asked.is_some_and(|asked| asked.status.success());
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether Windows lists a process. Wine's `tasklist` lists none, and later versions of Windows have
+/// no `wmic`.
+fn is_listed(process: u32) -> bool {
+    let lists: [(&str, &[&str]); 2] = [
+        ("tasklist", &["/NH", "/FO", "CSV"]),
+        ("wmic", &["process", "get", "processid"]),
+    ];
+    let own = std::process::id().to_string();
+    let process = process.to_string();
+    for (program, arguments) in lists {
+        let list = output(program, arguments).map_or_else(Vec::new, |output| output.stdout);
+        // One of them writes UTF-16.
+        let list: Vec<u8> = list.into_iter().filter(|byte| *byte != 0).collect();
+        let list = String::from_utf8_lossy(&list);
+        let mut words = list.split(|c: char| !c.is_ascii_digit());
+        if words.clone().any(|word| word == own) {
+            return words.any(|word| word == process);
+        }
+    }
+    panic!("no list of processes can be had");
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<Output> {
+    Command::new(program).args(arguments).output().ok()
+}
+
+/// The text of a fixture, or other JSON, with its folders as this system spells them.
+pub(crate) fn local(text: &str) -> Cow<'_, str> {
+    if cfg!(windows) {
+        Cow::Owned(windows(text))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The same for Windows: the folders that fixtures name are on a drive, and `\` separates them,
+/// which JSON escapes, twice in JSON within a string.
+fn windows(text: &str) -> String {
+    let folder = r#"(\\?["` ])(/(?:[vwxyzW]|w-a|elsewhere|etc|no|usr)(?:/[^"`\\ ]*)?)(["`\\ ,])"#;
+    let folder = Regex::new(folder).expect("it is written out");
+    let root = Regex::new(r#"("cwd":")(/)(")"#).expect("it is written out");
+    let below = Regex::new(r#"()<dir:0>(/[^"`\\]+)()"#).expect("it is written out");
+    let spelled = |drive: &'static str| {
+        move |found: &Captures<'_>| {
+            let separator = match &found[1] {
+                before if before.starts_with('\\') => r"\\\\",
+                _ => r"\\",
+            };
+            let path = found[2].replace('/', separator);
+            [&found[1], drive, &path, &found[3]].concat()
+        }
+    };
+    let text = folder.replace_all(text, spelled("C:"));
+    let text = root.replace_all(&text, spelled("C:"));
+    below.replace_all(&text, spelled("<dir:0>")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_fixtures_are_on_a_drive_of_windows() {
+        for (text, expected) in [
+            (r#"{"cwd":"/w"}"#, r#"{"cwd":"C:\\w"}"#),
+            (r#"{"cwd":"/"}"#, r#"{"cwd":"C:\\"}"#),
+            (r#"["/x/","/y/../z"]"#, r#"["C:\\x\\","C:\\y\\..\\z"]"#),
+            (
+                r#"update {\"path\":\"/x/y\"}"#,
+                r#"update {\"path\":\"C:\\\\x\\\\y\"}"#,
+            ),
+            (
+                r#""no folder /w to start""#,
+                r#""no folder C:\\w to start""#,
+            ),
+            (r#""`<dir:0>/a/b`: no""#, r#""`<dir:0>\\a\\b`: no""#),
+            (
+                r#""/write a" "/echo" "../x""#,
+                r#""/write a" "/echo" "../x""#,
+            ),
+            (r#""file:///w/a.png""#, r#""file:///w/a.png""#),
+        ] {
+            assert_eq!(windows(text), expected);
+        }
+    }
+}
