@@ -13,6 +13,7 @@ use super::page_file::PrivateFile;
 use super::printable::{printable, printable_json};
 use super::sessions::context::Context;
 use super::sessions::id::find_readable;
+use super::sources;
 
 /// What to export.
 #[derive(Debug, clap::Args)]
@@ -29,6 +30,8 @@ pub(super) struct Args {
     /// Mask keys and tokens of well-known forms.
     #[arg(long)]
     redact: bool,
+    #[command(flatten)]
+    sources: sources::Args,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -63,7 +66,7 @@ impl Form {
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let context = Context::existing(global)?;
+    let context = Context::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let form = Form::of(args);
     let options = Options {

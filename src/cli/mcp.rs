@@ -12,6 +12,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
 use super::sessions::list;
+use super::sources;
 use super::store;
 use super::terminal::stdin_is_terminal;
 
@@ -24,6 +25,8 @@ pub(super) struct Args {
     /// The conversations of all working directories.
     #[arg(long, conflicts_with = "cwd")]
     all: bool,
+    #[command(flatten)]
+    sources: sources::Args,
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
@@ -43,6 +46,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         .map_err(Failure::cannot_start)?;
     let served = runtime.block_on(serve(
         store,
+        args.sources.live(global, true)?,
         scope,
         stdio::async_input(),
         stdio::async_output(),

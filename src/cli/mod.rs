@@ -11,6 +11,7 @@ mod global;
 pub mod guard;
 pub mod import;
 mod known_agents;
+mod late;
 pub mod logging;
 mod look;
 mod man;

@@ -12,6 +12,7 @@ use super::page_file::{self, PrivateFile};
 use super::printable::printable;
 use super::sessions::context::Context;
 use super::sessions::id::find_readable;
+use super::sources;
 
 /// What to open.
 #[derive(Debug, clap::Args)]
@@ -22,10 +23,12 @@ pub(super) struct Args {
     /// Mask keys and tokens of well-known forms.
     #[arg(long)]
     redact: bool,
+    #[command(flatten)]
+    sources: sources::Args,
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let context = Context::existing(global)?;
+    let context = Context::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
     let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;

@@ -17,9 +17,10 @@ use crate::transport::stdio;
 
 use super::exit::{self, Failure};
 use super::global::Global;
+use super::late::Late;
 use super::note::note;
 use super::size::Size;
-use super::sources::Choice;
+use super::sources;
 use super::store;
 use super::terminal::stdin_is_terminal;
 use super::timeout::Timeout;
@@ -37,16 +38,8 @@ pub(super) struct Args {
     /// Keep sessions in memory only: nothing is stored, so sessions cannot be loaded later.
     #[arg(long)]
     no_persist: bool,
-    /// List conversations of other tools, too: `all`, `none`, or names such as `codex,claude-code`.
-    /// By default all, and none if a store is named.
-    #[arg(
-        long,
-        env = "REJOIN_SOURCES",
-        value_name = "NAMES",
-        default_value = "",
-        hide_default_value = true
-    )]
-    sources: Choice,
+    #[command(flatten)]
+    sources: sources::Args,
     /// What survives a power failure: finished turns (`turn`), every record (`each`), or whatever
     /// the system has written to disk (`os`). A crash of rejoin alone loses nothing in any mode.
     #[arg(long, value_name = "MODE", default_value_t = Durability::Turn)]
@@ -69,7 +62,7 @@ pub(super) struct Args {
         value_name = "SIZE",
         default_value = "64K"
     )]
-    clip_tools: Size,
+    clip_tools: Late<Size>,
     /// Expire sessions without activity for this many days: they become unavailable and are moved
     /// to the trash in the background. Off by default.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
@@ -136,13 +129,13 @@ pub(super) fn on(
         } else {
             Some(store::root(global)?)
         },
-        sources: args.sources.live(lists_tools && global.store().is_none()),
+        sources: args.sources.live(global, lists_tools)?,
         durability: args.durability,
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,
             tail: args.replay_tail,
             rate: args.replay_rate,
-            clip: args.clip_tools.0,
+            clip: args.clip_tools.get("--clip-tools or REJOIN_CLIP_TOOLS")?.0,
         },
         line_limit: args.line_limit(),
         client_timeout: args.client_timeout.0,

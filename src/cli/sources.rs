@@ -6,6 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::exit::Failure;
+use super::global::Global;
+use super::late::Late;
 use crate::sources::{LiveSources, Places, SOURCES, Source};
 
 /// A choice of tools.
@@ -45,16 +47,35 @@ impl FromStr for Choice {
     }
 }
 
-impl Choice {
-    /// What the environment says, for commands without an option for it.
-    pub(super) fn of_environment() -> Result<Self, Failure> {
-        let value = std::env::var_os("REJOIN_SOURCES").unwrap_or_default();
-        let value = value.to_string_lossy();
-        value
-            .parse()
-            .map_err(|error| Failure::usage(format!("REJOIN_SOURCES: {error}")))
-    }
+/// Which other tools' conversations are shown.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+#[group(skip)]
+pub(super) struct Args {
+    /// Other tools whose conversations are shown, too: `all`, `none`, or names such as
+    /// `codex,claude-code`. By default all, and none if a store is named.
+    #[arg(
+        long,
+        env = "REJOIN_SOURCES",
+        value_name = "NAMES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    sources: Late<Choice>,
+}
 
+impl Args {
+    /// The tools. `usually` is whether they are shown in the default store if none was chosen.
+    pub(super) fn live(
+        &self,
+        global: &Global,
+        usually: bool,
+    ) -> Result<Option<Arc<LiveSources>>, Failure> {
+        let choice = self.sources.get("--sources or REJOIN_SOURCES")?;
+        Ok(choice.live(usually && global.store().is_none()))
+    }
+}
+
+impl Choice {
     /// The chosen tools; all or none of them if nothing was chosen.
     pub(super) fn live(&self, usually: bool) -> Option<Arc<LiveSources>> {
         let is_chosen = |source: &Source| match self {

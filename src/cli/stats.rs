@@ -5,18 +5,18 @@ use std::time::Duration;
 use crate::cli::count::count;
 use crate::export::stats_page;
 use crate::history::stats::{Groups, Numbers, Stats};
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use crate::sys::{SessionId, Timestamp, grouped, in_parallel};
 
 use super::exit::Failure;
 use super::global::Global;
 use super::look::{ID, STRONG};
-use super::note::note;
 use super::open::show;
 use super::output::Output;
 use super::page_file::{self, PrivateFile};
 use super::printable::printable;
 use super::sessions::context::Context;
+use super::sources;
 use super::terminal::busy;
 use super::width::{cut_start, pad, width};
 
@@ -47,10 +47,12 @@ pub(super) struct Args {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    sources: sources::Args,
 }
 
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let context = Context::existing(global)?;
+    let context = Context::of_sources(global, &args.sources)?;
     let ids = context.store.ids()?;
     let now = context.sys.clock.now().as_millis();
     let since = args.days.map_or_else(String::new, |days| {
@@ -58,9 +60,35 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         Timestamp::from_millis(now.saturating_sub(age)).to_string()
     });
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
-    let (stats, unread) = busy(doing, || read(&context.store, &ids, &since));
-    for error in &unread {
-        note(global, &error.to_string(), None);
+    let of_log = |id: &SessionId| -> Result<Stats, Failure> {
+        match context.store.read(id) {
+            Ok(mut log) => Ok(Stats::of(&mut log, &since)?),
+            Err(StoreError::NotFound { .. }) => Ok(Stats::default()),
+            Err(error) => Err(error.into()),
+        }
+    };
+    let (mut stats, mut unread) = busy(doing, || read(&ids, of_log));
+    if let Some(tools) = context.tools()? {
+        let ids = tools.ids()?;
+        let doing = || {
+            format!(
+                "Reading {} of other tools …",
+                count(ids.len(), "conversation")
+            )
+        };
+        let of_tool = |id: &SessionId| -> Result<Stats, Failure> {
+            let log = tools.read(id)?;
+            log.map_or_else(
+                || Ok(Stats::default()),
+                |mut log| Ok(Stats::of(&mut log, &since)?),
+            )
+        };
+        let (of_tools, more) = busy(doing, || read(&ids, of_tool));
+        stats.add(of_tools);
+        unread.extend(more);
+    }
+    for failure in &unread {
+        failure.print(global);
     }
     if args.open {
         let path = page_file::page("stats.html")?;
@@ -79,17 +107,18 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     Table::new(output).print(&stats)
 }
 
-/// Reads all logs, with every core.
-fn read(store: &Store, ids: &[SessionId], since: &str) -> (Stats, Vec<StoreError>) {
+/// Adds up the statistics of all sessions, with every core. Returns also what could not be read.
+fn read(
+    ids: &[SessionId],
+    of: impl Fn(&SessionId) -> Result<Stats, Failure> + Sync,
+) -> (Stats, Vec<Failure>) {
     let batches: Vec<_> = ids.chunks(BATCH).collect();
     let read = in_parallel(&batches, usize::MAX, |ids| {
         let (mut stats, mut unread) = (Stats::default(), Vec::new());
         for id in *ids {
-            let log = store.read(id);
-            match log.and_then(|mut log| Stats::of(&mut log, since)) {
-                Ok(of_log) => stats.add(of_log),
-                Err(StoreError::NotFound { .. }) => {}
-                Err(error) => unread.push(error),
+            match of(id) {
+                Ok(of_one) => stats.add(of_one),
+                Err(failure) => unread.push(failure),
             }
         }
         (stats, unread)

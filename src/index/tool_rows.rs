@@ -147,6 +147,20 @@ impl Catalog {
         })?)
     }
 
+    /// The listed conversations of other tools that have no log.
+    pub fn ids_of_tools(&self) -> std::result::Result<Vec<SessionId>, ListError> {
+        let sql = format!(
+            "SELECT id FROM sessions
+             WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
+            is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(&sql)?;
+            let ids = statement.query_map(params_from_iter(&self.tools), session_rows::id)?;
+            ids.collect()
+        })?)
+    }
+
     /// The files of a tool that changed last.
     pub fn newest_files(
         &self,

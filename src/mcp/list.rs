@@ -23,6 +23,7 @@ pub(super) fn call(sessions: &Sessions, arguments: Arguments) -> Result<Answer, 
     let filter = sessions.scope.filter(arguments.folder.as_deref())?;
     let limit = arguments.limit.unwrap_or(LIMIT).clamp(1, MOST);
     let page = if sessions.exist()? {
+        sessions.scan()?;
         let cursor = arguments.cursor.as_deref();
         (sessions.catalog)
             .list(&filter, cursor, limit)

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::briefing::{Finder, Position, Window};
+use crate::sources::import::BEFORE_HISTORY;
 use crate::store::Entry;
 use crate::sys::SessionId;
 
@@ -91,7 +92,7 @@ fn begin(
             let nowhere = "this conversation does not have all of the words in `around`";
             return Err(Refused(format!("{nowhere}; fewer words find more")));
         };
-        place = hit.offset;
+        place = hit.offset.or(hit.number);
     }
     let back = arguments.turn.filter(|turn| *turn < 0);
     if place.is_none() && back.is_none() {
@@ -100,11 +101,20 @@ fn begin(
             item: arguments.item.unwrap_or(0),
         });
     }
+    // Of a conversation of another tool, a place is the number of a record.
+    let has_log = sessions.store.exists(id).unwrap_or(true);
+    let is_at = |entry: &Entry<'_>, place: u64| {
+        if has_log {
+            entry.offset >= place
+        } else {
+            entry.record.seq >= place + BEFORE_HISTORY
+        }
+    };
     let mut finder = Finder::default();
     walk(sessions, id, cancelled, &mut |entry| {
         finder.record(&entry.record);
         match place {
-            Some(place) if entry.offset >= place => ControlFlow::Break(()),
+            Some(place) if is_at(entry, place) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         }
     })?;
@@ -125,7 +135,7 @@ fn walk(
     visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
 ) -> Result<(), Refused> {
     let unreadable = |error| Refused(format!("cannot read the session: {error}"));
-    let mut reader = sessions.store.read(id).map_err(unreadable)?;
+    let mut reader = sessions.read(id)?;
     while let Some(entry) = reader.next().map_err(unreadable)? {
         if visit(&entry).is_break() {
             break;

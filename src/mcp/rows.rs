@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::history::entry::messages;
 use crate::history::last_used;
-use crate::index::Listed;
+use crate::index::{Listed, Summary};
 
 /// The most sessions of a page.
 pub(super) const MOST: usize = 100;
@@ -20,15 +20,20 @@ fn id(listed: &Listed) -> String {
     known_as.unwrap_or_else(|| listed.id.to_string())
 }
 
+/// How many messages a session has, if they were counted.
+fn counted(summary: &Summary) -> Option<u64> {
+    (summary.tool.is_none() || summary.prompts > 0).then(|| messages(summary))
+}
+
 /// A session on two lines.
 pub(super) fn lines(listed: &Listed) -> String {
     let summary = &listed.summary;
     let title = summary.title.as_deref().unwrap_or("(no text)");
     let when = last_used(summary).get(..16).unwrap_or_default();
+    let messages = counted(summary).map_or_else(String::new, |count| format!(", {count} messages"));
     format!(
-        "{title}\n  session {}, {} messages, with {}, last used {}, in {}\n",
+        "{title}\n  session {}{messages}, with {}, last used {}, in {}\n",
         id(listed),
-        messages(summary),
         summary.source,
         when.replace('T', " "),
         summary.cwd
@@ -43,7 +48,7 @@ pub(super) fn object(listed: &Listed) -> Value {
         "title": summary.title,
         "folder": summary.cwd,
         "agent": summary.source,
-        "messages": messages(summary),
+        "messages": counted(summary),
         "createdAt": summary.created_at,
         "lastUsedAt": last_used(summary),
     })

@@ -1,9 +1,13 @@
 //! Which sessions the tools may show.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use crate::index::Archived;
 use crate::index::{Catalog, Filter, Summary};
-use crate::store::{Store, StoreError};
-use crate::sys::{SessionId, path};
+use crate::sources::LiveSources;
+use crate::store::{Reader, Store, StoreError};
+use crate::sys::{SessionId, path, with_causes};
 
 use super::tools::Refused;
 
@@ -55,17 +59,83 @@ impl Scope {
 pub(super) struct Sessions {
     pub(super) store: Store,
     pub(super) catalog: Catalog,
+    /// The tools whose conversations are shown, too.
+    pub(super) tools: Option<Arc<LiveSources>>,
     pub(super) scope: Scope,
 }
+
+/// How many times some conversations of other tools are read as a whole for one search.
+const READ: usize = 32;
 
 /// Whether a call has been cancelled. It is called now and then.
 pub(super) type Cancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 
 impl Sessions {
-    /// Whether the store exists. Reading does not create it.
+    /// Whether there are any: a store, which reading does not create without need, or conversations of
+    /// other tools.
     pub(super) fn exist(&self) -> Result<bool, Refused> {
+        if self.tools.as_ref().is_some_and(|tools| tools.are_there()) {
+            return Ok(true);
+        }
         let exists = Store::is_at(self.store.root(), self.store.sys());
         exists.map_err(|error| Refused(format!("cannot read the store: {error}")))
+    }
+
+    /// Brings the conversations of other tools up to date.
+    pub(super) fn scan(&self) -> Result<(), Refused> {
+        match &self.tools {
+            Some(tools) if tools.are_there() => {
+                // The index is in the store.
+                self.store.prepare().map_err(|error| unread_tools(&error))?;
+                let scanned = tools.scan(&self.store, &self.catalog);
+                scanned.map_err(|error| unread_tools(&error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, and reads some of those that no search covers yet.
+    pub(super) fn scan_words(&self, cancelled: Cancelled<'_>) -> Result<(), Refused> {
+        self.scan()?;
+        let Some(tools) = &self.tools else {
+            return Ok(());
+        };
+        for _ in 0..READ {
+            let any = tools.count_some(&self.catalog);
+            if cancelled() || !any.map_err(|error| unread_tools(&error))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The log of a session, or the one that a conversation of another tool would have.
+    pub(super) fn read(&self, id: &SessionId) -> Result<Reader, Refused> {
+        let read = match (self.store.read(id), &self.tools) {
+            (Err(StoreError::NotFound { id }), Some(tools)) => {
+                let read = tools.read(&self.catalog, &id);
+                let read = read.map_err(|error| unread_tools(&error))?;
+                read.ok_or(StoreError::NotFound { id })
+            }
+            (read, _) => read,
+        };
+        read.map_err(|error| Refused(format!("cannot read the session: {error}")))
+    }
+
+    /// What is known of a conversation of another tool. Fails if it is a session of the store, which has
+    /// no summary if it cannot be read.
+    fn summary_of_tool(&self, id: &SessionId) -> Result<Option<Summary>, Refused> {
+        let unreadable = |error| Refused(format!("cannot read the session: {error}"));
+        match (self.store.read(id), &self.tools) {
+            (Err(StoreError::NotFound { .. }), Some(tools)) => {
+                let read = tools.read(&self.catalog, id);
+                let read = read.map_err(|error| unread_tools(&error))?;
+                let scanned = read.map(|mut log| log.scan()).transpose();
+                Ok(scanned.map_err(unreadable)?.map(|scan| Summary::of(&scan)))
+            }
+            (Ok(_) | Err(StoreError::NotFound { .. }), _) => Ok(None),
+            (Err(error), _) => Err(unreadable(error)),
+        }
     }
 
     /// The session with this id, if it may be shown.
@@ -78,24 +148,31 @@ impl Sessions {
         if !self.exist()? {
             return Err(unknown());
         }
+        self.scan()?;
         let known = || {
             let known = self.catalog.known_as(name);
+            let known = known.and_then(|known| match known {
+                Some(id) => Ok(Some(id)),
+                None => self.catalog.named_by_tool(name),
+            });
             known.map_err(|error| Refused(format!("cannot look up the session: {error}")))
         };
         let id = match SessionId::parse(name) {
             Some(id) => id,
             None => known()?.ok_or_else(unknown)?,
         };
-        let Some(summary) = self.catalog.find(&id) else {
-            // One that cannot be read has no summary, either.
-            return Err(match self.store.read(&id) {
-                Ok(_) | Err(StoreError::NotFound { .. }) => unknown(),
-                Err(error) => Refused(format!("cannot read the session: {error}")),
-            });
+        let summary = match self.catalog.find(&id) {
+            Some(summary) => summary,
+            None => self.summary_of_tool(&id)?.ok_or_else(unknown)?,
         };
         match &self.scope.0 {
             Some(own) if *own != summary.cwd => Err(self.scope.refuse(&summary.cwd)),
             _ => Ok((id, summary)),
         }
     }
+}
+
+fn unread_tools(error: &dyn Error) -> Refused {
+    let why = with_causes(error);
+    Refused(format!("cannot read conversations of other tools: {why}"))
 }

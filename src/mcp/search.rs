@@ -83,12 +83,18 @@ pub(super) fn find(
             ..Hits::default()
         });
     }
+    sessions.scan_words(cancelled)?;
     sessions.catalog.read_words(READ).map_err(refused)?;
     let hits = sessions.catalog.hits(query, cursor, cancelled);
     hits.map_err(|error| match error {
         HitsError::List(error) => refused(error),
         HitsError::Cancelled => Refused("the call was cancelled".to_owned()),
     })
+}
+
+/// Where `read` finds it.
+fn place(hit: &Hit) -> u64 {
+    hit.offset.or(hit.number).unwrap_or_default()
 }
 
 fn line(hit: &Hit) -> String {
@@ -104,16 +110,12 @@ fn line(hit: &Hit) -> String {
     let tool = hit.tool_call.as_ref();
     let tool = tool.and_then(|call| call.title.as_ref());
     let tool = tool.map_or_else(String::new, |title| format!(" ({title})"));
-    format!(
-        "  place {}, {what}{tool}: {}\n",
-        hit.offset.unwrap_or_default(),
-        hit.snippet
-    )
+    format!("  place {}, {what}{tool}: {}\n", place(hit), hit.snippet)
 }
 
 fn hit(hit: &Hit) -> Value {
     let mut object = json!({
-        "place": hit.offset,
+        "place": place(hit),
         "kind": hit.field.name(),
         "at": hit.at,
         "snippet": hit.snippet,

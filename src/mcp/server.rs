@@ -12,22 +12,29 @@ use rmcp::{ServerHandler, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::index::Catalog;
+use crate::sources::LiveSources;
 use crate::store::Store;
 
 use super::scope::{Scope, Sessions};
 use super::tools;
 
-/// Serves the sessions of a store to the client at the other end of `input` and `output`, until the
+/// Serves the sessions of a store, and the conversations of these tools, to the client at the other end of `input` and `output`, until the
 /// input ends.
 pub async fn serve(
     store: Store,
+    tools: Option<Arc<LiveSources>>,
     scope: Scope,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> io::Result<()> {
+    let catalog = Catalog::open(store.clone());
     let server = Server(Arc::new(Sessions {
-        catalog: Catalog::open(store.clone()),
+        catalog: match &tools {
+            Some(tools) => catalog.with_tools(tools.clone()),
+            None => catalog,
+        },
         store,
+        tools,
         scope,
     }));
     match server.serve((input, output)).await {

@@ -94,7 +94,7 @@ pub(super) fn tools() -> Vec<Tool> {
             "title": { "type": ["string", "null"] },
             "folder": { "type": "string" },
             "agent": { "type": "string" },
-            "messages": { "type": "integer" },
+            "messages": { "type": ["integer", "null"] },
             "createdAt": { "type": "string" },
             "lastUsedAt": { "type": "string" },
         });

@@ -14,8 +14,8 @@ use crate::index::{Catalog, ListError};
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{AgentSessionId, Header, Kind, Record, metadata, subagents};
 use crate::redact;
-use crate::store::{self, CALL_INTERRUPTED, Store, StoreError, Sync};
-use crate::sys::{SessionId, path};
+use crate::store::{self, CALL_INTERRUPTED, Reader, Store, StoreError, Sync, log_in_memory};
+use crate::sys::{SessionId, Timestamp, path};
 
 use super::conversation::NO_RESULT;
 use super::{Conversation, Entry, Found, Source};
@@ -153,28 +153,14 @@ impl<'a> Importer<'a> {
         {
             return Ok(Outcome::Recorded);
         }
-        let header = self.header(id, source, conversation);
+        let header = header(id, source, conversation, self.home);
         let agent = AgentSessionId::of_tool(&conversation.id, source.agent);
-        let first = std::iter::once((began, Kind::AgentSessionId, None, agent.as_str()));
-        let history = conversation.entries.iter().map(Entry::as_record);
-        let records = first.chain(history);
+        let records = records(conversation, began, &agent);
         match self.store.create_dated(id, &header, began, records) {
             Ok(_) => Ok(Outcome::Imported),
             // Another process was first.
             Err(StoreError::Exists { .. }) => Ok(Outcome::Unchanged),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    fn header(&self, id: &SessionId, source: &Source, conversation: &Conversation) -> Header {
-        Header {
-            known_as: Some(conversation.id.clone()),
-            place: Workspace::at(&folder(conversation, self.home)),
-            engine: Implementation {
-                name: source.agent.to_owned(),
-                version: None,
-            },
-            ..Header::new(id, "")
         }
     }
 
@@ -209,6 +195,48 @@ impl<'a> Importer<'a> {
         opened.log.append_dated(records, Sync::Turn)?;
         Ok((Outcome::Extended, differs_masked))
     }
+}
+
+fn header(id: &SessionId, source: &Source, conversation: &Conversation, home: &Path) -> Header {
+    Header {
+        known_as: Some(conversation.id.clone()),
+        place: Workspace::at(&folder(conversation, home)),
+        engine: Implementation {
+            name: source.agent.to_owned(),
+            version: None,
+        },
+        ..Header::new(id, "")
+    }
+}
+
+/// The records of a session: the one that names its agent, then the history.
+fn records<'a>(
+    conversation: &'a Conversation,
+    began: Timestamp,
+    agent: &'a str,
+) -> impl Iterator<Item = (Timestamp, Kind, Option<&'a str>, &'a str)> {
+    let first = std::iter::once((began, Kind::AgentSessionId, None, agent));
+    first.chain(conversation.entries.iter().map(Entry::as_record))
+}
+
+/// How many records a log has before those of an imported history.
+pub const BEFORE_HISTORY: u64 = 2;
+
+/// The log that the import of a conversation would write, in memory; none if there would be none.
+pub(super) fn log(
+    source: &Source,
+    found: &Found,
+    home: &Path,
+) -> Result<Option<Reader>, ImportError> {
+    let conversation = source.read(found)?;
+    let began = conversation.entries.first().map(|entry| entry.at);
+    let (Some(began), Some(id)) = (began, session_id(source, &conversation)) else {
+        return Ok(None);
+    };
+    let header = header(&id, source, &conversation, home);
+    let agent = AgentSessionId::of_tool(&conversation.id, source.agent);
+    let records = records(&conversation, began, &agent);
+    Ok(Some(log_in_memory(&id, &header, began, records)?))
 }
 
 /// The working directory of a conversation: that of the user's home if none is recorded.

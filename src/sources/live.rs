@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, Tools, read_all};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
-use crate::store::{Store, StoreError};
+use crate::store::{Reader, Store, StoreError};
 use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
 use super::glance::{Glance, LARGEST};
-use super::import::{ImportError, Importer, folder, session_id};
+use super::import::{ImportError, Importer, folder, log, session_id};
 use super::{Conversation, Found, Places, Search, Source};
 
 /// How many files are read between two reports to the catalog.
@@ -275,6 +275,23 @@ impl LiveSources {
         };
         let source = self.sources.iter().find(|source| source.name == tool);
         Ok(source.map(|source| (*source, self.found_in(source, &file))))
+    }
+
+    /// The log that the import of a listed conversation would write; none if it is not listed.
+    pub fn read(&self, catalog: &Catalog, id: &SessionId) -> Result<Option<Reader>, ImportError> {
+        match self.find(catalog, id)? {
+            Some((source, found)) => log(source, &found, &self.places.home),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether any of the tools was used here.
+    pub fn are_there(&self) -> bool {
+        let mut roots = self
+            .sources
+            .iter()
+            .map(|source| (source.root)(&self.places));
+        roots.any(|root| root.is_dir())
     }
 
     fn found_in(&self, source: &Source, file: &FileOfTool) -> Found {

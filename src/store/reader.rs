@@ -49,6 +49,15 @@ impl Reader {
             }
             Err(error) => return Err(StoreError::disk("open", &path)(error)),
         };
+        Self::of(id, path, file)
+    }
+
+    /// Reads a log from this file.
+    pub(super) fn of(
+        id: &SessionId,
+        path: PathBuf,
+        file: Box<dyn DiskFile>,
+    ) -> Result<Self, StoreError> {
         let mut records = Records::new();
         let header = header::read(&mut records, &*file, id, &path)?;
         records.restart();

@@ -15,6 +15,7 @@ use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::sources::home;
 use crate::support::command::{command, fails};
 
 /// A session in this folder with these records.
@@ -59,14 +60,17 @@ struct Client {
 
 impl Client {
     fn start(store: &Path, arguments: &[&str]) -> Self {
+        Self::of(command(store, &[&["mcp"], arguments].concat()))
+    }
+
+    fn of(command: std::process::Command) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
         let service = runtime.block_on(async {
-            let mut command =
-                tokio::process::Command::from(command(store, &[&["mcp"], arguments].concat()));
+            let mut command = tokio::process::Command::from(command);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.kill_on_drop(true).spawn().unwrap();
             let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
@@ -257,4 +261,37 @@ fn a_store_that_does_not_exist_has_no_conversations_and_is_not_created() {
     let (text, _) = client.answer("list", json!({}));
     assert_eq!(text, "There are no conversations.\n");
     assert!(!store.exists());
+}
+
+#[test]
+fn conversations_of_other_tools_are_searched_and_read() {
+    let (home, store) = (home(), TempDir::new().unwrap());
+    let mut server = command(store.path(), &["mcp", "--all", "--sources", "all"]);
+    server.env_clear().env("HOME", home.path());
+    let client = Client::of(server);
+    let (_, listed) = client.answer("list", json!({}));
+    assert!(listed["total"].as_u64().unwrap() > 10, "{listed}");
+    let (_, found) = client.answer("search", json!({ "words": "exit" }));
+    let first = &found["sessions"][0];
+    let place = &first["hits"][0]["place"];
+    let (text, _) = client.answer(
+        "read",
+        json!({ "session": first["session"], "place": place }),
+    );
+    assert!(text.to_lowercase().contains("exit"), "{found} {text}");
+    let last = json!({ "session": first["session"], "turn": -1 });
+    assert!(
+        !client.answer("read", last).1["turns"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    let around = json!({ "session": first["session"], "around": "exit" });
+    assert!(
+        client
+            .answer("read", around)
+            .0
+            .to_lowercase()
+            .contains("exit")
+    );
 }

@@ -8,14 +8,12 @@ use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::note::note;
-use crate::cli::sources::{Choice, places};
+use crate::cli::sources;
 use crate::cli::store;
 use crate::cli::terminal::busy;
 use crate::index::{Catalog, ListError};
-use crate::sources::import::Importer;
-use crate::sources::{LiveSources, Places};
+use crate::sources::LiveSources;
 use crate::store::{Durability, Reader, Store, StoreError};
-use crate::sys::sim::SimDisk;
 use crate::sys::{SessionId, Sys, with_causes};
 
 /// What the commands work with.
@@ -24,7 +22,9 @@ pub(in crate::cli) struct Context<'a> {
     pub(in crate::cli) sys: Sys,
     pub(in crate::cli) store: Store,
     pub(in crate::cli) catalog: Catalog,
-    /// Looked for when they are first needed.
+    /// The tools whose conversations are shown, too.
+    pub(super) live: Option<Arc<LiveSources>>,
+    /// Their conversations, looked for when they are first needed.
     pub(super) tools: OnceLock<Option<OtherTools>>,
 }
 
@@ -32,34 +32,33 @@ pub(in crate::cli) struct Context<'a> {
 #[derive(Debug)]
 pub(in crate::cli) struct OtherTools {
     /// Lists them beside the sessions of the store.
-    pub(super) catalog: Catalog,
-    live: Arc<LiveSources>,
-    places: Places,
+    pub(in crate::cli) catalog: Catalog,
+    pub(in crate::cli) live: Arc<LiveSources>,
 }
 
 impl OtherTools {
-    fn scan(store: &Store, live: Arc<LiveSources>, places: Places) -> Result<Self, ListError> {
+    fn scan(store: &Store, live: Arc<LiveSources>) -> Result<Self, ListError> {
         let catalog = Catalog::open(store.clone()).with_tools(live.clone());
         live.scan(store, &catalog)?;
-        Ok(Self {
-            catalog,
-            live,
-            places,
-        })
+        Ok(Self { catalog, live })
     }
 
     /// The log that an import of this conversation would write.
-    fn read(&self, id: &SessionId) -> Result<Option<Reader>, Failure> {
-        let found = self.live.find(&self.catalog, id);
-        let Some((source, found)) = found.map_err(|error| unread(&error))? else {
-            return Ok(None);
-        };
-        let memory = Store::open(Path::new("/"), SimDisk::new().sys(), Durability::Os)?;
-        let catalog = Catalog::open(memory.clone());
-        let importer = Importer::new(&memory, &catalog, &self.places.home)?;
-        let imported = importer.import(source, &found);
-        imported.map_err(|error| unread(&error))?;
-        Ok(Some(memory.read(id)?))
+    pub(in crate::cli) fn read(&self, id: &SessionId) -> Result<Option<Reader>, Failure> {
+        let read = self.live.read(&self.catalog, id);
+        read.map_err(|error| unread(&error))
+    }
+
+    /// Those that are no sessions of the store.
+    pub(in crate::cli) fn ids(&self) -> Result<Vec<SessionId>, Failure> {
+        let ids = self.catalog.ids_of_tools();
+        ids.map_err(|error| unread(&error))
+    }
+
+    /// Reads all that was not read as a whole so far, so that searches find everything.
+    fn read_all(&self) -> Result<(), ListError> {
+        while self.live.count_some(&self.catalog)? {}
+        Ok(())
     }
 }
 
@@ -78,19 +77,29 @@ impl<'a> Context<'a> {
             sys,
             store,
             catalog,
+            live: None,
             tools: OnceLock::new(),
         })
     }
 
-    /// Opens the store that the command line names, for a command that needs one.
-    pub(in crate::cli) fn existing(global: &'a Global) -> Result<Self, Failure> {
+    /// Opens the store that the command line names, for a command that shows what is there: sessions,
+    /// and the conversations of these tools. If there is no store, but such a tool, it is created, for
+    /// the index.
+    pub(in crate::cli) fn of_sources(
+        global: &'a Global,
+        sources: &sources::Args,
+    ) -> Result<Self, Failure> {
         let root = store::root(global)?;
         let sys = Sys::real();
-        // Reading must not create a store.
-        if !Store::is_at(&root, &sys)? {
+        let live = sources.live(global, true)?;
+        // Reading must not create a store without need.
+        if !Store::is_at(&root, &sys)? && !live.as_ref().is_some_and(|live| live.are_there()) {
             return Err(store::missing(&root));
         }
-        Self::open(global, &root, sys)
+        Ok(Self {
+            live,
+            ..Self::open(global, &root, sys)?
+        })
     }
 
     /// The log of a session. A conversation of another tool, as clients list them beside the sessions
@@ -107,20 +116,32 @@ impl<'a> Context<'a> {
         read.ok_or_else(|| StoreError::NotFound { id: id.clone() }.into())
     }
 
-    /// The conversations of other tools, as far as the environment says that they are listed.
-    pub(super) fn tools(&self) -> Result<Option<&OtherTools>, Failure> {
+    /// The conversations of other tools, if any are shown.
+    pub(in crate::cli) fn tools(&self) -> Result<Option<&OtherTools>, Failure> {
         if let Some(known) = self.tools.get() {
             return Ok(known.as_ref());
         }
-        let choice = Choice::of_environment()?;
-        let tools = match (choice.live(self.global.store().is_none()), places()) {
-            (Some(live), Some(places)) => {
-                let scanned = busy_with_tools(|| OtherTools::scan(&self.store, live, places));
+        let tools = match self.live.clone() {
+            Some(live) => {
+                let scanned = busy_with_tools(|| OtherTools::scan(&self.store, live));
                 Some(scanned.map_err(|error| unread(&error))?)
             }
-            _ => None,
+            None => None,
         };
         Ok(self.tools.get_or_init(|| tools).as_ref())
+    }
+
+    /// The catalog for searches, also in the conversations of other tools, which are read first.
+    pub(super) fn searched(&self) -> Result<&Catalog, Failure> {
+        let Some(tools) = self.tools()? else {
+            return Ok(&self.catalog);
+        };
+        let read = busy(
+            || "Reading conversations of other tools …".to_owned(),
+            || tools.read_all(),
+        );
+        read.map_err(|error| unread(&error))?;
+        Ok(&tools.catalog)
     }
 
     /// Reports that there is nothing to show.
@@ -156,11 +177,16 @@ impl<'a> Context<'a> {
     /// Runs `work` on the catalog, which may have to read all sessions first, and says so if it
     /// takes long.
     pub(in crate::cli) fn reading<T>(&self, work: impl FnOnce(&Catalog) -> T) -> T {
+        self.reading_from(&self.catalog, work)
+    }
+
+    /// The same with the catalog for searches.
+    pub(super) fn reading_from<T>(&self, catalog: &Catalog, work: impl FnOnce(&Catalog) -> T) -> T {
         let doing = || {
             let sessions = self.store.ids().map_or(0, |ids| ids.len());
             format!("Reading {} …", count(sessions, "session"))
         };
-        busy(doing, || work(&self.catalog))
+        busy(doing, || work(catalog))
     }
 }
 

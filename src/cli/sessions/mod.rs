@@ -57,7 +57,13 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let sys = Sys::real();
     // Reading must not create a store.
     let lists_tools = matches!(&args.command, Command::List(args) if args.source.is_some());
-    if !lists_tools && !Store::is_at(&root, &sys)? {
+    let live = match &args.command {
+        Command::Search(args) => args.sources.live(global, true)?,
+        Command::Show(args) => args.sources.live(global, true)?,
+        _ => None,
+    };
+    let shows_tools = live.as_ref().is_some_and(|live| live.are_there());
+    if !lists_tools && !shows_tools && !Store::is_at(&root, &sys)? {
         let none = "there are no sessions";
         let hint = format!(
             "the store would be {}; name another with --store",
@@ -75,7 +81,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         note(global, none, Some(&hint));
         return Ok(());
     }
-    let context = Context::open(global, &root, sys)?;
+    let context = Context {
+        live,
+        ..Context::open(global, &root, sys)?
+    };
     match &args.command {
         Command::List(args) => list::run(&list::with_tools(context, args)?, args, output),
         Command::Search(args) => search::run(&context, args, output),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::cli::count::number;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
+use crate::cli::sources;
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use crate::record::Field;
@@ -67,20 +68,23 @@ pub(super) struct Args {
     /// Print a JSON array.
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) sources: sources::Args,
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let query = query(args, &*context.sys.clock)?;
+    let catalog = context.searched()?;
     if matches!(query.pattern, Pattern::Words(_)) {
         context
-            .reading(|catalog| -> Result<(), ListError> {
+            .reading_from(catalog, |catalog| -> Result<(), ListError> {
                 while !catalog.read_words(WORDS)? {}
                 Ok(())
             })
             .map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
     }
     let limit = args.limit.unwrap_or(SESSIONS);
-    let found = context.reading(|catalog| -> Result<_, HitsError> {
+    let found = context.reading_from(catalog, |catalog| -> Result<_, HitsError> {
         let mut found: Vec<Hit> = Vec::new();
         let mut cursor = None;
         loop {

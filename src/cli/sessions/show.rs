@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
+use crate::cli::sources;
 use crate::record::transcript::Transcript;
 use crate::record::{InVersion1, Kind};
 
 use super::context::Context;
-use super::id::find;
+use super::id::find_readable;
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -20,11 +21,13 @@ pub(super) struct Args {
     /// Print a JSON object with the header, the conversation and any damage.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(super) sources: sources::Args,
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let id = find(context, &args.id)?;
-    let mut reader = context.store.read(&id)?;
+    let id = find_readable(context, &args.id)?;
+    let mut reader = context.read(&id)?;
     let (mut transcript, mut converted) = (Transcript::default(), InVersion1::new());
     let mut ends = Vec::new();
     while let Some(entry) = reader.next()? {

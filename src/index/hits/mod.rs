@@ -148,6 +148,8 @@ pub struct Hit {
     /// The byte offset in the log of the record with which the text begins; none in a conversation
     /// that another tool keeps.
     pub offset: Option<u64>,
+    /// In such a conversation, the number of that record, from 0.
+    pub number: Option<u64>,
     /// The id of the message, if it has one.
     pub message_id: Option<String>,
     /// The tool call that it belongs to.
@@ -346,6 +348,7 @@ fn hit(session: &Listed, passages: &[Passage], passage: &Passage, at: usize) -> 
         field: passage.field,
         at: passage.at.clone(),
         offset: Some(passage.offset).filter(|_| session.summary.tool.is_none()),
+        number: Some(passage.offset).filter(|_| session.summary.tool.is_some()),
         message_id: passage.id.clone().filter(|_| tool_call.is_none()),
         tool_call,
         snippet: snippet(&text, at).unwrap_or_default(),

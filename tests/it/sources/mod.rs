@@ -5,6 +5,7 @@
     reason = "the files of other tools are no store"
 )]
 
+mod cli;
 mod client;
 mod clipped;
 mod compressed;
@@ -28,7 +29,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A home folder of the test's own with conversations of each tool.
-fn home() -> TempDir {
+pub(crate) fn home() -> TempDir {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sources");
     let home = tempfile::tempdir().unwrap();
     copy(&fixtures.join("home"), home.path());

@@ -1,0 +1,140 @@
+//! Conversations of other tools on the command line.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::home;
+use crate::support::command::command;
+
+/// A word in the output of a tool of Codex.
+const WORD: &str = "Hello from an early version";
+
+/// The command in this home folder, with its default store or the one in `store`.
+fn at_home(home: &Path, store: Option<&Path>, arguments: &[&str]) -> Command {
+    let mut rejoin = if let Some(store) = store {
+        command(store, arguments)
+    } else {
+        let mut rejoin = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        rejoin.args(arguments).stdin(Stdio::null());
+        rejoin
+    };
+    rejoin.env_clear().env("HOME", home);
+    rejoin
+}
+
+/// What the command prints, and its exit code.
+fn ran(mut command: Command) -> (String, Option<i32>) {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0..=3)), "{errors}");
+    (text, code)
+}
+
+fn prints(home: &Path, store: Option<&Path>, arguments: &[&str]) -> String {
+    let (text, code) = ran(at_home(home, store, arguments));
+    assert_eq!(code, Some(0), "{arguments:?}");
+    text
+}
+
+fn json(home: &Path, store: Option<&Path>, arguments: &[&str]) -> Value {
+    serde_json::from_str(&prints(home, store, arguments)).unwrap()
+}
+
+#[test]
+fn they_are_searched_shown_exported_and_counted_without_a_store() {
+    let home = home();
+    let home = home.path();
+    let search = [
+        "sessions",
+        "search",
+        "--json",
+        "--agent",
+        "codex-acp",
+        "early",
+    ];
+    let found = json(home, None, &search);
+    assert_eq!(found[0]["title"], format!("{WORD}."), "{found}");
+    let id = found[0]["sessionId"].as_str().unwrap();
+    assert!(prints(home, None, &["sessions", "show", id]).contains(WORD));
+    assert!(prints(home, None, &["export", id]).contains(WORD));
+    let substring = ["sessions", "search", "--json", "--substring", WORD];
+    assert_eq!(json(home, None, &substring)[0]["sessionId"], id);
+    let stats = json(home, None, &["stats", "--json"]);
+    let agents = stats["agents"].as_array().unwrap();
+    let names: Vec<_> = agents
+        .iter()
+        .map(|agent| agent["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"codex-acp") && names.contains(&"OpenCode"),
+        "{names:?}"
+    );
+    let listed = json(
+        home,
+        None,
+        &["sessions", "list", "--source", "all", "--json"],
+    );
+    assert_eq!(stats["total"]["sessions"], listed.as_array().unwrap().len());
+}
+
+#[test]
+fn an_export_needs_no_store() {
+    let home = home();
+    let name = "0190aaaa-0000-7000-8000-000000000003";
+    assert!(prints(home.path(), None, &["export", name]).contains(WORD));
+}
+
+#[test]
+fn with_a_named_store_they_are_chosen() {
+    let (home, store) = (home(), TempDir::new().unwrap());
+    let (home, store) = (home.path(), Some(store.path()));
+    let count = |arguments: &[&str]| -> usize {
+        let arguments = [&["sessions", "search", "--json", "the"], arguments].concat();
+        json(home, store, &arguments).as_array().unwrap().len()
+    };
+    assert_eq!(count(&[]), 0);
+    let (all, codex) = (count(&["--sources", "all"]), count(&["--sources", "codex"]));
+    assert!(all > codex && codex > 0, "{all} {codex}");
+    assert_eq!(count(&["--sources", "none"]), 0);
+    let mut named = at_home(home, store, &["sessions", "search", "--json", "the"]);
+    named.env("REJOIN_SOURCES", "codex");
+    let found: Value = serde_json::from_str(&ran(named).0).unwrap();
+    assert_eq!(found.as_array().unwrap().len(), codex);
+}
+
+#[test]
+fn a_wrong_variable_disturbs_only_those_that_use_it() {
+    let (home, store) = (home(), TempDir::new().unwrap());
+    for (arguments, code) in [
+        (&["sessions", "list"][..], 0),
+        (&["sessions", "trash", "list"], 0),
+        (&["import", "codex"], 0),
+        (&["sessions", "search", "the"], 2),
+        (&["stats"], 2),
+        (&["serve"], 2),
+        (&["mcp"], 2),
+    ] {
+        for (name, value) in [("REJOIN_SOURCES", "codx"), ("REJOIN_CLIP_TOOLS", "much")] {
+            let mut command = at_home(home.path(), Some(store.path()), arguments);
+            let is_used = name == "REJOIN_SOURCES" || arguments == ["serve"];
+            let output = command.env(name, value).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr);
+            let code = if is_used { code } else { 0 };
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{arguments:?} {name}: {text}"
+            );
+            assert_eq!(
+                text.contains(name),
+                code == 2,
+                "{arguments:?} {name}: {text}"
+            );
+        }
+    }
+}
