@@ -32,7 +32,10 @@ mod crash;
 mod fuzz;
 #[cfg(test)]
 mod cli;
+#[cfg(test)]
 mod cli_docs;
+#[cfg(test)]
+mod documents;
 #[cfg(test)]
 mod cli_export;
 #[cfg(test)]

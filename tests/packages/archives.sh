@@ -25,7 +25,7 @@ export CARGO_PROFILE_DIST_OPT_LEVEL=0 CARGO_PROFILE_DIST_LTO=off CARGO_PROFILE_D
 dist build --artifacts=local --target="$target" >/dev/null
 dist build --artifacts=global >/dev/null
 mkdir "$work/served"
-cp target/distrib/rejoin-* target/distrib/sha256.sum "$work/served"
+find target/distrib -maxdepth 1 -type f -exec cp {} "$work/served" \;
 (cd "$work/served" && sha256sum --quiet --check --ignore-missing sha256.sum) || fail "checksums"
 echo "ok - dist makes archives, installers and checksums"
 

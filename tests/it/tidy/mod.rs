@@ -4,7 +4,7 @@ mod documents;
 mod imports;
 mod protocol;
 mod rules;
-mod tree;
+pub(crate) mod tree;
 mod words;
 
 use std::sync::LazyLock;
