@@ -9,7 +9,8 @@ use crate::json;
 use crate::record::{Kind, OpenTurns};
 use crate::redact;
 use crate::replay::{self, Replay};
-use crate::store::{Reader, StoreError};
+use crate::store::{DamageReport, Reader, Scan, StoreError};
+use crate::sys::SessionId;
 
 /// How a conversation is exported.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +20,7 @@ pub struct Options {
 }
 
 impl Options {
-    fn apply(self, json: &str) -> Cow<'_, str> {
+    pub(super) fn apply(self, json: &str) -> Cow<'_, str> {
         if self.redact {
             redact::payload(json)
         } else {
@@ -38,16 +39,22 @@ pub(super) enum Event<'a> {
     Update(&'a str),
     /// A turn has ended, or is open at the end of the log: an object, see `docs/export.md`.
     Turn(&'a str),
+    /// Here a part of the log cannot be read.
+    Damage(&'a DamageReport),
 }
 
 /// What is known of a session as a whole.
 pub(super) fn session(reader: &mut Reader, options: Options) -> Result<Value, StoreError> {
-    let scan = reader.scan()?;
-    let summary = Summary::of(&scan);
+    Ok(about(&reader.scan()?, reader.id(), options))
+}
+
+/// The same, of a log that was read.
+pub(super) fn about(scan: &Scan, id: &SessionId, options: Options) -> Value {
+    let summary = Summary::of(scan);
     let cost = summary.activity.cost.as_deref().and_then(json::tree);
     let damage: Vec<String> = scan.damage.iter().map(ToString::to_string).collect();
     let session = json!({
-        "sessionId": reader.id().as_str(),
+        "sessionId": id.as_str(),
         "title": summary.title,
         "cwd": summary.cwd,
         "agent": summary.source,
@@ -59,7 +66,7 @@ pub(super) fn session(reader: &mut Reader, options: Options) -> Result<Value, St
         "damage": damage,
     });
     let redacted = options.apply(&session.to_string()).into_owned();
-    Ok(json::tree(&redacted).unwrap_or(session))
+    json::tree(&redacted).unwrap_or(session)
 }
 
 /// Calls `visit` with each part of the conversation, in the order in which a load would show them.
@@ -68,19 +75,42 @@ pub(super) fn read<E: From<StoreError>>(
     options: Options,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    read_from(reader, options, 0, &[], visit)
+}
+
+/// The same without the first turns, and with the damage in the log.
+pub(super) fn read_from<E: From<StoreError>>(
+    reader: &mut Reader,
+    options: Options,
+    skip_turns: u64,
+    damage: &[DamageReport],
+    visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut replay = Replay::new(
         reader.id().as_str(),
         replay::Options {
             message_limit: LONGEST_MESSAGE,
+            skip_turns,
             ..replay::Options::default()
         },
     );
     let mut lines = Vec::new();
     let mut open = OpenTurns::default();
     let mut turn: u64 = 0;
+    let mut damage = damage.iter().peekable();
+    // Damage that was passed while a line was held back, which comes before it.
+    let mut passed = Vec::new();
     while let Some(entry) = reader.next()? {
         let record = &entry.record;
+        while let Some(report) = damage.next_if(|report| report.offset < entry.offset) {
+            match turn {
+                turn if turn < skip_turns => {}
+                _ if open.is_empty() => visit(Event::Damage(report))?,
+                _ => passed.push(report),
+            }
+        }
         replay.record(record, &mut lines);
+        let shows = !lines.is_empty() || record.kind == Kind::End;
         match record.kind {
             Kind::Prompt => {
                 turn += 1;
@@ -100,9 +130,17 @@ pub(super) fn read<E: From<StoreError>>(
             _ => {}
         }
         take(&mut lines, options, visit)?;
+        if shows {
+            for report in passed.drain(..) {
+                visit(Event::Damage(report))?;
+            }
+        }
     }
     replay.finish(&mut lines);
     take(&mut lines, options, visit)?;
+    for report in passed.into_iter().chain(damage) {
+        visit(Event::Damage(report))?;
+    }
     for turn in open.end(None) {
         visit(Event::Turn(&json!({ "turn": turn }).to_string()))?;
     }

@@ -26,6 +26,7 @@ pub(super) fn write<E: From<StoreError>>(
                 put(params)?;
             }
             Event::Turn(turn) => turns.push(turn.to_owned()),
+            Event::Damage(_) => {}
         }
         Ok::<(), E>(())
     })?;

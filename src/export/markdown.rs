@@ -1,77 +1,41 @@
 //! The export as Markdown: turns as headings, tool calls as short paragraphs with their output.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::json;
 use crate::protocol::Role;
-use crate::record::transcript::{Entry, Transcript};
+use crate::record::transcript::Entry;
 use crate::store::{Reader, StoreError};
 
-use super::conversation::{Event, Options, read, session};
-use super::plain::plain;
-
-/// How many unchanged lines are shown around a change.
-const CONTEXT: usize = 3;
-
-/// A turn: its number, when it began, and the index of its first entry.
-type Turn = (u64, String, usize);
+use super::conversation::Options;
+use super::diff;
+use super::parts::{self, Choice, Part, Said};
+use super::plain::{one_line, plain};
 
 pub(super) fn write<E: From<StoreError>>(
     reader: &mut Reader,
     options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let session = session(reader, options)?;
-    let mut transcript = Transcript::default();
-    let mut turns: Vec<Turn> = Vec::new();
-    let mut ends = HashMap::new();
-    read(reader, options, &mut |event| {
-        match event {
-            Event::Update(params) => {
-                let note = json::text_member(params, "_meta")
-                    .and_then(|meta| json::text_member(meta, "rejoin"))
-                    .unwrap_or_default();
-                let turn = json::text_member(note, "turn").and_then(|turn| turn.parse().ok());
-                let turn: u64 = turn.unwrap_or_default();
-                if turn > 0 && turns.last().is_none_or(|(last, ..)| *last < turn) {
-                    let at = json::string_member(note, "at").unwrap_or_default();
-                    turns.push((turn, at, transcript.entries.len()));
-                }
-                let line = format!("{{\"method\":\"session/update\",\"params\":{params}}}");
-                transcript.notification(&line);
-            }
-            Event::Turn(turn) => {
-                let turn = json::tree(turn).unwrap_or_default();
-                ends.insert(turn["turn"].as_u64().unwrap_or_default(), turn);
-            }
-        }
-        Ok::<(), E>(())
-    })?;
-    put(&head(&session))?;
-    let mut out = String::new();
-    let mut writer = Writer {
-        transcript: &transcript,
-        depth: 0,
+    let mut titles = HashMap::new();
+    let choice = Choice {
+        options,
+        ..Choice::default()
     };
-    let first = turns
-        .first()
-        .map_or(transcript.entries.len(), |turn| turn.2);
-    writer.entries(&transcript.entries[..first], &mut out);
-    for (at, (turn, began, from)) in turns.iter().enumerate() {
-        let to = turns.get(at + 1);
-        let to = to.map_or(transcript.entries.len(), |(.., next)| *next);
-        paragraph(&format!("## {turn}. {}", minute(began)), &mut out);
-        writer.entries(&transcript.entries[*from..to], &mut out);
-        if let Some(how) = ends.get(turn).and_then(how_it_ended) {
-            paragraph(&format!("*{how}*"), &mut out);
+    parts::read(reader, choice, &mut |part| {
+        let mut out = String::new();
+        match part {
+            Part::Session(session) => out = head(session),
+            Part::Turn(turn, at) => paragraph(&format!("## {turn}. {}", minute(at)), &mut out),
+            Part::Said(said) => Writer::new(said, &mut titles).said(&mut out),
+            Part::Ended(how) => paragraph(&format!("*{how}*"), &mut out),
+            // The head has all of it.
+            Part::Damage(_) => {}
         }
-        put(&out)?;
-        out.clear();
-    }
-    put(&out)
+        put(&out)
+    })
 }
 
 /// The title and what is known of the session.
@@ -109,12 +73,37 @@ fn head(session: &Value) -> String {
 }
 
 struct Writer<'a> {
-    transcript: &'a Transcript,
+    said: Said<'a>,
+    /// The titles of the subagents so far, by their ids.
+    titles: &'a mut HashMap<String, String>,
+    /// The subagents that were written.
+    written: HashSet<&'a str>,
     /// How many subagents are around what is written.
     depth: usize,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(said: Said<'a>, titles: &'a mut HashMap<String, String>) -> Self {
+        Self {
+            said,
+            titles,
+            written: HashSet::new(),
+            depth: 0,
+        }
+    }
+
+    fn said(&mut self, out: &mut String) {
+        self.entries(self.said.entries, out);
+        for (id, subagent) in self.said.subagents {
+            // It was announced in an earlier part.
+            if !subagent.entries.is_empty() && !self.written.contains(id.as_str()) {
+                let title = self.titles.get(id).map_or("", String::as_str);
+                let title = format!("{title} (continued)");
+                self.subagent(id, &title, out);
+            }
+        }
+    }
+
     fn entries(&mut self, entries: &[Entry], out: &mut String) {
         let mut speaker = None;
         for entry in entries {
@@ -147,11 +136,22 @@ impl Writer<'_> {
         }
         let id = ["sessionId", "subagentSessionId"];
         let id = id.iter().find_map(|name| update[*name].as_str());
-        let subagent = id.and_then(|id| self.transcript.subagents.get(id));
         // Only the first update about a subagent has a title.
-        let (Some(subagent), Some(title)) = (subagent, update["title"].as_str()) else {
+        if let (Some(id), Some(title)) = (id, update["title"].as_str())
+            && self.said.subagents.contains_key(id)
+        {
+            self.titles.insert(id.to_owned(), title.to_owned());
+            self.subagent(id, title, out);
+        }
+    }
+
+    fn subagent(&mut self, id: &str, title: &str, out: &mut String) {
+        let Some((id, subagent)) = self.said.subagents.get_key_value(id) else {
             return;
         };
+        if !self.written.insert(id) {
+            return;
+        }
         let mut inner = String::new();
         paragraph(&format!("**Subagent: {}**", one_line(title)), &mut inner);
         // A subagent may announce itself.
@@ -189,7 +189,7 @@ fn tool_call(call: &Map<String, Value>) -> String {
         .flatten()
     {
         let part = match part["type"].as_str() {
-            Some("diff") => diff(part),
+            Some("diff") => change(part),
             Some("content") => match part["content"]["text"].as_str() {
                 Some(text) => output(text),
                 None => block(&part["content"]),
@@ -227,24 +227,12 @@ fn fenced(language: &str, text: &str) -> String {
     )
 }
 
-fn diff(part: &Value) -> String {
+fn change(part: &Value) -> String {
     let text = |name: &str| part[name].as_str().map(plain).unwrap_or_default();
     let (old, new) = (text("oldText"), text("newText"));
-    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
-    let same = |(a, b): &(&&str, &&str)| a == b;
-    let before = old.iter().zip(&new).take_while(same).count();
-    let (old_rest, new_rest) = (&old[before..], &new[before..]);
-    let after = old_rest.iter().rev().zip(new_rest.iter().rev());
-    let after = after.take_while(same).count();
-    let (old_end, new_end) = (old.len() - after, new.len() - after);
     let mut lines = vec![format!("--- {0}\n+++ {0}", one_line(&text("path")))];
-    let mut add = |sign: &str, more: &[&str]| {
-        lines.extend(more.iter().map(|line| format!("{sign}{line}")));
-    };
-    add(" ", &old[before.saturating_sub(CONTEXT)..before]);
-    add("-", &old[before..old_end]);
-    add("+", &new[before..new_end]);
-    add(" ", &old[old_end..old.len().min(old_end + CONTEXT)]);
+    let changed = diff::lines(&old, &new).into_iter();
+    lines.extend(changed.map(|(sign, line)| format!("{sign}{line}")));
     fenced("diff", &lines.join("\n"))
 }
 
@@ -285,28 +273,6 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// How a turn ended, if not as usual.
-pub(super) fn how_it_ended(turn: &Value) -> Option<String> {
-    let end = &turn["end"];
-    if end.is_null() {
-        return Some("The turn has no end in the log.".to_owned());
-    }
-    if let Some(why) = end["interrupted"].as_str() {
-        return Some(format!("The turn was interrupted: {}", one_line(why)));
-    }
-    if let Some(message) = end["error"]["message"].as_str() {
-        return Some(format!("The turn failed: {}", one_line(message)));
-    }
-    match end["stopReason"].as_str()? {
-        "end_turn" => None,
-        "cancelled" => Some("The turn was cancelled.".to_owned()),
-        "refusal" => Some("The agent refused to continue.".to_owned()),
-        "max_tokens" => Some("The turn ended at the limit of tokens.".to_owned()),
-        "max_turn_requests" => Some("The turn ended at the limit of requests.".to_owned()),
-        other => Some(format!("The turn ended: {}", one_line(other))),
-    }
-}
-
 fn quoted(text: &str) -> String {
     let lines = text.lines().map(|line| format!("> {line}"));
     let lines = lines.map(|line| line.trim_end().to_owned());
@@ -319,10 +285,6 @@ fn code(text: &str) -> String {
     } else {
         format!("`{text}`")
     }
-}
-
-fn one_line(text: &str) -> String {
-    plain(text).replace(['\n', '\t'], " ").trim().to_owned()
 }
 
 /// A time to the minute.

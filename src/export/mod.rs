@@ -4,7 +4,9 @@ mod conversation;
 mod json;
 mod markdown;
 mod page;
-mod plain;
+pub mod diff;
+pub mod parts;
+pub mod plain;
 
 pub use conversation::Options;
 pub use page::stats_page;

@@ -42,6 +42,7 @@ pub(super) fn write<E: From<StoreError>>(
     line(&session.to_string())?;
     read(reader, options, &mut |event| match event {
         Event::Update(text) | Event::Turn(text) => line(text),
+        Event::Damage(_) => Ok(()),
     })?;
     put(after)
 }

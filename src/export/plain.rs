@@ -6,7 +6,7 @@ const BELL: char = '\u{7}';
 /// The text without escape sequences and control characters. Line breaks and tabs stay; a carriage
 /// return alone is what a progress display writes before it repeats its line, so only the last
 /// version of the line stays.
-pub(super) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -20,6 +20,11 @@ pub(super) fn plain(text: &str) -> String {
         }
     }
     shown
+}
+
+/// The same on one line.
+pub fn one_line(text: &str) -> String {
+    plain(text).replace(['\n', '\t'], " ").trim().to_owned()
 }
 
 /// Skips the rest of an escape sequence.

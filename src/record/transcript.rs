@@ -26,6 +26,9 @@ pub struct Transcript {
     /// The index of each tool call among the entries, by its id.
     #[serde(skip)]
     calls: HashMap<String, usize>,
+    /// What is known of tool calls that were forgotten before they ended, by their ids.
+    #[serde(skip)]
+    begun: HashMap<String, Map<String, Value>>,
 }
 
 /// One entry of the history.
@@ -64,6 +67,34 @@ pub enum Entry {
         /// The update as it came.
         update: Value,
     },
+}
+
+impl Entry {
+    /// About how many bytes it has.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Message { blocks, extra, .. } => {
+                blocks.iter().map(size).sum::<usize>() + members(extra)
+            }
+            Self::ToolCall { call, .. } => members(call),
+            Self::Plan { plan } => members(plan),
+            Self::Other { update } => size(update),
+        }
+    }
+}
+
+fn members(object: &Map<String, Value>) -> usize {
+    object.iter().map(|(key, value)| key.len() + size(value)).sum()
+}
+
+/// About how many bytes a value has as JSON.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
+        Value::Object(object) => members(object) + 2,
+        _ => 4,
+    }
 }
 
 impl Transcript {
@@ -161,12 +192,45 @@ impl Transcript {
         if message.get("method").and_then(Value::as_str) != Some("session/update") {
             return;
         }
-        if let Some(Value::Object(mut params)) = message.remove("params")
-            && let Some(update) = params.remove("update")
-        {
+        if let Some(Value::Object(params)) = message.remove("params") {
+            self.session_update(params);
+        }
+    }
+
+    /// Applies the parameters of a `session/update` notification.
+    pub fn session_update(&mut self, mut params: Map<String, Value>) {
+        if let Some(update) = params.remove("update") {
             let session = params.get("sessionId").and_then(Value::as_str);
             self.take_of(session.unwrap_or_default(), update);
         }
+    }
+
+    /// Drops the first entries, and all of subagents. What follows about tool calls that have begun
+    /// among them is an entry of its own.
+    pub fn forget(&mut self, count: usize) {
+        for entry in self.entries.drain(..count) {
+            if let Entry::ToolCall { id, mut call } = entry {
+                let status = call.get("status").and_then(Value::as_str);
+                if !matches!(status, Some("completed" | "failed")) {
+                    call.retain(|name, _| name == "title" || name == "kind");
+                    self.begun.insert(id, call);
+                }
+            }
+        }
+        self.calls.retain(|_, at| {
+            let stays = *at >= count;
+            *at = at.saturating_sub(count);
+            stays
+        });
+        for subagent in self.subagents.values_mut() {
+            subagent.forget(subagent.entries.len());
+        }
+    }
+
+    /// About how many bytes its entries have.
+    pub fn size(&self) -> usize {
+        let inner = self.subagents.values().map(Self::size);
+        self.entries.iter().map(Entry::size).chain(inner).sum()
     }
 
     /// Applies the parameters of a notification, as an `update_params` record has them.
@@ -291,7 +355,8 @@ impl Transcript {
         if let Some(Entry::ToolCall { call, .. }) = place {
             call.extend(fields);
         } else {
-            let call = fields;
+            let mut call = self.begun.remove(&new).unwrap_or_default();
+            call.extend(fields);
             self.calls.insert(new.clone(), self.entries.len());
             self.entries.push(Entry::ToolCall { id: new, call });
         }

@@ -1,0 +1,241 @@
+//! Reads a log as a conversation in parts of bounded length, for those who print it while they read.
+//!
+//! Updates change what was there before: they extend the last message and complete tool calls. So a
+//! part has a whole turn, unless that is longer than [`LONGEST`]. Then it ends before the last
+//! entry, and what is said later about its tool calls and subagents is an entry of a later part.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::json;
+use crate::record::transcript::{Entry, Transcript};
+use crate::record::{Kind, OpenTurns};
+use crate::store::{DamageReport, Reader, StoreError};
+
+use super::conversation::{Event, Options, about, read_from};
+use super::plain::one_line;
+
+/// The length of a part, in bytes of what it consists of.
+const LONGEST: usize = 4 * 1024 * 1024;
+/// The most bytes of a terminal's output that are kept.
+const OUTPUT: usize = 256 * 1024;
+
+/// A part of a conversation.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// What is known of the session as a whole, first: `session` in `docs/export.md`.
+    Session(&'a Value),
+    /// A turn begins: its number and the time in the log's format.
+    Turn(u64, &'a str),
+    /// What follows in this turn, or before the first.
+    Said(Said<'a>),
+    /// The turn did not end as usual.
+    Ended(&'a str),
+    /// Here a part of the log cannot be read.
+    Damage(&'a DamageReport),
+}
+
+/// Some entries of a conversation.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// The session's entries.
+    pub entries: &'a [Entry],
+    /// What announced subagents did meanwhile, by their ids.
+    pub subagents: &'a std::collections::BTreeMap<String, Transcript>,
+    /// What terminals for display show, by their ids.
+    pub terminals: &'a HashMap<String, String>,
+}
+
+/// How to read a conversation in parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// How it is exported.
+    pub options: Options,
+    /// Only the last turns, this many of them.
+    pub last: Option<u64>,
+    /// The length of a part, in bytes.
+    pub longest: usize,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            last: None,
+            longest: LONGEST,
+        }
+    }
+}
+
+/// Calls `visit` with each part of the conversation in a log.
+pub fn read<E: From<StoreError>>(
+    reader: &mut Reader,
+    choice: Choice,
+    visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let options = choice.options;
+    let (mut ends, mut open, mut turns) = (HashMap::new(), OpenTurns::default(), 0_u64);
+    let scan = reader.scan_with(&mut |entry| match entry.record.kind {
+        Kind::Prompt => {
+            turns += 1;
+            open.begin(entry.record.id, turns);
+        }
+        Kind::End => {
+            let ended = open.end(entry.record.id);
+            let how = json::tree(&options.apply(entry.record.payload));
+            if let Some(how) = how.as_ref().and_then(how_it_ended) {
+                ends.extend(ended.into_iter().map(|turn| (turn, how.clone())));
+            }
+        }
+        _ => {}
+    })?;
+    for turn in open.end(None) {
+        ends.insert(turn, "The turn has no end in the log.".to_owned());
+    }
+    visit(Part::Session(&about(&scan, reader.id(), options)))?;
+    let skipped = choice.last.map_or(0, |last| turns.saturating_sub(last));
+    let mut window = Window {
+        transcript: Transcript::default(),
+        terminals: HashMap::new(),
+        size: 0,
+        longest: choice.longest,
+        turn: 0,
+        ends,
+        visit,
+    };
+    read_from(
+        reader,
+        options,
+        skipped,
+        &scan.damage,
+        &mut |event| match event {
+            Event::Update(params) => window.update(params),
+            Event::Turn(_) => Ok(()),
+            Event::Damage(report) => {
+                window.flush(0)?;
+                (window.visit)(Part::Damage(report))
+            }
+        },
+    )?;
+    window.end()
+}
+
+/// How a turn ended, if not as usual; `end` is the payload of the log's record.
+fn how_it_ended(end: &Value) -> Option<String> {
+    if let Some(why) = end["interrupted"].as_str() {
+        return Some(format!("The turn was interrupted: {}", one_line(why)));
+    }
+    if let Some(message) = end["error"]["message"].as_str() {
+        return Some(format!("The turn failed: {}", one_line(message)));
+    }
+    match end["stopReason"].as_str()? {
+        "end_turn" => None,
+        "cancelled" => Some("The turn was cancelled.".to_owned()),
+        "refusal" => Some("The agent refused to continue.".to_owned()),
+        "max_tokens" => Some("The turn ended at the limit of tokens.".to_owned()),
+        "max_turn_requests" => Some("The turn ended at the limit of requests.".to_owned()),
+        other => Some(format!("The turn ended: {}", one_line(other))),
+    }
+}
+
+/// What was read and not yet passed on.
+struct Window<'a, E> {
+    transcript: Transcript,
+    terminals: HashMap<String, String>,
+    /// Not less than the length of what is in the transcript.
+    size: usize,
+    longest: usize,
+    /// The turn that it is in; 0 before the first.
+    turn: u64,
+    /// How turns ended that did not end as usual.
+    ends: HashMap<u64, String>,
+    visit: &'a mut dyn FnMut(Part<'_>) -> Result<(), E>,
+}
+
+impl<E> Window<'_, E> {
+    /// Takes an update: the parameters of its notification.
+    fn update(&mut self, params: &str) -> Result<(), E> {
+        let note = json::text_member(params, "_meta")
+            .and_then(|meta| json::text_member(meta, "rejoin"))
+            .unwrap_or_default();
+        let turn = json::text_member(note, "turn").and_then(|turn| turn.parse().ok());
+        let turn: u64 = turn.unwrap_or_default();
+        if turn > self.turn {
+            self.end()?;
+            self.turn = turn;
+            let at = json::string_member(note, "at").unwrap_or_default();
+            (self.visit)(Part::Turn(turn, &at))?;
+        }
+        let Some(Value::Object(params_tree)) = json::tree(params) else {
+            return Ok(());
+        };
+        self.terminal(&params_tree);
+        self.transcript.session_update(params_tree);
+        self.size += params.len();
+        if self.size > self.longest {
+            // Updates of a tool call replace what it had.
+            self.size = self.transcript.size();
+            if self.size > self.longest / 2 {
+                let last = self.transcript.entries.last().map_or(0, Entry::size);
+                self.flush(usize::from(last <= self.longest / 4))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what a terminal for display shows.
+    fn terminal(&mut self, params: &Map<String, Value>) {
+        let Some(meta) = params.get("update").and_then(|update| update.get("_meta")) else {
+            return;
+        };
+        let output = &meta["terminal_output"];
+        if let (Some(id), Some(data)) = (output["terminal_id"].as_str(), output["data"].as_str()) {
+            let kept = self.terminals.entry(id.to_owned()).or_default();
+            let end = data.floor_char_boundary(OUTPUT.saturating_sub(kept.len()));
+            kept.push_str(&data[..end]);
+        }
+        let exit = &meta["terminal_exit"];
+        if let (Some(id), Some(code)) = (exit["terminal_id"].as_str(), exit["exit_code"].as_u64())
+            && let kept = self.terminals.entry(id.to_owned()).or_default()
+            && code != 0
+        {
+            if !kept.is_empty() && !kept.ends_with('\n') {
+                kept.push('\n');
+            }
+            kept.push_str(&format!("[exited with code {code}]"));
+        }
+    }
+
+    /// Passes on all entries but the last `kept`.
+    fn flush(&mut self, kept: usize) -> Result<(), E> {
+        let count = self.transcript.entries.len().saturating_sub(kept);
+        let subagents = &self.transcript.subagents;
+        if count > 0 || subagents.values().any(|inner| !inner.entries.is_empty()) {
+            (self.visit)(Part::Said(Said {
+                entries: &self.transcript.entries[..count],
+                subagents,
+                terminals: &self.terminals,
+            }))?;
+            self.transcript.forget(count);
+        }
+        if kept == 0 {
+            self.terminals.clear();
+        }
+        self.size = self.transcript.size();
+        Ok(())
+    }
+
+    /// Ends the turn.
+    fn end(&mut self) -> Result<(), E> {
+        self.flush(0)?;
+        if let Some(how) = self.ends.remove(&self.turn) {
+            (self.visit)(Part::Ended(&how))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "parts_tests.rs"]
+mod tests;
