@@ -20,6 +20,7 @@ mod note;
 pub mod open;
 pub mod output;
 mod page_file;
+mod paint;
 pub mod printable;
 mod programs;
 pub mod proxy;

@@ -235,7 +235,3 @@ impl<E> Window<'_, E> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "parts_tests.rs"]
-mod tests;

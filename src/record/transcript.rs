@@ -84,7 +84,10 @@ impl Entry {
 }
 
 fn members(object: &Map<String, Value>) -> usize {
-    object.iter().map(|(key, value)| key.len() + size(value)).sum()
+    object
+        .iter()
+        .map(|(key, value)| key.len() + size(value))
+        .sum()
 }
 
 /// About how many bytes a value has as JSON.

@@ -39,6 +39,7 @@ mod documents;
 #[cfg(test)]
 mod cli_export;
 #[cfg(test)]
+mod cli_show;
 mod cli_stats;
 #[cfg(test)]
 mod proxy;

@@ -1,0 +1,115 @@
+//! Text with styles, line by line, for a terminal.
+
+mod wrap;
+mod markdown;
+
+pub(in crate::cli) use markdown::markdown;
+pub(in crate::cli) use wrap::wrap;
+
+use anstyle::{AnsiColor, Effects, Style};
+
+use super::printable::printable;
+use super::width::{cut, width};
+
+pub(in crate::cli) const PLAIN: Style = Style::new();
+pub(in crate::cli) const EMPHASIS: Style = Style::new().effects(Effects::ITALIC);
+pub(in crate::cli) const HEADING: Style = AnsiColor::Magenta.on_default().bold();
+pub(in crate::cli) const CODE: Style = AnsiColor::Cyan.on_default();
+pub(in crate::cli) const USER: Style = AnsiColor::Blue.on_default().bold();
+pub(in crate::cli) const AGENT: Style = AnsiColor::Green.on_default().bold();
+pub(in crate::cli) const GOOD: Style = AnsiColor::Green.on_default();
+pub(in crate::cli) const BAD: Style = AnsiColor::Red.on_default();
+
+/// A piece of text in one style.
+pub(in crate::cli) type Span = (Style, String);
+
+/// The style of a line of a change, by its sign.
+pub(in crate::cli) fn of_sign(sign: char) -> Style {
+    match sign {
+        '+' => GOOD,
+        '-' => BAD,
+        _ => PLAIN,
+    }
+}
+
+/// A line on a terminal. No text in it affects the terminal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Line(Vec<Span>);
+
+impl Line {
+    /// A line in one style.
+    pub(in crate::cli) fn new(style: Style, text: &str) -> Self {
+        let mut line = Self::default();
+        line.push(style, text);
+        line
+    }
+
+    /// A line of several pieces.
+    pub(in crate::cli) fn of(spans: Vec<Span>) -> Self {
+        let mut line = Self::default();
+        for (style, text) in spans {
+            line.push(style, &text);
+        }
+        line
+    }
+
+    /// Appends text. It has no line breaks.
+    pub(in crate::cli) fn push(&mut self, style: Style, text: &str) {
+        let text = printable(text);
+        match self.0.last_mut() {
+            Some((last, shown)) if *last == style => shown.push_str(&text),
+            _ if text.is_empty() => {}
+            _ => self.0.push((style, text)),
+        }
+    }
+
+    /// The same line behind another one.
+    pub(in crate::cli) fn behind(self, mut first: Self) -> Self {
+        first.0.extend(self.0);
+        first
+    }
+
+    /// The line as text, with escape sequences if there are colours.
+    pub(in crate::cli) fn text(&self, colour: bool) -> String {
+        let mut shown = String::new();
+        for (style, text) in &self.0 {
+            if colour && *style != PLAIN {
+                shown.push_str(&format!("{style}{text}{style:#}"));
+            } else {
+                shown.push_str(text);
+            }
+        }
+        let end = shown.trim_end().len();
+        shown.truncate(end);
+        shown
+    }
+
+    /// The beginning of the line, in at most `room` columns, with spaces instead of tabs.
+    pub(in crate::cli) fn cut(&self, room: usize) -> Self {
+        let mut left = room;
+        let mut line = Self::default();
+        for (style, text) in &self.0 {
+            let text = text.replace('\t', "    ");
+            let text = cut(&text, left);
+            left -= width(&text);
+            let is_cut = text.ends_with('…');
+            line.0.push((*style, text));
+            if left == 0 || is_cut {
+                break;
+            }
+        }
+        line
+    }
+
+    /// How many columns it takes.
+    pub(in crate::cli) fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| width(text)).sum()
+    }
+
+    /// The line in another style, with spaces up to `room` columns.
+    pub(in crate::cli) fn marked(&self, style: Style, room: usize) -> Self {
+        let text: String = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        let missing = room.saturating_sub(width(&text));
+        Self(vec![(style, format!("{text}{}", " ".repeat(missing)))])
+    }
+}

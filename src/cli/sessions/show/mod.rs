@@ -1,0 +1,109 @@
+//! `rejoin sessions show`.
+
+mod json;
+mod pager;
+pub(in crate::cli) mod painter;
+
+use crate::cli::count::number;
+use crate::cli::exit::Failure;
+use crate::cli::output::Output;
+use crate::cli::sources;
+use crate::export::parts::{self, Choice};
+use crate::store::Reader;
+
+use super::context::Context;
+use super::id::find;
+use pager::Pager;
+use painter::Painter;
+
+/// What to show.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The session's ID.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Only the last N turns.
+    #[arg(long, value_name = "N", value_parser = number)]
+    last: Option<usize>,
+    /// Print to the terminal itself, not through the pager. $PAGER names another pager than
+    /// `less -FRX`.
+    #[arg(long)]
+    no_pager: bool,
+    /// Print a JSON object with the header, the conversation and any damage.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(in crate::cli::sessions) sources: sources::Args,
+}
+
+pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let id = find(context, &args.id)?;
+    let mut reader = context.read(&id)?;
+    if args.json {
+        return json::write(&mut reader, args.last, output);
+    }
+    if args.no_pager {
+        return print(&mut reader, args.last, output);
+    }
+    page(&mut reader, args.last, output)
+}
+
+/// Shows a conversation: in a terminal through the pager.
+pub(in crate::cli) fn page(
+    reader: &mut Reader,
+    last: Option<usize>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if let Some((pager, stdin)) = Pager::start(output.look()) {
+        let mut paged = Output::on(stdin, output.look().clone());
+        print(reader, last, &mut paged)?;
+        paged.finish()?;
+        if pager.wait() {
+            return Ok(());
+        }
+    }
+    print(reader, last, output)
+}
+
+fn print(reader: &mut Reader, last: Option<usize>, output: &mut Output) -> Result<(), Failure> {
+    let look = output.look().clone();
+    let mut painter = Painter::new(&look);
+    let choice = Choice {
+        last: last.map(|last| last as u64),
+        ..Choice::default()
+    };
+    reader.seek(0);
+    let mut is_blank = true;
+    let mut print = |part: parts::Part<'_>| {
+        for line in painter.part(part) {
+            let text = line.text(look.colour);
+            // One blank line is enough.
+            if !(text.is_empty() && is_blank) {
+                output.line(&text)?;
+            }
+            is_blank = text.is_empty();
+        }
+        if output.closed() {
+            Err(Stop::Closed)
+        } else {
+            Ok(())
+        }
+    };
+    match parts::read(reader, choice, &mut print) {
+        Ok(()) | Err(Stop::Closed) => Ok(()),
+        Err(Stop::Failed(failure)) => Err(failure),
+    }
+}
+
+/// Why a conversation is not printed to its end.
+enum Stop {
+    /// Nobody reads it.
+    Closed,
+    Failed(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}

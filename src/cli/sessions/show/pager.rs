@@ -1,0 +1,105 @@
+//! The user's pager: another program that shows text page by page.
+
+use std::io::{BufWriter, Write};
+use std::process::{Child, Command, Stdio};
+
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::look::Look;
+
+/// What is used if the user names none: it ends by itself if all fits, shows colours, and leaves the
+/// text on the screen.
+const DEFAULT: &str = "less -FRX";
+/// What a shell has to read.
+const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";
+/// A shell's exit code for a program that is not there.
+const NO_PROGRAM: i32 = 127;
+
+/// A pager that runs.
+pub(super) struct Pager {
+    child: Child,
+    /// Keeps Ctrl-C from ending this process: it is for the pager.
+    _runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Pager {
+    /// Starts the pager, if output goes to a terminal and the user wants one that can be started.
+    /// What is written to the second result is shown.
+    pub(super) fn start(look: &Look) -> Option<(Self, Box<dyn Write + Send>)> {
+        let named = std::env::var_os("PAGER").map(|pager| pager.to_string_lossy().into_owned());
+        let mut command = command(named.as_deref().unwrap_or(DEFAULT)).filter(|_| look.terminal)?;
+        for (name, value) in [("LESS", "FRX"), ("LESSCHARSET", "utf-8"), ("LV", "-c")] {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
+        let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
+        let stdin = child.stdin.take()?;
+        let pager = Self {
+            child,
+            _runtime: keep_running(),
+        };
+        Some((pager, Box::new(BufWriter::new(stdin))))
+    }
+
+    /// Waits until the user leaves it. False if it showed nothing, since it is not there.
+    pub(super) fn wait(mut self) -> bool {
+        let status = self.child.wait();
+        status.is_ok_and(|status| status.code() != Some(NO_PROGRAM))
+    }
+}
+
+/// The command of a pager; none for one that only copies.
+fn command(pager: &str) -> Option<Command> {
+    let mut words = pager.split_whitespace();
+    let program = words.next().filter(|_| pager.trim() != "cat")?;
+    if cfg!(unix) && pager.contains(|c| SHELL.contains(c)) {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(pager);
+        return Some(command);
+    }
+    let mut command = Command::new(program);
+    command.args(words);
+    Some(command)
+}
+
+/// Handles Ctrl-C by doing nothing.
+fn keep_running() -> Option<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_io().build().ok()?;
+    let entered = runtime.enter();
+    #[cfg(unix)]
+    drop(signal(SignalKind::interrupt()).ok()?);
+    #[cfg(windows)]
+    drop(tokio::signal::windows::ctrl_c().ok()?);
+    drop(entered);
+    Some(runtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(pager: &str) -> Option<Vec<String>> {
+        let command = command(pager)?;
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        Some(
+            words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_pager_is_a_command() {
+        let some = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(words(""), None);
+        assert_eq!(words(" cat "), None);
+        assert_eq!(words("less -FRX"), some(&["less", "-FRX"]));
+        if cfg!(unix) {
+            let quoted = "less '-P my prompt'";
+            assert_eq!(words(quoted), some(&["sh", "-c", quoted]));
+        }
+    }
+}
