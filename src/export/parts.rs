@@ -4,7 +4,8 @@
 //! part has a whole turn, unless that is longer than [`LONGEST`]. Then it ends before the last
 //! entry, and what is said later about its tool calls and subagents is an entry of a later part.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
@@ -42,7 +43,7 @@ pub struct Said<'a> {
     /// The session's entries.
     pub entries: &'a [Entry],
     /// What announced subagents did meanwhile, by their ids.
-    pub subagents: &'a std::collections::BTreeMap<String, Transcript>,
+    pub subagents: &'a BTreeMap<String, Transcript>,
     /// What terminals for display show, by their ids.
     pub terminals: &'a HashMap<String, String>,
 }
@@ -203,7 +204,8 @@ impl<E> Window<'_, E> {
             if !kept.is_empty() && !kept.ends_with('\n') {
                 kept.push('\n');
             }
-            kept.push_str(&format!("[exited with code {code}]"));
+            // Writing to a string does not fail.
+            write!(kept, "[exited with code {code}]").ok();
         }
     }
 
@@ -235,3 +237,7 @@ impl<E> Window<'_, E> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "parts_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! Renders a transcript as plain text, for people and for tests.
+//! Renders a transcript as plain text, for tests.
 
 use serde_json::Value;
 

@@ -154,7 +154,7 @@ fn sessions_are_listed_shown_deleted_and_restored() {
     );
 
     let shown = runs(store, &["sessions", "show", &id]);
-    assert!(shown.contains("user: My name is Ada"), "{shown}");
+    assert!(shown.contains("You\nMy name is Ada"), "{shown}");
     assert_eq!(
         runs(store, &["sessions", "list", "--cwd", "/elsewhere"]),
         ""
@@ -302,7 +302,7 @@ fn locked_session_is_shown_and_not_deleted() {
     let holder = fs::OpenOptions::new().append(true).open(&log).unwrap();
     holder.lock().unwrap();
     fails(root.path(), &["sessions", "delete", &id], 4, "is in use");
-    assert!(runs(root.path(), &["sessions", "show", &id]).contains("user: hello"));
+    assert!(runs(root.path(), &["sessions", "show", &id]).contains("You\nhello"));
     assert!(log.exists());
 }
 
@@ -327,10 +327,7 @@ fn verify_reports_damage_and_changes_nothing() {
     assert_eq!(report[0]["sound"], false);
     assert_eq!(report[0]["damage"][0]["line"], 2);
     let shown = runs(root.path(), &["sessions", "show", &id]);
-    assert!(
-        shown.contains("agent: ") && shown.contains("Damage: line 2"),
-        "{shown}"
-    );
+    assert!(shown.contains("Damage: line 2"), "{shown}");
     assert_eq!(fs::read(&log).unwrap(), bytes);
 }
 

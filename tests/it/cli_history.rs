@@ -255,7 +255,7 @@ fn session_is_found_by_agent_session_id() {
     let store = root.path();
     let id = named_session(store, Some("agent's own"), 1, &["fix it"]);
     let sessions = |verb: &str| runs(store, &["sessions", verb, "agent's own"]);
-    assert!(sessions("show").contains("user: fix it"));
+    assert!(sessions("show").contains("You\nfix it"));
     assert_eq!(sessions("verify"), "1 session, 1 sound, 0 damaged\n");
     assert!(sessions("delete").starts_with(&id));
     let trash = runs(store, &["sessions", "restore"]);

@@ -88,7 +88,9 @@ fn ttl(&self) -> Duration {
 
 /// A conversation with everything in it.
 fn story() -> Vec<(Kind, Option<&'static str>, Value)> {
-    let output: String = (1..=40).map(|n| format!("test {n} ... ok\n")).collect();
+    let output: String = (1..=40)
+        .map(|n| ["test ", &n.to_string(), " ... ok\n"].concat())
+        .collect();
     let about =
         json!({ "sessionId": "kid", "title": "Look for callers", "state": { "state": "idle" } });
     let inner = |mut members: Value, name: &str| {

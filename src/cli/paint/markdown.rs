@@ -58,9 +58,10 @@ impl Painter {
                 Some((code, _)) => code.push_str(&text),
                 None => self.put(&text),
             },
-            Event::Code(text) => self.put_in(CODE, &text),
+            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.put_in(CODE, &text);
+            }
             Event::InlineHtml(text) | Event::Html(text) => self.put(&text),
-            Event::InlineMath(text) | Event::DisplayMath(text) => self.put_in(CODE, &text),
             Event::FootnoteReference(name) => self.put(&format!("[{name}]")),
             Event::SoftBreak => self.put(" "),
             Event::HardBreak => self.put("\n"),
@@ -272,9 +273,12 @@ impl Painter {
         for (at, row) in rows.iter().enumerate() {
             let style = if at == 0 { STRONG } else { PLAIN };
             let cells = row.iter().zip(&widths);
-            let cells = cells.map(|(cell, width)| match fits {
-                true => pad(cell, *width),
-                false => cell.clone(),
+            let cells = cells.map(|(cell, width)| {
+                if fits {
+                    pad(cell, *width)
+                } else {
+                    cell.clone()
+                }
             });
             let text = cells.collect::<Vec<_>>().join(" │ ");
             for line in wrap(&[(style, text)], Some(self.room_inside())) {

@@ -88,7 +88,7 @@ proptest! {
         }
         replay.finish(&mut lines);
         calls.close_all("closed");
-        transcript.text();
+        serde_json::to_string(&transcript).expect("a transcript is JSON");
         let lines = std::str::from_utf8(&lines).expect("text in, text out");
         let good = payloads.iter().all(|(_, payload)| is_json(payload));
         for line in lines.split_inclusive('\n') {

@@ -32,6 +32,10 @@ struct Document<'a> {
 }
 
 /// What is known when all entries are written.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "`serde` passes a reference to the member"
+)]
 fn later<S: Serializer>(
     value: &&RefCell<impl Serialize>,
     serializer: S,

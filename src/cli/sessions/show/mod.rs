@@ -12,7 +12,7 @@ use crate::export::parts::{self, Choice};
 use crate::store::Reader;
 
 use super::context::Context;
-use super::id::find;
+use super::id::find_readable;
 use pager::Pager;
 use painter::Painter;
 
@@ -37,8 +37,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let id = find(context, &args.id)?;
-    let mut reader = context.read(&id)?;
+    let mut reader = context.read(&find_readable(context, &args.id)?)?;
     if args.json {
         return json::write(&mut reader, args.last, output);
     }
