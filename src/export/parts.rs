@@ -18,7 +18,7 @@ use super::conversation::{Event, Options, about, read_from};
 use super::plain::one_line;
 
 /// The length of a part, in bytes of what it consists of.
-const LONGEST: usize = 4 * 1024 * 1024;
+const LONGEST: usize = 1024 * 1024;
 /// The most bytes of a terminal's output that are kept.
 const OUTPUT: usize = 256 * 1024;
 

@@ -386,7 +386,7 @@ fn documented_conversation_works() {
     let (first, again) = text.split_once("\nagain\n").unwrap();
     assert!(first.contains("This is the first prompt ") && !first.contains("user_message_chunk"));
     assert!(again.contains("user_message_chunk") && again.contains("This is prompt 2 of "));
-    assert!(again.contains("user: My name is Ada") && again.contains(r#""kind":"end""#));
+    assert!(again.contains("You\nMy name is Ada") && again.contains(r#""kind":"end""#));
 }
 
 #[test]
