@@ -71,6 +71,11 @@ impl Failure {
         self
     }
 
+    /// What failed.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         self.code

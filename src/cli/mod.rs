@@ -5,6 +5,7 @@ mod agents;
 mod completions;
 mod count;
 pub mod demo;
+mod doctor;
 pub mod exit;
 pub mod export;
 mod global;
@@ -94,6 +95,8 @@ enum Command {
     Import(import::Args),
     /// Put rejoin in front of the agents in your editor's settings.
     Setup(setup::Args),
+    /// Check the store, the installed agents and the settings of editors.
+    Doctor(doctor::Args),
     /// Serve recorded conversations to models: an MCP server on stdin and stdout.
     Mcp(mcp::Args),
     /// Print a script that completes rejoin's command line in a shell.
@@ -127,6 +130,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
         Some(Command::Stats(args)) => stats::run(&cli.global, &args, &mut output),
         Some(Command::Setup(args)) => setup::run(&cli.global, &args, &mut output),
+        Some(Command::Doctor(args)) => doctor::run(&cli.global, &args, &mut output),
         Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),
         Some(Command::Completions(args)) => completions::run(&args, &DEFINITION, &mut output),
         Some(Command::Man(args)) => man::run(&args, DEFINITION.clone(), &mut output),

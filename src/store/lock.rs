@@ -177,6 +177,12 @@ impl Store {
         here() || read_hint(context, id).is_some() && is_locked(context, &context.layout.log(id))
     }
 
+    /// The process that has this session open for writing, if it is known.
+    pub fn holder(&self, id: &SessionId) -> Option<Holder> {
+        let holder = read_hint(&self.context, id)?;
+        self.is_open(id).then_some(holder)
+    }
+
     /// Whether another process that has a session open is about to release it.
     pub fn is_being_released(&self, id: &SessionId) -> bool {
         let context = &self.context;

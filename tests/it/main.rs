@@ -56,4 +56,6 @@ mod cli_removal;
 #[cfg(test)]
 mod unread;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod setup;

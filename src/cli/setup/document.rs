@@ -418,6 +418,12 @@ impl<'d> Command<'d> {
         let separator = numbers.find(|number| self.argument(*number) == Some("--"))?;
         (separator + 1 < self.elements().len()).then_some(separator + 1)
     }
+
+    /// The program of the agent: the one that rejoin wraps, or the one that the editor starts.
+    pub(in crate::cli) fn agent(&self) -> &'d str {
+        let wrapped = self.wrapped().and_then(|number| self.argument(number));
+        wrapped.unwrap_or(self.program())
+    }
 }
 
 fn broken(text: &str, at: usize, what: &str) -> Broken {

@@ -20,11 +20,11 @@ use super::look::{ACTIVE, FAINT, ID, STRONG, WRONG};
 use super::note::note;
 use super::output::Output;
 use super::printable::printable;
-use super::programs::{Rejoin, on_path};
+use super::programs::{Rejoin, is_program, on_path};
 use super::{store, terminal};
 use wrapping::{Change, Outcome, Wrapper};
 
-pub(super) use document::Document;
+pub(super) use document::{Document, Entry};
 pub(super) use editor::{Editor, Folders};
 pub(super) use file::SettingsFile;
 
@@ -205,6 +205,10 @@ impl Setup<'_> {
             typed: editor == Editor::Zed,
             resolve: &resolve,
             command: &command,
+            is_gone: &|program| {
+                let path = self.folders.whole(program);
+                path.is_absolute() && !is_program(&path)
+            },
         };
         wrapper.wrap(document)
     }
@@ -314,6 +318,7 @@ fn describe(outcome: Outcome) -> &'static str {
         Outcome::WrappedMissing => "rejoin is put in front of it; its program is not on PATH",
         Outcome::Added => "is new",
         Outcome::Already => "has rejoin already",
+        Outcome::Corrected => "the path of rejoin is corrected",
         Outcome::NoCommand => "is installed by the editor, its command is unknown: left alone",
         Outcome::Unclear => "has no `command` that can be changed: left alone",
         Outcome::Unwrapped => "rejoin is taken away",

@@ -164,6 +164,7 @@ proptest! {
             options: &options,
             typed: true,
             resolve: &|program| Some(format!("/whole/{program}")),
+            is_gone: &|_| false,
             command: &|agent: &KnownAgent, _| Some(vec![format!("/bin/{}", agent.title)]),
         };
         let after = wrapper.wrap(&document).text;

@@ -22,6 +22,8 @@ pub(super) enum Outcome {
     Added,
     /// rejoin was in front of its agent already.
     Already,
+    /// The same, but rejoin is elsewhere now.
+    Corrected,
     /// The editor installs the agent itself, and its command is not known here.
     NoCommand,
     /// Its command has no known form.
@@ -49,6 +51,8 @@ pub(super) struct Wrapper<'a> {
     pub(super) typed: bool,
     /// The whole path of an agent's program, if it is found.
     pub(super) resolve: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether there is no longer a program with this path.
+    pub(super) is_gone: &'a dyn Fn(&str) -> bool,
     /// The command of an agent; the flag says whether it may be installed for this.
     pub(super) command: &'a dyn Fn(&KnownAgent, bool) -> Option<Vec<String>>,
 }
@@ -63,7 +67,10 @@ impl Wrapper<'_> {
         for entry in document.entries() {
             let name = entry.name().to_owned();
             if let Some(command) = entry.command() {
-                let outcome = if command.is_rejoin() {
+                let outcome = if command.is_rejoin() && (self.is_gone)(command.program()) {
+                    edits.push(self.corrected(&command));
+                    Outcome::Corrected
+                } else if command.is_rejoin() {
                     Outcome::Already
                 } else {
                     let found = (self.resolve)(command.program());
@@ -133,13 +140,16 @@ impl Wrapper<'_> {
                 )
             }
         };
-        vec![
-            Edit {
-                range: program.start..program.end,
-                text: json::quoted(self.rejoin),
-            },
-            Edit::insert(at, text),
-        ]
+        vec![self.corrected(command), Edit::insert(at, text)]
+    }
+
+    /// The edit that starts rejoin, wherever it is now.
+    fn corrected(&self, command: &Command<'_>) -> Edit {
+        let program = command.program.range;
+        Edit {
+            range: program.start..program.end,
+            text: json::quoted(self.rejoin),
+        }
     }
 
     /// An entry for an agent.

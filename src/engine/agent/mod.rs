@@ -20,6 +20,7 @@ mod list;
 mod live_session;
 mod members;
 mod parse;
+mod probe;
 mod recall;
 mod replayed_state;
 mod restore;
@@ -38,6 +39,7 @@ use std::time::Duration;
 use serde_json::json;
 
 pub use identity::AgentNames;
+pub use probe::{Introduced, probe};
 pub use recall::Recall;
 pub use shared_agent::FOR_PEOPLE;
 pub use transport::Program;

@@ -182,7 +182,8 @@ impl AgentTransport {
     }
 }
 
-fn with_stderr(ended: String, child: &Child) -> String {
+/// A description of the end of a process with the last lines of its stderr.
+pub(super) fn with_stderr(ended: String, child: &Child) -> String {
     match child.stderr_tail() {
         Some(lines) => format!("{ended}; its last output on stderr: {lines}"),
         None => ended,
@@ -190,7 +191,7 @@ fn with_stderr(ended: String, child: &Child) -> String {
 }
 
 /// Starts the agent's process. Its stderr goes into our own log.
-fn start(program: &Program) -> io::Result<(Child, Pipes)> {
+pub(super) fn start(program: &Program) -> io::Result<(Child, Pipes)> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

@@ -18,12 +18,12 @@ use tempfile::TempDir;
 use crate::support::env;
 
 /// A home folder with some programs.
-struct Home {
+pub(crate) struct Home {
     folder: TempDir,
 }
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self {
             folder: TempDir::new().unwrap(),
         };
@@ -36,17 +36,17 @@ impl Home {
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn program(&self, name: &str) {
+    pub(crate) fn program(&self, name: &str) {
         let path = self.path("bin").join(name);
         fs::write(&path, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path("bin/rejoin"));
         command.args(arguments).env_clear().stdin(Stdio::null());
         command.env("HOME", self.folder.path());
@@ -60,7 +60,7 @@ impl Home {
 
     /// The command succeeds; what it prints, with the home folder made the same everywhere.
     #[track_caller]
-    fn runs(&self, arguments: &[&str]) -> String {
+    pub(crate) fn runs(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {text}");
@@ -79,12 +79,12 @@ impl Home {
         )
     }
 
-    fn general(&self, text: &str) -> String {
+    pub(crate) fn general(&self, text: &str) -> String {
         text.replace(self.folder.path().to_str().unwrap(), "<home>")
     }
 
     /// Writes the settings of an editor; where they are.
-    fn settings(&self, editor: &str, text: &str) -> PathBuf {
+    pub(crate) fn settings(&self, editor: &str, text: &str) -> PathBuf {
         let path = self.path(place(editor));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
@@ -101,7 +101,7 @@ fn place(editor: &str) -> &'static str {
 
 /// The text is what a file of the fixtures has.
 #[track_caller]
-fn is_as_in(path: &Path, text: &str) {
+pub(crate) fn is_as_in(path: &Path, text: &str) {
     if env::update_fixtures() {
         fs::write(path, text).unwrap();
     }

@@ -1,0 +1,111 @@
+//! The settings of editors: whether they can be read, and whether what they start is there.
+
+use std::path::Path;
+
+use crate::cli::count::count;
+use crate::cli::look::Look;
+use crate::cli::programs::{is_program, on_path};
+use crate::cli::setup::{Document, Editor, Entry, Folders, SettingsFile};
+
+use super::Finding;
+
+pub(super) fn check(look: &Look) -> Vec<Finding> {
+    let Some(folders) = Folders::of_user() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for editor in Editor::ALL {
+        for (path, _) in editor
+            .files(&folders)
+            .into_iter()
+            .filter(|(_, is_here)| *is_here)
+        {
+            found.extend(file(editor, &path, &folders, look));
+        }
+    }
+    found
+}
+
+fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Finding> {
+    let title = editor.title();
+    let shown = look.folder(&path.to_string_lossy());
+    let file = match SettingsFile::read(path.to_owned()) {
+        Ok(file) => file,
+        Err(failure) => {
+            return vec![Finding::error(
+                title,
+                failure.message(),
+                "make the file readable",
+            )];
+        }
+    };
+    let document = match Document::parse(file.text().unwrap_or_default()) {
+        Ok(document) => document,
+        Err(broken) => {
+            let why = format!("{shown}, {broken}");
+            return vec![Finding::error(title, why, "correct it in the editor")];
+        }
+    };
+    let setup = format!("`rejoin setup {}`", editor.name());
+    let is_wrapped = |entry: &Entry<'_>| entry.command().is_some_and(|command| command.is_rejoin());
+    let entries: Vec<_> = document.entries().collect();
+    let wrapped = entries.iter().filter(|entry| is_wrapped(entry)).count();
+    let first = match (entries.len(), wrapped) {
+        (0, _) => Finding::ok(title, format!("{shown}: no agents"))
+            .hint(format!("{setup} adds those that are installed")),
+        (all, wrapped) if all == wrapped => {
+            let agents = count(all, "agent");
+            Finding::ok(title, format!("{shown}: {agents}, with rejoin in front"))
+        }
+        (all, wrapped) => {
+            let agents = count(all, "agent");
+            let message = format!("{shown}: {agents}, {wrapped} of them with rejoin in front");
+            let hint = format!("{setup} puts it in front of the others");
+            Finding::ok(title, message).hint(hint)
+        }
+    };
+    let mut found = vec![first];
+    found.extend(
+        entries
+            .iter()
+            .filter_map(|entry| programs(editor, *entry, folders)),
+    );
+    found
+}
+
+/// What is wrong with the programs of an entry.
+fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Finding> {
+    let command = entry.command()?;
+    let (name, title) = (entry.name(), editor.title());
+    let check = format!("{title}, {name}");
+    let agent = command.agent();
+    for program in [command.program(), agent] {
+        let is_path = program.contains(['/', '\\']);
+        let is_there = if is_path {
+            let path = folders.whole(program);
+            is_program(&path) || !path.is_absolute()
+        } else {
+            on_path(program).is_some()
+        };
+        if !is_there {
+            let hint = if is_path && command.is_rejoin() && program == command.program() {
+                format!("`rejoin setup {}` writes the present path", editor.name())
+            } else {
+                "install it, or correct the path in the settings".to_owned()
+            };
+            return Some(Finding::error(
+                check,
+                format!("there is no program {program}"),
+                hint,
+            ));
+        }
+    }
+    if command.is_rejoin() && !command.program().contains(['/', '\\']) {
+        return Some(Finding::warning(
+            check,
+            "the settings name rejoin without its path: an editor that is started from a desktop may not find it",
+            "`which rejoin` prints the path to write instead",
+        ));
+    }
+    None
+}

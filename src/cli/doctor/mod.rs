@@ -1,0 +1,214 @@
+//! `rejoin doctor`: what works here, what does not, and what to do about it.
+
+mod agents;
+mod editors;
+mod store;
+
+use std::fmt::Display;
+
+use serde_json::{Value, json};
+
+use super::exit::Failure;
+use super::global::Global;
+use super::look::{ACTIVE, FAINT, Look, STRONG, WAITING, WRONG};
+use super::output::Output;
+use super::printable::printable;
+use super::programs::Rejoin;
+use super::terminal::busy;
+use super::width::{pad, width};
+
+/// The column with the names of checks.
+const NAMES: usize = 16;
+/// The widest line.
+const WIDEST: usize = 100;
+
+/// What to check.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Do not start agents to see whether they speak ACP.
+    #[arg(long)]
+    no_agents: bool,
+    /// Print a JSON array with an object for each finding.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ok,
+    Warning,
+    Error,
+}
+
+/// What a check found.
+#[derive(Debug)]
+struct Finding {
+    check: String,
+    status: Status,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Finding {
+    fn new(status: Status, check: impl Display, message: impl Display) -> Self {
+        Self {
+            check: check.to_string(),
+            status,
+            message: message.to_string(),
+            hint: None,
+        }
+    }
+
+    fn ok(check: impl Display, message: impl Display) -> Self {
+        Self::new(Status::Ok, check, message)
+    }
+
+    fn warning(check: impl Display, message: impl Display, hint: impl Display) -> Self {
+        Self::new(Status::Warning, check, message).hint(hint)
+    }
+
+    fn error(check: impl Display, message: impl Display, hint: impl Display) -> Self {
+        Self::new(Status::Error, check, message).hint(hint)
+    }
+
+    fn hint(self, hint: impl Display) -> Self {
+        Self {
+            hint: Some(hint.to_string()),
+            ..self
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "check": self.check,
+            "status": match self.status {
+                Status::Ok => "ok",
+                Status::Warning => "warning",
+                Status::Error => "error",
+            },
+            "message": self.message,
+            "hint": self.hint,
+        })
+    }
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    let look = output.look().clone();
+    let mut findings = vec![program(&look)];
+    findings.extend(store::check(global, &look));
+    if !args.no_agents {
+        let doing = || "Starting the agents that are installed …".to_owned();
+        findings.extend(busy(doing, || agents::check(&look))?);
+    }
+    findings.extend(editors::check(&look));
+    let count = |status| {
+        findings
+            .iter()
+            .filter(|found| found.status == status)
+            .count()
+    };
+    let (errors, warnings) = (count(Status::Error), count(Status::Warning));
+    if args.json {
+        output.json(&findings.iter().map(Finding::as_json).collect())?;
+    } else {
+        for finding in &findings {
+            for line in lines(finding, global, &look) {
+                output.line(line)?;
+            }
+        }
+        let all = findings.len();
+        output.line(format!("\n{}", summary(all, errors, warnings)))?;
+    }
+    match errors {
+        0 => Ok(()),
+        _ => Err(Failure::reported()),
+    }
+}
+
+fn summary(all: usize, errors: usize, warnings: usize) -> String {
+    use super::count::count;
+    match (errors, warnings) {
+        (0, 0) => format!("{}, all in order.", count(all, "check")),
+        (0, _) => format!("{}, {}.", count(all, "check"), count(warnings, "warning")),
+        _ => {
+            let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
+            format!("{}, {errors}, {warnings}.", count(all, "check"))
+        }
+    }
+}
+
+/// This program.
+fn program(look: &Look) -> Finding {
+    let version = env!("CARGO_PKG_VERSION");
+    match Rejoin::this() {
+        Err(_) => Finding::ok("rejoin", version),
+        Ok(Rejoin { path, passing }) => {
+            let message = format!("{version}, {}", look.folder(&path));
+            match passing {
+                None => Finding::ok("rejoin", message),
+                Some(why) => Finding::warning(
+                    "rejoin",
+                    message,
+                    format!("do not set editors up with this path: {why}"),
+                ),
+            }
+        }
+    }
+}
+
+/// A finding as people read it: its sign, its name, what was found, and below what to do.
+fn lines(finding: &Finding, global: &Global, look: &Look) -> Vec<String> {
+    let (sign, style) = match finding.status {
+        Status::Ok => ("✓", ACTIVE),
+        Status::Warning => ("!", WAITING),
+        Status::Error => ("✗", WRONG),
+    };
+    let room = look.width.min(WIDEST).saturating_sub(2 + NAMES);
+    let message = wrapped(&printable(&finding.message), room);
+    let hint = finding.hint.as_deref().map(|hint| global.with_store(hint));
+    let hint = hint.map(|hint| wrapped(&printable(&hint), room.saturating_sub(2)));
+    let mut name = printable(&finding.check);
+    let mut out = Vec::new();
+    if width(&name) >= NAMES {
+        // What was found begins on a line of its own.
+        out.push(format!(
+            "{} {}",
+            look.paint(style, sign),
+            look.paint(STRONG, &name)
+        ));
+        name.clear();
+    }
+    for (number, line) in message.into_iter().enumerate() {
+        let sign = if number == 0 && !name.is_empty() {
+            sign
+        } else {
+            " "
+        };
+        let name = if number == 0 { &name } else { "" };
+        let name = look.paint(STRONG, name) + &" ".repeat(NAMES - width(name));
+        out.push(format!("{} {name}{line}", look.paint(style, sign)));
+    }
+    for (number, line) in hint.into_iter().flatten().enumerate() {
+        let arrow = if number == 0 { "→ " } else { "  " };
+        out.push(look.paint(FAINT, &format!("{}{arrow}{line}", pad("", 2 + NAMES))));
+    }
+    out
+}
+
+/// A text in lines of at most so many columns. A word that is longer has a line of its own.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && width(&line) + 1 + width(word) > room {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}

@@ -1,0 +1,244 @@
+//! The store: where it is, whether it can be written, what is in it, and what it is on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::cli::count::count;
+use crate::cli::global::Global;
+use crate::cli::look::Look;
+use crate::cli::store as folder;
+use crate::store::{Durability, Store, StoreError};
+use crate::sys::file_system::{Special, free_bytes, special};
+use crate::sys::{SessionId, Sys, in_parallel};
+
+use super::Finding;
+
+/// Less room than this is short, in bytes.
+const SHORT: u64 = 1 << 30;
+/// With less room than this, nothing can be recorded, in bytes.
+const FULL: u64 = 50 << 20;
+
+pub(super) fn check(global: &Global, look: &Look) -> Vec<Finding> {
+    let root = match folder::root(global) {
+        Ok(root) => root,
+        Err(failure) => {
+            return vec![Finding::error(
+                "store",
+                failure.message(),
+                "name a folder with --store DIR",
+            )];
+        }
+    };
+    let shown = look.folder(&root.to_string_lossy());
+    let sys = Sys::real();
+    let mut found = Vec::new();
+    match Store::is_at(&root, &sys) {
+        Err(error) => {
+            let hint = "make the folder accessible to you, or name another one with --store";
+            return vec![Finding::error("store", error, hint)];
+        }
+        Ok(false) if global.names_store() => {
+            let why = format!("there is no store at {shown}");
+            found.push(Finding::warning(
+                "store",
+                why,
+                "check the path; the first session would create it",
+            ));
+        }
+        Ok(false) => {
+            found.push(Finding::ok(
+                "store",
+                format!("{shown}: the first session will create it"),
+            ));
+        }
+        Ok(true) => {
+            let store = Store::at(&root, sys.clone(), Durability::Turn);
+            found.extend(sessions(&store, &shown));
+            found.push(writing(&root, &sys));
+        }
+    }
+    // A store that does not exist yet will be where the nearest folder is.
+    if let Some(place) = root.ancestors().find(|folder| folder.exists()) {
+        found.push(kind(place));
+        found.extend(room(place));
+    }
+    found
+}
+
+/// What is in the store, and who uses it.
+fn sessions(store: &Store, shown: &str) -> Vec<Finding> {
+    let ids = match store.ids() {
+        Ok(ids) => ids,
+        Err(error) => return vec![Finding::error("store", error, "make the folder readable")],
+    };
+    let read = in_parallel(&ids, usize::MAX, |id| look_at(store, id));
+    let number = count(ids.len(), "session");
+    let mut found = vec![Finding::ok("store", format!("{shown}: {number}"))];
+    let newer = read.iter().filter(|state| **state == State::Newer).count();
+    if newer > 0 {
+        let why = format!(
+            "{} written by a later version of rejoin",
+            are(newer, "session")
+        );
+        found.push(Finding::error(
+            "sessions",
+            why,
+            "update this rejoin to open them; nothing is changed until then",
+        ));
+    }
+    let damaged = read
+        .iter()
+        .filter(|state| **state == State::Damaged)
+        .count();
+    if damaged > 0 {
+        let why = format!(
+            "{} damaged at the beginning and cannot be opened",
+            are(damaged, "session")
+        );
+        found.push(Finding::error(
+            "sessions",
+            why,
+            "`rejoin sessions verify` says where; restore them from a backup",
+        ));
+    }
+    let mut holders = BTreeMap::<String, usize>::new();
+    for holder in ids.iter().filter_map(|id| store.holder(id)) {
+        let name = holder.client.clone();
+        let name = name.unwrap_or_else(|| format!("process {} on {}", holder.pid, holder.host));
+        *holders.entry(name).or_default() += 1;
+    }
+    if !holders.is_empty() {
+        let each = holders
+            .iter()
+            .map(|(name, number)| format!("{number} in {name}"));
+        let each: Vec<_> = each.collect();
+        found.push(Finding::ok("open sessions", each.join(", ")));
+    }
+    found
+}
+
+fn are(number: usize, thing: &str) -> String {
+    let verb = if number == 1 { "is" } else { "are" };
+    format!("{} {verb}", count(number, thing))
+}
+
+/// What the beginning of a log says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Fine,
+    Newer,
+    Damaged,
+}
+
+fn look_at(store: &Store, id: &SessionId) -> State {
+    match store.read(id) {
+        Err(StoreError::Newer { .. }) => State::Newer,
+        // A power cut may leave an empty file of a session that was never synced.
+        Err(StoreError::Headerless { .. }) if store.len_of(id).is_ok_and(|len| len == Some(0)) => {
+            State::Fine
+        }
+        Err(StoreError::Headerless { .. } | StoreError::WrongId { .. }) => State::Damaged,
+        _ => State::Fine,
+    }
+}
+
+/// Whether files can be created and locked in the store, and are synced.
+fn writing(root: &Path, sys: &Sys) -> Finding {
+    let path = root.join(format!("doctor-{}", std::process::id()));
+    let tried = (|| {
+        let mut file = sys.disk.create_new(&path)?;
+        file.append_all(b"rejoin doctor\n")?;
+        file.sync()?;
+        let is_locked = file.try_lock()?;
+        // Another lock on the file must fail while this one is held.
+        let is_exclusive = match sys.disk.open_append(&path) {
+            Ok(other) => !other.try_lock()?,
+            Err(error) => error.kind() == std::io::ErrorKind::ResourceBusy,
+        };
+        file.unlock()?;
+        Ok::<_, std::io::Error>(is_locked && is_exclusive)
+    })();
+    sys.disk.remove_if_exists(&path).ok();
+    match tried {
+        Ok(true) => Finding::ok("writing", "files can be written, synced and locked"),
+        Ok(false) => Finding::error(
+            "locks",
+            "locks have no effect here: two programs could write to one session",
+            "move the store to a local disk, with --store or REJOIN_STORE",
+        ),
+        Err(error) => Finding::error(
+            "writing",
+            format!("the store cannot be written: {error}"),
+            "make its folder writable for you, or name another one with --store",
+        ),
+    }
+}
+
+fn kind(place: &Path) -> Finding {
+    match special(place) {
+        None => Finding::ok("file system", "no problem is known of it"),
+        Some(Special::Network(name)) => Finding::warning(
+            "file system",
+            format!("{name}, a network file system: locks and syncs depend on its server"),
+            "a store on a local disk is safer; never use one store from several machines at once",
+        ),
+        Some(Special::Memory) => Finding::warning(
+            "file system",
+            "it is in memory: the sessions are gone when the machine restarts",
+            "name a folder on a disk with --store or REJOIN_STORE",
+        ),
+    }
+}
+
+fn room(place: &Path) -> Option<Finding> {
+    let free = free_bytes(place)?;
+    let shown = format!("{} free", size(free));
+    Some(if free < FULL {
+        Finding::error(
+            "disk space",
+            shown,
+            "make room: sessions that cannot be recorded end with an error",
+        )
+    } else if free < SHORT {
+        Finding::warning(
+            "disk space",
+            shown,
+            "`rejoin sessions prune` moves old sessions to the trash, `rejoin sessions trash empty` empties it",
+        )
+    } else {
+        Finding::ok("disk space", shown)
+    })
+}
+
+/// A number of bytes as people read it.
+fn size(bytes: u64) -> String {
+    let units = ["bytes", "kB", "MB", "GB", "TB"];
+    let power = bytes.max(1).ilog(1000).min(4);
+    let unit = units[power as usize];
+    let scale = 1000_u64.pow(power);
+    let (whole, tenth) = (bytes / scale, bytes % scale * 10 / scale);
+    if whole < 10 && power > 0 {
+        format!("{whole}.{tenth} {unit}")
+    } else {
+        format!("{whole} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, shown) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (45_800_000_000, "45 GB"),
+            (1_290_000, "1.2 MB"),
+            (u64::MAX, "18446744 TB"),
+        ] {
+            assert_eq!(size(bytes), shown);
+        }
+    }
+}

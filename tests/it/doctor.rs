@@ -1,0 +1,189 @@
+//! `rejoin doctor` on stores, agents and settings that are in order, and on some that are not.
+#![cfg(unix)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "writes real files for the real binary"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::setup::{Home, is_as_in};
+use crate::support::logs::session;
+
+/// An agent that answers `initialize` and waits for the end of its input.
+const AGENT: &str = r#"#!/bin/sh
+read -r line
+echo 'Welcome to the agent!'
+echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentInfo":{"name":"gemini-cli","version":"0.61.0"}}}'
+read -r line
+"#;
+const REFUSES: &str = r#"#!/bin/sh
+read -r line
+echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"no licence"}}'
+"#;
+
+fn program(home: &Home, name: &str, script: &str) {
+    fs::write(home.path("bin").join(name), script).unwrap();
+    home.program(name);
+    fs::write(home.path("bin").join(name), script).unwrap();
+}
+
+/// What the command prints, without what depends on the machine, and its exit code.
+fn doctor(home: &Home, arguments: &[&str], columns: &str) -> (String, i32) {
+    let mut command = home.command(&[&["doctor"], arguments].concat());
+    let command = command.env("REJOIN_STORE", home.path("store"));
+    let output = command.env("COLUMNS", columns).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let text = home.general(&String::from_utf8(output.stdout).unwrap());
+    (text, output.status.code().unwrap())
+}
+
+/// The lines of checks whose results are the same on every machine.
+fn stable(text: &str) -> String {
+    let mut out = String::new();
+    let mut is_stable = true;
+    for line in text.lines() {
+        if !line.starts_with("  ") {
+            let of_machine = ["disk space", "file system"];
+            is_stable = !of_machine.iter().any(|check| line.contains(check));
+        }
+        let is_summary = line.contains(" checks, ");
+        if is_stable && !is_summary {
+            out.extend([line, "\n"]);
+        }
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn is_shown(name: &str, text: &str) {
+    let text = stable(text).replace(VERSION, "<version>");
+    is_as_in(
+        Path::new(&format!("fixtures/setup/doctor-{name}.txt")),
+        &text,
+    );
+}
+
+/// A home in which everything is in order.
+fn healthy() -> Home {
+    let home = Home::new();
+    fs::remove_file(home.path("bin/claude-agent-acp")).unwrap();
+    program(&home, "gemini", AGENT);
+    session(&home.path("store"), "hello");
+    let settings =
+        r#"{ "agent_servers": { "Gemini": { "command": "gemini", "args": ["--acp"] } } }"#;
+    home.settings("zed", settings);
+    home.runs(&["setup", "zed", "--yes"]);
+    home
+}
+
+#[test]
+fn all_is_in_order() {
+    let home = healthy();
+    for columns in ["60", "100"] {
+        let (text, code) = doctor(&home, &[], columns);
+        assert_eq!(code, 0, "{text}");
+        is_shown(&format!("healthy-{columns}"), &text);
+    }
+    let (text, code) = doctor(&home, &["--json", "--no-agents"], "80");
+    assert_eq!(code, 0, "{text}");
+    let found: Vec<Value> = serde_json::from_str(&text).unwrap();
+    for finding in &found {
+        let names: Vec<_> = finding.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["check", "status", "message", "hint"]);
+        let of_machine = ["disk space", "file system"].map(Value::from);
+        assert!(
+            finding["status"] == "ok" || of_machine.contains(&finding["check"]),
+            "{text}"
+        );
+    }
+    assert!(!text.contains("speaks ACP"), "{text}");
+    // Nothing is left behind.
+    let names = fs::read_dir(home.path("store")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|name| !name.starts_with("doctor")));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_what_to_do() {
+    let home = healthy();
+    program(
+        &home,
+        "claude-agent-acp",
+        "#!/bin/sh\necho 'no node' >&2\nexit 3\n",
+    );
+    program(&home, "qwen", REFUSES);
+    let id = session(&home.path("store"), "second");
+    let log = home.path("store/sessions").join(format!("{id}.jsonl"));
+    fs::write(log, "damage\n").unwrap();
+    home.settings("jetbrains", r#"{ "agent_servers": { "a": 1, } "#);
+    let zed = home.settings(
+        "zed",
+        r#"{ "agent_servers": {
+            "gone": { "command": "/opt/gone/rejoin", "args": ["wrap", "--", "gemini"] },
+            "by name": { "command": "rejoin", "args": ["wrap", "--", "gemini"] },
+            "no agent": { "command": "no-such-agent" },
+            "claude-acp": { "type": "registry" }
+        } }"#,
+    );
+    for columns in ["60", "100"] {
+        let (text, code) = doctor(&home, &[], columns);
+        assert_eq!(code, 1, "{text}");
+        is_shown(&format!("broken-{columns}"), &text);
+    }
+    // A path of rejoin that is gone is corrected.
+    let said = home.runs(&["setup", "zed", "--yes"]);
+    assert!(
+        said.contains("gone: the path of rejoin is corrected"),
+        "{said}"
+    );
+    assert!(!fs::read_to_string(zed).unwrap().contains("/opt/gone"));
+}
+
+#[test]
+fn a_store_that_is_not_there_or_cannot_be_written() {
+    let home = Home::new();
+    let (text, code) = doctor(&home, &["--no-agents"], "80");
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("~/store: the first session will create it"),
+        "{text}"
+    );
+    let store = home.path("store");
+    let named = ["--store", store.to_str().unwrap(), "doctor", "--no-agents"];
+    let text = home.runs(&named);
+    assert!(text.contains("there is no store at ~/store"), "{text}");
+    assert!(!home.path("store").exists());
+    session(&home.path("store"), "hello");
+    let store = home.path("store");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o500)).unwrap();
+    // Root may write everywhere.
+    let is_root = fs::write(store.join("x"), "").is_ok();
+    let (text, code) = doctor(&home, &["--no-agents"], "80");
+    assert_eq!(code, i32::from(!is_root), "{text}");
+    assert_eq!(
+        text.contains("the store cannot be written"),
+        !is_root,
+        "{text}"
+    );
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn no_agent_is_installed() {
+    let home = Home::new();
+    for name in ["claude-agent-acp", "gemini", "npx"] {
+        fs::remove_file(home.path("bin").join(name)).unwrap();
+    }
+    let (text, code) = doctor(&home, &[], "80");
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("none of the known agents is on PATH"),
+        "{text}"
+    );
+}
