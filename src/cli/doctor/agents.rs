@@ -59,12 +59,12 @@ pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
 fn finding(title: &str, path: &str, probed: Result<Introduced, String>) -> Finding {
     match probed {
         Ok(Introduced { version, .. }) => {
-            let version = version.map_or_else(String::new, |version| format!("{version}, "));
-            Finding::ok(title, format!("speaks ACP: {version}{path}"))
+            let version = version.map_or_else(String::new, |version| format!(", version {version}"));
+            Finding::ok(title, format!("{path} speaks ACP{version}"))
         }
         Err(why) => Finding::error(
             title,
-            format!("does not speak ACP: {why} ({path})"),
+            format!("{path} does not speak ACP: {why}"),
             "run it in a terminal to see more; an update may help",
         ),
     }

@@ -134,8 +134,8 @@ impl Editor {
     /// How the user gets an agent of changed settings.
     pub(super) fn advice(self) -> &'static str {
         match self {
-            Self::Zed => "Threads that you start from now on use it.",
-            _ => "Chats that you start from now on use it.",
+            Self::Zed => "New threads use it, at the latest after a restart of Zed.",
+            _ => "New chats use it, at the latest after a restart of the IDE.",
         }
     }
 }
