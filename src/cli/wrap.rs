@@ -58,7 +58,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     }
     let missing = format!("there is no program `{given}`");
     let hint = agents::installation(&agent).unwrap_or_else(|| {
-        "give its full path: an editor may search other folders than your shell".to_owned()
+        "check its name, or give its full path: an editor may search other folders than your shell".to_owned()
     });
     if stdin_is_terminal() {
         return Err(Failure::new(missing).hint(hint));

@@ -130,7 +130,7 @@ impl Actor {
 
     /// The `info` record that names the session after its first prompt. `None` if it was given a
     /// title: an agent may do so until the first turn ends.
-    fn own_title(&self) -> Option<String> {
+    pub(super) fn own_title(&self) -> Option<String> {
         let session = self.session.as_ref()?;
         let title = session.summary.title.as_deref()?;
         (!session.history.is_titled()).then(|| {

@@ -5,6 +5,8 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Block, SessionConfig};
+use crate::record::Kind;
+use crate::record::title::named;
 use crate::session::effect::Batch;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
@@ -173,6 +175,7 @@ impl Actor {
         snapshots: Block,
         gone: Vec<&'static str>,
     ) -> Result<(), Refusal> {
+        let title = self.title_of_interrupted(&snapshots);
         let Some(mut playback) = self.replay.take().and_then(|replay| replay.playback) else {
             return Ok(());
         };
@@ -183,6 +186,9 @@ impl Actor {
         let work = move || {
             if let (Some(store), true) = (store, end != Some(playback.end)) {
                 playback.play_on(&store, &id, end)?;
+            }
+            if let Some((at, title)) = title {
+                playback.snapshots(&at, &Block::of(Kind::Info, title), &[]);
             }
             playback.snapshots(&now, &snapshots, &gone);
             playback.finish().map(|()| playback)
@@ -201,6 +207,18 @@ impl Actor {
             }
         }
         Ok(())
+    }
+
+    /// The title of a session whose first turn was interrupted, so that its end has not named it, and
+    /// when the session was last active. `None` if it has another title or will get one.
+    fn title_of_interrupted(&self, snapshots: &Block) -> Option<(String, String)> {
+        let is_named = snapshots.iter().any(|entry| named(entry.payload).is_some());
+        if is_named || !self.turns.is_empty() {
+            return None;
+        }
+        let summary = &self.session.as_ref()?.summary;
+        // The same time in each replay.
+        Some((summary.updated_at.clone()?, self.own_title()?))
     }
 
     pub(super) async fn abandon_replay(&mut self) -> Result<(), Refusal> {
