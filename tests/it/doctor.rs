@@ -136,6 +136,19 @@ fn what_is_wrong_is_named_with_what_to_do() {
         assert_eq!(code, 1, "{text}");
         is_shown(&format!("broken-{columns}"), &text);
     }
+    let store = home.path("store");
+    let mut command = home.command(&["doctor", "--no-agents"]);
+    let command = command.env("REJOIN_STORE", store).env("COLUMNS", "200");
+    let output = command.env("CLICOLOR_FORCE", "1").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "\u{1b}[32m✓\u{1b}[0m \u{1b}[1mrejoin\u{1b}[0m ",
+        "\u{1b}[33m!\u{1b}[0m \u{1b}[1mZed, by name\u{1b}[0m ",
+        "\u{1b}[31m✗\u{1b}[0m \u{1b}[1mJetBrains IDEs\u{1b}[0m ",
+        "\u{1b}[2m                  → correct it in the editor\u{1b}[0m",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
     // A path of rejoin that is gone is corrected.
     let said = home.runs(&["setup", "zed", "--yes"]);
     assert!(

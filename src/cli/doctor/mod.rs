@@ -24,6 +24,7 @@ const WIDEST: usize = 100;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  rejoin doctor --no-agents")]
 pub(super) struct Args {
     /// Do not start agents to see whether they speak ACP.
     #[arg(long)]

@@ -30,6 +30,7 @@ pub(super) use file::SettingsFile;
 
 /// What to set up.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  rejoin setup zed --dry-run")]
 pub(super) struct Args {
     /// The editor; by default each that is found.
     editor: Option<Editor>,
@@ -301,6 +302,18 @@ fn parse(file: &SettingsFile) -> Result<Document<'_>, Failure> {
     })
 }
 
+/// A line of settings that can be shown to others: keys and tokens are masked, by their form or by
+/// the name of their variable.
+fn masked(line: &str) -> String {
+    let line = redact::text(line);
+    let secret = r#"(?i)("[^"]*(?:key|token|secret|password)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*""#;
+    let shown = match regex::Regex::new(secret) {
+        Ok(secret) => secret.replace_all(&line, "$1\"…\""),
+        Err(_) => line,
+    };
+    printable(&shown)
+}
+
 /// A path as people write it.
 pub(super) fn path_shown(path: &Path, output: &Output) -> String {
     printable(&output.look().folder(&path.to_string_lossy()))
@@ -326,7 +339,7 @@ fn describe(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Prints what differs between two texts. Keys in the lines around are masked.
+/// Prints what differs between two texts. Values that look like keys, or whose names do, are masked.
 fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
     let Some(patch) = patch("settings", Some(old), new) else {
         return Ok(());
@@ -334,7 +347,7 @@ fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
     let lines = patch.lines().skip_while(|line| !line.starts_with("@@"));
     let lines = lines.filter(|line| !line.starts_with('\\'));
     for line in lines {
-        let text = printable(&redact::text(line.trim_end_matches('\r')));
+        let text = masked(line.trim_end_matches('\r'));
         let style = match line.as_bytes().first() {
             Some(b'+') => ACTIVE,
             Some(b'-') => WRONG,

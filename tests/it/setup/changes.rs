@@ -39,6 +39,31 @@ fn nothing_is_changed_without_an_agreement() {
 }
 
 #[test]
+fn what_is_shown_has_colours_and_no_keys() {
+    let home = Home::new();
+    let key = r#""env": { "API_KEY": "a\"b", "MODE": "x" }, "command": "gemini","#;
+    home.settings("zed", &SETTINGS.replace(r#""command": "gemini","#, key));
+    let mut command = home.command(&["setup", "zed", "--dry-run"]);
+    let output = command.env("CLICOLOR_FORCE", "1").output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    for (colour, text) in [
+        (
+            "31",
+            r#"-    "Gemini": { "env": { "API_KEY": "…", "MODE": "x" }, "command": "gemini""#,
+        ),
+        (
+            "32",
+            r#"+    "Gemini": { "env": { "API_KEY": "…", "MODE": "x" }, "command": "/"#,
+        ),
+    ] {
+        assert!(
+            shown.contains(&format!("\u{1b}[{colour}m{text}")),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
 fn what_the_user_edited_since_stays() {
     let home = Home::new();
     let path = home.settings("zed", SETTINGS);
