@@ -4,11 +4,9 @@ use crate::engine::agent::{Policy, Recall};
 
 use super::exit::Failure;
 use super::global::Global;
+use super::size::bytes;
 use super::timeout::Timeout;
 use super::{serve, store};
-
-/// The default size of the briefing for an agent that does not know the conversation, in bytes.
-const CONTEXT: usize = 64 * 1024;
 
 /// How to pass prompts on to another agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -16,8 +14,8 @@ const CONTEXT: usize = 64 * 1024;
 pub(super) struct Args {
     #[command(flatten, next_help_heading = "Serve options")]
     pub(super) serve: serve::Args,
-    /// Maximum size of the briefing given to an agent that has lost the conversation, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = CONTEXT)]
+    /// Maximum size of the briefing given to an agent that has lost the conversation.
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = bytes)]
     context_budget: usize,
     /// Give the agent a briefing of each session that is opened again, even if the agent may
     /// still have the conversation.

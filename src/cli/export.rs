@@ -13,13 +13,13 @@ use super::page_file::PrivateFile;
 use super::printable::{printable, printable_json};
 use super::sessions::context::Context;
 use super::sessions::id::find_readable;
+use super::sessions::named::SESSION;
 use super::sources;
 
 /// What to export.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's ID.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", help = SESSION)]
     id: String,
     /// The form; by default what the name of the file says, otherwise Markdown.
     #[arg(long, value_name = "FORMAT")]

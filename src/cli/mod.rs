@@ -42,7 +42,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Failure;
@@ -73,31 +73,42 @@ static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::command);
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve an ACP client on stdin and stdout (the default if stdin is not a terminal).
+    #[command(after_help = "Example:\n  rejoin serve --store ~/acp")]
     Serve(serve::Args),
     /// Wrap another ACP agent and record its sessions.
+    #[command(
+        after_help = "Example:\n  rejoin wrap -- npx -y @agentclientprotocol/claude-agent-acp"
+    )]
     Wrap(wrap::Args),
     /// Record the sessions of the next agent in a chain of ACP proxies.
+    #[command(after_help = "Example:\n  rejoin proxy --name codex-acp")]
     Proxy(proxy::Args),
     /// End a process group that rejoin started when rejoin is killed.
     #[command(hide = true)]
     Guard(guard::Args),
     /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
+    #[command(after_help = "Example:\n  rejoin demo --keep demo")]
     Demo(demo::Args),
     /// List, search, show, delete, restore and verify stored sessions.
     Sessions(sessions::Args),
     /// Write a conversation as Markdown, as a page for a browser, or as JSON.
+    #[command(after_help = "Example:\n  rejoin export last --output last.html")]
     Export(export::Args),
     /// Read a conversation in the browser.
+    #[command(after_help = "Example:\n  rejoin open last")]
     Open(open::Args),
     /// Show how many sessions, turns and tokens there were, and what they cost.
+    #[command(after_help = "Example:\n  rejoin stats --days 30")]
     Stats(stats::Args),
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
+    #[command(after_help = "Example:\n  rejoin import --dry-run")]
     Import(import::Args),
     /// Put rejoin in front of the agents in your editor's settings.
     Setup(setup::Args),
     /// Check the store, the installed agents and the settings of editors.
     Doctor(doctor::Args),
     /// Serve recorded conversations to models: an MCP server on stdin and stdout.
+    #[command(after_help = "Example:\n  rejoin mcp --cwd ~/project")]
     Mcp(mcp::Args),
     /// Print a script that completes rejoin's command line in a shell.
     Completions(completions::Args),
@@ -108,7 +119,8 @@ enum Command {
 /// Runs the command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let (parsed, arguments) = parse(arguments);
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refuse(error, &arguments),
     };
@@ -150,6 +162,41 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Parses the command line, and returns it as it was understood: commands of `rejoin sessions` may be
+/// given without that word.
+fn parse(arguments: Vec<OsString>) -> (Result<Cli, clap::Error>, Vec<OsString>) {
+    match Cli::try_parse_from(&arguments) {
+        Err(error) => match with_sessions(&error, &arguments) {
+            Some(longer) => (Cli::try_parse_from(&longer), longer),
+            None => (Err(error), arguments),
+        },
+        parsed => (parsed, arguments),
+    }
+}
+
+/// The command line with `sessions` before the word that is no command, if it is one of
+/// `rejoin sessions`.
+fn with_sessions(error: &clap::Error, arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let word = unknown_command(error)?;
+    let at = arguments.iter().position(|argument| argument == word)?;
+    let (before, behind) = arguments.split_at(at);
+    let is_command = |argument: &OsString| DEFINITION.find_subcommand(argument).is_some();
+    let sessions = DEFINITION.find_subcommand("sessions")?;
+    sessions.find_subcommand(word)?;
+    let is_first = !before[1..].iter().any(is_command);
+    is_first.then(|| [before, &["sessions".into()], behind].concat())
+}
+
+/// The word that is no command.
+fn unknown_command(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => {
+            Some(word)
+        }
+        _ => None,
+    }
+}
+
 /// An option of `serve` before the name of another command.
 fn misplaced_option(command: &Command) -> Failure {
     let failure = Failure::usage("`serve` options cannot be used before another command");
@@ -169,7 +216,7 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
         .iter()
         .map(|argument| printable::printable(&argument.to_string_lossy()));
     let mut error = Cli::try_parse_from(shown).err().unwrap_or(error);
-    suggest_no_removal(&mut error);
+    explain_resume(&mut error);
     // Help goes to stdout and is not a failure; a wrong command line goes to stderr.
     let code = if error.use_stderr() {
         exit::USAGE
@@ -180,20 +227,16 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// `prune` resembles `resume`, but a user who meant that does not want to remove anything.
-fn suggest_no_removal(error: &mut clap::Error) {
-    let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) else {
+/// A session is resumed in the client. Commands that resemble the word do something else.
+fn explain_resume(error: &mut clap::Error) {
+    if !unknown_command(error).is_some_and(|word| ["resume", "continue", "load"].contains(&word)) {
         return;
-    };
-    let others: Vec<String> = similar
-        .iter()
-        .filter(|name| *name != "prune")
-        .cloned()
-        .collect();
-    if !others.is_empty() {
-        error.insert(
-            ContextKind::SuggestedSubcommand,
-            ContextValue::Strings(others),
-        );
     }
+    error.remove(ContextKind::SuggestedSubcommand);
+    let tips = [
+        "sessions are resumed in your editor, with `rejoin wrap -- AGENT` as its agent",
+        "`rejoin sessions list` lists them here, and `rejoin open last` shows the last one",
+    ];
+    let tips = tips.map(Into::into).into();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
 }

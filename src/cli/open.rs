@@ -12,13 +12,13 @@ use super::page_file::{self, PrivateFile};
 use super::printable::printable;
 use super::sessions::context::Context;
 use super::sessions::id::find_readable;
+use super::sessions::named::SESSION;
 use super::sources;
 
 /// What to open.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's ID.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", help = SESSION)]
     id: String,
     /// Mask keys and tokens of well-known forms.
     #[arg(long)]

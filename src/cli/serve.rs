@@ -19,16 +19,16 @@ use super::exit::{self, Failure};
 use super::global::Global;
 use super::late::Late;
 use super::note::note;
-use super::size::Size;
+use super::size::{Size, bytes};
 use super::sources;
 use super::store;
 use super::terminal::stdin_is_terminal;
 use super::timeout::Timeout;
 
 /// The smallest limit: any request of the protocol without large content fits.
-const LEAST_LINE: u64 = 4096;
+const LEAST_LINE: usize = 4096;
 /// The largest limit: a longer line would not fit into a record.
-const MOST_LINE: u64 = (LONGEST - AROUND) as u64;
+const MOST_LINE: usize = LONGEST - AROUND;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -74,10 +74,9 @@ pub(super) struct Args {
     /// Enable methods that the protocol calls unstable: it may still change or remove them.
     #[arg(long, env = "REJOIN_UNSTABLE", value_parser = clap::builder::FalseyValueParser::new())]
     unstable: bool,
-    /// Maximum length of a line of input, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = crate::transport::LINE_LIMIT as u64,
-          value_parser = clap::value_parser!(u64).range(LEAST_LINE..=MOST_LINE))]
-    max_line: u64,
+    /// Maximum length of a line of input.
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = line_limit)]
+    max_line: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -100,7 +99,17 @@ impl Args {
 
     /// The longest line that is accepted, in bytes.
     pub(super) fn line_limit(&self) -> usize {
-        usize::try_from(self.max_line).unwrap_or(usize::MAX)
+        self.max_line
+    }
+}
+
+/// Parses the limit of a line.
+fn line_limit(text: &str) -> Result<usize, String> {
+    let limit = bytes(text)?;
+    if (LEAST_LINE..=MOST_LINE).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(format!("{limit} is not in {LEAST_LINE}..={MOST_LINE}"))
     }
 }
 

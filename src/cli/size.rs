@@ -21,17 +21,7 @@ impl FromStr for Size {
             "none" => return Ok(Self(None)),
             _ => {}
         }
-        let wrong = || "write a size as `64K` or `1M`, or `none`".to_owned();
-        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match &text[number.len()..] {
-            "" => 1,
-            "k" | "K" | "KiB" => 1 << 10,
-            "M" | "MiB" => 1 << 20,
-            "G" | "GiB" => 1 << 30,
-            _ => return Err(wrong()),
-        };
-        let number: usize = number.parse().map_err(|_| wrong())?;
-        let bytes = number.saturating_mul(unit);
+        let bytes = bytes(text).map_err(|wrong| format!("{wrong}, or `none`"))?;
         if bytes < LEAST {
             return Err(format!(
                 "the least is {LEAST} bytes; `none` leaves nothing out"
@@ -39,6 +29,21 @@ impl FromStr for Size {
         }
         Ok(Self(Some(bytes)))
     }
+}
+
+/// Parses a number of bytes, with or without a unit.
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
+    let wrong = || "write a size as `64K` or `1M`".to_owned();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" => 1,
+        "k" | "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: usize = number.parse().map_err(|_| wrong())?;
+    Ok(number.saturating_mul(unit))
 }
 
 #[cfg(test)]

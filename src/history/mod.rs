@@ -4,6 +4,7 @@
 //! It exists beside the protocol's own methods and is the same for all of its versions. So this
 //! folder knows no requests or errors of any version: text and numbers in, JSON text out.
 
+pub mod metadata;
 pub mod retention;
 pub mod entry;
 pub mod query;
@@ -18,6 +19,7 @@ mod splitter;
 mod turn;
 
 pub use entry::entry;
+pub use metadata::change_metadata;
 pub use one_call::{OneCall, one_call};
 pub use place::Place;
 pub use query::{Begin, ListQuery, MAX_RESULTS, TurnsQuery};

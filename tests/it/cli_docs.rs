@@ -22,6 +22,16 @@ Output for people goes to stdout and contains no terminal control characters; `-
 them. Messages go to stderr: that a list is empty, which store was searched and, on a terminal, \
 which step takes more than a second.
 
+A session is named by its ID or by an ID that its agent gave it, by at least four characters of the \
+beginning or the end of these, as `last`, or by a part of its title. If several sessions have it, \
+they are listed and nothing is done. Commands of `rejoin sessions` may be given without that word: \
+`rejoin list`.
+
+On a terminal, lists are tables that fit its width (or that of `COLUMNS`), with local times and \
+colours (`NO_COLOR` and `CLICOLOR_FORCE` decide about these). For programs, `list` prints a line \
+for each session instead: ID, time in UTC, number of prompts, folder and title, with two spaces \
+between them; `--json` has everything.
+
 ";
 
 fn help(command: &[String]) -> String {

@@ -75,7 +75,11 @@ fn search_without_hits() {
     let search = |more: &[&str]| says(root.path(), &[&["sessions", "search"], more].concat());
     let (shown, text) = search(&["goodbye"]);
     assert_eq!(shown, "");
-    assert_eq!(text, "rejoin: there is no session with these words\n");
+    assert_eq!(
+        text,
+        "rejoin: there is no session with these words\n  \
+         hint: use fewer words, or --substring for a part of a word\n"
+    );
     let (shown, text) = search(&["hello", "--cwd", "/x", "--json"]);
     assert_eq!(shown, "[]\n");
     assert!(text.contains("that works in /x with these words"), "{text}");
@@ -94,7 +98,7 @@ fn search_without_hits() {
     assert_eq!(
         text,
         "rejoin: there is no session with text that matches, of the kind prompt, with the agent a, \
-         until 2026-01-01T23:59:59.999Z\n"
+         until 2026-01-01\n  hint: begin it with (?i) to match upper and lower case\n"
     );
     let (_, text) = says(root.path(), &["sessions", "list", "--cwd", "/x"]);
     assert_eq!(text, "rejoin: there is no session that works in /x\n");
@@ -159,12 +163,14 @@ fn invalid_arguments_are_explained() {
     fails(root.path(), &["sessions", "list", "-n", "abc"], 2, number);
     let prune = ["sessions", "prune", "--keep", "x"];
     fails(root.path(), &prune, 2, "expected a number");
-    let resume = output(root.path(), &["sessions", "resume"]);
-    let text = String::from_utf8(resume.stderr).unwrap();
-    assert!(
-        text.contains("'restore'") && !text.contains("prune"),
-        "{text}"
-    );
+    for resume in [&["resume"][..], &["resume", "x"], &["sessions", "resume"]] {
+        let resume = output(root.path(), resume);
+        assert_eq!(resume.status.code(), Some(2));
+        let text = String::from_utf8(resume.stderr).unwrap();
+        let tips = text.contains("`rejoin wrap -- AGENT`") && text.contains("`rejoin open last`");
+        let others = ["restore", "prune"].map(|other| text.contains(other));
+        assert!(tips && others == [false; 2], "{text}");
+    }
 }
 
 /// Runs the command with a terminal as its stdin, in which `keys` are pressed.

@@ -50,6 +50,8 @@ mod cli_history;
 #[cfg(test)]
 mod cli_log;
 #[cfg(test)]
+mod cli_names;
+#[cfg(test)]
 mod cli_people;
 #[cfg(test)]
 mod cli_removal;

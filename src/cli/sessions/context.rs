@@ -8,13 +8,21 @@ use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::note::note;
+use crate::cli::output::Output;
 use crate::cli::sources;
 use crate::cli::store;
 use crate::cli::terminal::busy;
-use crate::index::{Catalog, ListError};
+use crate::cli::width::cut;
+use crate::index::{Catalog, ListError, Listed};
 use crate::sources::LiveSources;
 use crate::store::{Durability, Reader, Store, StoreError};
 use crate::sys::{SessionId, Sys, with_causes};
+
+use super::list::one_line;
+use super::named::Short;
+
+/// How many columns of a title are part of a message.
+const TITLE: usize = 40;
 
 /// What the commands work with.
 pub(in crate::cli) struct Context<'a> {
@@ -71,15 +79,19 @@ impl<'a> Context<'a> {
     /// Opens the store at `root`.
     pub(in crate::cli) fn open(global: &'a Global, root: &Path, sys: Sys) -> Result<Self, Failure> {
         let store = Store::open(root, sys.clone(), Durability::Turn)?;
-        let catalog = Catalog::open(store.clone());
-        Ok(Self {
+        Ok(Self::of(global, sys, store))
+    }
+
+    /// Works with this store.
+    pub(super) fn of(global: &'a Global, sys: Sys, store: Store) -> Self {
+        Self {
             global,
             sys,
+            catalog: Catalog::open(store.clone()),
             store,
-            catalog,
             live: None,
             tools: OnceLock::new(),
-        })
+        }
     }
 
     /// Opens the store that the command line names, for a command that shows what is there: sessions,
@@ -142,6 +154,29 @@ impl<'a> Context<'a> {
         );
         read.map_err(|error| unread(&error))?;
         Ok(&tools.catalog)
+    }
+
+    /// The short form of the IDs of all sessions, and of these.
+    pub(super) fn short(&self, others: &[Listed]) -> Result<Short, Failure> {
+        let mut ids = self.store.ids()?;
+        if let Some(Some(tools)) = self.tools.get() {
+            ids.extend(tools.ids()?);
+        }
+        let others = others.iter().map(|listed| &listed.id);
+        Ok(Short::of(ids.iter().chain(others)))
+    }
+
+    /// What a message calls a session: on a terminal, its title helps more than its whole ID.
+    pub(super) fn name(&self, id: &SessionId, output: &Output) -> Result<String, Failure> {
+        if !output.is_terminal() {
+            return Ok(id.to_string());
+        }
+        let title = self.catalog.find(id).and_then(|summary| summary.title);
+        let short = self.short(&[])?.id(id);
+        Ok(match title {
+            Some(title) => format!("{short} ({})", cut(&one_line(&title), TITLE)),
+            None => short,
+        })
     }
 
     /// Reports that there is nothing to show.

@@ -12,12 +12,12 @@ use crate::sys::SessionId;
 
 use super::context::Context;
 use super::id::{find, find_anywhere};
+use super::named::SESSIONS;
 
 /// What to delete.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The IDs of the sessions.
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required = true, help = SESSIONS)]
     ids: Vec<String>,
     /// Remove them permanently, with their copies in the trash and their words in the search index.
     #[arg(long)]
@@ -33,13 +33,19 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     }
     let ids = args.ids.iter().map(|text| find(context, text));
     for id in ids.collect::<Result<Vec<_>, _>>()? {
+        let name = context.name(&id, output)?;
         let before = context.catalog.before_change();
         if !context.store.trash(&id)? {
             return Err(StoreError::NotFound { id }.into());
         }
         context.catalog.removed(&id, before);
+        let shown = if output.is_terminal() {
+            "last".to_owned()
+        } else {
+            id.to_string()
+        };
         output.line(context.global.with_store(&format!(
-            "{id} is in the trash; `rejoin sessions restore {id}` brings it back"
+            "{name} is in the trash; `rejoin sessions restore {shown}` brings it back"
         )))?;
     }
     Ok(())
@@ -56,16 +62,19 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
         }
     }
     let question = match ids.first() {
-        Some(id) if ids.len() == 1 => format!("Remove {id} for good?"),
+        Some(id) if ids.len() == 1 => {
+            format!("Remove {} for good?", context.name(id, output)?)
+        }
         _ => format!("Remove {} for good?", count(ids.len(), "session")),
     };
     confirm(args.yes, &question)?;
     let removed = ids.iter().try_for_each(|id| {
+        let name = context.name(id, output)?;
         let before = context.catalog.before_change();
         context.store.erase(id)?;
         remove_page(&name_of(id))?;
         context.catalog.removed(id, before);
-        output.line(format!("{id} is removed for good"))
+        output.line(format!("{name} is removed for good"))
     });
     // Even if one of them is in use: others may have been removed.
     let erased = context.erase_from_catalog();

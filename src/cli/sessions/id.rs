@@ -86,7 +86,7 @@ fn find_stored(context: &Context<'_>, text: &str) -> Result<Option<SessionId>, F
 }
 
 /// The sessions in a list, the last used first: those of the store, or those of other tools.
-fn candidates(catalog: &Catalog, of_tools: bool) -> Result<Vec<Candidate>, ListError> {
+pub(super) fn candidates(catalog: &Catalog, of_tools: bool) -> Result<Vec<Candidate>, ListError> {
     let filter = Filter {
         archived: Archived::Include,
         ..Filter::default()

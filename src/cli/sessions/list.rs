@@ -2,20 +2,28 @@
 
 use std::path::Path;
 
+use anstyle::Style;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
+use crate::cli::look::{ACTIVE, FAINT, Look, WAITING};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
 use crate::cli::sources::{Choice, agent_of, name_of};
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Listed};
+use crate::record::State;
 use crate::sources::SOURCES;
-use crate::sys::path;
+use crate::sys::{Timestamp, grouped, path};
 
 use super::context::Context;
+use super::named::Short;
+use super::table::{ON_A_SCREEN, Row, Table};
+
+/// What is shown of a session without a title.
+pub(super) const UNTITLED: &str = "(no text)";
 
 /// How many sessions are queried at once.
 const PAGE: usize = 1000;
@@ -30,9 +38,12 @@ pub(super) struct Args {
     /// Only sessions with this working directory.
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
-    /// At most N sessions.
+    /// At most N sessions. By default a terminal shows 20.
     #[arg(long, short = 'n', value_name = "N", value_parser = number)]
     limit: Option<usize>,
+    /// Every session, also on a terminal.
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
     /// Print a JSON array.
     #[arg(long)]
     pub(super) json: bool,
@@ -77,22 +88,25 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         archived: Archived::Include,
         ..Filter::default()
     };
-    let limit = args.limit.unwrap_or(usize::MAX);
-    let mut listed = Vec::new();
-    let mut cursor = None;
-    while listed.len() < limit {
-        let most = PAGE.min(limit - listed.len());
-        let page = context
-            .reading(|catalog| catalog.list(&filter, cursor.as_deref(), most))
-            .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
-        listed.extend(page.sessions);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    let for_people = output.is_terminal() && !args.json;
+    let usual = if for_people && !args.all {
+        ON_A_SCREEN
+    } else {
+        usize::MAX
+    };
+    let limit = args.limit.unwrap_or(usual);
+    // Short IDs of other tools' conversations have to differ from all of these.
+    let read_all = for_people && args.source.is_some();
+    let (mut listed, total) = read(context, &filter, if read_all { usize::MAX } else { limit })?;
+    let short = for_people.then(|| context.short(&listed)).transpose()?;
+    listed.truncate(limit);
     if args.json {
         output.json(&listed.iter().map(as_json).collect())?;
+    } else if let Some(short) = short {
+        print(context, &listed, short, output)?;
+        if args.limit.is_none() {
+            more(listed.len(), total, "-n N or --all shows more", output)?;
+        }
     } else {
         for session in &listed {
             output.line(match &args.source {
@@ -113,6 +127,115 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     Ok(())
 }
 
+/// The first sessions of a list, and how many it has.
+fn read(
+    context: &Context<'_>,
+    filter: &Filter,
+    limit: usize,
+) -> Result<(Vec<Listed>, usize), Failure> {
+    let (mut listed, mut total) = (Vec::new(), 0);
+    let mut cursor = None;
+    while listed.len() < limit {
+        let most = PAGE.min(limit - listed.len());
+        let page = context
+            .reading(|catalog| catalog.list(filter, cursor.as_deref(), most))
+            .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
+        listed.extend(page.sessions);
+        total = usize::try_from(page.total).unwrap_or(usize::MAX);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok((listed, total))
+}
+
+/// Prints sessions for people.
+fn print(
+    context: &Context<'_>,
+    listed: &[Listed],
+    short: Short,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let look = output.look().clone();
+    let now = context.sys.clock.now();
+    let rows = listed.iter().map(|session| {
+        let (state, state_style) = state(context, session);
+        Row {
+            state,
+            state_style,
+            ..row(session, short, &look, now)
+        }
+    });
+    let rows: Vec<Row> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let table = Table::of(&look, "Used", &rows);
+    output.line(table.head())?;
+    for row in &rows {
+        output.line(table.row(row))?;
+        if output.closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says that there are more, and how to see them.
+pub(super) fn more(
+    shown: usize,
+    total: usize,
+    how: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if shown >= total {
+        return Ok(());
+    }
+    let text = format!("{} of {}; {how}", grouped(shown), count(total, "session"));
+    let text = output.look().paint(FAINT, &text);
+    output.line(text)
+}
+
+/// A session as people see it in a list, without what it is doing.
+pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
+    let summary = &session.summary;
+    let used = Timestamp::parse(last_used(summary));
+    let agent = summary.tool.as_ref().unwrap_or(&summary.source);
+    Row {
+        title: one_line(summary.title.as_deref().unwrap_or(UNTITLED)),
+        id: short.id(&session.id),
+        agent: one_line(agent),
+        when: used.map_or(String::new(), |at| look.when(at, now)),
+        folder: one_line(&look.folder(&summary.cwd)),
+        ..Row::default()
+    }
+}
+
+/// What a session is doing; empty if that is nothing.
+fn state(context: &Context<'_>, session: &Listed) -> (String, Style) {
+    let summary = &session.summary;
+    if summary.tool.is_some() {
+        return Default::default();
+    }
+    let holder = || context.store.holder(&session.id);
+    let (text, style) = match context.catalog.state(session) {
+        State::Running => ("running".to_owned(), ACTIVE),
+        State::RequiresAction => ("waiting".to_owned(), WAITING),
+        State::Idle => match (holder(), summary.archived) {
+            (Some(holder), _) => {
+                let open = holder
+                    .client
+                    .map(|client| format!("open in {}", one_line(&client)));
+                (open.unwrap_or_else(|| "open elsewhere".to_owned()), ACTIVE)
+            }
+            (None, true) => ("archived".to_owned(), FAINT),
+            (None, false) => Default::default(),
+        },
+    };
+    (text, style)
+}
+
 /// The folder of `--cwd`, as sessions name it.
 pub(in crate::cli) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failure> {
     let cwd = cwd.map(std::path::absolute).transpose();
@@ -121,19 +244,19 @@ pub(in crate::cli) fn folder(cwd: Option<&Path>) -> Result<Option<String>, Failu
     Ok(cwd.map(|cwd| path::normalize(&cwd.to_string_lossy())))
 }
 
-/// A session on one line, with the tool that it is from.
+/// The same, with the tool that it is from.
 fn line_with_tool(session: &Listed) -> String {
     let source = &session.summary.source;
     let tool = name_of(source).map_or_else(|| one_line(source), str::to_owned);
     format!("{tool:<12} {}", line(session))
 }
 
-/// A session on one line.
+/// A session on one line, for programs.
 pub(super) fn line(session: &Listed) -> String {
     let summary = &session.summary;
     // Minutes are enough to distinguish a user's sessions; JSON has the rest.
     let when = last_used(summary).get(..16).unwrap_or_default();
-    let title = summary.title.as_deref().unwrap_or("(no text)");
+    let title = summary.title.as_deref().unwrap_or(UNTITLED);
     let prompts = match (summary.prompts, &summary.tool) {
         // They were not counted yet.
         (0, Some(_)) => "-".to_owned(),

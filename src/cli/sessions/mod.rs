@@ -7,9 +7,13 @@ pub(super) mod id;
 pub(super) mod list;
 pub(super) mod named;
 mod prune;
+mod rename;
 mod restore;
 mod search;
 mod show;
+#[cfg(test)]
+mod snapshots;
+mod table;
 mod trash;
 mod verify;
 
@@ -35,20 +39,35 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List sessions that have a prompt, newest first.
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  rejoin sessions list --cwd . -n 5"
+    )]
     List(list::Args),
     /// Search the text of sessions.
+    #[command(after_help = "Example:\n  rejoin sessions search \"connection pool\" --since 7d")]
     Search(Box<search::Args>),
     /// Show a conversation.
     Show(show::Args),
+    /// Give a session another title.
+    #[command(after_help = "Example:\n  rejoin sessions rename last Fix the cache")]
+    Rename(rename::Args),
     /// Move sessions to the trash, or remove them permanently.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  rejoin sessions delete 1c2d3e4f"
+    )]
     Delete(delete::Args),
     /// Move inactive sessions to the trash.
+    #[command(after_help = "Example:\n  rejoin sessions prune --older-than 90d --dry-run")]
     Prune(prune::Args),
     /// Restore sessions from the trash; without an ID, list the trash.
+    #[command(after_help = "Example:\n  rejoin sessions restore last")]
     Restore(restore::Args),
     /// List or empty the trash.
     Trash(trash::Args),
     /// Check logs for damage. Changes nothing.
+    #[command(after_help = "Example:\n  rejoin sessions verify --json")]
     Verify(verify::Args),
 }
 
@@ -85,11 +104,16 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         live,
         ..Context::open(global, &root, sys)?
     };
-    match &args.command {
+    perform(context, &args.command, output)
+}
+
+fn perform(context: Context<'_>, command: &Command, output: &mut Output) -> Result<(), Failure> {
+    match command {
         Command::List(args) => list::run(&list::with_tools(context, args)?, args, output),
         Command::Search(args) => search::run(&context, args, output),
         Command::Prune(args) => prune::run(&context, args, output),
         Command::Show(args) => show::run(&context, args, output),
+        Command::Rename(args) => rename::run(&context, args, output),
         Command::Delete(args) => delete::run(&context, args, output),
         Command::Restore(args) => restore::run(&context, args, output),
         Command::Trash(args) => trash::run(&context, args, output),

@@ -11,6 +11,13 @@ use crate::sys::{SessionId, Timestamp};
 
 use super::list::one_line;
 
+/// Help about an argument that names a session.
+pub(in crate::cli) const SESSION: &str =
+    "The session: its ID or the beginning or end of it, `last`, or a part of its title";
+/// The same for several sessions.
+pub(super) const SESSIONS: &str =
+    "The sessions: their IDs or the beginnings or ends of them, `last`, or parts of their titles";
+
 /// The fewest characters of an ID that mean a session.
 const LEAST: usize = 4;
 /// The fewest characters of an ID that lists show. So many are not also looked for in titles.
@@ -137,7 +144,7 @@ impl Several<'_> {
         Failure::usage(message).hint(hint)
     }
 
-    fn explained(
+    pub(super) fn explained(
         self,
         text: &str,
         all: &[Candidate],
@@ -165,7 +172,8 @@ impl Several<'_> {
             message.extend(["\n", row.trim_end()]);
         }
         if found.len() > rows.len() {
-            message += &format!("\n  … and {} more", found.len() - rows.len());
+            let more = format!("\n  … and {} more", found.len() - rows.len());
+            message.push_str(&more);
         }
         let id = rows.first().map_or("", |(_, id, _)| id);
         (

@@ -11,10 +11,8 @@ use crate::index::Listed;
 
 use super::age::age;
 use super::context::Context;
-use super::list::line;
-
-/// How many sessions are listed on a terminal.
-const ON_A_SCREEN: usize = 20;
+use super::list::{line, row};
+use super::table::{ON_A_SCREEN, Row, Table};
 
 /// Which sessions to move.
 #[derive(Debug, clap::Args)]
@@ -58,6 +56,12 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     };
     let mut moved = 0;
     let old = old(context, &args.which)?;
+    let look = output.look().clone();
+    let rows = for_people(context, &old, output)?;
+    let table = Table::of(&look, "Used", &rows);
+    if !rows.is_empty() {
+        output.line(table.head())?;
+    }
     let mut progress = Progress::new();
     for (at, session) in old.iter().enumerate() {
         progress.at(|| format!("{at} of {} …", count(old.len(), "session")));
@@ -72,7 +76,8 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
                 if moved > shown {
                     continue;
                 }
-                line(session)
+                rows.get(at)
+                    .map_or_else(|| line(session), |row| table.row(row))
             }
             Expired::InUse => format!("{} is in use and was not moved", session.id),
             Expired::Changed => continue,
@@ -86,6 +91,22 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         output.line(format!("… and {more} (--verbose lists all)"))?;
     }
     output.line(context.global.with_store(&summary(args, moved)))
+}
+
+/// The sessions as people see them; none if the output is for a program.
+fn for_people(
+    context: &Context<'_>,
+    sessions: &[Listed],
+    output: &Output,
+) -> Result<Vec<Row>, Failure> {
+    if !output.is_terminal() {
+        return Ok(Vec::new());
+    }
+    let (short, now) = (context.short(&[])?, context.sys.clock.now());
+    let rows = sessions
+        .iter()
+        .map(|session| row(session, short, output.look(), now));
+    Ok(rows.collect())
 }
 
 /// The sessions to remove, oldest first.

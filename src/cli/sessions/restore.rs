@@ -14,13 +14,13 @@ use crate::sys::SessionId;
 use super::age::age;
 use super::context::Context;
 use super::id::find_trashed;
+use super::named::SESSIONS;
 use super::trash;
 
 /// What to restore.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The IDs of the sessions; without one, the trash is listed.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", help = format!("{SESSIONS}; without one, the trash is listed"))]
     ids: Vec<String>,
     /// Restore all sessions in the trash.
     #[arg(long, conflicts_with_all = ["ids", "json"])]
@@ -52,7 +52,11 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         return restore_all(context, trashed, output);
     }
     if args.ids.is_empty() {
-        return trash::list(context, args.json, output);
+        let list = trash::List {
+            json: args.json,
+            ..trash::List::default()
+        };
+        return trash::list(context, &list, "`trash list --all` shows more", output);
     }
     for text in &args.ids {
         let absent = || {
@@ -64,7 +68,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             StoreError::NotFound { .. } => absent(),
             error => error.into(),
         })?;
-        output.line(format!("{id} is back"))?;
+        output.line(format!("{} is back", context.name(&id, output)?))?;
     }
     Ok(())
 }

@@ -1,31 +1,40 @@
 //! `rejoin sessions search`.
 
+use chrono::NaiveDate;
+use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::cli::count::number;
 use crate::cli::exit::Failure;
+use crate::cli::look::{FAINT, HIT, Look, STRONG};
+use crate::cli::note::note;
 use crate::cli::output::Output;
 use crate::cli::sources;
-use crate::history::last_used;
+use crate::cli::width::{cut, cut_start, width};
+use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use crate::record::Field;
-use crate::sys::{Clock, Timestamp};
+use crate::sys::{Clock, Timestamp, Zone};
 
 use super::age::age;
 use super::context::Context;
 use super::list;
+use super::table::{ON_A_SCREEN, Row, Table};
 
 /// How many bytes of unread logs are read at once.
 const WORDS: usize = 64 * 1024 * 1024;
 
-/// How many sessions are shown without `--limit`.
+/// How many sessions a program gets without `--limit`.
 const SESSIONS: usize = 50;
 
 /// How many hits are queried at once.
 const PAGE: usize = 100;
 
-/// The longest line of a hit, in characters.
-const WIDTH: usize = 80;
+/// The longest line of a hit that a program gets, in characters.
+const LINE: usize = 80;
+
+/// On a terminal so wide, it is also said when a hit was recorded.
+const WITH_TIMES: usize = 90;
 
 /// What to look for.
 #[derive(Debug, clap::Args)]
@@ -62,7 +71,7 @@ pub(super) struct Args {
     /// Only sessions with this working directory.
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
-    /// At most N sessions; 50 if it is not given.
+    /// At most N sessions. By default 50, and 20 on a terminal.
     #[arg(long, short = 'n', value_name = "N", value_parser = number)]
     limit: Option<usize>,
     /// Print a JSON array.
@@ -73,7 +82,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    let query = query(args, &*context.sys.clock)?;
+    let query = query(args, &*context.sys.clock, output.look().zone)?;
     let catalog = context.searched()?;
     if matches!(query.pattern, Pattern::Words(_)) {
         context
@@ -83,7 +92,9 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             })
             .map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
     }
-    let limit = args.limit.unwrap_or(SESSIONS);
+    let for_people = output.is_terminal() && !args.json;
+    let usual = if for_people { ON_A_SCREEN } else { SESSIONS };
+    let limit = args.limit.unwrap_or(usual);
     let found = context.reading_from(catalog, |catalog| -> Result<_, HitsError> {
         let mut found: Vec<Hit> = Vec::new();
         let mut cursor = None;
@@ -101,6 +112,8 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     let sessions: Vec<&[Hit]> = by_session(&found).take(limit).collect();
     if args.json {
         output.json(&sessions.iter().map(|hits| as_json(hits)).collect())?;
+    } else if for_people {
+        print(context, &sessions, sought(args).as_ref(), output)?;
     } else {
         for hits in &sessions {
             show(hits, output)?;
@@ -110,7 +123,12 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         }
     }
     if found.is_empty() && limit > 0 {
-        context.nothing(&nothing(args, &query));
+        let hint = match &query.pattern {
+            Pattern::Words(_) => "use fewer words, or --substring for a part of a word",
+            Pattern::Substring(_) => "upper and lower case differ; words match both",
+            Pattern::Regex(_) => "begin it with (?i) to match upper and lower case",
+        };
+        note(context.global, &nothing(args, &query), Some(hint));
     } else if args.limit.is_none() && by_session(&found).count() > limit {
         context.nothing(&format!(
             "more than {limit} sessions match; --limit shows more"
@@ -125,7 +143,7 @@ fn by_session(found: &[Hit]) -> impl Iterator<Item = &[Hit]> {
 }
 
 /// The query that the arguments describe.
-fn query(args: &Args, clock: &dyn Clock) -> Result<Query, Failure> {
+fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
     let pattern = match (&args.substring, &args.regex) {
         (Some(text), _) => (!text.is_empty()).then(|| Pattern::Substring(text.clone())),
         (_, Some(pattern)) if pattern.is_empty() => None,
@@ -161,7 +179,7 @@ fn query(args: &Args, clock: &dyn Clock) -> Result<Query, Failure> {
     }
     let time = |option: &str, text: &Option<String>, is_end: bool| {
         let time = text.as_ref().map(|text| {
-            when(text, is_end, clock).ok_or_else(|| {
+            when(text, is_end, clock, zone).ok_or_else(|| {
                 Failure::usage(format!(
                     "{option} must be an age such as 7d, a date such as 2026-11-21, or a time \
                      such as 2026-11-21T08:30:00Z"
@@ -175,19 +193,20 @@ fn query(args: &Args, clock: &dyn Clock) -> Result<Query, Failure> {
     Ok(query)
 }
 
-/// The time that a user means, in the format of the logs.
-fn when(text: &str, is_end: bool, clock: &dyn Clock) -> Option<String> {
+/// The time that a user means, in the format of the logs. A day is one of the user's.
+fn when(text: &str, is_end: bool, clock: &dyn Clock, zone: Zone) -> Option<String> {
     if let Ok(age) = age(text) {
-        let age = i64::try_from(age.as_millis()).ok()?;
-        let then = clock.now().as_millis().saturating_sub(age);
-        return Some(Timestamp::from_millis(then).to_string());
+        return Some(long_before(clock.now(), age).to_string());
     }
-    let time = if is_end {
-        "T23:59:59.999Z"
-    } else {
-        "T00:00:00Z"
+    let of_day = || {
+        let day: NaiveDate = text.parse().ok()?;
+        let time = if is_end {
+            day.and_hms_milli_opt(23, 59, 59, 999)
+        } else {
+            day.and_hms_opt(0, 0, 0)
+        };
+        zone.time(time?)
     };
-    let of_day = || Timestamp::parse(&format!("{text}{time}"));
     Some(Timestamp::parse(text).or_else(of_day)?.to_string())
 }
 
@@ -213,10 +232,10 @@ fn nothing(args: &Args, query: &Query) -> String {
     if let Some(tool) = &args.tool {
         limits.push(format!("in tool calls like {tool}"));
     }
-    if let Some(since) = &query.since {
+    if let Some(since) = &args.since {
         limits.push(format!("since {since}"));
     }
-    if let Some(until) = &query.until {
+    if let Some(until) = &args.until {
         limits.push(format!("until {until}"));
     }
     let limits = limits.iter().map(|limit| format!(", {limit}"));
@@ -226,7 +245,93 @@ fn nothing(args: &Args, query: &Query) -> String {
     )
 }
 
-/// Prints the hits of a session below its title.
+/// What to show in colour in the hits; none if that is unknown.
+fn sought(args: &Args) -> Option<Regex> {
+    let pattern = match (&args.substring, &args.regex) {
+        (Some(text), _) => regex::escape(text),
+        (_, Some(pattern)) => pattern.clone(),
+        _ => {
+            let text = args.text.join(" ");
+            let words = text.split(|c: char| c.is_whitespace() || c == '"');
+            let words = words.filter(|word| !word.is_empty()).map(regex::escape);
+            format!("(?i){}", words.collect::<Vec<_>>().join("|"))
+        }
+    };
+    Regex::new(&pattern).ok()
+}
+
+/// Prints the hits of each session below its title, for people.
+fn print(
+    context: &Context<'_>,
+    sessions: &[&[Hit]],
+    sought: Option<&Regex>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let look = output.look().clone();
+    let now = context.sys.clock.now();
+    let found: Vec<&Listed> = sessions
+        .iter()
+        .filter_map(|hits| Some(&hits.first()?.session))
+        .collect();
+    let short = context.short(&[])?;
+    let rows = found
+        .iter()
+        .map(|session| list::row(session, short, &look, now));
+    let rows: Vec<Row> = rows.collect();
+    let table = Table::of(&look, "Used", &rows).with_titles(STRONG);
+    for (at, (row, hits)) in rows.iter().zip(sessions).enumerate() {
+        if at > 0 {
+            output.line("")?;
+        }
+        output.line(table.row(row))?;
+        for hit in *hits {
+            output.line(hit_line(hit, sought, &look, now))?;
+        }
+        if output.closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn hit_line(hit: &Hit, sought: Option<&Regex>, look: &Look, now: Timestamp) -> String {
+    let kind = match hit.field {
+        Field::ToolInput => "tool input",
+        Field::ToolOutput => "tool output",
+        field => field.name(),
+    };
+    let mut head = format!("  {kind:<11}  ");
+    if look.width >= WITH_TIMES {
+        let when = Timestamp::parse(&hit.at).map(|at| look.when(at, now));
+        let when = format!("{:<15}  ", when.unwrap_or_default());
+        head.push_str(&when);
+    }
+    let room = look.width.saturating_sub(width(&head));
+    let text = list::one_line(&hit.snippet);
+    let text = shown(&text, sought, room);
+    let mut line = look.paint(FAINT, &head);
+    let mut end = 0;
+    for found in sought.iter().flat_map(|sought| sought.find_iter(&text)) {
+        line += &text[end..found.start()];
+        line += &look.paint(HIT, found.as_str());
+        end = found.end();
+    }
+    line + &text[end..]
+}
+
+/// The part of a text with what was sought, in so many columns.
+fn shown(text: &str, sought: Option<&Regex>, room: usize) -> String {
+    let at = sought
+        .and_then(|sought| sought.find(text))
+        .map_or(0, |found| found.start());
+    let (before, rest) = text.split_at(at);
+    if width(text) <= room || width(before) <= room / 2 {
+        return cut(text, room);
+    }
+    cut(&(cut_start(before, room / 3) + rest), room)
+}
+
+/// Prints the hits of a session below its title, for programs.
 fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
     let Some(first) = hits.first() else {
         return Ok(());
@@ -234,12 +339,12 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
     let Listed { id, summary, .. } = &first.session;
     let source = list::one_line(&summary.source);
     output.line(format!("{id}  {}  {source}", minute(last_used(summary))))?;
-    let title = summary.title.as_deref().unwrap_or("(no text)");
-    output.line(cut(&format!("  {}", list::one_line(title))))?;
+    let title = summary.title.as_deref().unwrap_or(list::UNTITLED);
+    output.line(line_of(&format!("  {}", list::one_line(title))))?;
     for hit in hits {
         let (at, kind) = (minute(&hit.at), hit.field.name());
         let text = list::one_line(&hit.snippet);
-        output.line(cut(&format!("    {at}  {kind:<10}  {text}")))?;
+        output.line(line_of(&format!("    {at}  {kind:<10}  {text}")))?;
     }
     Ok(())
 }
@@ -249,10 +354,10 @@ fn minute(at: &str) -> String {
     at.get(..16).unwrap_or_default().replace('T', " ")
 }
 
-/// A line that fits into a terminal.
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(WIDTH) {
-        Some(_) => line.chars().take(WIDTH - 1).chain(['…']).collect(),
+/// A line for a program, which is not too long.
+fn line_of(line: &str) -> String {
+    match line.char_indices().nth(LINE) {
+        Some(_) => line.chars().take(LINE - 1).chain(['…']).collect(),
         None => line.to_owned(),
     }
 }

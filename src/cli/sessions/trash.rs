@@ -1,22 +1,26 @@
 //! `rejoin sessions trash`: lists deleted sessions, and removes them permanently.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::count::count;
+use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
 use crate::history::long_before;
 use crate::index::first_title;
+use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
 
 use super::age::age;
 use super::context::Context;
-use super::list::one_line;
+use super::list::{UNTITLED, more, one_line};
+use super::named::Short;
+use super::table::{ON_A_SCREEN, Row, Table};
 
 /// What to do with the trash.
 #[derive(Debug, clap::Args)]
@@ -28,12 +32,13 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List the sessions in the trash.
-    List {
-        /// Print a JSON array.
-        #[arg(long)]
-        json: bool,
-    },
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  rejoin sessions trash list -n 5"
+    )]
+    List(List),
     /// Permanently remove deleted sessions, and torn ends of logs, from the trash.
+    #[command(after_help = "Example:\n  rejoin sessions trash empty --older-than 30d")]
     Empty {
         /// Only what has been in the trash for longer than AGE, such as 30d, 12h or 2w.
         #[arg(long, value_name = "AGE", value_parser = age)]
@@ -44,28 +49,42 @@ enum Command {
     },
 }
 
+/// What to list.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct List {
+    /// At most N sessions. By default a terminal shows the 20 that were deleted last.
+    #[arg(long, short = 'n', value_name = "N", value_parser = number)]
+    pub(super) limit: Option<usize>,
+    /// Every session, also on a terminal.
+    #[arg(long, conflicts_with = "limit")]
+    pub(super) all: bool,
+    /// Print a JSON array.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    match args.command {
-        Command::List { json } => super::list::empty(json, output),
-        Command::Empty { .. } => output.line(Content::default().removed()),
+    match &args.command {
+        Command::List(args) => super::list::empty(args.json, output),
+        Command::Empty { .. } => output.line(Amount::default().removed()),
     }
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    match args.command {
-        Command::List { json } => list(context, json, output),
-        Command::Empty { older_than, yes } => remove(context, older_than, yes, output),
+    match &args.command {
+        Command::List(args) => list(context, args, "-n N or --all shows more", output),
+        Command::Empty { older_than, yes } => remove(context, *older_than, *yes, output),
     }
 }
 
-/// What is in the trash.
+/// How much is in the trash.
 #[derive(Debug, Default)]
-struct Content {
+struct Amount {
     sessions: usize,
     torn_ends: usize,
 }
 
-impl Content {
+impl Amount {
     /// What has been in the trash since before `until`.
     fn before(store: &Store, until: Timestamp) -> Result<Self, Failure> {
         let files = store.count_trash_before(until)?;
@@ -112,7 +131,7 @@ fn remove(
     // Without an age, remove everything, also what a clock that was set back dates in the future.
     let all = Timestamp::from_millis(i64::MAX);
     let until = age.map_or(all, |age| long_before(context.sys.clock.now(), age));
-    let found = Content::before(store, until)?;
+    let found = Amount::before(store, until)?;
     if !found.is_empty() {
         let question = format!("Remove what is in the trash for good ({})?", found.count());
         confirm(yes, &question)?;
@@ -121,36 +140,45 @@ fn remove(
         remove_page(&name_of(&trashed.id))?;
     }
     store.empty_trash(until)?;
-    let left = Content::before(store, until)?;
+    let left = Amount::before(store, until)?;
     output.line(found.without(&left).removed())?;
     context.erase_from_catalog()
 }
 
-/// Shows the sessions in the trash.
-pub(super) fn list(context: &Context<'_>, json: bool, output: &mut Output) -> Result<(), Failure> {
+/// Shows the sessions in the trash; `how` says how to see more of them.
+pub(super) fn list(
+    context: &Context<'_>,
+    args: &List,
+    how: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let store = &context.store;
-    let trashed = store.trashed()?;
+    let mut trashed = store.trashed()?;
     if trashed.is_empty() {
         let root = store.root().display();
         context.nothing(&format!("there are no sessions in the trash of {root}"));
     }
-    if json {
+    if output.is_terminal() && !args.json {
+        return print(context, trashed, args, how, output);
+    }
+    trashed.truncate(args.limit.unwrap_or(usize::MAX));
+    if args.json {
         let each = trashed.iter().map(|trashed| {
             json!({
                 "sessionId": trashed.id.as_str(),
                 "deletedAt": trashed.at.to_string(),
-                "title": title(store, trashed),
+                "title": Content::of(store, trashed).title,
             })
         });
         return output.json(&each.collect());
     }
     for trashed in trashed {
-        let title = title(store, &trashed);
+        let title = Content::of(store, &trashed).title;
         output.line(format!(
             "{}  deleted {}  {}",
             trashed.id,
             trashed.at,
-            one_line(title.as_deref().unwrap_or("(no text)"))
+            one_line(title.as_deref().unwrap_or(UNTITLED))
         ))?;
         if output.closed() {
             break;
@@ -159,8 +187,66 @@ pub(super) fn list(context: &Context<'_>, json: bool, output: &mut Output) -> Re
     Ok(())
 }
 
-/// The session's title; none if its log cannot be read.
-fn title(store: &Store, trashed: &Trashed) -> Option<String> {
-    let mut reader = store.read_trashed(trashed).ok()?;
-    first_title(&mut reader).ok().flatten()
+/// Prints the sessions that were deleted last, for people.
+fn print(
+    context: &Context<'_>,
+    mut trashed: Vec<Trashed>,
+    args: &List,
+    how: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    trashed.sort_by_key(|trashed| Reverse(trashed.at));
+    let total = trashed.len();
+    let short = Short::of(trashed.iter().map(|trashed| &trashed.id));
+    let usual = if args.all { usize::MAX } else { ON_A_SCREEN };
+    trashed.truncate(args.limit.unwrap_or(usual));
+    let look = output.look().clone();
+    let now = context.sys.clock.now();
+    let rows = trashed.iter().map(|trashed| {
+        let content = Content::of(&context.store, trashed);
+        Row {
+            title: one_line(content.title.as_deref().unwrap_or(UNTITLED)),
+            id: short.id(&trashed.id),
+            agent: one_line(&content.agent),
+            when: look.when(trashed.at, now),
+            folder: one_line(&look.folder(&content.cwd)),
+            ..Row::default()
+        }
+    });
+    let rows: Vec<Row> = rows.collect();
+    let table = Table::of(&look, "Deleted", &rows);
+    if !rows.is_empty() {
+        output.line(table.head())?;
+    }
+    for row in &rows {
+        output.line(table.row(row))?;
+    }
+    if args.limit.is_none() {
+        more(rows.len(), total, how, output)?;
+    }
+    Ok(())
+}
+
+/// What a list says of a session in the trash; nothing if its log cannot be read.
+#[derive(Debug, Default)]
+struct Content {
+    title: Option<String>,
+    agent: String,
+    cwd: String,
+}
+
+impl Content {
+    fn of(store: &Store, trashed: &Trashed) -> Self {
+        let Ok(mut reader) = store.read_trashed(trashed) else {
+            return Self::default();
+        };
+        let header = reader.header();
+        let agent = Implementation::shown(&header.engine.name).to_owned();
+        let cwd = header.place.cwd.clone();
+        Self {
+            title: first_title(&mut reader).ok().flatten(),
+            agent,
+            cwd,
+        }
+    }
 }

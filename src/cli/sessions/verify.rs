@@ -12,12 +12,12 @@ use crate::sys::SessionId;
 
 use super::context::Context;
 use super::id::find;
+use super::named::SESSION;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The session's ID; without one, all sessions are checked.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", help = format!("{SESSION}; without one, all are checked"))]
     id: Option<String>,
     /// Print a JSON array with a report for each session.
     #[arg(long)]

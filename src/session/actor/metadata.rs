@@ -1,12 +1,12 @@
 //! Records a title that a client gives a session, and that the session is archived.
 
 use crate::engine::{Attached, Block};
-use crate::index::Summary;
+use crate::history::metadata::{change_metadata, is_change};
 use crate::record::Kind;
 use crate::record::metadata::MetadataChange;
 use crate::record::title::named;
 use crate::session::outcome::Refusal;
-use crate::store::{Opened, StoreError, Sync};
+use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::Actor;
@@ -36,21 +36,8 @@ impl Actor {
             return Err(Refusal::NotFound);
         };
         self.check()?;
-        blocking(|| -> Result<(), StoreError> {
-            let Opened { mut log, scan, .. } = store.open_log(&self.id)?;
-            let mut summary = Summary::of(&scan);
-            if is_change(summary.archived, change) {
-                let payload = change.payload();
-                let appended = log.append(Kind::Info, None, &payload, Sync::Turn)?;
-                summary.apply(Kind::Info, None, &appended.at, &payload);
-            }
-            summary.scanned = log.end();
-            if let Some(catalog) = &self.deps.catalog {
-                // While the log is locked, so that this cannot overwrite a later entry.
-                catalog.closed(&self.id, &summary);
-            }
-            Ok(())
-        })?;
+        let catalog = self.deps.catalog.as_deref();
+        blocking(|| change_metadata(store, catalog, &self.id, change))?;
         Ok(())
     }
 
@@ -94,8 +81,4 @@ fn is_snapshot(kind: Kind) -> bool {
 /// Whether an update gives the session another title, or removes it.
 fn changes_title(payload: &str, title: &str) -> bool {
     named(payload).is_some_and(|named| named.as_deref() != Some(title))
-}
-
-fn is_change(archived: bool, change: &MetadataChange) -> bool {
-    *change != MetadataChange::Archived(archived)
 }

@@ -1,0 +1,143 @@
+//! Lists of sessions as people see them: a table that fits into the terminal.
+
+use anstyle::Style;
+
+use crate::cli::look::{FAINT, ID, Look, STRONG};
+use crate::cli::width::{cut, cut_start, width};
+
+/// How many sessions are listed on a terminal.
+pub(super) const ON_A_SCREEN: usize = 20;
+
+/// How many columns of the terminal are between those of the table.
+const GAP: usize = 2;
+/// The columns of the table, in their order.
+const TITLE: usize = 0;
+const ID_: usize = 1;
+const AGENT: usize = 2;
+const WHEN: usize = 3;
+const FOLDER: usize = 4;
+const STATE: usize = 5;
+/// How wide they may be.
+const MOST: [usize; 6] = [72, 48, 14, 15, 40, 18];
+/// Columns beside title and ID, the most important first, and the width that each leaves to the
+/// title. The folder takes what is left.
+const OTHERS: [(usize, usize); 3] = [(WHEN, 16), (STATE, 16), (AGENT, 24)];
+/// What the folder gets at least, if there is room for it.
+const LEAST_FOLDER: usize = 12;
+/// The least width of title and folder together.
+const WITH_FOLDER: usize = 40;
+
+/// A session in a list. Its texts are one line each, and printable.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    pub(super) title: String,
+    /// The short form of its ID.
+    pub(super) id: String,
+    pub(super) agent: String,
+    pub(super) when: String,
+    pub(super) folder: String,
+    /// Empty if nothing is going on.
+    pub(super) state: String,
+    pub(super) state_style: Style,
+}
+
+impl Row {
+    fn cells(&self) -> [&str; 6] {
+        let Self {
+            title,
+            id,
+            agent,
+            when,
+            folder,
+            state,
+            ..
+        } = self;
+        [title, id, agent, when, folder, state]
+    }
+}
+
+/// A table of sessions.
+#[derive(Debug)]
+pub(super) struct Table<'a> {
+    look: &'a Look,
+    heads: [&'static str; 6],
+    title: Style,
+    /// How wide the columns are; 0 if they are left out.
+    wide: [usize; 6],
+}
+
+impl<'a> Table<'a> {
+    /// A table that fits these rows; `when` says what the times are.
+    pub(super) fn of(look: &'a Look, when: &'static str, rows: &[Row]) -> Self {
+        let heads = ["Title", "ID", "Agent", when, "Folder", "State"];
+        let wanted = |n: usize| {
+            let most = rows.iter().map(|row| width(row.cells()[n])).max();
+            let most = most.filter(|most| *most > 0);
+            most.map_or(0, |most| most.max(width(heads[n])).min(MOST[n]))
+        };
+        let mut wide = [0; 6];
+        wide[ID_] = wanted(ID_);
+        let mut left = look.width.saturating_sub(wide[ID_] + GAP);
+        for (n, least_title) in OTHERS {
+            let needed = wanted(n) + GAP;
+            if left >= needed + least_title && needed > GAP {
+                wide[n] = wanted(n);
+                left -= needed;
+            }
+        }
+        if left >= WITH_FOLDER + GAP && wanted(FOLDER) > 0 {
+            let free = left - GAP;
+            let room = (free / 4).max(LEAST_FOLDER);
+            let room = room.max(free.saturating_sub(wanted(TITLE)));
+            wide[FOLDER] = wanted(FOLDER).min(room);
+            left = free - wide[FOLDER];
+        }
+        wide[TITLE] = wanted(TITLE).min(left);
+        Self {
+            look,
+            heads,
+            title: Style::new(),
+            wide,
+        }
+    }
+
+    /// The same with titles in this style.
+    pub(super) fn with_titles(self, title: Style) -> Self {
+        Self { title, ..self }
+    }
+
+    /// The heads of the columns.
+    pub(super) fn head(&self) -> String {
+        self.line(self.heads, [STRONG; 6])
+    }
+
+    /// The line of a session.
+    pub(super) fn row(&self, row: &Row) -> String {
+        let plain = Style::new();
+        let styles = [self.title, ID, plain, FAINT, FAINT, row.state_style];
+        self.line(row.cells(), styles)
+    }
+
+    fn line(&self, cells: [&str; 6], styles: [Style; 6]) -> String {
+        let mut line = String::new();
+        let mut missing = 0;
+        for (n, wide) in self
+            .wide
+            .into_iter()
+            .enumerate()
+            .filter(|(_, wide)| *wide > 0)
+        {
+            let shown = match n {
+                FOLDER => cut_start(cells[n], wide),
+                _ => cut(cells[n], wide),
+            };
+            if !shown.is_empty() {
+                line.push_str(&" ".repeat(missing));
+                line.push_str(&self.look.paint(styles[n], &shown));
+                missing = 0;
+            }
+            missing += wide - width(&shown) + GAP;
+        }
+        line
+    }
+}

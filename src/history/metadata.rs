@@ -1,0 +1,34 @@
+//! Changes what is known of a session that is not open: its title, and whether it is archived.
+
+use crate::index::{Catalog, Summary};
+use crate::record::Kind;
+use crate::record::metadata::MetadataChange;
+use crate::store::{Opened, Store, StoreError, Sync};
+use crate::sys::SessionId;
+
+/// Records a change in the session's log and in the catalog, unless it changes nothing.
+pub fn change_metadata(
+    store: &Store,
+    catalog: Option<&Catalog>,
+    id: &SessionId,
+    change: &MetadataChange,
+) -> Result<(), StoreError> {
+    let Opened { mut log, scan, .. } = store.open_log(id)?;
+    let mut summary = Summary::of(&scan);
+    if is_change(summary.archived, change) {
+        let payload = change.payload();
+        let appended = log.append(Kind::Info, None, &payload, Sync::Turn)?;
+        summary.apply(Kind::Info, None, &appended.at, &payload);
+    }
+    summary.scanned = log.end();
+    if let Some(catalog) = catalog {
+        // While the log is locked, so that this cannot overwrite a later entry.
+        catalog.closed(id, &summary);
+    }
+    Ok(())
+}
+
+/// Whether a change changes anything in a session that is archived or not.
+pub fn is_change(archived: bool, change: &MetadataChange) -> bool {
+    *change != MetadataChange::Archived(archived)
+}
