@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand.
 
+mod agent;
 mod agent_options;
 mod agents;
 mod completions;
@@ -80,6 +81,8 @@ enum Command {
         after_help = "Example:\n  rejoin wrap -- npx -y @agentclientprotocol/claude-agent-acp"
     )]
     Wrap(wrap::Args),
+    /// Choose among the agents of this machine in each session, and record the sessions.
+    Agent(agent::Args),
     /// Record the sessions of the next agent in a chain of ACP proxies.
     #[command(after_help = "Example:\n  rejoin proxy --name codex-acp")]
     Proxy(proxy::Args),
@@ -130,6 +133,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(command) if misplaced => Err(misplaced_option(&command)),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
         Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
+        Some(Command::Agent(args)) => agent::run(&cli.global, &args),
         Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
         Some(Command::Guard(args)) => guard::run(&args),
         Some(Command::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
@@ -201,7 +205,7 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
 fn misplaced_option(command: &Command) -> Failure {
     let failure = Failure::usage("`serve` options cannot be used before another command");
     match command {
-        Command::Serve(_) | Command::Wrap(_) | Command::Proxy(_) => {
+        Command::Serve(_) | Command::Wrap(_) | Command::Agent(_) | Command::Proxy(_) => {
             failure.hint("put them after the name of the command")
         }
         _ => failure.hint("leave them out: this command does not serve"),

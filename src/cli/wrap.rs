@@ -47,6 +47,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     };
     let program = Program {
         command: args.command.clone(),
+        env: Vec::new(),
         guard: std::env::current_exe().ok(),
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };

@@ -6,7 +6,8 @@ use super::history::HistoryError;
 use super::outlet::Closed;
 use crate::json::{self, string_member};
 use crate::protocol::error::{
-    ErrorReader, INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data, name_of,
+    ErrorReader, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, error_data,
+    name_of,
 };
 
 /// Shorter ids are not replaced in texts, in bytes.
@@ -28,6 +29,8 @@ pub struct EngineError {
 }
 
 impl EngineError {
+    /// The code of parameters that are wrong.
+    pub const INVALID_PARAMS: i32 = INVALID_PARAMS;
     /// The code of internal errors.
     pub const INTERNAL: i32 = INTERNAL_ERROR;
     /// The code of an agent that requires its user to sign in.
@@ -94,6 +97,11 @@ impl EngineError {
     /// An internal error.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::named(INTERNAL_ERROR, name_of(INTERNAL_ERROR), message)
+    }
+
+    /// Parameters are wrong.
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::named(INVALID_PARAMS, name_of(INVALID_PARAMS), message)
     }
 
     /// Whether its data has this name.

@@ -15,6 +15,7 @@ pub mod prompt;
 pub mod relay;
 pub mod proxy;
 pub mod agent;
+pub mod choice;
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use zeroize::Zeroizing;
 pub use client::ClientCapabilities;
 pub use error::EngineError;
 pub use history::{History, HistoryError};
-pub use outlet::{Block, Cancel, EngineEvent, Outlet, Question};
+pub use outlet::{Block, Cancel, EngineEvent, Filter, Outlet, Question};
 pub use prompt::{Ended, Prompt, StopReason};
 pub use relay::{Asked, Foreign, Greeted, Introduction, Patience};
 
@@ -200,6 +201,12 @@ impl fmt::Debug for Secret {
 
 /// One open session as its engine sees it.
 pub trait Conversation: Send + Sync {
+    /// Name and version of what answers the prompts, if that differs from one of the engine's
+    /// sessions to another.
+    fn identity(&self) -> Option<Implementation> {
+        None
+    }
+
     /// The commands a client may offer its user, as a JSON array of `AvailableCommand`. `None` from
     /// an engine that sends `available_commands_update` itself.
     fn commands(&self) -> Option<String>;

@@ -1,6 +1,8 @@
 //! The channel for an engine's events, and the signal that cancels its turn.
 
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +16,16 @@ const WAITING: usize = 8;
 
 /// Where an engine sends its events.
 #[derive(Clone, Debug)]
-pub struct Outlet(mpsc::Sender<EngineEvent>);
+pub struct Outlet {
+    events: mpsc::Sender<EngineEvent>,
+    filter: Option<Arc<dyn Filter>>,
+}
+
+/// Changes the events of an outlet on their way.
+pub trait Filter: fmt::Debug + Send + Sync {
+    /// The event that is sent instead. `None` if the outlet is closed.
+    fn filter(&self, event: EngineEvent) -> Option<EngineEvent>;
+}
 
 /// What an engine sends, in order.
 #[derive(Debug)]
@@ -189,7 +200,20 @@ impl Outlet {
     /// An outlet and the end that receives what is put into it.
     pub fn new() -> (Self, mpsc::Receiver<EngineEvent>) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        (Self(sender), receiver)
+        let outlet = Self {
+            events: sender,
+            filter: None,
+        };
+        (outlet, receiver)
+    }
+
+    /// The same outlet with a filter before it.
+    #[must_use]
+    pub fn filtered(&self, filter: Arc<dyn Filter>) -> Self {
+        Self {
+            events: self.events.clone(),
+            filter: Some(filter),
+        }
     }
 
     /// Sends one update: the JSON text of the `update` object, which must be one line.
@@ -200,12 +224,21 @@ impl Outlet {
 
     /// Sends an event; waits for room.
     pub async fn send(&self, event: EngineEvent) -> Result<(), Closed> {
-        self.0.send(event).await.map_err(|_| Closed)
+        let event = self.pass(event)?;
+        self.events.send(event).await.map_err(|_| Closed)
     }
 
     /// The same, blocking the thread.
     pub fn send_blocking(&self, event: EngineEvent) -> Result<(), Closed> {
-        self.0.blocking_send(event).map_err(|_| Closed)
+        let event = self.pass(event)?;
+        self.events.blocking_send(event).map_err(|_| Closed)
+    }
+
+    fn pass(&self, event: EngineEvent) -> Result<EngineEvent, Closed> {
+        match &self.filter {
+            Some(filter) => filter.filter(event).ok_or(Closed),
+            None => Ok(event),
+        }
     }
 }
 

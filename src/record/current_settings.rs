@@ -40,6 +40,10 @@ impl CurrentSettings {
         };
         let agent = json::text_member(payload, agent);
         if let Some(name) = agent.and_then(|agent| json::string_member(agent, "name")) {
+            if self.agent.as_ref().is_some_and(|last| *last != name) {
+                // The settings of another agent do not apply to this one.
+                (self.mode, self.options) = (None, None);
+            }
             self.agent = Some(name);
         }
     }
@@ -95,6 +99,18 @@ mod tests {
             system_prompt: Some(r#"{"n":2}"#.to_owned()),
         };
         assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn another_agent_has_settings_of_its_own() {
+        let mut settings = CurrentSettings::default();
+        let agent = |name: &str| format!(r#"{{"id":"i","agent":{{"name":"{name}"}}}}"#);
+        let mode = r#"{"sessionUpdate":"current_mode_update"}"#;
+        for (name, has_mode) in [("a", false), ("a", true), ("b", false)] {
+            settings.note(Kind::AgentSessionId, &agent(name));
+            assert_eq!(settings.mode.is_some(), has_mode, "{name}");
+            settings.note(Kind::Info, mode);
+        }
     }
 
     #[test]

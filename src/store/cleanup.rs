@@ -11,8 +11,6 @@ use super::folder::Store;
 
 /// How often a cleanup is due, in milliseconds.
 const EVERY: u64 = 24 * 60 * 60 * 1000;
-/// The maximum length of the file, in bytes. A longer one is not ours.
-const MOST: usize = 4096;
 
 /// When the store was last cleaned up, and with which settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,30 +28,15 @@ pub struct LastCleanup {
 impl Store {
     /// When the store was last cleaned up, if known.
     pub fn last_cleanup(&self) -> Option<LastCleanup> {
-        let path = &self.context.layout.last_cleanup;
-        let file = self.sys().disk.open_read(path).ok()?;
-        let mut text = vec![0; MOST];
-        let len = file.read_at(&mut text, 0).ok()?;
-        serde_json::from_slice(text.get(..len)?).ok()
+        serde_json::from_slice(&self.note(&self.context.layout.last_cleanup)?).ok()
     }
 
-    /// Records that the store was cleaned up. The file is neither synced nor replaced at once: if it
-    /// is lost or incomplete, a cleanup is due again.
+    /// Records that the store was cleaned up. If the file is lost, a cleanup is due again.
     pub fn set_last_cleanup(&self, cleanup: &LastCleanup) -> Result<(), StoreError> {
         let path = &self.context.layout.last_cleanup;
-        let disk = &self.sys().disk;
-        let failed = |operation| StoreError::disk(operation, path);
         let text = serde_json::to_string(cleanup).map_err(io::Error::from);
-        let text = text.map_err(failed("write"))?;
-        disk.remove_if_exists(path).map_err(failed("replace"))?;
-        let written = disk
-            .create_new(path)
-            .and_then(|mut file| file.append_all(text.as_bytes()));
-        match written {
-            // Another process is writing it.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            written => written.map_err(failed("write")),
-        }
+        let text = text.map_err(StoreError::disk("write", path))?;
+        self.set_note(path, &text)
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Layout {
     pub(super) catalog: PathBuf,
     /// When the store was cleaned up.
     pub(super) last_cleanup: PathBuf,
+    /// Which agent was chosen last.
+    pub(super) last_agent: PathBuf,
 }
 
 /// The meaning of a file name in the trash.
@@ -41,6 +43,7 @@ impl Layout {
             open: root.join("open"),
             catalog: root.join("index.sqlite"),
             last_cleanup: root.join("cleaned.json"),
+            last_agent: root.join("agent"),
         }
     }
 

@@ -24,6 +24,7 @@ pub mod reader;
 pub mod holder;
 mod lock;
 pub mod log;
+mod note;
 mod recover;
 mod in_memory;
 mod renaming;

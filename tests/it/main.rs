@@ -8,6 +8,8 @@ mod transcripts;
 mod pipe;
 #[cfg(test)]
 mod wrap;
+#[cfg(all(test, unix))]
+mod agent;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
                 let path = command.first().cloned().unwrap_or_default();
                 let program = Program {
                     command: command.into_iter().map(Into::into).collect(),
+                    env: Vec::new(),
                     guard: std::env::current_exe().ok(),
                     exit_timeout: EXIT,
                 };

@@ -39,6 +39,21 @@ impl AgentNames {
         }
     }
 
+    /// With the names of a well-known agent: the first one is stored, the others are as good.
+    pub(in crate::engine) fn known(names: &[String]) -> Self {
+        Self {
+            name: names.first().cloned(),
+            aliases: names.iter().skip(1).cloned().collect(),
+            ..Self::asked("")
+        }
+    }
+
+    /// Whether a name in a log is this agent's, as far as that is known before it has started.
+    pub(in crate::engine) fn include(&self, recorded: &str) -> bool {
+        let name = self.name.as_deref().unwrap_or(&self.fallback);
+        self.means(recorded, name, None) == NameMatch::This
+    }
+
     /// With names from the agent's command.
     pub fn of_command(command: &[OsString]) -> Self {
         let words = words(command);

@@ -86,19 +86,44 @@ impl WrappedEngine {
     /// An agent that is started by this program. The store has its sessions under its names, so these
     /// must stay the same.
     pub fn new(program: Program, names: AgentNames, policy: Policy) -> Self {
-        Self::of(Source::Program(program), names, policy)
+        Self::of(Source::Program(program), names, policy, None)
+    }
+
+    /// The same, of an agent that the client is introduced to when it is first started.
+    pub(in crate::engine) fn introduced(
+        program: Program,
+        names: AgentNames,
+        policy: Policy,
+        introduction: &Introduction,
+    ) -> Self {
+        let source = Source::Program(program);
+        Self::of(source, names, policy, Some(introduction))
     }
 
     /// The agent that is our successor. Without a name, the store has its sessions under the name
     /// that it reports.
     pub fn successor(port: Port, name: Option<String>, policy: Policy) -> Self {
         let names = name.map_or_else(|| AgentNames::asked(DEFAULT_NAME), AgentNames::chosen);
-        Self::of(Source::Successor(port), names, policy)
+        Self::of(Source::Successor(port), names, policy, None)
     }
 
-    fn of(source: Source, names: AgentNames, policy: Policy) -> Self {
-        let agent = Arc::new(Agent::new(source, names, policy.start_timeout));
+    fn of(
+        source: Source,
+        names: AgentNames,
+        policy: Policy,
+        introduction: Option<&Introduction>,
+    ) -> Self {
+        let mut agent = Agent::new(source, names, policy.start_timeout);
+        if let Some(introduction) = introduction {
+            agent = agent.introduced(introduction);
+        }
+        let agent = Arc::new(agent);
         Self { agent, policy }
+    }
+
+    /// The ways to sign in that the agent has offered, as JSON text.
+    pub(in crate::engine) async fn sign_in_methods(&self) -> Option<String> {
+        self.agent.sign_in_methods().await
     }
 }
 

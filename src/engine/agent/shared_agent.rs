@@ -82,6 +82,16 @@ struct State {
     unreported: Option<EngineError>,
 }
 
+impl State {
+    fn introduce(&mut self, introduction: &Introduction) {
+        let with =
+            |params: &str, version| with_members(params, &[], &[("protocolVersion", version)]);
+        self.initialize_params = Some(with(&introduction.params, VERSION));
+        let native = introduction.native.as_deref();
+        self.native_params = native.map(|params| with(params, NATIVE));
+    }
+}
+
 /// Why the agent is not available.
 enum StartError {
     /// It could not be started, or ended at once; with a description.
@@ -205,14 +215,23 @@ impl Agent {
         self.state.lock().await.unreported.clone()
     }
 
+    /// Keeps the parameters of `initialize` for when it is started.
+    pub(super) fn introduced(mut self, introduction: &Introduction) -> Self {
+        self.state.get_mut().introduce(introduction);
+        self
+    }
+
+    /// The ways to sign in that it has offered, as JSON text.
+    pub(super) async fn sign_in_methods(&self) -> Option<String> {
+        let state = self.state.lock().await;
+        let result = state.initialize_result.as_deref()?;
+        text_member(result, "authMethods").map(str::to_owned)
+    }
+
     /// Forwards `initialize`.
     pub(super) async fn greet(&self, introduction: &Introduction) -> Greeted {
         let mut state = self.state.lock().await;
-        let with =
-            |params: &str, version| with_members(params, &[], &[("protocolVersion", version)]);
-        state.initialize_params = Some(with(&introduction.params, VERSION));
-        let native = introduction.native.as_deref();
-        state.native_params = native.map(|params| with(params, NATIVE));
+        state.introduce(introduction);
         let running = self.running(&mut state).await;
         if running.is_err() {
             // The client is answered without the agent, so what passes will be converted.

@@ -19,6 +19,8 @@ use crate::transport::{Outcome, Writer};
 pub struct Program {
     /// The command, then its arguments.
     pub command: Vec<OsString>,
+    /// Further environment variables.
+    pub env: Vec<(String, String)>,
     /// The program that [guards](crate::engine::process::guard) it, if any.
     pub guard: Option<PathBuf>,
     /// How long it may take to exit after its input was closed.
@@ -196,7 +198,7 @@ pub(super) fn start(program: &Program) -> io::Result<(Child, Pipes)> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let mut command = Command::new(name);
-    command.args(arguments);
+    command.args(arguments).envs(program.env.iter().cloned());
     let log_line = |line: &str| {
         tracing::info!(target: "rejoin::agent", "{}", line.escape_debug());
         line.to_owned()

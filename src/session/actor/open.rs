@@ -35,6 +35,8 @@ impl Actor {
 
     /// The header of a new session.
     pub(super) fn header(&self, place: &Workspace, forked_from: Option<ForkedFrom>) -> Header {
+        let session = self.session.as_ref();
+        let own = session.and_then(|session| session.conversation.identity());
         Header {
             format: if self.deps.engine.is_native() {
                 FORMAT_V2
@@ -45,7 +47,7 @@ impl Actor {
             known_as: self.known_as(),
             place: place.clone(),
             client: self.client.identity.clone(),
-            engine: self.deps.engine.identity(),
+            engine: own.unwrap_or_else(|| self.deps.engine.identity()),
             protocol_version: self.view.version_number(),
             forked_from,
         }

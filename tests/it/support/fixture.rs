@@ -37,6 +37,11 @@ pub(crate) enum Action {
     Args(Vec<String>),
     /// What is started from now on wraps an agent with these flags.
     Agent(Vec<String>),
+    /// What is started from now on is `rejoin agent`, which finds a program of this name: an agent
+    /// with these flags.
+    Installed(Vec<String>),
+    /// This program is gone.
+    Uninstalled(String),
     /// From now on, names mean an MCP server and the file in which it notes what happens to it.
     Servers,
     /// An MCP server that the program does not start is started, and a name means its address.

@@ -9,6 +9,7 @@ use std::thread;
 
 use super::agent::{Agent, GUARD};
 use super::systems::ask_to_end;
+use super::wrapped;
 
 struct Process {
     child: Option<Child>,
@@ -18,13 +19,23 @@ struct Process {
     log: tempfile::NamedTempFile,
 }
 
-/// Starts `rejoin serve` on a store, or `rejoin wrap` if the arguments name a command behind `--`.
+/// Starts `rejoin serve` on a store, or `rejoin wrap` if the arguments name a command behind `--`, or
+/// `rejoin agent` if they begin with its name.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
     let log = tempfile::NamedTempFile::new().expect("files can be made");
     let stderr: File = log.reopen().expect("it was just made");
     let wraps = args.iter().any(|argument| argument == "--");
-    let command = if wraps { "wrap" } else { "serve" };
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rejoin"))
+    let (command, args) = match args {
+        [first, args @ ..] if first == wrapped::CHOICE => (wrapped::CHOICE, args),
+        args if wraps => ("wrap", args),
+        args => ("serve", args),
+    };
+    let mut rejoin = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+    if command == wrapped::CHOICE {
+        let folder = store.parent().expect("it lies in the test's folder");
+        rejoin.env("PATH", wrapped::programs(folder));
+    }
+    let mut child = rejoin
         .arg(command)
         .arg("--store")
         .arg(store)

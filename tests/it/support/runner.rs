@@ -17,7 +17,7 @@ use super::json::Json;
 use super::pattern::Names;
 use super::rewrite::Rewrite;
 use super::systems::{FOLDER, can_run};
-use super::wrapped::{Wrapped, mcp_server};
+use super::wrapped::{self, Wrapped, mcp_server};
 
 /// How long to wait for a line that a fixture being written may have too many of.
 const REWRITING: Duration = Duration::from_secs(5);
@@ -43,6 +43,7 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
         start,
         args: Vec::new(),
         agent: None,
+        chooses: false,
         started: Wrapped::new(folder.path(), &[]),
         http: None,
         folder: folder.path(),
@@ -89,6 +90,8 @@ struct Stage<'a> {
     args: Vec<String>,
     /// What is wrapped, if something is.
     agent: Option<Wrapped>,
+    /// Whether it is for the client to choose an agent.
+    chooses: bool,
     /// All that was started that notes what happens to it.
     started: Wrapped,
     http: Option<HttpServer>,
@@ -127,6 +130,17 @@ impl Stage<'_> {
             Action::Agent(flags) => {
                 let none = flags.first().is_some_and(|flag| flag == "none");
                 self.agent = (!none).then(|| Wrapped::new(self.folder, flags));
+                self.chooses = false;
+                Ok(())
+            }
+            Action::Installed(flags) => {
+                self.chooses = true;
+                self.agent = None;
+                wrapped::install(self.folder, flags);
+                Ok(())
+            }
+            Action::Uninstalled(name) => {
+                wrapped::uninstall(self.folder, name);
                 Ok(())
             }
             Action::Happens(event) => self.happens(number, *event),
@@ -157,8 +171,10 @@ impl Stage<'_> {
     fn connection(&mut self, number: usize) -> &mut Connection {
         self.connections.entry(number).or_insert_with(|| {
             let wrapped = self.agent.as_ref().map(Wrapped::arguments);
-            let wraps = wrapped.is_some();
-            let args = [&self.args[..], &wrapped.unwrap_or_default()].concat();
+            let wraps = wrapped.is_some() || self.chooses;
+            let first = self.chooses.then(|| wrapped::CHOICE.to_owned());
+            let first: Vec<String> = first.into_iter().collect();
+            let args = [&first, &self.args[..], &wrapped.unwrap_or_default()].concat();
             let started = (self.start)(self.files.store, &args);
             let connection = Connection::new(started, wraps, self.titles);
             let process = connection.agent.process().to_string();
@@ -326,7 +342,7 @@ impl Stage<'_> {
             .send(format!("{line}\n").as_bytes())?;
         let free = (0..100).find(|n| self.names.get(&format!("session:{n}")).is_none());
         let session = format!("<session:{}>", free.unwrap_or_default());
-        if self.agent.is_some() || self.connection(number).watch.is_v2() {
+        if self.agent.is_some() || self.chooses || self.connection(number).watch.is_v2() {
             // It may have more to say of a session, and has nothing to announce. In version 2
             // the answer itself says what there is.
             let result = format!(r#"{{"sessionId":"{session}","...":"..."}}"#);

@@ -90,6 +90,8 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "unindex" => return Ok(Action::Unindex),
         "args" => return Ok(Action::Args(words(rest))),
         "agent" => return Ok(Action::Agent(words(rest))),
+        "installed" => return Ok(Action::Installed(words(rest))),
+        "uninstalled" => return Ok(Action::Uninstalled(rest.to_owned())),
         "servers" => return Ok(Action::Servers),
         "http-server" => return Ok(Action::HttpServer),
         _ => return damage(verb, rest),

@@ -158,6 +158,44 @@ impl Drop for Wrapped {
     }
 }
 
+/// The command whose client chooses an agent.
+pub(crate) const CHOICE: &str = "agent";
+
+/// The folder in which that command finds programs.
+pub(crate) fn programs(folder: &Path) -> PathBuf {
+    folder.join("programs")
+}
+
+/// Removes a program there.
+#[expect(clippy::disallowed_methods, reason = "it is no store")]
+pub(crate) fn uninstall(folder: &Path, name: &str) {
+    std::fs::remove_file(programs(folder).join(name)).expect("it was installed");
+}
+
+/// Installs an agent: a program of the name that comes first, which starts the agent with the flags
+/// behind it, whatever its own arguments are.
+#[expect(clippy::disallowed_methods, reason = "it is no store")]
+pub(crate) fn install(folder: &Path, words: &[String]) {
+    let programs = programs(folder);
+    std::fs::create_dir_all(&programs).expect("folders can be made");
+    let Some((name, flags)) = words.split_first() else {
+        return;
+    };
+    let tag = ["--tag", name].map(str::to_owned);
+    let flags = [&tag, flags].concat();
+    let words = Wrapped::new(folder, &flags).arguments();
+    let words: Vec<_> = words[1..].iter().map(|word| format!("'{word}'")).collect();
+    let file = programs.join(name);
+    let script = format!("#!/bin/sh\nexec {}\n", words.join(" "));
+    std::fs::write(&file, script).expect("files can be made");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&file, mode).expect("it is ours");
+    }
+}
+
 /// The agent, which is built beside this test.
 pub(crate) fn program() -> PathBuf {
     built("fake-agent")

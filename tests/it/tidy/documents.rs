@@ -6,7 +6,12 @@ use std::path::Path;
 use super::tree::SourceFile;
 
 /// The folders of the conversations, which documents name as `*topic/name*`.
-const FIXTURES: [&str; 3] = ["fixtures/transcripts/", "fixtures/wrap/", "fixtures/mcp/"];
+const FIXTURES: [&str; 4] = [
+    "fixtures/transcripts/",
+    "fixtures/wrap/",
+    "fixtures/mcp/",
+    "fixtures/agent/",
+];
 
 /// Whether a file is a document.
 pub(super) fn is_document(file: &SourceFile) -> bool {

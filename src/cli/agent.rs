@@ -1,0 +1,43 @@
+//! `rejoin agent`: an ACP agent on stdin and stdout; the agents of this machine answer prompts.
+
+use std::sync::Arc;
+
+use crate::engine::choice::{ChoiceEngine, Config};
+use crate::store::{Durability, Store};
+use crate::sys::Sys;
+use crate::transport::stdio;
+
+use super::exit::Failure;
+use super::global::Global;
+use super::{agent_options, serve, store};
+
+/// Which agent answers.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+#[group(id = "choice")]
+pub(super) struct Args {
+    /// The agent of new sessions: its id in the ACP registry, such as `claude-acp`, its name, or its
+    /// command. By default the one that was chosen last, or else the first that is found.
+    #[arg(id = "chosen", long = "agent", value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    chosen: Option<String>,
+    #[command(flatten)]
+    options: agent_options::Args,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    let store = if args.options.serve.persists() {
+        let root = store::root(global)?;
+        Some(Store::at(&root, Sys::real(), Durability::Os))
+    } else {
+        None
+    };
+    let engine = ChoiceEngine::new(Config {
+        path: std::env::var_os("PATH").unwrap_or_default(),
+        agent: args.chosen.clone(),
+        store,
+        guard: std::env::current_exe().ok(),
+        exit_timeout: args.options.exit_timeout.or_forever(),
+        policy: args.options.policy(global)?,
+    });
+    let input = stdio::input().map_err(Failure::cannot_start)?;
+    serve::on(global, &args.options.serve, true, Arc::new(engine), input)
+}

@@ -1,0 +1,318 @@
+//! The agents of this machine as one engine: each session has one of them, and may change it.
+//!
+//! Each agent is a [`WrappedEngine`], started when a session needs it and ended when the last session
+//! has changed to another one. `found` finds them, `session` is a session with its agent, `options`
+//! adds the option with which the client chooses it, and `sign_in` asks the right agent.
+
+pub mod found;
+mod options;
+mod session;
+mod sign_in;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::agent::{Policy, Program, WrappedEngine};
+use super::{
+    BoxFuture, Conversation, Engine, EngineError, Greeted, Introduction, Opening, Patience,
+};
+use crate::protocol::method;
+use crate::record::header::Implementation;
+use crate::store::Store;
+use crate::sys::{blocking, lock};
+use crate::transport::ClientConnection;
+
+use found::{Found, Origin};
+use session::Session;
+
+/// How long an agent may take to start at least if it may have to be downloaded.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// How agents are found and started.
+#[derive(Debug)]
+pub struct Config {
+    /// The folders of programs, as in the variable `PATH`.
+    pub path: OsString,
+    /// The agent of new sessions, by any of its names. Without one, the last that was chosen.
+    pub agent: Option<String>,
+    /// Remembers which agent was chosen last; `None` if nothing is stored.
+    pub store: Option<Store>,
+    /// The program that [guards](crate::engine::process::guard) them, if any.
+    pub guard: Option<PathBuf>,
+    /// How long they may take to exit after their input was closed.
+    pub exit_timeout: Duration,
+    /// How sessions are opened in them.
+    pub policy: Policy,
+}
+
+/// The engine whose sessions have one of the agents of this machine each.
+#[derive(Debug)]
+pub struct ChoiceEngine(Arc<Agents>);
+
+/// The agents, which all sessions share.
+#[derive(Debug)]
+struct Agents {
+    config: Config,
+    client: OnceLock<Arc<ClientConnection>>,
+    introduction: Mutex<Option<Introduction>>,
+    /// Those that may have a process, by their ids.
+    running: Mutex<BTreeMap<String, Running>>,
+    /// Those that are being ended.
+    ending: Mutex<JoinSet<()>>,
+    /// The last one that has asked for a sign-in, and waits for it.
+    wants_sign_in: Mutex<Option<Found>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    engine: Arc<WrappedEngine>,
+    /// How many sessions have it.
+    sessions: usize,
+}
+
+/// That a session has this agent.
+#[derive(Debug)]
+struct Use {
+    agents: Arc<Agents>,
+    id: String,
+    engine: Arc<WrappedEngine>,
+}
+
+impl ChoiceEngine {
+    /// The agents that are found and started like this.
+    pub fn new(config: Config) -> Self {
+        Self(Arc::new(Agents {
+            config,
+            client: OnceLock::new(),
+            introduction: Mutex::default(),
+            running: Mutex::default(),
+            ending: Mutex::default(),
+            wants_sign_in: Mutex::default(),
+        }))
+    }
+}
+
+impl Agents {
+    /// The agents that can be started now. Looked for each time, since the user may install one.
+    fn found(&self) -> Vec<Found> {
+        blocking(|| found::agents(&self.config.path))
+    }
+
+    /// The agent of a new session.
+    fn default_of<'a>(&self, found: &'a [Found]) -> Result<&'a Found, EngineError> {
+        let first = found.first().ok_or_else(none_found)?;
+        if let Some(name) = &self.config.agent {
+            let named = found.iter().find(|found| found.is_called(name));
+            return named.ok_or_else(|| not_found(name, found));
+        }
+        let last = self.config.store.as_ref();
+        let last = last.and_then(|store| blocking(|| store.last_agent()));
+        let last = last.and_then(|last| found.iter().find(|found| found.id == last));
+        Ok(last.unwrap_or(first))
+    }
+
+    /// The user has chosen an agent.
+    fn remember(&self, id: &str) {
+        if let Some(store) = &self.config.store
+            && let Err(error) = blocking(|| store.set_last_agent(id))
+        {
+            tracing::warn!(%error, "the choice of an agent is not remembered");
+        }
+    }
+
+    /// A session begins to use an agent.
+    fn begin_use(self: &Arc<Self>, found: &Found) -> Use {
+        let mut running = lock(&self.running);
+        let of_found = running.entry(found.id.clone()).or_insert_with(|| Running {
+            engine: Arc::new(self.engine(found)),
+            sessions: 0,
+        });
+        of_found.sessions += 1;
+        Use {
+            agents: self.clone(),
+            id: found.id.clone(),
+            engine: of_found.engine.clone(),
+        }
+    }
+
+    fn engine(&self, found: &Found) -> WrappedEngine {
+        let program = Program {
+            command: found.command.clone(),
+            env: found.env.clone(),
+            guard: self.config.guard.clone(),
+            exit_timeout: self.config.exit_timeout,
+        };
+        let introduction = lock(&self.introduction).clone();
+        let introduction = introduction.unwrap_or_else(|| Introduction {
+            params: "{}".to_owned(),
+            native: None,
+        });
+        let mut policy = self.config.policy.clone();
+        if found.origin != Origin::Installed {
+            policy.start_timeout = policy.start_timeout.max(DOWNLOAD_TIMEOUT);
+        }
+        let engine = WrappedEngine::introduced(program, found.names(), policy, &introduction);
+        if let Some(client) = self.client.get() {
+            engine.connect(client.clone());
+        }
+        engine
+    }
+
+    /// The agents that may have a process.
+    fn engines(&self) -> Vec<Arc<WrappedEngine>> {
+        let running = lock(&self.running);
+        running.values().map(|one| one.engine.clone()).collect()
+    }
+}
+
+impl Use {
+    /// The session has changed to another agent: this one is ended if no other session has it.
+    fn end(self) {
+        let ended = {
+            let mut running = lock(&self.agents.running);
+            let is_last = running.get(&self.id).is_some_and(|one| one.sessions == 1);
+            if is_last {
+                running.remove(&self.id)
+            } else {
+                None
+            }
+        };
+        if let Some(ended) = ended {
+            let mut ending = lock(&self.agents.ending);
+            while ending.try_join_next().is_some() {}
+            ending.spawn(async move { ended.engine.leave(Patience::EndOfInput).await });
+        }
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        if let Some(one) = lock(&self.agents.running).get_mut(&self.id)
+            && Arc::ptr_eq(&one.engine, &self.engine)
+        {
+            one.sessions -= 1;
+        }
+    }
+}
+
+impl Engine for ChoiceEngine {
+    /// That of sessions which no agent has opened yet.
+    fn identity(&self) -> Implementation {
+        Implementation {
+            name: "rejoin agent".to_owned(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }
+    }
+
+    fn open(&self, opening: Opening) -> Arc<dyn Conversation> {
+        Arc::new(Session::new(self.0.clone(), opening))
+    }
+
+    fn leave(&self, patience: Patience) -> BoxFuture<'static, ()> {
+        let mut leaving = std::mem::take(&mut *lock(&self.0.ending));
+        for engine in self.0.engines() {
+            leaving.spawn(async move { engine.leave(patience).await });
+        }
+        Box::pin(async move { while leaving.join_next().await.is_some() {} })
+    }
+
+    fn accepts_overlapping_prompts(&self) -> bool {
+        true
+    }
+
+    fn wraps_agent(&self) -> bool {
+        true
+    }
+
+    fn connect(&self, client: Arc<ClientConnection>) {
+        // There is only one client.
+        self.0.client.set(client).ok();
+    }
+
+    /// Answered without an agent: which one it will be is not known yet.
+    fn initialize(&self, introduction: Introduction) -> BoxFuture<'static, Greeted> {
+        // Agents of several versions in one session would need a log in two forms.
+        *lock(&self.0.introduction) = Some(Introduction {
+            native: None,
+            ..introduction
+        });
+        let result = json!({
+            "protocolVersion": 1,
+            "agentInfo": {
+                "name": env!("CARGO_PKG_NAME"),
+                "title": env!("CARGO_PKG_NAME"),
+                "version": env!("CARGO_PKG_VERSION"),
+            },
+            "agentCapabilities": {
+                "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
+                "mcpCapabilities": { "http": true, "sse": true },
+            },
+            "authMethods": [sign_in::method()],
+        });
+        Box::pin(async move { Greeted::Answered(Ok(result.to_string())) })
+    }
+
+    fn call(
+        &self,
+        id: &str,
+        method: &str,
+        params: &str,
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<String, EngineError>> {
+        if method == method::AUTHENTICATE {
+            let (id, params) = (id.to_owned(), params.to_owned());
+            return Box::pin(sign_in::serve(self.0.clone(), id, params, cancelled));
+        }
+        // Only one agent can be meant.
+        if let [engine] = &*self.0.engines() {
+            return engine.call(id, method, params, cancelled);
+        }
+        let error = EngineError::unknown_method(method);
+        Box::pin(async { Err(error) })
+    }
+
+    fn notify(&self, method: &str, params: &str) {
+        for engine in self.0.engines() {
+            engine.notify(method, params);
+        }
+    }
+
+    fn is_subagent(&self, id: &str) -> bool {
+        let engines = self.0.engines();
+        engines.iter().any(|engine| engine.is_subagent(id))
+    }
+
+    fn cancel_subagent(&self, id: &str, params: &str) {
+        for engine in self.0.engines() {
+            engine.cancel_subagent(id, params);
+        }
+    }
+}
+
+/// The error that no agent can be started.
+fn none_found() -> EngineError {
+    EngineError::named(
+        EngineError::INTERNAL,
+        "no_agent_found",
+        "there is no ACP agent on this machine: install one, such as Claude Agent (`npm install -g \
+         @agentclientprotocol/claude-agent-acp`) or Gemini CLI (`npm install -g \
+         @google/gemini-cli`), or npm, whose `npx` can run many; then begin a new session",
+    )
+}
+
+/// The error that there is no agent with this name.
+fn not_found(name: &str, found: &[Found]) -> EngineError {
+    let ids: Vec<&str> = found.iter().map(|found| &*found.id).collect();
+    let message = format!(
+        "there is no agent `{}` on this machine; found: {}",
+        name.escape_debug(),
+        ids.join(", ")
+    );
+    EngineError::named(EngineError::INVALID_PARAMS, "no_agent_found", message)
+}

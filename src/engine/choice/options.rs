@@ -1,0 +1,358 @@
+//! The config options of a session: first the one that chooses the agent, then those of the agent.
+//!
+//! Clients that know config options ignore modes and models, and learn of new ones only as options. So
+//! the modes and models of an agent that has no options for them become options, too.
+
+use std::sync::{Mutex, MutexGuard};
+
+use serde_json::{Value, json};
+
+use crate::engine::{Attached, Block, EngineEvent, Filter};
+use crate::json::{self, Object, quoted, string_member, text_elements, text_member};
+use crate::protocol::{UpdateKind, method};
+use crate::record::Kind;
+use crate::sys::lock;
+
+use super::found::Found;
+
+/// The id of the option that chooses the agent.
+const AGENT: &str = "rejoin_agent";
+/// Its name; an option of an agent with this name gets the agent's name behind it.
+const NAME: &str = "Agent";
+/// The ids of the options that are the modes and the models.
+const MODE: &str = "rejoin_mode";
+const MODEL: &str = "rejoin_model";
+
+/// The options of one session with one agent.
+#[derive(Debug)]
+pub(super) struct Options(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// The agents to choose from.
+    choices: Vec<Value>,
+    /// The id of the chosen one.
+    chosen: String,
+    /// The name of the current one for people.
+    name: String,
+    /// The agent's own options, as JSON text.
+    options: Option<String>,
+    /// Its modes and models.
+    modes: Value,
+    models: Value,
+    /// The last update of the options in the log.
+    logged: Option<String>,
+    /// Whether the agent has said which commands it has.
+    has_commands: bool,
+    /// Whether the session has another agent by now.
+    is_over: bool,
+}
+
+/// What an option sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The agent.
+    Agent,
+    /// What this method sets, by this parameter.
+    Own(&'static str, &'static str),
+    /// An option of the agent.
+    Option,
+}
+
+impl Options {
+    /// Those of a session with the agent `current`. `logged` is the last update of the options in the
+    /// log.
+    pub(super) fn new(found: &[Found], current: &Found, logged: Option<String>) -> Self {
+        Self(Mutex::new(State {
+            choices: found.iter().map(Found::choice).collect(),
+            chosen: current.id.clone(),
+            name: current.name.clone(),
+            options: None,
+            modes: Value::Null,
+            models: Value::Null,
+            logged,
+            has_commands: false,
+            is_over: false,
+        }))
+    }
+
+    /// What an option sets.
+    pub(super) fn target(id: &str) -> Target {
+        match id {
+            AGENT => Target::Agent,
+            MODE => Target::Own(method::SESSION_SET_MODE, "modeId"),
+            MODEL => Target::Own(method::SESSION_SET_MODEL, "modelId"),
+            _ => Target::Option,
+        }
+    }
+
+    /// The agent that a log has chosen, by the last update of the options in it.
+    pub(super) fn chosen_in(update: &str) -> Option<String> {
+        let update = text_member(update, "update").unwrap_or(update);
+        let mut options = text_elements(text_member(update, "configOptions")?);
+        let ours = options.find(|option| has_id(option, AGENT))?;
+        string_member(ours, "currentValue")
+    }
+
+    /// The chosen agent's id.
+    pub(super) fn chosen(&self) -> String {
+        self.lock().chosen.clone()
+    }
+
+    /// Another agent is chosen, of those that can be started now.
+    pub(super) fn choose(&self, id: &str, found: &[Found]) {
+        let mut state = self.lock();
+        id.clone_into(&mut state.chosen);
+        state.choices = found.iter().map(Found::choice).collect();
+    }
+
+    /// The session has another agent: nothing of this one is recorded any longer.
+    pub(super) fn end(&self) {
+        self.lock().is_over = true;
+    }
+
+    /// Whether the agent has said which commands it has.
+    pub(super) fn has_commands(&self) -> bool {
+        self.lock().has_commands
+    }
+
+    /// The result of a request that sets an option.
+    pub(super) fn result(&self) -> String {
+        Object::new()
+            .raw("configOptions", &self.lock().merged())
+            .end()
+    }
+
+    /// The update with all options, which is logged and sent.
+    pub(super) fn update(&self) -> String {
+        let mut state = self.lock();
+        let update = state.update();
+        state.logged = Some(update.clone());
+        update
+    }
+
+    /// The agent's result of a request that sets an option, with all options.
+    pub(super) fn with_all(&self, result: &str) -> String {
+        let mut state = self.lock();
+        state.take(result);
+        state.with_all(result)
+    }
+
+    /// What the agent has answered when it opened the session, with all options. Its snapshots have
+    /// no options: a replay ends with those in the log, and the answer has the current ones.
+    pub(super) fn attached(&self, mut attached: Attached) -> Attached {
+        let mut state = self.lock();
+        let answer = attached.answer.as_deref().unwrap_or("{}");
+        state.take(answer);
+        attached.answer = Some(state.with_all(answer));
+        let options = UpdateKind::ConfigOptions;
+        attached.gone.retain(|name| *name != options.name());
+        let mut snapshots = Block::default();
+        for entry in attached.snapshots.iter() {
+            if kind_of(entry.payload) != options {
+                push(&mut snapshots, entry.kind, entry.known, entry.payload);
+            }
+        }
+        attached.snapshots = snapshots;
+        attached
+    }
+
+    /// The update with all options if the log has others.
+    pub(super) fn change(&self) -> Option<String> {
+        let logged = self.lock().logged.clone()?;
+        Some(self.update()).filter(|update| *update != logged)
+    }
+
+    /// A block of the agent, with all options.
+    pub(super) fn block(&self, block: &Block) -> Block {
+        self.lock().block(block)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.0)
+    }
+}
+
+impl Filter for Options {
+    fn filter(&self, event: EngineEvent) -> Option<EngineEvent> {
+        let mut state = self.lock();
+        if state.is_over {
+            return None;
+        }
+        Some(match event {
+            EngineEvent::Block(block) if block.iter().any(|entry| entry.kind == Kind::Info) => {
+                EngineEvent::Block(state.block(&block))
+            }
+            event => event,
+        })
+    }
+}
+
+impl State {
+    /// Takes the settings out of a result of the agent.
+    fn take(&mut self, result: &str) {
+        if let Some(options) = text_member(result, "configOptions") {
+            self.options = Some(options.to_owned());
+        }
+        for (name, own) in [("modes", &mut self.modes), ("models", &mut self.models)] {
+            if let Some(value) = text_member(result, name).and_then(json::tree) {
+                *own = value;
+            }
+        }
+    }
+
+    fn with_all(&self, result: &str) -> String {
+        let merged = self.merged();
+        let others = json::text_members(result).into_iter();
+        let others = others.filter(|(name, _)| name != "configOptions");
+        let own = ("configOptions".to_owned(), merged.as_str());
+        json::object(others.chain([own]))
+    }
+
+    fn block(&mut self, block: &Block) -> Block {
+        let mut out = Block::default();
+        for entry in block.iter() {
+            if entry.kind != Kind::Info {
+                match entry.id {
+                    Some(id) => out.push_with_id(entry.kind, id, entry.payload),
+                    None => push(&mut out, entry.kind, entry.known, entry.payload),
+                }
+                continue;
+            }
+            let update = text_member(entry.payload, "update").unwrap_or(entry.payload);
+            let is_option = match UpdateKind::of(update.as_bytes()) {
+                UpdateKind::ConfigOptions => {
+                    self.take(update);
+                    true
+                }
+                UpdateKind::CurrentMode => {
+                    let mode = text_member(update, "currentModeId").and_then(json::tree);
+                    set(&mut self.modes, "currentModeId", mode)
+                }
+                UpdateKind::AvailableCommands => {
+                    self.has_commands = true;
+                    false
+                }
+                UpdateKind::Other => {
+                    let model = text_member(update, "modelId").and_then(json::tree);
+                    set(&mut self.models, "currentModelId", model)
+                }
+                _ => false,
+            };
+            if kind_of(entry.payload) != UpdateKind::ConfigOptions {
+                push(&mut out, entry.kind, entry.known, entry.payload);
+            }
+            if is_option {
+                let update = self.update();
+                let is_known = self.logged.as_deref() == Some(&*update);
+                push(&mut out, Kind::Info, is_known, &update);
+                self.logged = Some(update);
+            }
+        }
+        out
+    }
+
+    fn update(&self) -> String {
+        let update = UpdateKind::ConfigOptions.object();
+        update.raw("configOptions", &self.merged()).end()
+    }
+
+    /// All options, as JSON text.
+    fn merged(&self) -> String {
+        let own = text_elements(self.options.as_deref().unwrap_or("[]"));
+        let own = own.filter(|option| ![AGENT, MODE, MODEL].iter().any(|id| has_id(option, id)));
+        let own: Vec<&str> = own.collect();
+        let has = |category: &str| {
+            let mut own = own.iter();
+            own.any(|option| string_member(option, "category").as_deref() == Some(category))
+        };
+        let mut all = vec![self.agent_option().to_string()];
+        let modes = || option(MODE, "Mode", &self.modes, "Mode", "id");
+        let models = || option(MODEL, "Model", &self.models, "Model", "modelId");
+        all.extend((!has("mode")).then(modes).flatten());
+        all.extend((!has("model")).then(models).flatten());
+        all.extend(own.iter().map(|option| self.renamed(option)));
+        format!("[{}]", all.join(","))
+    }
+
+    fn agent_option(&self) -> Value {
+        json!({
+            "id": AGENT,
+            "name": NAME,
+            "description": "Who answers the next prompts. Another agent is given the conversation.",
+            "category": "_agent",
+            "type": "select",
+            "currentValue": self.chosen,
+            "options": self.choices,
+        })
+    }
+
+    /// An option of the agent, with a name that ours does not have.
+    fn renamed(&self, option: &str) -> String {
+        if string_member(option, "name").as_deref() != Some(NAME) {
+            return option.to_owned();
+        }
+        let name = quoted(&format!("{NAME} ({})", self.name));
+        let members = json::text_members(option).into_iter();
+        let members = members.map(|(member, value)| match &*member {
+            "name" => (member, &*name),
+            _ => (member, value),
+        });
+        json::object(members)
+    }
+}
+
+/// Sets the current value of modes or models, if the agent has any. Returns whether it has.
+fn set(settings: &mut Value, member: &str, value: Option<Value>) -> bool {
+    let Some(value) = value.filter(|_| settings.is_object()) else {
+        return false;
+    };
+    settings[member] = value;
+    true
+}
+
+/// The option that is the modes or models of an agent, if it has any.
+fn option(id: &str, name: &str, settings: &Value, kind: &str, key: &str) -> Option<String> {
+    let current = settings[format!("current{kind}Id")].as_str()?;
+    let listed = settings[format!("available{kind}s")].as_array()?;
+    let choice = |entry: &Value| {
+        let value = entry[key].as_str()?;
+        let mut choice = json!({ "value": value, "name": entry["name"].as_str().unwrap_or(value) });
+        if let Some(description) = entry["description"].as_str() {
+            choice["description"] = description.into();
+        }
+        Some(choice)
+    };
+    let choices: Vec<Value> = listed.iter().filter_map(choice).collect();
+    let option = json!({
+        "id": id,
+        "name": name,
+        "category": name.to_ascii_lowercase(),
+        "type": "select",
+        "currentValue": current,
+        "options": choices,
+    });
+    Some(option.to_string())
+}
+
+fn has_id(option: &str, id: &str) -> bool {
+    string_member(option, "id").as_deref() == Some(id)
+}
+
+/// The kind of an update in any form of its record.
+fn kind_of(payload: &str) -> UpdateKind {
+    let update = text_member(payload, "update").unwrap_or(payload);
+    UpdateKind::of(update.as_bytes())
+}
+
+fn push(block: &mut Block, kind: Kind, is_known: bool, payload: &str) {
+    if is_known {
+        block.push_known(kind, payload);
+    } else {
+        block.push(kind, payload);
+    }
+}
+
+#[cfg(test)]
+#[path = "options_tests.rs"]
+mod tests;

@@ -1,0 +1,421 @@
+//! A session whose agent the client chooses.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
+
+use crate::engine::{
+    Attach, Attached, Block, BoxFuture, Called, Cancel, CloseReason, Conversation, Ended, Engine,
+    EngineError, EngineEvent, Opening, Prompt, SessionConfig, StopReason,
+};
+use crate::json::{Object, string_member, text_member};
+use crate::protocol::{Role, UpdateKind, method};
+use crate::record::Kind;
+use crate::record::header::Implementation;
+use crate::sys::lock;
+
+use super::found::Found;
+use super::options::{Options, Target};
+use super::{Agents, Use};
+
+/// A session with one agent at a time.
+pub(super) struct Session(Arc<Shared>);
+
+struct Shared {
+    agents: Arc<Agents>,
+    opening: Opening,
+    config: Mutex<SessionConfig>,
+    current: Mutex<Option<Current>>,
+    /// Each turn holds it for reading, a change of the agent for writing: so prompts that come after
+    /// the change wait for it, and it waits for those before it.
+    turns: Arc<RwLock<()>>,
+    is_closed: AtomicBool,
+}
+
+/// A session in its agent.
+#[derive(Clone)]
+struct Current {
+    found: Found,
+    conversation: Arc<dyn Conversation>,
+    options: Arc<Options>,
+    /// What the log records about the agent's session id, with the next prompt: an agent that was
+    /// given no prompt does not have the conversation.
+    agent_session_id: Arc<Mutex<Option<String>>>,
+    used: Arc<Mutex<Option<Use>>>,
+}
+
+impl Session {
+    pub(super) fn new(agents: Arc<Agents>, opening: Opening) -> Self {
+        Self(Arc::new(Shared {
+            agents,
+            config: Mutex::new(opening.config.clone()),
+            opening,
+            current: Mutex::default(),
+            turns: Arc::default(),
+            is_closed: AtomicBool::new(false),
+        }))
+    }
+}
+
+impl Conversation for Session {
+    fn identity(&self) -> Option<Implementation> {
+        let current = self.0.current()?;
+        let used = lock(&current.used);
+        used.as_ref().map(|used| used.engine.identity())
+    }
+
+    fn commands(&self) -> Option<String> {
+        None
+    }
+
+    fn reconfigure(&self, config: SessionConfig) {
+        *lock(&self.0.config) = config.clone();
+        if let Some(current) = self.0.current() {
+            current.conversation.reconfigure(config);
+        }
+    }
+
+    fn attach(&self, how: Attach) -> BoxFuture<'static, Result<Attached, EngineError>> {
+        let shared = self.0.clone();
+        Box::pin(async move {
+            let may_fail = !matches!(how, Attach::New | Attach::Import);
+            let attached = match shared.current_or_first() {
+                Ok(current) => match current.conversation.attach(how).await {
+                    Ok(attached) => {
+                        let mut attached = current.options.attached(attached);
+                        if let Some(change) = current.options.change() {
+                            attached.snapshots.push(Kind::Info, &change);
+                        }
+                        return Ok(attached);
+                    }
+                    Err(error) => Err(shared.failed(&current, error).await),
+                },
+                Err(error) => Err(error),
+            };
+            match attached {
+                // The history can be read without the agent, and the next prompt tries again.
+                Err(error) if may_fail => Ok(without_agent(&error)),
+                attached => attached,
+            }
+        })
+    }
+
+    fn prompt(
+        &self,
+        prompt: Prompt,
+        cancel: Cancel,
+    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
+        let shared = self.0.clone();
+        // Prompts keep their order, so this one is sent before anything is awaited.
+        if let Ok(turn) = shared.turns.clone().try_read_owned()
+            && let Some(current) = shared.current()
+            && lock(&current.agent_session_id).is_none()
+        {
+            let answer = current.conversation.prompt(prompt, cancel);
+            return Box::pin(async move {
+                let ended = answer.await;
+                drop(turn);
+                shared.checked(&current, ended).await
+            });
+        }
+        Box::pin(async move {
+            let _turn = tokio::select! {
+                biased;
+                turn = shared.turns.clone().read_owned() => turn,
+                () = cancel.cancelled() => return Ok(Ended::Because(StopReason::Cancelled)),
+            };
+            let current = shared.current_or_first()?;
+            let agent_session_id = lock(&current.agent_session_id).take();
+            if let Some(payload) = agent_session_id {
+                let mut block = Block::of(Kind::AgentSessionId, payload);
+                if !current.options.has_commands() {
+                    // Those of the agent before it are gone.
+                    let none = UpdateKind::AvailableCommands.object();
+                    block.push(Kind::Info, &none.raw("availableCommands", "[]").end());
+                }
+                shared.opening.out.send(EngineEvent::Block(block)).await?;
+            }
+            let ended = current.conversation.prompt(prompt, cancel).await;
+            shared.checked(&current, ended).await
+        })
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        params: String,
+        cancelled: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<Called, EngineError>> {
+        let shared = self.0.clone();
+        let current = match shared.current_or_first() {
+            Ok(current) => current,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let sets_option = method == method::SESSION_SET_CONFIG_OPTION;
+        let target = string_member(&params, "configId").filter(|_| sets_option);
+        let target = target.map_or(Target::Option, |id| Options::target(&id));
+        let call = match (target, text_member(&params, "value")) {
+            (Target::Agent, _) => {
+                let id = string_member(&params, "value").unwrap_or_default();
+                return Box::pin(async move { shared.choose(&current, &id).await });
+            }
+            (Target::Own(method, member), Some(value)) => {
+                let name = lock(&shared.config).name.clone();
+                let params = Object::new().string("sessionId", &name).raw(member, value);
+                current.conversation.call(method, params.end(), cancelled)
+            }
+            _ => current.conversation.call(method, params, cancelled),
+        };
+        Box::pin(async move {
+            let mut called = shared.checked(&current, call.await).await?;
+            called.info = current.options.block(&called.info);
+            if matches!(target, Target::Own(..)) {
+                called.result = current.options.result();
+            } else if sets_option {
+                called.result = current.options.with_all(&called.result);
+            }
+            Ok(called)
+        })
+    }
+
+    fn notify(&self, method: &str, params: String) {
+        if let Some(current) = self.0.current() {
+            current.conversation.notify(method, params);
+        }
+    }
+
+    fn title_changed(&self, title: &str) {
+        if let Some(current) = self.0.current() {
+            current.conversation.title_changed(title);
+        }
+    }
+
+    fn close(&self, how: CloseReason) {
+        self.0.is_closed.store(true, Ordering::Release);
+        if let Some(current) = lock(&self.0.current).take() {
+            current.conversation.close(how);
+        }
+    }
+}
+
+impl Shared {
+    fn current(&self) -> Option<Current> {
+        lock(&self.current).clone()
+    }
+
+    /// The agent of the session; before it has one, that of its log, or else that of new sessions.
+    fn current_or_first(&self) -> Result<Current, EngineError> {
+        let mut current = lock(&self.current);
+        if let Some(current) = &*current {
+            return Ok(current.clone());
+        }
+        let found = self.agents.found();
+        let recorded = self.opening.history.current_settings();
+        let chosen = recorded.options.as_deref().and_then(Options::chosen_in);
+        let chosen = chosen.and_then(|id| found.iter().find(|found| found.id == id));
+        let answered = || {
+            let name = recorded.agent.as_deref()?;
+            found.iter().find(|found| found.names().include(name))
+        };
+        let first = match chosen.or_else(answered) {
+            Some(found) => found,
+            None => self.agents.default_of(&found)?,
+        };
+        let first = self.start(first, &found);
+        *current = Some(first.clone());
+        Ok(first)
+    }
+
+    /// The session in an agent, which is not started before it is needed.
+    fn start(&self, found: &Found, all: &[Found]) -> Current {
+        let used = self.agents.begin_use(found);
+        let logged = self.opening.history.current_settings().options;
+        let options = Arc::new(Options::new(all, found, logged));
+        let conversation = used.engine.open(Opening {
+            config: lock(&self.config).clone(),
+            out: self.opening.out.filtered(options.clone()),
+            ..self.opening.clone()
+        });
+        Current {
+            found: found.clone(),
+            conversation,
+            options,
+            agent_session_id: Arc::default(),
+            used: Arc::new(Mutex::new(Some(used))),
+        }
+    }
+
+    /// The user chooses an agent: at once, or for after the turns that are running.
+    async fn choose(self: Arc<Self>, current: &Current, id: &str) -> Result<Called, EngineError> {
+        let found = self.agents.found();
+        let Some(chosen) = found.iter().find(|found| found.id == id) else {
+            return Err(super::not_found(id, &found));
+        };
+        self.agents.remember(id);
+        if current.options.chosen() == id {
+            return Ok(called(current));
+        }
+        if let Ok(turns) = self.turns.clone().try_write_owned() {
+            let changed = self.change(chosen, &found, &turns).await?;
+            return Ok(Called {
+                result: changed.options.result(),
+                updates: changed.updates,
+                ..Called::default()
+            });
+        }
+        current.options.choose(id, &found);
+        let called = called(current);
+        if current.found.id != id {
+            let (shared, current, chosen) = (self.clone(), current.clone(), chosen.clone());
+            tokio::spawn(async move { shared.change_later(&current, &chosen, &found).await });
+        }
+        Ok(called)
+    }
+
+    /// Changes the agent when the running turns have ended, unless another one is chosen by then.
+    async fn change_later(&self, current: &Current, chosen: &Found, found: &[Found]) {
+        let turns = self.turns.clone().write_owned().await;
+        let is_same = self
+            .current()
+            .is_some_and(|now| Arc::ptr_eq(&now.options, &current.options));
+        if !is_same || current.options.chosen() != chosen.id {
+            return;
+        }
+        let updates = match self.change(chosen, found, &turns).await {
+            Ok(changed) => changed.updates,
+            Err(error) => {
+                tracing::warn!(agent = chosen.id, %error, "could not change the agent");
+                current.options.choose(&current.found.id, found);
+                let text = format!(
+                    "[rejoin] {} could not take over: {error}. {} goes on.\n\n",
+                    chosen.name, current.found.name
+                );
+                let content = Object::new().string("type", "text").string("text", &text);
+                let said = UpdateKind::Chunk(Role::Agent).object();
+                let said = said.raw("content", &content.end());
+                let said = said.string("messageId", &self.opening.ids.message());
+                let mut updates = Block::of(Kind::Update, said.end());
+                updates.push(Kind::Info, &current.options.update());
+                updates
+            }
+        };
+        // It fails if the session was closed. Prompts that wait come after it.
+        let event = EngineEvent::Block(updates);
+        self.opening.out.send(event).await.ok();
+        drop(turns);
+    }
+
+    /// Hands the session over to another agent. No turn is running.
+    async fn change(
+        &self,
+        chosen: &Found,
+        found: &[Found],
+        _no_turn: &OwnedRwLockWriteGuard<()>,
+    ) -> Result<Changed, EngineError> {
+        let new = self.start(chosen, found);
+        let attached = new.conversation.attach(Attach::Again).await;
+        let attached = match attached.and_then(with_agent) {
+            Ok(attached) => new.options.attached(attached),
+            Err(error) => {
+                let error = self.failed(&new, error).await;
+                // One that wants a sign-in has to be there for that.
+                if error.code != EngineError::SIGN_IN {
+                    new.leave(CloseReason::Refused);
+                }
+                return Err(error);
+            }
+        };
+        if self.is_closed.load(Ordering::Acquire) {
+            new.leave(CloseReason::Refused);
+            return Err(EngineError::internal("the session was closed"));
+        }
+        *lock(&new.agent_session_id) = attached.agent_session_id;
+        let old = lock(&self.current).replace(new.clone());
+        if let Some(old) = old {
+            old.options.end();
+            old.leave(CloseReason::Closed);
+        }
+        let mut updates = attached.snapshots;
+        updates.push(Kind::Info, &new.options.update());
+        Ok(Changed {
+            options: new.options,
+            updates,
+        })
+    }
+
+    async fn checked<T>(
+        &self,
+        current: &Current,
+        outcome: Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.failed(current, error).await),
+        }
+    }
+
+    /// An error of the session's agent.
+    async fn failed(&self, current: &Current, error: EngineError) -> EngineError {
+        let engine = lock(&current.used).as_ref().map(|used| used.engine.clone());
+        match engine {
+            Some(engine) => self.agents.failed(&current.found, &engine, error).await,
+            None => error,
+        }
+    }
+}
+
+/// The agent was changed.
+struct Changed {
+    options: Arc<Options>,
+    /// What is logged, and sent to the client.
+    updates: Block,
+}
+
+impl Current {
+    /// Closes the session in this agent, which is ended if no other session has it.
+    fn leave(&self, how: CloseReason) {
+        self.conversation.close(how);
+        if let Some(used) = lock(&self.used).take() {
+            used.end();
+        }
+    }
+}
+
+/// The answer to the choice of an agent.
+fn called(current: &Current) -> Called {
+    Called {
+        result: current.options.result(),
+        updates: Block::of(Kind::Info, current.options.update()),
+        ..Called::default()
+    }
+}
+
+/// The note in an answer that was made without the agent.
+fn note_path(answer: &str) -> Option<String> {
+    let mut path = ["_meta", "rejoin", "agent"].into_iter();
+    string_member(path.try_fold(answer, text_member)?, "error")
+}
+
+/// Fails if the agent could not open the session.
+fn with_agent(attached: Attached) -> Result<Attached, EngineError> {
+    match attached.answer.as_deref().and_then(note_path) {
+        Some(error) => Err(EngineError::named(
+            EngineError::INTERNAL,
+            "agent_failed_to_start",
+            error,
+        )),
+        None => Ok(attached),
+    }
+}
+
+/// The session without an agent, of which only the history can be read.
+fn without_agent(error: &EngineError) -> Attached {
+    let agent = Object::new().string("error", &error.message).end();
+    let rejoin = Object::new().raw("agent", &agent).end();
+    let meta = Object::new().raw("rejoin", &rejoin).end();
+    Attached {
+        answer: Some(Object::new().raw("_meta", &meta).end()),
+        ..Attached::default()
+    }
+}
