@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::json;
 use crate::protocol::UpdateKind;
+use crate::record::activity::cost_at_end;
 use crate::record::header::{Implementation, Workspace};
 use crate::record::{Activity, Kind, OpenTurns, Record, snapshot_of};
 use crate::store::{Reader, StoreError};
@@ -239,6 +240,9 @@ impl Session {
     }
 
     fn end(&mut self, id: Option<&str>, payload: &str) {
+        if let Some(cost) = cost_at_end(payload) {
+            self.add_cost(cost);
+        }
         let ended = self.open.end(id);
         if let Some(turn) = ended.last()
             && let Some(usage) = json::text_member(payload, "usage")
@@ -252,9 +256,12 @@ impl Session {
         if UpdateKind::of(update.as_bytes()) != UpdateKind::Usage {
             return;
         }
-        let Some(cost) = json::text_member(update, "cost") else {
-            return;
-        };
+        if let Some(cost) = json::text_member(update, "cost") {
+            self.add_cost(cost);
+        }
+    }
+
+    fn add_cost(&mut self, cost: &str) {
         let amount = json::text_member(cost, "amount").and_then(|amount| amount.parse().ok());
         let (Some(amount), Some(currency)) = (amount, json::string_member(cost, "currency")) else {
             return;

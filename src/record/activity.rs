@@ -70,12 +70,16 @@ impl Activity {
                 if self.open_turns == 0 {
                     self.open_requests = 0;
                 }
+                if let Some(cost) = cost_at_end(payload) {
+                    self.cost = Some(cost.to_owned());
+                }
             }
             Kind::Ask => self.open_requests += 1,
             Kind::Answer => self.open_requests = self.open_requests.saturating_sub(1),
             Kind::AgentSessionId => {
                 let model = json::text_member(payload, "answer").and_then(model);
-                self.model = model.or(self.model.take());
+                let of_tool = || json::string_member(payload, "model");
+                self.model = model.or_else(of_tool).or(self.model.take());
             }
             Kind::Info => self.note_info(payload),
             _ => {}
@@ -107,6 +111,12 @@ impl Activity {
             (_, _) => State::RequiresAction,
         }
     }
+}
+
+/// What a session has cost up to the end of a turn, in a conversation that was imported.
+pub fn cost_at_end(end: &str) -> Option<&str> {
+    let mut path = ["_meta", "rejoin", "cost"].into_iter();
+    path.try_fold(end, json::text_member)
 }
 
 /// The current model in an answer that opens a session, in a snapshot of the options, or in our own

@@ -27,10 +27,14 @@ impl AgentSessionId {
         })
     }
 
-    /// The payload for a conversation that was imported from a file of another tool: its own id, and
-    /// the tool's agent.
-    pub fn of_tool(id: &str, agent: &str) -> String {
-        json!({ "id": id, "agent": { "name": agent }, "how": "import" }).to_string()
+    /// The payload for a conversation that was imported from a file of another tool: its own id, the
+    /// tool's agent, and the model that answered last.
+    pub fn of_tool(id: &str, agent: &str, model: Option<&str>) -> String {
+        let mut payload = json!({ "id": id, "agent": { "name": agent }, "how": "import" });
+        if let Some(model) = model {
+            payload["model"] = model.into();
+        }
+        payload.to_string()
     }
 
     /// Whether a payload is such a one. That of a wrapped agent has its version.

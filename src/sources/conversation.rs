@@ -11,6 +11,7 @@ use crate::redact;
 use crate::sys::Timestamp;
 
 use super::content;
+use super::spent::{Ledger, Spent};
 
 /// A conversation of another tool. Without entries, the file did not have one, or only a part of
 /// another one.
@@ -72,7 +73,7 @@ impl Entry {
 
 /// How a turn ended, if nothing says otherwise.
 const END: &str = r#"{"stopReason":"end_turn"}"#;
-pub(super) const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
+const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
 
 /// The note at a tool call whose result is not recorded, which a later import may find.
 pub(super) const NO_RESULT: &str = "no result was recorded";
@@ -120,6 +121,7 @@ pub(super) struct Builder {
     model: Option<String>,
     /// How much of the model's context is used, and how much there is.
     usage: Option<(u64, u64)>,
+    spent: Ledger,
     /// How many messages without an id there were.
     unnamed: usize,
     last: Option<Timestamp>,
@@ -280,6 +282,12 @@ impl Builder {
         self.usage = Some((used, size));
     }
 
+    /// Notes what a message of the agent has cost. Messages without an id count each.
+    pub(super) fn spent(&mut self, message: Option<&str>, spent: Spent) {
+        let unnamed = self.entries.len().to_string();
+        self.spent.note(message.unwrap_or(&unnamed), spent);
+    }
+
     /// Removes the last turns.
     pub(super) fn remove_turns(&mut self, mut turns: u64) {
         self.open.clear();
@@ -372,7 +380,8 @@ impl Builder {
         if std::mem::take(&mut self.in_turn) {
             let cancelled = std::mem::take(&mut self.cancelled);
             let end = if cancelled { CANCELLED } else { END };
-            self.push(at, Kind::End, None, end.to_owned());
+            let end = self.spent.end_turn(end);
+            self.push(at, Kind::End, None, end);
         }
     }
 

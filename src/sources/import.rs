@@ -154,7 +154,7 @@ impl<'a> Importer<'a> {
             return Ok(Outcome::Recorded);
         }
         let header = header(id, source, conversation, self.home);
-        let agent = AgentSessionId::of_tool(&conversation.id, source.agent);
+        let agent = agent(source, conversation);
         let records = records(conversation, began, &agent);
         match self.store.create_dated(id, &header, began, records) {
             Ok(_) => Ok(Outcome::Imported),
@@ -209,6 +209,14 @@ fn header(id: &SessionId, source: &Source, conversation: &Conversation, home: &P
     }
 }
 
+fn agent(source: &Source, conversation: &Conversation) -> String {
+    AgentSessionId::of_tool(
+        &conversation.id,
+        source.agent,
+        conversation.model.as_deref(),
+    )
+}
+
 /// The records of a session: the one that names its agent, then the history.
 fn records<'a>(
     conversation: &'a Conversation,
@@ -234,7 +242,7 @@ pub(super) fn log(
         return Ok(None);
     };
     let header = header(&id, source, &conversation, home);
-    let agent = AgentSessionId::of_tool(&conversation.id, source.agent);
+    let agent = agent(source, &conversation);
     let records = records(&conversation, began, &agent);
     Ok(Some(log_in_memory(&id, &header, began, records)?))
 }

@@ -388,6 +388,7 @@ fn summary(source: &Source, found: &Found, glance: &Glance, home: &Path) -> Opti
     summary.set_active(&end.to_string());
     if !glance.is_whole {
         summary.prompts = 0;
+        summary.activity.cost = None;
         let at = summary.updated_at.clone();
         summary.activity.last_prompt_at = at;
     }

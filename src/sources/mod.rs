@@ -23,6 +23,7 @@ mod opencode;
 mod pi;
 mod qwen;
 mod raw;
+mod spent;
 mod subagents;
 mod tool;
 

@@ -13,6 +13,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
 use super::database::open;
+use super::spent::{Spent, number};
 use super::subagents::{self, Subagent};
 use super::{Found, Places, tool};
 
@@ -139,6 +140,9 @@ impl Messages {
             };
             let at = read.builder.at(Some(Timestamp::from_millis(created)));
             read.builder.state(&Value::Null, &data["modelID"]);
+            if data["role"] == "assistant" {
+                read.builder.spent(Some(&message), spent(&data));
+            }
             let mut prompt = Vec::new();
             let mut rows = parts.query(params![message])?;
             while let Some(row) = rows.next()? {
@@ -183,6 +187,18 @@ fn user(part: &Value) -> Option<Value> {
             Some(content::data_image(url).unwrap_or_else(link))
         }
         _ => None,
+    }
+}
+
+fn spent(message: &Value) -> Spent {
+    let tokens = &message["tokens"];
+    Spent {
+        input: number(&tokens["input"]),
+        output: number(&tokens["output"]),
+        thought: number(&tokens["reasoning"]),
+        cached_read: number(&tokens["cache"]["read"]),
+        cached_write: number(&tokens["cache"]["write"]),
+        cost: message["cost"].as_f64().unwrap_or(0.0),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, text};
 use super::conversation::{Builder, Conversation};
+use super::spent::{Spent, number};
 use super::tool::Calls;
 use super::{Found, Places, has_extension, lines};
 
@@ -134,6 +135,16 @@ impl Reader {
 
     fn assistant(&mut self, at: Timestamp, id: Option<&str>, message: &Value) {
         self.builder.state(&Value::Null, &message["model"]);
+        let usage = &message["usage"];
+        let spent = Spent {
+            input: number(&usage["input"]),
+            output: number(&usage["output"]),
+            cached_read: number(&usage["cacheRead"]),
+            cached_write: number(&usage["cacheWrite"]),
+            thought: 0,
+            cost: usage["cost"]["total"].as_f64().unwrap_or(0.0),
+        };
+        self.builder.spent(id, spent);
         for block in message["content"].as_array().into_iter().flatten() {
             match block["type"].as_str() {
                 Some("thinking") => {

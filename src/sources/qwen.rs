@@ -9,6 +9,7 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
+use super::spent::{Spent, number};
 use super::{Found, Places, branch, has_extension, lines, tool};
 
 /// `$QWEN_HOME`, or `~/.qwen`.
@@ -114,6 +115,23 @@ fn assistant(builder: &mut Builder, at: Timestamp, record: &Value) {
             builder.call(at, tool::call(id, name, name, &call["args"]));
         }
     }
+    let tokens = &record["usageMetadata"];
+    let [prompt, cached_read, thought] = [
+        "promptTokenCount",
+        "cachedContentTokenCount",
+        "thoughtsTokenCount",
+    ]
+    .map(|name| number(&tokens[name]));
+    // The tokens of thoughts are not always part of the answer's.
+    let answer = number(&tokens["totalTokenCount"]).checked_sub(prompt + thought);
+    let spent = Spent {
+        input: prompt.saturating_sub(cached_read),
+        output: answer.unwrap_or_else(|| number(&tokens["candidatesTokenCount"])),
+        thought,
+        cached_read,
+        ..Spent::default()
+    };
+    builder.spent(id, spent);
     let used = record["usageMetadata"]["totalTokenCount"].as_u64();
     if let (Some(used), Some(size)) = (used, record["contextWindowSize"].as_u64()) {
         builder.usage(used, size);

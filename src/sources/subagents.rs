@@ -13,7 +13,7 @@ use crate::record::{Kind, subagents};
 use crate::sys::Timestamp;
 
 use super::Found;
-use super::conversation::{Builder, CANCELLED, Conversation, Entry};
+use super::conversation::{Builder, Conversation, Entry};
 
 /// What a subagent did.
 #[derive(Debug)]
@@ -44,7 +44,8 @@ impl Subagent {
             return Vec::new();
         };
         let (began, ended) = (first.at, last.at);
-        let is_cancelled = last.payload == CANCELLED;
+        let reason = string_member(&last.payload, "stopReason");
+        let is_cancelled = reason.as_deref() == Some("cancelled");
         let id = format!("{session}/{}", self.id);
         let about = |at, members: Value| {
             let mut update = json!({"sessionUpdate": "subagent_update", "sessionId": id});

@@ -9,6 +9,7 @@ use crate::sys::Timestamp;
 use super::super::branch::{blocks, message_id};
 use super::super::content::{self, as_text};
 use super::super::conversation::Builder;
+use super::super::spent::{Spent, number};
 use super::tools;
 
 /// Reads records in the order of the file.
@@ -179,6 +180,16 @@ impl Reader {
 
     fn assistant(&mut self, at: Timestamp, record: &Value) {
         let id = message_id(record).or(record["uuid"].as_str());
+        let usage = &record["message"]["usage"];
+        let spent = Spent {
+            input: number(&usage["input_tokens"]),
+            output: number(&usage["output_tokens"]),
+            cached_read: number(&usage["cache_read_input_tokens"]),
+            cached_write: number(&usage["cache_creation_input_tokens"]),
+            thought: 0,
+            cost: record["costUSD"].as_f64().unwrap_or(0.0),
+        };
+        self.builder.spent(id, spent);
         if let Some(text) = record["message"]["content"].as_str() {
             self.builder.agent(at, id, content::text(text));
         }

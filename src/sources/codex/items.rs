@@ -12,6 +12,7 @@ use crate::sys::Timestamp;
 
 use super::super::content::{self, as_text, console, of_call, text};
 use super::super::conversation::{Builder, Call, Conversation};
+use super::super::spent::{Spent, number};
 use super::super::tool::arguments;
 use super::tool::Tool;
 use super::{command, patch};
@@ -34,6 +35,10 @@ pub(super) struct Reader<'a> {
     /// The threads of subagents, with the calls that started them.
     threads: Vec<(String, String)>,
     unknown: usize,
+    /// The tokens that the thread has used: input, that from a cache, output, that of thoughts.
+    used: [u64; 4],
+    /// How many times they were counted.
+    counts: usize,
 }
 
 const EVENTS: [&str; 4] = [
@@ -81,6 +86,8 @@ impl<'a> Reader<'a> {
             running: HashMap::new(),
             threads: Vec::new(),
             unknown: 0,
+            used: [0; 4],
+            counts: 0,
         }
     }
 
@@ -359,10 +366,36 @@ impl<'a> Reader<'a> {
                 if let (Some(used), Some(size)) = (used, size) {
                     self.builder.usage(used, size);
                 }
+                self.spent(&info["total_token_usage"]);
             }
             // Others are about the state of the program, or repeat what the items have.
             _ => {}
         }
+    }
+
+    /// Adds what a thread has used since it was last counted. The same count may be repeated.
+    fn spent(&mut self, total: &Value) {
+        let names = [
+            "input_tokens",
+            "cached_input_tokens",
+            "output_tokens",
+            "reasoning_output_tokens",
+        ];
+        let now = names.map(|name| number(&total[name]));
+        let before = std::mem::replace(&mut self.used, now);
+        // A forked thread may count from the beginning.
+        let is_new = now.iter().zip(before).any(|(now, before)| *now < before);
+        let since = |at: usize| now[at] - if is_new { 0 } else { before[at] };
+        let [input, cached_read, output, thought] = [since(0), since(1), since(2), since(3)];
+        let spent = Spent {
+            input: input.saturating_sub(cached_read),
+            output: output.saturating_sub(thought),
+            thought,
+            cached_read,
+            ..Spent::default()
+        };
+        self.counts += 1;
+        self.builder.spent(Some(&self.counts.to_string()), spent);
     }
 
     /// A call of an MCP server's tool, which older versions have no item of.

@@ -6,6 +6,7 @@ use crate::sys::Timestamp;
 
 use super::super::content::{self, text};
 use super::super::conversation::Builder;
+use super::super::spent::{Spent, number};
 use super::tools;
 
 /// Reads messages in their order.
@@ -57,6 +58,16 @@ impl Reader {
     }
 
     fn answer(&mut self, at: Timestamp, id: Option<&str>, content: &Value, message: &Value) {
+        let tokens = &message["tokens"];
+        let cached_read = number(&tokens["cached"]);
+        let spent = Spent {
+            input: (number(&tokens["input"]) + number(&tokens["tool"])).saturating_sub(cached_read),
+            output: number(&tokens["output"]),
+            thought: number(&tokens["thoughts"]),
+            cached_read,
+            ..Spent::default()
+        };
+        self.builder.spent(id, spent);
         for (n, thought) in message["thoughts"]
             .as_array()
             .into_iter()

@@ -74,6 +74,15 @@ fn they_are_searched_shown_exported_and_counted_without_a_store() {
         names.contains(&"codex-acp") && names.contains(&"OpenCode"),
         "{names:?}"
     );
+    assert!(
+        stats["total"]["tokens"]["totalTokens"].as_u64().unwrap() > 0,
+        "{stats}"
+    );
+    let models = stats["models"].as_array().unwrap();
+    assert!(
+        models.iter().any(|model| model["name"] == "qwen4"),
+        "{models:?}"
+    );
     let listed = json(
         home,
         None,

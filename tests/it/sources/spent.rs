@@ -1,0 +1,126 @@
+//! The tokens and the cost of conversations of other tools.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of other tools are no store"
+)]
+
+use std::fs;
+
+use rejoin::record::Kind;
+use serde_json::{Value, json};
+
+use super::{places, source};
+
+/// The ends of the turns in a file with these lines.
+fn ends(name: &str, path: &str, lines: &[Value]) -> Vec<Value> {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join(path);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+    fs::write(&file, lines.join("\n") + "\n").unwrap();
+    let source = source(name);
+    let found = source.find(&places(home.path())).found.remove(0);
+    let conversation = source.read(&found).unwrap();
+    let ends = conversation.entries.iter();
+    let ends = ends.filter(|entry| entry.kind == Kind::End);
+    ends.map(|end| serde_json::from_str(&end.payload).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_message_in_several_records_counts_once() {
+    let record = |uuid: &str, parent: Value, kind: &str, message: Value| {
+        json!({ "type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "cwd": "/w",
+            "timestamp": "2026-03-01T10:00:00.000Z", "message": message })
+    };
+    let answer = |output: u64, text: &str| {
+        json!({ "role": "assistant", "id": "m1", "model": "a-model",
+            "content": [{ "type": "text", "text": text }],
+            "usage": { "input_tokens": 3, "output_tokens": output,
+                "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20 } })
+    };
+    let prompt = json!({ "role": "user", "content": "Hello" });
+    let found = ends(
+        "claude-code",
+        ".claude/projects/-w/5f0c8a52-1111-4222-8333-444455556666.jsonl",
+        &[
+            record("u", Value::Null, "user", prompt),
+            record("a", json!("u"), "assistant", answer(1, "One")),
+            record("b", json!("a"), "assistant", answer(7, "Two")),
+        ],
+    );
+    let usage = json!({ "inputTokens": 3, "outputTokens": 7, "cachedReadTokens": 100,
+        "cachedWriteTokens": 20, "totalTokens": 130 });
+    assert_eq!(found, [json!({ "stopReason": "end_turn", "usage": usage })]);
+}
+
+#[test]
+fn a_growing_count_is_split_into_turns() {
+    let event = |payload: Value| json!({ "timestamp": "2026-03-01T10:00:00.000Z", "type": "event_msg", "payload": payload });
+    let meta = json!({ "timestamp": "2026-03-01T10:00:00.000Z", "type": "session_meta",
+        "payload": { "id": "0190aaaa-0000-7000-8000-00000000000a", "cwd": "/w" } });
+    let said = |who: &str| event(json!({ "type": who, "message": "Hello" }));
+    let count = |input: u64, cached: u64, output: u64| {
+        let total = json!({ "input_tokens": input, "cached_input_tokens": cached,
+            "output_tokens": output, "reasoning_output_tokens": 2, "total_tokens": input + output });
+        event(json!({ "type": "token_count", "info": { "total_token_usage": total } }))
+    };
+    let found = ends(
+        "codex",
+        ".codex/sessions/2026/03/01/rollout-2026-03-01T10-00-00-0190aaaa-0000-7000-8000-00000000000a.jsonl",
+        &[
+            meta,
+            said("user_message"),
+            said("agent_message"),
+            count(100, 40, 12),
+            count(100, 40, 12),
+            said("user_message"),
+            said("agent_message"),
+            count(250, 140, 20),
+        ],
+    );
+    let usage: Vec<_> = found.iter().map(|end| &end["usage"]).collect();
+    assert_eq!(
+        usage,
+        [
+            &json!({ "inputTokens": 60, "outputTokens": 10, "thoughtTokens": 2,
+                "cachedReadTokens": 40, "totalTokens": 112 }),
+            &json!({ "inputTokens": 50, "outputTokens": 8, "cachedReadTokens": 100,
+                "totalTokens": 158 }),
+        ]
+    );
+}
+
+#[test]
+fn cost_grows_with_the_session() {
+    let entry = |id: &str, parent: Value, message: Value| {
+        json!({ "type": "message", "id": id, "parentId": parent,
+            "timestamp": "2026-03-01T10:00:00.000Z", "message": message })
+    };
+    let user = || json!({ "role": "user", "content": "Hello" });
+    let answer = |cost: f64| {
+        json!({ "role": "assistant", "content": [{ "type": "text", "text": "Yes" }],
+            "model": "a-model", "usage": { "input": 1, "output": 2, "cacheRead": 4,
+                "cacheWrite": 8, "cost": { "total": cost } } })
+    };
+    let found = ends(
+        "pi",
+        ".pi/agent/sessions/--w--/2026-03-01T10-00-00-000Z_0199.jsonl",
+        &[
+            json!({ "type": "session", "version": 3, "id": "0199", "cwd": "/w",
+                "timestamp": "2026-03-01T10:00:00.000Z" }),
+            entry("a", Value::Null, user()),
+            entry("b", json!("a"), answer(0.25)),
+            entry("c", json!("b"), user()),
+            entry("d", json!("c"), answer(0.5)),
+        ],
+    );
+    let costs: Vec<_> = found
+        .iter()
+        .map(|end| &end["_meta"]["rejoin"]["cost"])
+        .collect();
+    let cost = |amount: f64| json!({ "amount": amount, "currency": "USD" });
+    assert_eq!(costs, [&cost(0.25), &cost(0.75)]);
+    assert_eq!(found[1]["usage"]["totalTokens"], 15);
+}
