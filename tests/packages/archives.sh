@@ -55,6 +55,12 @@ echo "ok - the installer installs it"
 mv "$work/served/rejoin-$target.tar.gz" "$work/served/rejoin-${target/gnu/musl}.tar.gz"
 packaging/release "$work/served" "$work/packages" >/dev/null
 tar -tzf "$work"/packages/rejoin-0*.tgz package/man/rejoin-wrap.1 >/dev/null || fail "the packages have the manual"
+if ! command -v uv >/dev/null; then
+    python3 -m venv "$work/venv"
+    "$work/venv/bin/python" -m pip install --quiet --only-binary :all: --require-hashes \
+        -r tests/packages/requirements.txt
+    PATH="$work/venv/bin:$PATH"
+fi
 npm_config_loglevel=error packaging/publish "$work/packages" >"$work/log" 2>&1 ||
     { cat "$work/log"; fail "publishing"; }
 echo "ok - the packages are made of the archives, and published if asked to"
