@@ -13,6 +13,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "it installs seven agents",
     ),
     ("docs/editors.md", "acpx ", ACPX),
+    ("docs/editors.md", "rejoin doctor", DOCTOR),
     (
         "docs/editors.md",
         "rejoin setup ",
@@ -34,10 +35,12 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "rejoin wrap -- claude-agent-acp\nagent-client",
         CONDUCTOR,
     ),
+    ("docs/troubleshooting.md", "rejoin doctor", DOCTOR),
     ("packaging/npm/README.md", "npx ", NOT_PUBLISHED),
     ("packaging/wheel/README.md", "uvx ", NOT_PUBLISHED),
 ];
 const NOT_PUBLISHED: &str = "nothing is published; the tests of packages run them from files";
+const DOCTOR: &str = "what it finds depends on the machine; its own tests run it";
 const ACPX: &str = "the interop tests drive acpx";
 const CONDUCTOR: &str = "the tests of the proxy drive the conductor";
 
