@@ -1,6 +1,6 @@
 //! The table of slash commands, and the parser that recognizes them in a prompt's text.
 
-use agent_client_protocol::v1::schema::{
+use agent_client_protocol_schema::v1::{
     AvailableCommand, AvailableCommandInput, UnstructuredCommandInput,
 };
 

@@ -1,6 +1,6 @@
 //! Describes the content of a prompt in a few words.
 
-use agent_client_protocol::v1::schema::{
+use agent_client_protocol_schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource as Resource,
 };
 use serde::Deserialize;

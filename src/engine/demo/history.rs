@@ -1,6 +1,6 @@
 //! `/history`, `/recall` and `/echo`: prompts, listed or sent back unchanged.
 
-use agent_client_protocol::v1::schema::ContentBlock;
+use agent_client_protocol_schema::v1::ContentBlock;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

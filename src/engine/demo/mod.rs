@@ -32,7 +32,7 @@ use crate::protocol::Role;
 use crate::record::header::Implementation;
 use crate::sys::lock;
 
-use agent_client_protocol::v1::schema::ContentBlock;
+use agent_client_protocol_schema::v1::ContentBlock;
 use tokio::task::JoinSet;
 
 use command::{Command, Parsed};

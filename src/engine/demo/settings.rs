@@ -3,7 +3,7 @@
 //! The mode is both a session mode, for older clients, and a config option, for newer ones. The two
 //! always agree.
 
-use agent_client_protocol::v1::schema::{
+use agent_client_protocol_schema::v1::{
     ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
     SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
 };

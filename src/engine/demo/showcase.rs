@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::{
+use agent_client_protocol_schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, Plan, PlanEntry,
     PlanEntryPriority as Priority, PlanEntryStatus as Status, ResourceLink, SessionUpdate,
     TextResourceContents, ToolKind,

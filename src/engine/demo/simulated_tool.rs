@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
+use agent_client_protocol_schema::v1::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use super::args::{LONGEST_SECONDS, seconds};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::ContentBlock;
+use agent_client_protocol_schema::v1::ContentBlock;
 use tokio::time::Instant;
 
 use super::args::{LONGEST_SECONDS, seconds, whole};

@@ -1,6 +1,6 @@
 //! A tool call, from its announcement to its result.
 
-use agent_client_protocol::v1::schema::{ToolCallLocation, ToolCallStatus, ToolKind};
+use agent_client_protocol_schema::v1::{ToolCallLocation, ToolCallStatus, ToolKind};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};

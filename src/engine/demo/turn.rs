@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::ContentBlock;
+use agent_client_protocol_schema::v1::ContentBlock;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_client_protocol::v1::schema::ToolKind;
+use agent_client_protocol_schema::v1::ToolKind;
 use rmcp::model::ProgressNotificationParam;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Decides whether an action is permitted: by mode, by an earlier decision, or by asking the user.
 
-use agent_client_protocol::v1::schema::{RequestPermissionOutcome, RequestPermissionResponse};
+use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissionResponse};
 use serde::Serialize;
 use serde_json::{Value, json};
 

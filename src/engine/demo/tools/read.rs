@@ -1,6 +1,6 @@
 //! `/read`: shows a text file.
 
-use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
+use agent_client_protocol_schema::v1::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use crate::engine::demo::args::whole;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::ToolKind;
+use agent_client_protocol_schema::v1::ToolKind;
 use serde_json::{Value, json};
 
 use crate::engine::captured::{self, Exit};

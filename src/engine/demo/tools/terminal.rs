@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_client_protocol::v1::schema::TerminalExitStatus;
+use agent_client_protocol_schema::v1::TerminalExitStatus;
 use serde_json::json;
 
 use crate::engine::captured::{Exit, item};

@@ -1,6 +1,6 @@
 //! `/write`: writes a text file.
 
-use agent_client_protocol::v1::schema::{ToolCallLocation, ToolKind};
+use agent_client_protocol_schema::v1::{ToolCallLocation, ToolKind};
 use serde_json::{Value, json};
 
 use crate::engine::demo::command::{Command, usage};
