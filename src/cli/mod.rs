@@ -125,7 +125,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (parsed, arguments) = parse(arguments);
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return refuse(error, &arguments),
+        Err(error) => match picker(&error, &arguments) {
+            Some(cli) => cli,
+            None => return refuse(error, &arguments),
+        },
     };
     let mut output = Output::standard();
     let misplaced = cli.command.is_some() && cli.serve.are_given();
@@ -199,6 +202,19 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
         }
         _ => None,
     }
+}
+
+/// `rejoin sessions` alone, in a terminal, chooses a session from a list.
+fn picker(error: &clap::Error, arguments: &[OsString]) -> Option<Cli> {
+    let lacks_command = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
+    );
+    if !lacks_command || !terminal::stdin_is_terminal() || !Output::standard().is_terminal() {
+        return None;
+    }
+    let cli = Cli::try_parse_from(arguments.iter().cloned().chain(["pick".into()])).ok();
+    cli.filter(|cli| matches!(cli.command, Some(Command::Sessions(_))))
 }
 
 /// An option of `serve` before the name of another command.

@@ -1,8 +1,9 @@
 //! `rejoin open`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::export::{self, Format, Options};
+use crate::store::Reader;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -30,18 +31,18 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::of_sources(global, &args.sources)?;
     let mut reader = context.read(&find_readable(&context, &args.id)?)?;
+    let path = write_page(&mut reader, args.redact)?;
+    show(global, &path, output)
+}
+
+/// Writes the page of a session, and returns its path.
+pub(super) fn write_page(reader: &mut Reader, redact: bool) -> Result<PathBuf, Failure> {
     let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;
-    export::write(
-        &mut reader,
-        Format::Html,
-        Options {
-            redact: args.redact,
-        },
-        &mut |text| file.write(text),
-    )?;
+    let options = Options { redact };
+    export::write(reader, Format::Html, options, &mut |text| file.write(text))?;
     file.finish()?;
-    show(global, &path, output)
+    Ok(path)
 }
 
 /// Shows a page in the browser, and says where it is.

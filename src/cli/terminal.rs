@@ -54,6 +54,15 @@ pub(super) fn ask(question: &str) -> Result<bool, Failure> {
     Ok(is_yes(&answer))
 }
 
+/// Waits until the user has read what was printed.
+pub(super) fn wait_for_enter() -> Result<(), Failure> {
+    eprint!("Press Enter to go back ");
+    io::stderr().flush().ok();
+    let read = io::stdin().read_line(&mut String::new());
+    read.map(drop)
+        .map_err(|error| Failure::new(format!("cannot read from the terminal: {error}")))
+}
+
 fn is_yes(answer: &str) -> bool {
     ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }

@@ -138,7 +138,7 @@ fn a_long_turn_is_several_parts() {
     let x = "x".repeat(300);
     let shown = parts(&records(), 300, None);
     assert_eq!(
-        shown[2..shown.len() - 5],
+        shown[2..shown.len() - 6],
         [
             // It ends when it is too long, and what it ends with is not known to be whole.
             &format!("one, A pending, {x}"),

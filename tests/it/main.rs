@@ -41,6 +41,8 @@ mod documents;
 #[cfg(test)]
 mod cli_export;
 #[cfg(test)]
+#[cfg(unix)]
+mod cli_picker;
 mod cli_show;
 mod cli_stats;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Effects, Style};
 
 use super::printable::printable;
+use super::width::{cut, width};
 
 pub(in crate::cli) const PLAIN: Style = Style::new();
 pub(in crate::cli) const EMPHASIS: Style = Style::new().effects(Effects::ITALIC);
@@ -84,5 +85,34 @@ impl Line {
         let end = shown.trim_end().len();
         shown.truncate(end);
         shown
+    }
+
+    /// The beginning of the line, in at most `room` columns, with spaces instead of tabs.
+    pub(in crate::cli) fn cut(&self, room: usize) -> Self {
+        let mut left = room;
+        let mut line = Self::default();
+        for (style, text) in &self.0 {
+            let whole = text.replace('\t', "    ");
+            let text = cut(&whole, left);
+            left -= width(&text);
+            let is_cut = text != whole;
+            line.0.push((*style, text));
+            if is_cut {
+                break;
+            }
+        }
+        line
+    }
+
+    /// How many columns it takes.
+    pub(in crate::cli) fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| width(text)).sum()
+    }
+
+    /// The line in another style, with spaces up to `room` columns.
+    pub(in crate::cli) fn marked(&self, style: Style, room: usize) -> Self {
+        let text: String = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        let missing = room.saturating_sub(width(&text));
+        Self(vec![(style, format!("{text}{}", " ".repeat(missing)))])
     }
 }

@@ -34,11 +34,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     let ids = args.ids.iter().map(|text| find(context, text));
     for id in ids.collect::<Result<Vec<_>, _>>()? {
         let name = context.name(&id, output)?;
-        let before = context.catalog.before_change();
-        if !context.store.trash(&id)? {
-            return Err(StoreError::NotFound { id }.into());
-        }
-        context.catalog.removed(&id, before);
+        to_trash(context, &id)?;
         let shown = if output.is_terminal() {
             "last".to_owned()
         } else {
@@ -48,6 +44,16 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             "{name} is in the trash; `rejoin sessions restore {shown}` brings it back"
         )))?;
     }
+    Ok(())
+}
+
+/// Moves a session to the trash.
+pub(super) fn to_trash(context: &Context<'_>, id: &SessionId) -> Result<(), Failure> {
+    let before = context.catalog.before_change();
+    if !context.store.trash(id)? {
+        return Err(StoreError::NotFound { id: id.clone() }.into());
+    }
+    context.catalog.removed(id, before);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod delete;
 pub(super) mod id;
 pub(super) mod list;
 pub(super) mod named;
+mod picker;
 mod prune;
 mod rename;
 mod restore;
@@ -66,6 +67,9 @@ enum Command {
     Restore(restore::Args),
     /// List or empty the trash.
     Trash(trash::Args),
+    /// Choose a session from a list: what `rejoin sessions` alone does in a terminal.
+    #[command(hide = true)]
+    Pick,
     /// Check logs for damage. Changes nothing.
     #[command(after_help = "Example:\n  rejoin sessions verify --json")]
     Verify(verify::Args),
@@ -89,6 +93,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             root.display()
         );
         match &args.command {
+            Command::Pick => Ok(()),
             Command::List(args) => list::empty(args.json, output),
             Command::Search(args) => list::empty(args.json, output),
             Command::Prune(args) => prune::empty(args, output),
@@ -109,6 +114,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 
 fn perform(context: Context<'_>, command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
+        Command::Pick => picker::run(&context, output),
         Command::List(args) => list::run(&list::with_tools(context, args)?, args, output),
         Command::Search(args) => search::run(&context, args, output),
         Command::Prune(args) => prune::run(&context, args, output),

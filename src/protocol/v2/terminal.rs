@@ -103,7 +103,7 @@ fn is_code(number: &[u8]) -> bool {
 }
 
 /// The bytes in base64 (RFC 4648).
-fn base64(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn base64(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -8,12 +8,13 @@ use crate::cli::count::number;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::sources;
+use crate::cli::terminal::wait_for_enter;
 use crate::export::parts::{self, Choice};
 use crate::store::Reader;
 
 use super::context::Context;
 use super::id::find_readable;
-use pager::Pager;
+use pager::{Pager, pager_stays};
 use painter::Painter;
 
 /// What to show.
@@ -44,24 +45,40 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     if args.no_pager {
         return print(&mut reader, args.last, output);
     }
-    page(&mut reader, args.last, output)
+    if !page(&mut reader, args.last, false, output)? {
+        print(&mut reader, args.last, output)?;
+    }
+    Ok(())
 }
 
-/// Shows a conversation: in a terminal through the pager.
-pub(in crate::cli) fn page(
+/// Shows a whole conversation in a terminal until the user leaves it.
+pub(super) fn stay(reader: &mut Reader, output: &mut Output) -> Result<(), Failure> {
+    if !page(reader, None, true, output)? {
+        print(reader, None, output)?;
+        output.flush()?;
+        wait_for_enter()?;
+    }
+    Ok(())
+}
+
+/// Shows a conversation through the pager. False if nothing is shown so.
+fn page(
     reader: &mut Reader,
     last: Option<usize>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    if let Some((pager, stdin)) = Pager::start(output.look()) {
-        let mut paged = Output::on(stdin, output.look().clone());
-        print(reader, last, &mut paged)?;
-        paged.finish()?;
-        if pager.wait() {
-            return Ok(());
-        }
+    stays: bool,
+    output: &Output,
+) -> Result<bool, Failure> {
+    let Some((pager, stdin)) = Pager::start(output.look(), stays) else {
+        return Ok(false);
+    };
+    let mut paged = Output::on(stdin, output.look().clone());
+    print(reader, last, &mut paged)?;
+    paged.finish()?;
+    let shown = pager.wait();
+    if shown && stays && !pager_stays() {
+        wait_for_enter()?;
     }
-    print(reader, last, output)
+    Ok(shown)
 }
 
 fn print(reader: &mut Reader, last: Option<usize>, output: &mut Output) -> Result<(), Failure> {

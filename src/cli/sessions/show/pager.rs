@@ -11,6 +11,8 @@ use crate::cli::look::Look;
 /// What is used if the user names none: it ends by itself if all fits, shows colours, and leaves the
 /// text on the screen.
 const DEFAULT: &str = "less -FRX";
+/// The same, if it is to stay until the user leaves it.
+const STAYING: &str = "less -R";
 /// What a shell has to read.
 const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";
 /// A shell's exit code for a program that is not there.
@@ -26,13 +28,18 @@ pub(super) struct Pager {
 impl Pager {
     /// Starts the pager, if output goes to a terminal and the user wants one that can be started.
     /// What is written to the second result is shown.
-    pub(super) fn start(look: &Look) -> Option<(Self, Box<dyn Write + Send>)> {
-        let named = std::env::var_os("PAGER").map(|pager| pager.to_string_lossy().into_owned());
-        let mut command = command(named.as_deref().unwrap_or(DEFAULT)).filter(|_| look.terminal)?;
+    pub(super) fn start(look: &Look, stays: bool) -> Option<(Self, Box<dyn Write + Send>)> {
+        let default = if stays { STAYING } else { DEFAULT };
+        let pager = named().unwrap_or_else(|| default.to_owned());
+        let mut command = command(&pager).filter(|_| look.terminal)?;
         for (name, value) in [("LESS", "FRX"), ("LESSCHARSET", "utf-8"), ("LV", "-c")] {
             if std::env::var_os(name).is_none() {
                 command.env(name, value);
             }
+        }
+        if stays {
+            let options = std::env::var_os("LESS").unwrap_or_else(|| "R".into());
+            command.env("LESS", format!("{} -+F", options.to_string_lossy()));
         }
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
         let stdin = child.stdin.take()?;
@@ -48,6 +55,16 @@ impl Pager {
         let status = self.child.wait();
         status.is_ok_and(|status| status.code() != Some(NO_PROGRAM))
     }
+}
+
+/// The pager that the user has named.
+fn named() -> Option<String> {
+    std::env::var_os("PAGER").map(|pager| pager.to_string_lossy().into_owned())
+}
+
+/// Whether the pager does not end by itself. Of others than `less` that is not known.
+pub(super) fn pager_stays() -> bool {
+    named().is_none_or(|pager| pager.trim_start().starts_with("less"))
 }
 
 /// The command of a pager; none for one that only copies.

@@ -1,0 +1,301 @@
+//! `rejoin sessions` alone in a terminal: a list to choose from, with search and preview.
+
+mod screen;
+mod state;
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+
+use crate::cli::exit::Failure;
+use crate::cli::look::Look;
+use crate::cli::open;
+use crate::cli::output::Output;
+use crate::cli::page_file;
+use crate::cli::paint::{BAD, Line};
+use crate::export::parts::{self, Choice};
+use crate::history::last_used;
+use crate::index::{Archived, Catalog, Filter, Listed, Search};
+use crate::store::Store;
+use crate::sys::{SessionId, Timestamp};
+
+use super::context::Context;
+use super::delete::to_trash;
+use super::list::one_line;
+use super::named::Short;
+use super::show;
+use super::show::painter::Painter;
+use screen::{Input, Screen};
+use state::{Action, Picker, Row};
+
+/// How many sessions are queried at once.
+const PAGE: usize = 1000;
+/// How many sessions the index looks for.
+const HITS: usize = 200;
+/// How many words of logs are indexed at once, in bytes of logs.
+const WORDS: usize = 64 * 1024 * 1024;
+/// Of a longer log there is no preview, in bytes.
+const LONGEST: u64 = 32 * 1024 * 1024;
+
+pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
+    let listed = list(context)?;
+    if listed.is_empty() {
+        context.no_sessions();
+        return Ok(());
+    }
+    let look = output.look().clone();
+    let short = Short::of(&context.store.ids()?);
+    let now = context.sys.clock.now();
+    let rows = listed
+        .iter()
+        .map(|session| row(session, short.id(&session.id), &look, now));
+    let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
+    let picker = Picker::new(rows.collect(), columns, lines);
+    let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
+    let mut session = Session {
+        context,
+        screen,
+        picker,
+        previews: Worker::start(previewer(context.store.clone(), look)),
+        searches: Worker::start(searcher(context.store.clone())),
+    };
+    session.run(output)
+}
+
+fn broken(error: &io::Error) -> Failure {
+    Failure::new(format!("cannot use the terminal: {error}"))
+}
+
+fn list(context: &Context<'_>) -> Result<Vec<Listed>, Failure> {
+    let filter = Filter {
+        archived: Archived::Include,
+        ..Filter::default()
+    };
+    let (mut listed, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = context
+            .reading(|catalog| catalog.list(&filter, cursor.as_deref(), PAGE))
+            .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
+        listed.extend(page.sessions);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(listed);
+        }
+    }
+}
+
+fn row(session: &Listed, short: String, look: &Look, now: Timestamp) -> Row {
+    let summary = &session.summary;
+    let title = one_line(summary.title.as_deref().unwrap_or("(no text)"));
+    let words = [&title, session.id.as_str(), &summary.source, &summary.cwd];
+    let when = Timestamp::parse(last_used(summary));
+    Row {
+        id: session.id.clone(),
+        words: words.join("\n").to_lowercase(),
+        title,
+        short,
+        when: when.map(|at| look.when(at, now)).unwrap_or_default(),
+    }
+}
+
+/// The picker while it is on the screen.
+struct Session<'a> {
+    context: &'a Context<'a>,
+    screen: Screen,
+    picker: Picker,
+    previews: Worker<(SessionId, usize, usize), (SessionId, Vec<Line>)>,
+    searches: Worker<String, (String, Vec<SessionId>)>,
+}
+
+impl Session<'_> {
+    fn run(&mut self, output: &mut Output) -> Result<(), Failure> {
+        loop {
+            if let Some(preview) = self.picker.wants_preview() {
+                self.previews.ask(preview);
+            }
+            if let Some(words) = self.picker.wants_hits() {
+                self.searches.ask(words.to_owned());
+            }
+            while let Some((id, lines)) = self.previews.answer() {
+                self.picker.set_preview(id, lines);
+            }
+            while let Some((of, hits)) = self.searches.answer() {
+                self.picker.set_hits(of, hits);
+            }
+            let frame = self.picker.frame();
+            self.screen.draw(&frame).map_err(|error| broken(&error))?;
+            let action = match self.screen.input().map_err(|error| broken(&error))? {
+                Input::Key(key) => self.picker.key(key),
+                Input::Size => {
+                    let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
+                    self.picker.resize(columns, lines);
+                    self.previews.forget();
+                    None
+                }
+                Input::End => return Ok(()),
+                Input::None => None,
+            };
+            match action {
+                None => {}
+                Some(Action::Quit) => return Ok(()),
+                Some(action) => {
+                    if let Err(failure) = self.perform(action, output) {
+                        self.picker.say(failure.message());
+                    }
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action, output: &mut Output) -> Result<(), Failure> {
+        match action {
+            Action::Quit => {}
+            Action::Show(id) => {
+                let mut reader = self.context.store.read(&id)?;
+                self.screen.lend().map_err(|error| broken(&error))?;
+                let shown = show::stay(&mut reader, output);
+                self.screen.take().map_err(|error| broken(&error))?;
+                shown?;
+            }
+            Action::Open(id) => {
+                let path = open::write_page(&mut self.context.store.read(&id)?, false)?;
+                self.picker.say(&if page_file::show(&path) {
+                    "The page is open in the browser.".to_owned()
+                } else {
+                    let path = path.display();
+                    format!("No browser can be opened here; the page is {path}")
+                });
+            }
+            Action::Copy(id) => {
+                Screen::copy(id.as_str()).map_err(|error| broken(&error))?;
+                self.picker.say(&format!(
+                    "{id} is in the clipboard, if the terminal allows it."
+                ));
+            }
+            Action::Delete(id) => {
+                to_trash(self.context, &id)?;
+                self.picker.remove(&id);
+                self.picker.say(&format!(
+                    "It is in the trash; `rejoin sessions restore {id}` brings it back."
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does one thing after another on a thread of its own, the latest request first. It ends with the
+/// process.
+struct Worker<Q, A> {
+    requests: Sender<Q>,
+    answers: Receiver<A>,
+    asked: Option<Q>,
+}
+
+impl<Q: Clone + PartialEq + Send + 'static, A: Send + 'static> Worker<Q, A> {
+    fn start(work: impl Fn(&Q) -> A + Send + 'static) -> Self {
+        let (requests, incoming) = channel::<Q>();
+        let (outgoing, answers) = channel();
+        thread::spawn(move || {
+            while let Ok(mut request) = incoming.recv() {
+                while let Ok(newer) = incoming.try_recv() {
+                    request = newer;
+                }
+                if outgoing.send(work(&request)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            requests,
+            answers,
+            asked: None,
+        }
+    }
+
+    /// Asks, unless that was the last request.
+    fn ask(&mut self, request: Q) {
+        if self.asked.as_ref() != Some(&request) {
+            // If the thread has ended, there is no answer.
+            self.requests.send(request.clone()).ok();
+            self.asked = Some(request);
+        }
+    }
+
+    /// The same request may be made again.
+    fn forget(&mut self) {
+        self.asked = None;
+    }
+
+    fn answer(&mut self) -> Option<A> {
+        match self.answers.try_recv() {
+            Ok(answer) => {
+                self.asked = None;
+                Some(answer)
+            }
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+}
+
+/// Paints the beginning of a session's last turn.
+fn previewer(
+    store: Store,
+    look: Look,
+) -> impl Fn(&(SessionId, usize, usize)) -> (SessionId, Vec<Line>) + Send + 'static {
+    move |(id, columns, lines)| {
+        let look = Look {
+            width: *columns,
+            terminal: true,
+            ..look.clone()
+        };
+        let shown = preview(&store, id, &look, *lines);
+        let shown = shown.unwrap_or_else(|error| vec![Line::new(BAD, &error)]);
+        (id.clone(), shown)
+    }
+}
+
+fn preview(store: &Store, id: &SessionId, look: &Look, lines: usize) -> Result<Vec<Line>, String> {
+    let size = store
+        .len_of(id)
+        .map_err(|error| error.to_string())?
+        .unwrap_or(0);
+    if size > LONGEST {
+        let size = size / 1024 / 1024;
+        return Err(format!("There is no preview: this session has {size} MB."));
+    }
+    let mut reader = store.read(id).map_err(|error| error.to_string())?;
+    let (mut shown, mut painter) = (Vec::<Line>::new(), Painter::new(look));
+    let choice = Choice {
+        last: Some(1),
+        ..Choice::default()
+    };
+    parts::read(&mut reader, choice, &mut |part| {
+        for line in painter.part(part) {
+            // One blank line is enough.
+            let repeats = shown.last().is_none_or(|last| *last == Line::default());
+            if shown.len() < lines && !(repeats && line == Line::default()) {
+                shown.push(line);
+            }
+        }
+        Ok::<(), crate::store::StoreError>(())
+    })
+    .map_err(|error| error.to_string())?;
+    Ok(shown)
+}
+
+/// Looks for sessions in the index, which it completes first.
+fn searcher(store: Store) -> impl Fn(&String) -> (String, Vec<SessionId>) + Send + 'static {
+    let catalog = Catalog::open(store);
+    move |words| {
+        let filter = Filter {
+            archived: Archived::Include,
+            search: Search::parse(words),
+            ..Filter::default()
+        };
+        while let Ok(false) = catalog.read_words(WORDS) {}
+        let page = catalog.list(&filter, None, HITS).unwrap_or_default();
+        let found = page.sessions.into_iter().map(|session| session.id);
+        (words.clone(), found.collect())
+    }
+}

@@ -1,0 +1,213 @@
+//! The terminal of the picker: the whole screen, key by key. However the picker ends, the terminal is
+//! as it was before.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "draws on the terminal, while no client is served"
+)]
+
+use std::io::{self, Write};
+use std::panic;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{cursor, execute, queue};
+
+use super::state::Key;
+use crate::cli::paint::Line;
+use crate::protocol::v2::base64;
+
+/// How long to wait for a key before looking for other news.
+const WAIT: Duration = Duration::from_millis(100);
+
+type Hook = dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync;
+
+/// What happened on the terminal.
+pub(super) enum Input {
+    Key(Key),
+    /// It has another size.
+    Size,
+    /// Nothing that matters.
+    None,
+    /// This process is asked to end.
+    End,
+}
+
+/// The whole screen.
+pub(super) struct Screen {
+    signals: Signals,
+    /// What reports panics: it must not write to the screen of the picker.
+    hook: Arc<Hook>,
+    shown: Vec<String>,
+    colour: bool,
+}
+
+impl Screen {
+    /// Takes the screen.
+    pub(super) fn enter(colour: bool) -> io::Result<Self> {
+        let signals = Signals::new()?;
+        let hook: Arc<Hook> = Arc::from(panic::take_hook());
+        let before = hook.clone();
+        panic::set_hook(Box::new(move |info| {
+            give_back().ok();
+            before(info);
+        }));
+        let mut screen = Self {
+            signals,
+            hook,
+            shown: Vec::new(),
+            colour,
+        };
+        screen.take()?;
+        Ok(screen)
+    }
+
+    /// Takes the screen again after [`Self::lend`].
+    pub(super) fn take(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        self.shown.clear();
+        execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
+    }
+
+    /// Lets others use the terminal.
+    pub(super) fn lend(&mut self) -> io::Result<()> {
+        give_back()
+    }
+
+    /// The number of columns and lines.
+    pub(super) fn size() -> io::Result<(usize, usize)> {
+        let (columns, lines) = crossterm::terminal::size()?;
+        Ok((usize::from(columns), usize::from(lines)))
+    }
+
+    /// Shows these lines. Only those that changed are drawn.
+    pub(super) fn draw(&mut self, frame: &[Line]) -> io::Result<()> {
+        let mut out = io::stdout();
+        let lines: Vec<String> = frame.iter().map(|line| line.text(self.colour)).collect();
+        if self.shown.len() != lines.len() {
+            self.shown.clear();
+            queue!(out, Clear(ClearType::All))?;
+        }
+        for (at, line) in lines.iter().enumerate() {
+            if self.shown.get(at) != Some(line) {
+                let row = u16::try_from(at).unwrap_or(u16::MAX);
+                queue!(out, cursor::MoveTo(0, row), Clear(ClearType::CurrentLine))?;
+                out.write_all(line.as_bytes())?;
+            }
+        }
+        self.shown = lines;
+        out.flush()
+    }
+
+    /// Waits a moment for input.
+    pub(super) fn input(&mut self) -> io::Result<Input> {
+        if self.signals.have_come() {
+            return Ok(Input::End);
+        }
+        if !event::poll(WAIT)? {
+            return Ok(Input::None);
+        }
+        Ok(match event::read()? {
+            Event::Resize(..) => Input::Size,
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                let control = key.modifiers.contains(KeyModifiers::CONTROL);
+                key_of(key.code, control).map_or(Input::None, Input::Key)
+            }
+            _ => Input::None,
+        })
+    }
+
+    /// Asks the terminal to put text into the clipboard.
+    pub(super) fn copy(text: &str) -> io::Result<()> {
+        let mut out = io::stdout();
+        let text = [b"\x1b]52;c;", base64(text.as_bytes()).as_slice(), b"\x07"].concat();
+        out.write_all(&text)?;
+        out.flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back().ok();
+        if !std::thread::panicking() {
+            let hook = self.hook.clone();
+            panic::set_hook(Box::new(move |info| hook(info)));
+        }
+    }
+}
+
+fn give_back() -> io::Result<()> {
+    let shown = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
+    disable_raw_mode().and(shown)
+}
+
+fn key_of(code: KeyCode, control: bool) -> Option<Key> {
+    Some(match code {
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Char(c) if control => Key::Control(c),
+        KeyCode::Char(c) => Key::Char(c),
+        _ => return None,
+    })
+}
+
+/// The signals that ask this process to end.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    #[cfg(unix)]
+    all: [tokio::signal::unix::Signal; 3],
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build()?;
+        #[cfg(unix)]
+        let all = {
+            use tokio::signal::unix::{SignalKind, signal};
+            let _entered = runtime.enter();
+            [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::hangup())?,
+                signal(SignalKind::interrupt())?,
+            ]
+        };
+        Ok(Self {
+            runtime,
+            #[cfg(unix)]
+            all,
+        })
+    }
+
+    #[cfg(unix)]
+    fn have_come(&mut self) -> bool {
+        let [terminate, hangup, interrupt] = &mut self.all;
+        let any = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        let now = async { tokio::time::timeout(Duration::ZERO, any).await.is_ok() };
+        self.runtime.block_on(now)
+    }
+
+    #[cfg(not(unix))]
+    fn have_come(&mut self) -> bool {
+        // Ctrl-C is a key, and there are no other signals.
+        _ = &self.runtime;
+        false
+    }
+}

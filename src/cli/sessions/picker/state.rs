@@ -1,0 +1,350 @@
+//! What a picker shows, and what keys change. It knows neither the terminal nor the store.
+
+use anstyle::{Effects, Style};
+
+use crate::cli::look::{FAINT, STRONG, WAITING};
+use crate::cli::paint::{Line, PLAIN};
+use crate::cli::width::{cut, pad, width};
+use crate::sys::SessionId;
+
+/// From this width on the preview is beside the list, otherwise below it.
+const WIDE: usize = 110;
+const CHOSEN: Style = Style::new().effects(Effects::INVERT);
+/// What is shown of the list if the preview is below it: one row in so many.
+const SHARE: usize = 2;
+
+const KEYS: &str = "Enter show · / search · o open page · c copy ID · d delete · q quit";
+const TYPING_KEYS: &str = "type titles or words · Enter show · Tab keep · Esc clear";
+
+/// A key, or several at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Enter,
+    Escape,
+    Tab,
+    Backspace,
+    Char(char),
+    /// With Ctrl.
+    Control(char),
+}
+
+/// What a key asks for beside another look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Quit,
+    Show(SessionId),
+    Open(SessionId),
+    Copy(SessionId),
+    Delete(SessionId),
+}
+
+/// A session in the list. Its texts are printable and on one line.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) id: SessionId,
+    pub(super) title: String,
+    /// What else is shown: the short ID, and when it was used.
+    pub(super) short: String,
+    pub(super) when: String,
+    /// What is searched at once, in lower case.
+    pub(super) words: String,
+}
+
+/// The list, the search and the preview.
+#[derive(Debug, Default)]
+pub(super) struct Picker {
+    rows: Vec<Row>,
+    /// The rows that match the search, in the order in which they are shown.
+    found: Vec<usize>,
+    query: String,
+    /// What the index found, and for which search.
+    hits: Option<(String, Vec<SessionId>)>,
+    is_typing: bool,
+    /// Whether the user is asked if the chosen session is to be deleted.
+    asks: bool,
+    chosen: usize,
+    /// The first row on the screen.
+    top: usize,
+    note: String,
+    columns: usize,
+    lines: usize,
+    preview: Option<(SessionId, Vec<Line>)>,
+}
+
+impl Picker {
+    pub(super) fn new(rows: Vec<Row>, columns: usize, lines: usize) -> Self {
+        let mut picker = Self {
+            found: (0..rows.len()).collect(),
+            rows,
+            ..Self::default()
+        };
+        picker.resize(columns, lines);
+        picker
+    }
+
+    /// The screen has another size.
+    pub(super) fn resize(&mut self, columns: usize, lines: usize) {
+        (self.columns, self.lines) = (columns.max(20), lines.max(4));
+        self.preview = None;
+        self.settle();
+    }
+
+    /// A key was pressed.
+    pub(super) fn key(&mut self, key: Key) -> Option<Action> {
+        self.note.clear();
+        if std::mem::take(&mut self.asks) {
+            let yes = matches!(key, Key::Char('y' | 'Y'));
+            return self.chosen().filter(|_| yes).map(Action::Delete);
+        }
+        let page = self.list_lines().max(2) - 1;
+        match key {
+            Key::Control('c') => return Some(Action::Quit),
+            Key::Up | Key::Control('p') => self.chosen = self.chosen.saturating_sub(1),
+            Key::Down | Key::Control('n') => self.chosen += 1,
+            Key::PageUp => self.chosen = self.chosen.saturating_sub(page),
+            Key::PageDown => self.chosen += page,
+            Key::Home => self.chosen = 0,
+            Key::End => self.chosen = usize::MAX,
+            Key::Enter => return self.chosen().map(Action::Show),
+            key if self.is_typing => self.typed(key),
+            Key::Escape if !self.query.is_empty() => {
+                self.query.clear();
+                self.search();
+            }
+            Key::Escape | Key::Char('q') => return Some(Action::Quit),
+            Key::Char('/') => self.is_typing = true,
+            Key::Char('k') => self.chosen = self.chosen.saturating_sub(1),
+            Key::Char('j') => self.chosen += 1,
+            Key::Char('o') => return self.chosen().map(Action::Open),
+            Key::Char('c') => return self.chosen().map(Action::Copy),
+            Key::Char('d') => self.asks = self.chosen().is_some(),
+            _ => {}
+        }
+        self.settle();
+        None
+    }
+
+    fn typed(&mut self, key: Key) {
+        match key {
+            Key::Char(c) => self.query.push(c),
+            Key::Backspace => _ = self.query.pop(),
+            Key::Control('u') => self.query.clear(),
+            Key::Tab => self.is_typing = false,
+            Key::Escape => {
+                self.is_typing = false;
+                self.query.clear();
+            }
+            _ => return,
+        }
+        self.search();
+    }
+
+    /// Looks for the words in what the list has, and puts what the index found behind that.
+    fn search(&mut self) {
+        let before = self.chosen();
+        let query = self.query.to_lowercase();
+        let has_all = |row: &Row| {
+            query
+                .split_whitespace()
+                .all(|word| row.words.contains(word))
+        };
+        let rows = self.rows.iter().enumerate();
+        self.found = rows
+            .filter(|(_, row)| has_all(row))
+            .map(|(at, _)| at)
+            .collect();
+        if let Some((of, hits)) = &self.hits
+            && *of == self.query
+        {
+            let places = hits
+                .iter()
+                .filter_map(|id| self.rows.iter().position(|row| row.id == *id));
+            for place in places {
+                if !self.found.contains(&place) {
+                    self.found.push(place);
+                }
+            }
+        }
+        let again = |at: &usize| Some(&self.rows[*at].id) == before.as_ref();
+        self.chosen = self.found.iter().position(again).unwrap_or(0);
+        self.settle();
+    }
+
+    /// Keeps the chosen row in the list, and on the screen.
+    fn settle(&mut self) {
+        self.chosen = self.chosen.min(self.found.len().saturating_sub(1));
+        let lines = self.list_lines();
+        self.top = self
+            .top
+            .clamp((self.chosen + 1).saturating_sub(lines), self.chosen);
+        self.top = self.top.min(self.found.len().saturating_sub(lines));
+    }
+
+    fn chosen(&self) -> Option<SessionId> {
+        let row = &self.rows[*self.found.get(self.chosen)?];
+        Some(row.id.clone())
+    }
+
+    /// The words that the index was not yet asked for.
+    pub(super) fn wants_hits(&self) -> Option<&str> {
+        let known = self.hits.as_ref().is_some_and(|(of, _)| *of == self.query);
+        (!known && !self.query.trim().is_empty()).then_some(&self.query)
+    }
+
+    /// The index has found these sessions.
+    pub(super) fn set_hits(&mut self, of: String, hits: Vec<SessionId>) {
+        self.hits = Some((of, hits));
+        self.search();
+    }
+
+    /// The session of which a preview is missing, and how wide and long that may be.
+    pub(super) fn wants_preview(&self) -> Option<(SessionId, usize, usize)> {
+        let id = self.chosen()?;
+        let has = self.preview.as_ref().is_some_and(|(of, _)| *of == id);
+        let (columns, lines) = if self.is_wide() {
+            (self.columns - self.list_columns() - 3, self.lines - 2)
+        } else {
+            (
+                self.columns,
+                self.lines.saturating_sub(3 + self.list_lines()),
+            )
+        };
+        (!has).then_some((id, columns, lines))
+    }
+
+    pub(super) fn set_preview(&mut self, id: SessionId, lines: Vec<Line>) {
+        self.preview = Some((id, lines));
+    }
+
+    /// Says something until the next key.
+    pub(super) fn say(&mut self, note: &str) {
+        note.clone_into(&mut self.note);
+    }
+
+    /// A session is no longer there.
+    pub(super) fn remove(&mut self, id: &SessionId) {
+        let place = self.chosen;
+        self.rows.retain(|row| row.id != *id);
+        self.found.clear();
+        self.search();
+        self.chosen = place;
+        self.settle();
+    }
+
+    fn is_wide(&self) -> bool {
+        self.columns >= WIDE
+    }
+
+    fn list_columns(&self) -> usize {
+        if self.is_wide() {
+            self.columns / 2
+        } else {
+            self.columns
+        }
+    }
+
+    /// How many rows the list may have.
+    fn list_lines(&self) -> usize {
+        let lines = self.lines - 2;
+        if self.is_wide() || lines < 8 {
+            lines
+        } else {
+            lines / SHARE
+        }
+    }
+
+    /// The whole screen, from top to bottom.
+    pub(super) fn frame(&self) -> Vec<Line> {
+        let count = format!("{} of {}", self.found.len(), self.rows.len());
+        let mut head = if self.is_typing || !self.query.is_empty() {
+            let mut head = Line::new(STRONG, "Search: ");
+            head.push(PLAIN, &cut(&self.query, self.columns.saturating_sub(30)));
+            head.push(FAINT, if self.is_typing { "▏ " } else { "  " });
+            head
+        } else {
+            Line::new(STRONG, "Sessions  ")
+        };
+        head.push(FAINT, &count);
+        let mut frame = vec![head.cut(self.columns)];
+        let no_preview = Vec::new();
+        let shown = self.chosen();
+        let preview = self
+            .preview
+            .as_ref()
+            .filter(|(of, _)| Some(of) == shown.as_ref());
+        let preview = preview.map_or(&no_preview, |(_, lines)| lines);
+        let room = self.list_columns();
+        for at in 0..self.list_lines() {
+            let line = match self.found.get(self.top + at) {
+                Some(place) => self.row(&self.rows[*place], self.top + at == self.chosen, room),
+                None if at == 0 => Line::new(
+                    FAINT,
+                    if self.rows.is_empty() {
+                        "There are no sessions."
+                    } else {
+                        "No session has these words."
+                    },
+                ),
+                None => Line::default(),
+            };
+            if !self.is_wide() {
+                frame.push(line.cut(room));
+                continue;
+            }
+            let mut left = line.cut(room);
+            left.push(FAINT, &" ".repeat(room.saturating_sub(left.width())));
+            left.push(FAINT, " │ ");
+            let right = preview.get(at).cloned().unwrap_or_default();
+            frame.push(right.cut(self.columns - room - 3).behind(left));
+        }
+        if !self.is_wide() && frame.len() + 2 < self.lines {
+            frame.push(Line::new(FAINT, &"─".repeat(self.columns)));
+            let left = self.lines - 1 - frame.len();
+            frame.extend(preview.iter().take(left).map(|line| line.cut(self.columns)));
+        }
+        frame.resize(self.lines - 1, Line::default());
+        frame.push(self.foot().cut(self.columns));
+        frame
+    }
+
+    fn row(&self, row: &Row, is_chosen: bool, room: usize) -> Line {
+        let rest = format!("  {}  {:>15}", row.short, row.when);
+        let title = room.saturating_sub(width(&rest) + 2);
+        let mark = if is_chosen { "> " } else { "  " };
+        let mut line = Line::new(PLAIN, mark);
+        // On a narrow screen the title alone is shown.
+        if title < 12 {
+            line.push(PLAIN, &cut(&row.title, room.saturating_sub(2)));
+        } else {
+            line.push(PLAIN, &pad(&cut(&row.title, title), title));
+            line.push(FAINT, &rest);
+        }
+        if is_chosen {
+            line.marked(CHOSEN, room)
+        } else {
+            line
+        }
+    }
+
+    fn foot(&self) -> Line {
+        if self.asks {
+            Line::new(WAITING, "Move this session to the trash? y/N")
+        } else if !self.note.is_empty() {
+            Line::new(WAITING, &self.note)
+        } else if self.is_typing {
+            Line::new(FAINT, TYPING_KEYS)
+        } else {
+            Line::new(FAINT, KEYS)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,229 @@
+//! Keys in, screens out.
+
+use super::*;
+
+fn id(n: usize) -> SessionId {
+    SessionId::parse(&format!("sess_01a1fd7e-723f-7441-b725-49b4fb5b0d{n:02}")).unwrap()
+}
+
+fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
+    let rows = titles.iter().enumerate().map(|(n, title)| Row {
+        id: id(n),
+        title: (*title).to_owned(),
+        short: format!("5b0d{n:02}"),
+        when: format!("{n} min ago"),
+        words: title.to_lowercase(),
+    });
+    Picker::new(rows.collect(), columns, lines)
+}
+
+const TITLES: [&str; 5] = [
+    "Fix the Redis timeout",
+    "修复缓存",
+    "Write docs",
+    "A title that is much too long for the list in any terminal of this width",
+    "Fix docs",
+];
+
+/// Presses keys: names, or letters.
+fn press(picker: &mut Picker, keys: &str) -> Option<Action> {
+    let mut last = None;
+    for key in keys.split_whitespace() {
+        let key = match key {
+            "up" => Key::Up,
+            "down" => Key::Down,
+            "pgup" => Key::PageUp,
+            "pgdn" => Key::PageDown,
+            "home" => Key::Home,
+            "end" => Key::End,
+            "enter" => Key::Enter,
+            "esc" => Key::Escape,
+            "tab" => Key::Tab,
+            "back" => Key::Backspace,
+            "^c" => Key::Control('c'),
+            "^u" => Key::Control('u'),
+            letter => Key::Char(letter.chars().next().unwrap()),
+        };
+        last = picker.key(key);
+    }
+    last
+}
+
+fn screen(picker: &Picker) -> Vec<String> {
+    let frame = picker.frame();
+    assert_eq!(frame.len(), picker.lines);
+    for line in &frame {
+        assert!(line.width() <= picker.columns, "{line:?}");
+    }
+    frame.iter().map(|line| line.text(false)).collect()
+}
+
+#[test]
+fn keys_ask_for_actions() {
+    for (keys, action) in [
+        ("q", Some(Action::Quit)),
+        ("esc", Some(Action::Quit)),
+        ("^c", Some(Action::Quit)),
+        ("/ ^c", Some(Action::Quit)),
+        ("enter", Some(Action::Show(id(0)))),
+        ("down down enter", Some(Action::Show(id(2)))),
+        ("j j k enter", Some(Action::Show(id(1)))),
+        ("end enter", Some(Action::Show(id(4)))),
+        ("pgdn pgdn pgdn enter", Some(Action::Show(id(4)))),
+        ("end home up enter", Some(Action::Show(id(0)))),
+        ("o", Some(Action::Open(id(0)))),
+        ("down c", Some(Action::Copy(id(1)))),
+        ("d", None),
+        ("d y", Some(Action::Delete(id(0)))),
+        ("d n", None),
+        ("d enter", None),
+        ("d q", None),
+        ("d d", None),
+        // Letters belong to the search, until it is left.
+        ("/ d o c", None),
+        ("/ d o c enter", Some(Action::Show(id(2)))),
+        ("/ d o c tab down o", Some(Action::Open(id(4)))),
+        ("/ d o c tab down tab d y", Some(Action::Delete(id(4)))),
+        ("/ f i x down enter", Some(Action::Show(id(4)))),
+        ("/ x y z enter", None),
+        ("/ x y z back back back enter", Some(Action::Show(id(0)))),
+        ("/ x y z ^u enter", Some(Action::Show(id(0)))),
+        ("/ d o c esc enter", Some(Action::Show(id(2)))),
+        ("/ d o c tab esc", None),
+        ("/ d o c tab esc q", Some(Action::Quit)),
+        ("/ x y z tab d", None),
+        ("/ x y z tab o", None),
+    ] {
+        let mut picker = picker(&TITLES, 60, 12);
+        assert_eq!(press(&mut picker, keys), action, "{keys}");
+        screen(&picker);
+    }
+}
+
+#[test]
+fn a_screen_has_list_preview_and_keys() {
+    let mut picker = picker(&TITLES, 60, 12);
+    press(&mut picker, "down");
+    let (of, columns, lines) = picker.wants_preview().unwrap();
+    assert_eq!((of, columns, lines), (id(1), 60, 4));
+    picker.set_preview(
+        id(1),
+        vec![
+            Line::new(PLAIN, "You\tsaid"),
+            Line::new(PLAIN, &"x".repeat(80)),
+        ],
+    );
+    assert_eq!(picker.wants_preview(), None);
+    let cut = format!("{}…", "x".repeat(59));
+    let row = |title: &str, n: usize| format!("{}  5b0d0{n}        {n} min ago", pad(title, 35));
+    assert_eq!(
+        screen(&picker),
+        [
+            "Sessions  5 of 5",
+            &row("  Fix the Redis timeout", 0),
+            &row("> 修复缓存", 1),
+            &row("  Write docs", 2),
+            &row("  A title that is much too long fo…", 3),
+            &row("  Fix docs", 4),
+            &"─".repeat(60),
+            "You    said",
+            &cut,
+            "",
+            "",
+            "Enter show · / search · o open page · c copy ID · d delete…",
+        ]
+    );
+    press(&mut picker, "d");
+    assert_eq!(screen(&picker)[11], "Move this session to the trash? y/N");
+    press(&mut picker, "n");
+    picker.say("Said.");
+    assert_eq!(screen(&picker)[11], "Said.");
+    press(&mut picker, "/ f i x");
+    let shown = screen(&picker);
+    assert_eq!(shown[0], "Search: fix▏ 2 of 5");
+    assert!(shown[1].starts_with("> Fix the Redis") && shown[2].starts_with("  Fix docs"));
+    assert_eq!(shown[3], "");
+    press(&mut picker, "x");
+    assert_eq!(screen(&picker)[1], "No session has these words.");
+}
+
+#[test]
+fn a_wide_screen_has_the_preview_beside() {
+    let mut picker = picker(&TITLES, 120, 6);
+    picker.set_preview(id(0), vec![Line::new(PLAIN, "You")]);
+    let shown = screen(&picker);
+    assert!(
+        shown[1].starts_with("> Fix the Redis") && shown[1].ends_with(" │ You"),
+        "{shown:?}"
+    );
+    press(&mut picker, "end");
+    let shown = screen(&picker);
+    assert!(
+        shown[4].starts_with("> Fix docs") && shown[1].starts_with("  修复缓存"),
+        "{shown:?}"
+    );
+    assert!(
+        !shown.concat().contains("You"),
+        "it belongs to another session"
+    );
+}
+
+#[test]
+fn every_size_of_a_screen_is_used() {
+    let mut picker = picker(&TITLES, 60, 12);
+    for columns in [0, 1, 20, 37, 60, 109, 110, 200] {
+        for lines in [0, 1, 4, 5, 9, 24] {
+            picker.resize(columns, lines);
+            for keys in ["end", "home", "pgdn", "/ f i", "tab", "esc"] {
+                press(&mut picker, keys);
+                screen(&picker);
+                picker.wants_preview();
+            }
+        }
+    }
+    let mut none = super::Picker::new(Vec::new(), 60, 8);
+    assert_eq!(press(&mut none, "down pgdn end up d y o c enter"), None);
+    assert_eq!(screen(&none)[1], "There are no sessions.");
+}
+
+#[test]
+fn what_the_index_finds_comes_last() {
+    let mut picker = picker(&TITLES, 60, 12);
+    assert_eq!(picker.wants_hits(), None);
+    press(&mut picker, "/ d o c s");
+    assert_eq!(picker.wants_hits(), Some("docs"));
+    press(&mut picker, "down");
+    picker.set_hits("docs".to_owned(), vec![id(0), id(2), id(77)]);
+    assert_eq!(picker.wants_hits(), None);
+    let shown = screen(&picker);
+    assert!(
+        shown[1].contains("Write docs") && shown[3].contains("Redis"),
+        "{shown:?}"
+    );
+    assert!(
+        shown[2].starts_with("> Fix docs"),
+        "what was chosen stays: {shown:?}"
+    );
+    press(&mut picker, "x");
+    assert_eq!(
+        screen(&picker)[1],
+        "No session has these words.",
+        "they belong to other words"
+    );
+    assert_eq!(picker.wants_hits(), Some("docsx"));
+}
+
+#[test]
+fn what_is_deleted_is_gone() {
+    let mut picker = picker(&TITLES, 60, 12);
+    press(&mut picker, "down");
+    picker.remove(&id(1));
+    let shown = screen(&picker);
+    assert!(
+        shown[0].ends_with("4 of 4") && shown[2].starts_with("> Write docs"),
+        "{shown:?}"
+    );
+    press(&mut picker, "end");
+    picker.remove(&id(4));
+    assert!(screen(&picker)[3].starts_with("> A title"), "{shown:?}");
+}
