@@ -36,6 +36,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         CONDUCTOR,
     ),
     ("docs/troubleshooting.md", "rejoin doctor", DOCTOR),
+    (
+        "packaging/agents/README.md",
+        "git clone",
+        "it needs the network",
+    ),
     ("packaging/npm/README.md", "npx ", NOT_PUBLISHED),
     ("packaging/wheel/README.md", "uvx ", NOT_PUBLISHED),
 ];
