@@ -1,5 +1,9 @@
 //! The options of the commands that pass prompts on to another agent.
 
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
 use crate::engine::agent::{Policy, Recall};
 
 use super::exit::Failure;
@@ -7,6 +11,13 @@ use super::global::Global;
 use super::size::bytes;
 use super::timeout::Timeout;
 use super::{serve, store};
+
+/// How long an agent may take to start and to answer `initialize`.
+const START: Duration = Duration::from_secs(30);
+/// The same for one that may have to be downloaded first.
+const DOWNLOAD: Duration = Duration::from_mins(5);
+/// Programs that download what they run.
+const DOWNLOADERS: [&str; 5] = ["npx", "bunx", "pnpx", "uvx", "pipx"];
 
 /// How to pass prompts on to another agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -21,9 +32,10 @@ pub(super) struct Args {
     /// still have the conversation.
     #[arg(long)]
     adopt: bool,
-    /// Time limit for the agent to start and to answer `initialize`, such as `30s`, or `none`.
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    start_timeout: Timeout,
+    /// Time limit for the agent to start and to answer `initialize`, such as `1m`, or `none`. By
+    /// default `30s`, or `5m` for a command of `npx` or `uvx`, which may have to download it.
+    #[arg(long, value_name = "TIME")]
+    start_timeout: Option<Timeout>,
     /// How long the agent may be silent while it creates or opens a session, or `none`.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     load_timeout: Timeout,
@@ -33,7 +45,8 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn policy(&self, global: &Global) -> Result<Policy, Failure> {
+    /// How an agent with this command is treated.
+    pub(super) fn policy(&self, global: &Global, command: &[OsString]) -> Result<Policy, Failure> {
         let recall = match std::env::current_exe() {
             Ok(command) if self.serve.persists() => Some(Recall {
                 command,
@@ -44,9 +57,21 @@ impl Args {
         Ok(Policy {
             context_budget: self.context_budget,
             adopt: self.adopt,
-            start_timeout: self.start_timeout.or_forever(),
+            start_timeout: match self.start_timeout {
+                Some(timeout) => timeout.or_forever(),
+                None if may_download(command) => DOWNLOAD,
+                None => START,
+            },
             load_timeout: self.load_timeout.or_forever(),
             recall,
         })
     }
+}
+
+/// Whether a command may have to be downloaded before it starts.
+fn may_download(command: &[OsString]) -> bool {
+    let program = command
+        .first()
+        .and_then(|program| Path::new(program).file_stem());
+    program.is_some_and(|program| DOWNLOADERS.iter().any(|name| program == *name))
 }

@@ -1,7 +1,7 @@
 //! Reads a log as a conversation in parts of bounded length, for those who print it while they read.
 //!
 //! Updates change what was there before: they extend the last message and complete tool calls. So a
-//! part has a whole turn, unless that is longer than [`LONGEST`]. Then it ends before the last
+//! part has a whole turn, unless that is longer than `LONGEST`. Then it ends before the last
 //! entry, and what is said later about its tool calls and subagents is an entry of a later part.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,5 @@
 //! `rejoin sessions` alone: a list to choose from in a terminal, help elsewhere.
+#![expect(clippy::disallowed_methods, reason = "opens a real terminal")]
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -13,7 +13,7 @@ use crate::support::systems::FOLDER;
 /// Two sessions: one with an agent that reports what it uses and is followed by another, and one of
 /// the built-in engine.
 fn store() -> TempDir {
-    let root = TempDir::new().unwrap();
+    let root = TempDir::new().expect("folders can be made");
     let prompt = json!({ "prompt": [{ "type": "text", "text": "x" }] });
     let agent = |name: &str, model: &str| {
         let models = json!({ "currentModelId": model, "availableModels": [] });
@@ -50,7 +50,7 @@ fn store() -> TempDir {
 
 fn stats(store: &Path, arguments: &[&str]) -> Value {
     let arguments = [&["stats", "--json"], arguments].concat();
-    serde_json::from_str(&runs(store, &arguments)).unwrap()
+    serde_json::from_str(&runs(store, &arguments)).expect("it is JSON")
 }
 
 /// The sessions, turns, tokens and cost of a group.

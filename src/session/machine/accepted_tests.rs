@@ -40,7 +40,7 @@ fn a_prompt_is_answered_when_it_is_logged_and_its_end_is_an_update() {
     assert_eq!(effects!(machine, finished("m", Ok(end_turn()))), ENDED);
     effects!(machine, request(prompt("p")));
     let error = EngineError::internal("no luck");
-    let end = r#"append end and sync, state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no luck\",\"data\":{\"error\":\"internal_error\",\"details\":\"no luck\"}}}"))"#;
+    let end = r#"append end and sync, state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no luck\",\"data\":{\"error\":\"internal_error\",\"code\":\"internal_error\",\"details\":\"no luck\"}}}"))"#;
     assert_eq!(effects!(machine, finished("m", Err(error))), end);
 }
 
@@ -199,7 +199,7 @@ fn an_end_that_cannot_be_logged_is_reported_as_a_failure() {
     let mut machine = opened();
     effects!(machine, request(prompt("p")));
     machine.finished("m", Ok(end_turn()));
-    let reported = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
+    let reported = r#"state Idle(Some("{\"error\":{\"code\":-32603,\"message\":\"no space\",\"data\":{\"error\":\"internal_error\",\"code\":\"internal_error\",\"details\":\"no space\"}}}"))"#;
     assert_eq!(effects!(machine, failed(failed())), reported);
     effects!(machine, request(prompt("p")));
     machine.update(update("{}"));

@@ -152,7 +152,7 @@ impl Session<'_> {
             Action::Quit => {}
             Action::Show(id) => {
                 let mut reader = self.context.store.read(&id)?;
-                self.screen.lend().map_err(|error| broken(&error))?;
+                Screen::lend().map_err(|error| broken(&error))?;
                 let shown = show::stay(&mut reader, output);
                 self.screen.take().map_err(|error| broken(&error))?;
                 shown?;

@@ -73,7 +73,7 @@ impl Screen {
     }
 
     /// Lets others use the terminal.
-    pub(super) fn lend(&mut self) -> io::Result<()> {
+    pub(super) fn lend() -> io::Result<()> {
         give_back()
     }
 

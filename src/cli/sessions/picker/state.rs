@@ -282,7 +282,7 @@ impl Picker {
         let room = self.list_columns();
         for at in 0..self.list_lines() {
             let line = match self.found.get(self.top + at) {
-                Some(place) => self.row(&self.rows[*place], self.top + at == self.chosen, room),
+                Some(place) => row_line(&self.rows[*place], self.top + at == self.chosen, room),
                 None if at == 0 => Line::new(
                     FAINT,
                     if self.rows.is_empty() {
@@ -313,25 +313,6 @@ impl Picker {
         frame
     }
 
-    fn row(&self, row: &Row, is_chosen: bool, room: usize) -> Line {
-        let rest = format!("  {}  {:>15}", row.short, row.when);
-        let title = room.saturating_sub(width(&rest) + 2);
-        let mark = if is_chosen { "> " } else { "  " };
-        let mut line = Line::new(PLAIN, mark);
-        // On a narrow screen the title alone is shown.
-        if title < 12 {
-            line.push(PLAIN, &cut(&row.title, room.saturating_sub(2)));
-        } else {
-            line.push(PLAIN, &pad(&cut(&row.title, title), title));
-            line.push(FAINT, &rest);
-        }
-        if is_chosen {
-            line.marked(CHOSEN, room)
-        } else {
-            line
-        }
-    }
-
     fn foot(&self) -> Line {
         if self.asks {
             Line::new(WAITING, "Move this session to the trash? y/N")
@@ -342,6 +323,26 @@ impl Picker {
         } else {
             Line::new(FAINT, KEYS)
         }
+    }
+}
+
+/// A session's line.
+fn row_line(row: &Row, is_chosen: bool, room: usize) -> Line {
+    let rest = format!("  {}  {:>15}", row.short, row.when);
+    let title = room.saturating_sub(width(&rest) + 2);
+    let mark = if is_chosen { "> " } else { "  " };
+    let mut line = Line::new(PLAIN, mark);
+    // On a narrow screen the title alone is shown.
+    if title < 12 {
+        line.push(PLAIN, &cut(&row.title, room.saturating_sub(2)));
+    } else {
+        line.push(PLAIN, &pad(&cut(&row.title, title), title));
+        line.push(FAINT, &rest);
+    }
+    if is_chosen {
+        line.marked(CHOSEN, room)
+    } else {
+        line
     }
 }
 
