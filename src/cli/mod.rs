@@ -92,7 +92,8 @@ enum Command {
     /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
     #[command(after_help = "Example:\n  rejoin demo --keep demo")]
     Demo(demo::Args),
-    /// List, search, show, delete, restore and verify stored sessions.
+    /// List, search, show, rename, delete, restore and verify sessions; alone in a terminal, choose one
+    /// from a list.
     Sessions(sessions::Args),
     /// Write a conversation as Markdown, as a page for a browser, or as JSON.
     #[command(after_help = "Example:\n  rejoin export last --output last.html")]
@@ -237,6 +238,7 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
         .map(|argument| printable::printable(&argument.to_string_lossy()));
     let mut error = Cli::try_parse_from(shown).err().unwrap_or(error);
     explain_resume(&mut error);
+    explain_wrap(&mut error, arguments);
     // Help goes to stdout and is not a failure; a wrong command line goes to stderr.
     let code = if error.use_stderr() {
         exit::USAGE
@@ -259,4 +261,21 @@ fn explain_resume(error: &mut clap::Error) {
     ];
     let tips = tips.map(Into::into).into();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+}
+
+/// The command of the agent begins after `--`.
+fn explain_wrap(error: &mut clap::Error, arguments: &[OsString]) {
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word,
+        _ => return,
+    };
+    if word.starts_with('-') || !arguments.iter().any(|argument| argument == "wrap") {
+        return;
+    }
+    let tip = format!("write `--` before the agent's command: `rejoin wrap -- {word}`");
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(
+        ContextKind::Suggested,
+        ContextValue::StyledStrs(vec![tip.into()]),
+    );
 }

@@ -15,7 +15,8 @@ use super::clock::{Clock, SystemClock, Timestamp};
 pub struct SessionId(String);
 
 impl SessionId {
-    const PREFIX: &str = "sess_";
+    /// What every id begins with.
+    pub const PREFIX: &str = "sess_";
 
     /// Parses an id. `None` unless `text` is exactly in this format.
     pub fn parse(text: &str) -> Option<Self> {

@@ -114,6 +114,10 @@ fn invalid_command_line_does_nothing() {
     for (arguments, why) in [
         (vec!["fnord"], "unrecognized subcommand"),
         (vec!["serve", "--fnord"], "unexpected argument"),
+        (
+            vec!["wrap", "an-agent", "--acp"],
+            "write `--` before the agent's command: `rejoin wrap -- an-agent`",
+        ),
         (vec!["serve", "--replay-tail", "0"], "0 is not in 1.."),
         (vec!["serve", "--max-line", "4095"], "4095 is not in 4096.."),
         (

@@ -86,6 +86,11 @@ fn sessions_are_renamed() {
         4,
         "close the session",
     );
+    drop(holder);
+    // The trash has the title, too.
+    runs(store, &["rm", "another"]);
+    assert!(runs(store, &["trash", "list"]).contains("Another title"));
+    assert!(runs(store, &["restore", "another"]).contains(&id));
 }
 
 #[test]

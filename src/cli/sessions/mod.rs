@@ -27,6 +27,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
 use super::output::Output;
+use super::sources::Choice;
 use super::store;
 use context::Context;
 
@@ -88,10 +89,14 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let shows_tools = live.as_ref().is_some_and(|live| live.are_there());
     if !lists_tools && !shows_tools && !Store::is_at(&root, &sys)? {
         let none = "there are no sessions";
-        let hint = format!(
-            "the store would be {}; name another with --store",
-            root.display()
-        );
+        let place = root.display();
+        let hint = match Choice::Unset.live(global.store().is_none()) {
+            Some(tools) if tools.are_there() => format!(
+                "`rejoin sessions list --source all` has the conversations of other tools; the \
+                 store would be {place}"
+            ),
+            _ => format!("the store would be {place}; name another with --store"),
+        };
         match &args.command {
             Command::Pick => Ok(()),
             Command::List(args) => list::empty(args.json, output),

@@ -5,8 +5,8 @@ use crate::cli::exit::Failure;
 use crate::cli::look::Look;
 use crate::cli::width::{cut, pad, width};
 use crate::history::last_used;
-use crate::index::{Listed, first_title};
-use crate::store::{Store, Trashed};
+use crate::index::{Listed, Summary};
+use crate::store::{Reader, Store, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
 use super::list::one_line;
@@ -64,22 +64,30 @@ impl Candidate {
     }
 
     pub(super) fn trashed(store: &Store, trashed: &Trashed) -> Self {
-        let mut log = store.read_trashed(trashed).ok();
+        let log = store.read_trashed(trashed).ok();
         let known_as = log.as_ref().and_then(|log| log.header().known_as.clone());
-        let title = log.as_mut().and_then(|log| first_title(log).ok().flatten());
         Self {
             id: trashed.id.clone(),
             agent_ids: known_as.into_iter().collect(),
-            title,
+            title: log.and_then(|mut log| title_of(&mut log)),
             at: Some(trashed.at),
         }
     }
 
     fn has_part(&self, text: &str) -> bool {
+        // What all IDs of rejoin begin with means none of them.
+        if SessionId::PREFIX.starts_with(text) {
+            return false;
+        }
         let of_agents = |id: &String| id.starts_with(text) || id.ends_with(text);
         is_part(&self.id, text)
             || (text.chars().count() >= LEAST && self.agent_ids.iter().any(of_agents))
     }
+}
+
+/// The title of a session in the trash. Reads all of its log: titles may be given at any time.
+pub(super) fn title_of(log: &mut Reader) -> Option<String> {
+    Summary::of(&log.scan().ok()?).title
 }
 
 /// What a name means.
@@ -249,7 +257,7 @@ mod tests {
                 "ses-0002",
                 "fix the Cache eviction\u{1b}[2J",
             ),
-            candidate("3333cafedddd", "other", "Order in the cafedddd"),
+            candidate("3333cafedddd", "sess_0009", "Order in the cafedddd"),
             candidate("4444aaaaeeee", "5555", "修复缓存"),
         ]
     }

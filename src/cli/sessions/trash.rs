@@ -11,7 +11,6 @@ use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
 use crate::history::long_before;
-use crate::index::first_title;
 use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
@@ -19,7 +18,7 @@ use crate::sys::Timestamp;
 use super::age::age;
 use super::context::Context;
 use super::list::{UNTITLED, more, one_line};
-use super::named::Short;
+use super::named::{Short, title_of};
 use super::table::{ON_A_SCREEN, Row, Table};
 
 /// What to do with the trash.
@@ -244,7 +243,7 @@ impl Content {
         let agent = Implementation::shown(&header.engine.name).to_owned();
         let cwd = header.place.cwd.clone();
         Self {
-            title: first_title(&mut reader).ok().flatten(),
+            title: title_of(&mut reader),
             agent,
             cwd,
         }
