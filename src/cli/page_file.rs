@@ -23,23 +23,36 @@ const KEPT_FOR: Duration = Duration::from_hours(24);
 #[derive(Debug)]
 pub(super) struct PrivateFile {
     path: PathBuf,
-    part: PathBuf,
+    /// Where it is written first; nothing for pipes and devices, which are written at once.
+    part: Option<PathBuf>,
     file: Option<BufWriter<File>>,
 }
 
 impl PrivateFile {
-    /// Creates a file with this path, instead of one that is there.
+    /// Creates a file with this path, instead of one that is there. Symbolic links stay, and so does
+    /// what is not a regular file: it is written to.
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let part = path.with_file_name(name);
+        let target = fs::canonicalize(path);
+        // A link may lead to a file that does not exist yet.
+        let target = target.or_else(|_| fs::read_link(path).map(|to| path.with_file_name(to)));
+        let path = target.unwrap_or_else(|_| path.to_owned());
+        let is_replaced = fs::metadata(&path).map_or(true, |there| there.is_file());
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&part).map_err(|error| cannot(path, &error))?;
+        options.write(true);
+        let part = is_replaced.then(|| {
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{}.part", std::process::id()));
+            path.with_file_name(name)
+        });
+        if part.is_some() {
+            options.create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        let file = options.open(part.as_ref().unwrap_or(&path));
+        let file = file.map_err(|error| cannot(&path, &error))?;
         Ok(Self {
-            path: path.to_owned(),
+            path,
             part,
             file: Some(BufWriter::new(file)),
         })
@@ -54,20 +67,22 @@ impl PrivateFile {
 
     /// Gives the file its name.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
-        let file = self.file.take();
-        file.map_or(Ok(()), |mut file| file.flush())
-            .and_then(|()| fs::rename(&self.part, &self.path))
-            .map_err(|error| {
-                fs::remove_file(&self.part).ok();
-                cannot(&self.path, &error)
-            })
+        // Windows does not rename files that are open.
+        let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
+        let named = flushed.and_then(|()| match &self.part {
+            Some(part) => fs::rename(part, &self.path),
+            None => Ok(()),
+        });
+        named.map_err(|error| cannot(&self.path, &error))?;
+        self.part = None;
+        Ok(())
     }
 }
 
 impl Drop for PrivateFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
-            fs::remove_file(&self.part).ok();
+        if let Some(part) = &self.part {
+            fs::remove_file(part).ok();
         }
     }
 }

@@ -224,6 +224,23 @@ fn a_file_is_the_users_alone_and_its_name_says_the_form() {
 }
 
 #[cfg(unix)]
+#[test]
+fn what_is_not_a_regular_file_stays() {
+    let root = TempDir::new().unwrap();
+    let id = conversation(root.path());
+    let export = |path: &Path| runs(root.path(), &["export", &id, "-o", path.to_str().unwrap()]);
+    let (file, link) = (root.path().join("a.md"), root.path().join("link.md"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for _ in 0..2 {
+        export(&link);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::read_to_string(&file).unwrap().starts_with("# "));
+    }
+    // A device, like a pipe, is written to.
+    assert!(export(Path::new("/dev/stdout")).starts_with("# "));
+}
+
+#[cfg(unix)]
 fn assert_private(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     let permissions = fs::metadata(path).unwrap().permissions();

@@ -1,7 +1,9 @@
 //! A session whose agent the client chooses.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
@@ -27,6 +29,8 @@ struct Shared {
     opening: Opening,
     config: Mutex<SessionConfig>,
     current: Mutex<Option<Current>>,
+    /// The agent that was chosen last, until it has taken over or failed to.
+    wanted: Mutex<Option<String>>,
     /// Each turn holds it for reading, a change of the agent for writing: so prompts that come after
     /// the change wait for it, and it waits for those before it.
     turns: Arc<RwLock<()>>,
@@ -52,6 +56,7 @@ impl Session {
             config: Mutex::new(opening.config.clone()),
             opening,
             current: Mutex::default(),
+            wanted: Mutex::default(),
             turns: Arc::default(),
             is_closed: AtomicBool::new(false),
         }))
@@ -158,7 +163,13 @@ impl Conversation for Session {
         let call = match (target, text_member(&params, "value")) {
             (Target::Agent, _) => {
                 let id = string_member(&params, "value").unwrap_or_default();
-                return Box::pin(async move { shared.choose(&current, &id).await });
+                let accepted = shared.accept(&current, &id);
+                return Box::pin(async move {
+                    match accepted? {
+                        Some((chosen, found)) => shared.choose(&current, chosen, found).await,
+                        None => Ok(called(&current)),
+                    }
+                });
             }
             (Target::Own(method, member), Some(value)) => {
                 let name = lock(&shared.config).name.clone();
@@ -246,47 +257,84 @@ impl Shared {
         }
     }
 
-    /// The user chooses an agent: at once, or for after the turns that are running.
-    async fn choose(self: Arc<Self>, current: &Current, id: &str) -> Result<Called, EngineError> {
+    /// The user has chosen an agent. Returns it, and all that were found, unless it was chosen before.
+    fn accept(
+        &self,
+        current: &Current,
+        id: &str,
+    ) -> Result<Option<(Found, Vec<Found>)>, EngineError> {
         let found = self.agents.found();
-        let Some(chosen) = found.iter().find(|found| found.id == id) else {
+        let Some(chosen) = found.iter().find(|found| found.id == id).cloned() else {
             return Err(super::not_found(id, &found));
         };
         self.agents.remember(id);
         if current.options.chosen() == id {
-            return Ok(called(current));
+            return Ok(None);
         }
-        if let Ok(turns) = self.turns.clone().try_write_owned() {
-            let changed = self.change(chosen, &found, &turns).await?;
-            return Ok(Called {
-                result: changed.options.result(),
-                updates: changed.updates,
-                ..Called::default()
-            });
-        }
+        *lock(&self.wanted) = Some(id.to_owned());
         current.options.choose(id, &found);
-        let called = called(current);
-        if current.found.id != id {
-            let (shared, current, chosen) = (self.clone(), current.clone(), chosen.clone());
-            tokio::spawn(async move { shared.change_later(&current, &chosen, &found).await });
-        }
-        Ok(called)
+        Ok(Some((chosen, found)))
     }
 
-    /// Changes the agent when the running turns have ended, unless another one is chosen by then.
-    async fn change_later(&self, current: &Current, chosen: &Found, found: &[Found]) {
-        let turns = self.turns.clone().write_owned().await;
-        let is_same = self
-            .current()
-            .is_some_and(|now| Arc::ptr_eq(&now.options, &current.options));
-        if !is_same || current.options.chosen() != chosen.id {
+    /// Changes to the agent that was accepted: at once, or after the turns and changes under way.
+    async fn choose(
+        self: Arc<Self>,
+        current: &Current,
+        chosen: Found,
+        found: Vec<Found>,
+    ) -> Result<Called, EngineError> {
+        if let Ok(turns) = self.turns.clone().try_write_owned() {
+            if lock(&self.wanted).as_deref() != Some(&chosen.id) {
+                // Another one was chosen meanwhile.
+                return Ok(called(current));
+            }
+            return match self.change(&chosen, &found, &turns).await {
+                Ok(changed) => Ok(Called {
+                    result: changed.options.result(),
+                    updates: changed.updates,
+                    ..Called::default()
+                }),
+                Err(error) => {
+                    self.give_up(current, &chosen.id, &found);
+                    Err(error)
+                }
+            };
+        }
+        let mut turns = Box::pin(self.turns.clone().write_owned());
+        // It is in the queue from here on, so that prompts that come later wait for it.
+        let early = poll_fn(|context| Poll::Ready(turns.as_mut().poll(context))).await;
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let turns = match early {
+                Poll::Ready(turns) => turns,
+                Poll::Pending => turns.await,
+            };
+            shared.change_later(&chosen, &found, &turns).await;
+        });
+        Ok(called(current))
+    }
+
+    /// Changes the agent when the running turns and changes have ended, unless another one is chosen
+    /// by then.
+    async fn change_later(
+        &self,
+        chosen: &Found,
+        found: &[Found],
+        no_turn: &OwnedRwLockWriteGuard<()>,
+    ) {
+        let is_wanted = lock(&self.wanted).as_deref() == Some(&chosen.id);
+        let Some(current) = self.current().filter(|_| is_wanted) else {
+            return;
+        };
+        if current.found.id == chosen.id {
+            *lock(&self.wanted) = None;
             return;
         }
-        let updates = match self.change(chosen, found, &turns).await {
+        let updates = match self.change(chosen, found, no_turn).await {
             Ok(changed) => changed.updates,
             Err(error) => {
                 tracing::warn!(agent = chosen.id, %error, "could not change the agent");
-                current.options.choose(&current.found.id, found);
+                self.give_up(&current, &chosen.id, found);
                 let text = format!(
                     "[rejoin] {} could not take over: {error}. {} goes on.\n\n",
                     chosen.name, current.found.name
@@ -303,7 +351,15 @@ impl Shared {
         // It fails if the session was closed. Prompts that wait come after it.
         let event = EngineEvent::Block(updates);
         self.opening.out.send(event).await.ok();
-        drop(turns);
+    }
+
+    /// An agent could not take over: the one before it goes on, unless another one was chosen since.
+    fn give_up(&self, current: &Current, id: &str, found: &[Found]) {
+        let mut wanted = lock(&self.wanted);
+        if wanted.as_deref() == Some(id) {
+            *wanted = None;
+            current.options.choose(&current.found.id, found);
+        }
     }
 
     /// Hands the session over to another agent. No turn is running.
@@ -335,6 +391,13 @@ impl Shared {
         if let Some(old) = old {
             old.options.end();
             old.leave(CloseReason::Closed);
+        }
+        {
+            let mut wanted = lock(&self.wanted);
+            match wanted.as_deref() {
+                Some(id) if id != chosen.id => new.options.choose(id, found),
+                _ => *wanted = None,
+            }
         }
         let mut updates = attached.snapshots;
         updates.push(Kind::Info, &new.options.update());
