@@ -131,8 +131,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             None => return refuse(error, &arguments),
         },
     };
-    let mut output = Output::standard();
-    let misplaced = cli.command.is_some() && cli.serve.are_given();
+    // Only options can precede the command.
+    let has_options_first = arguments
+        .get(1)
+        .is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"));
+    let misplaced = has_options_first && cli.command.is_some() && cli.serve.are_given();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
         Some(command) if misplaced => Err(misplaced_option(&command)),
         Some(Command::Serve(args)) => serve::run(&cli.global, &args),
@@ -144,30 +147,41 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             "`rejoin demo` uses a store of its own, not that of --store",
         )
         .hint("use `--keep DIR` to choose its folder")),
-        Some(Command::Demo(args)) => demo::run(&args, &mut output),
-        Some(Command::Sessions(args)) => sessions::run(&cli.global, &args, &mut output),
-        Some(Command::Export(args)) => export::run(&cli.global, &args, &mut output),
-        Some(Command::Open(args)) => open::run(&cli.global, &args, &mut output),
-        Some(Command::Stats(args)) => stats::run(&cli.global, &args, &mut output),
-        Some(Command::Setup(args)) => setup::run(&cli.global, &args, &mut output),
-        Some(Command::Doctor(args)) => doctor::run(&cli.global, &args, &mut output),
+        Some(Command::Demo(args)) => printed(|output| demo::run(&args, output)),
+        Some(Command::Sessions(args)) => {
+            printed(|output| sessions::run(&cli.global, &args, output))
+        }
+        Some(Command::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
+        Some(Command::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
+        Some(Command::Stats(args)) => printed(|output| stats::run(&cli.global, &args, output)),
+        Some(Command::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),
+        Some(Command::Doctor(args)) => printed(|output| doctor::run(&cli.global, &args, output)),
         Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),
-        Some(Command::Completions(args)) => completions::run(&args, &DEFINITION, &mut output),
-        Some(Command::Man(args)) => man::run(&args, DEFINITION.clone(), &mut output),
-        Some(Command::Import(args)) => import::run(&cli.global, &args, &mut output),
+        Some(Command::Completions(args)) => {
+            printed(|output| completions::run(&args, &DEFINITION, output))
+        }
+        Some(Command::Man(args)) => printed(|output| man::run(&args, DEFINITION.clone(), output)),
+        Some(Command::Import(args)) => printed(|output| import::run(&cli.global, &args, output)),
         None if !terminal::stdin_is_terminal() => serve::run(&cli.global, &cli.serve),
         None => Err(Failure::usage(
             "nothing to do: stdin is a terminal, so there is no client to serve",
         )
         .hint("run `rejoin demo` to see what it does, or `rejoin --help`")),
     });
-    match result.and_then(|()| output.finish()) {
+    match result {
         Ok(()) => ExitCode::from(exit::OK),
         Err(failure) => {
             failure.print(&cli.global);
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Runs a command that prints. Commands that serve leave stdout alone.
+fn printed(run: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut output = Output::standard();
+    run(&mut output)?;
+    output.finish()
 }
 
 /// Parses the command line, and returns it as it was understood: commands of `rejoin sessions` may be
