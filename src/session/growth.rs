@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tokio::sync::Notify;
 
@@ -16,7 +16,8 @@ type Awaited = HashMap<SessionId, Weak<Notify>>;
 #[derive(Default)]
 pub struct Growth {
     awaited: Arc<Mutex<Awaited>>,
-    watch: Mutex<Option<Watch>>,
+    /// `None` if the system reports no changes.
+    watch: OnceLock<Option<Watch>>,
 }
 
 impl Growth {
@@ -29,15 +30,14 @@ impl Growth {
         awaited.retain(|_, notify| notify.strong_count() > 0);
         awaited.insert(id.clone(), Arc::downgrade(&grown));
         drop(awaited);
-        let mut watch = lock(&self.watch);
-        if watch.is_none() {
+        let watch = self.watch.get_or_init(|| {
             let awaited = Arc::clone(&self.awaited);
             let begun = blocking(|| store.watch(move |id| notify(&awaited, id.as_ref())));
             let failed =
                 |error| tracing::warn!(%error, "sessions of other processes are not followed");
-            *watch = Some(begun.map_err(failed).ok()?);
-        }
-        drop(watch);
+            begun.map_err(failed).ok()
+        });
+        watch.as_ref()?;
         grown.notify_one();
         Some(grown)
     }

@@ -203,11 +203,6 @@ impl Playback {
         self.view.settings(own);
     }
 
-    /// The view for the updates that follow.
-    pub(super) fn view(self) -> ClientView {
-        self.view
-    }
-
     /// Exchanges the views: updates are sent through that of the playback while it is at work.
     pub(super) fn swap_view(&mut self, view: &mut ClientView) {
         std::mem::swap(&mut self.view, view);

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::phase::Phase;
-use crate::session::playback::{Pace, Playback};
+use crate::session::playback::Playback;
 
 use super::Actor;
 
@@ -25,15 +24,15 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Waits until the log may have grown, or until it is time to look for its writer.
-    pub(super) async fn due(&self, is_running: bool) {
-        if is_running {
-            tokio::time::timeout(CHECK, self.grown.notified())
-                .await
-                .ok();
-        } else {
+    /// Waits until the log may have grown, or until it is time to look for its writer. Returns
+    /// whether it may have grown.
+    pub(super) async fn due(&self, is_running: bool) -> bool {
+        if !is_running {
             self.grown.notified().await;
+            return true;
         }
+        let grown = tokio::time::timeout(CHECK, self.grown.notified());
+        grown.await.is_ok()
     }
 }
 
@@ -71,25 +70,17 @@ impl Actor {
         elsewhere.is_some_and(|elsewhere| elsewhere.running)
     }
 
-    /// Sends what another process has appended, and what it is doing.
-    pub(super) async fn follow(&mut self) {
+    /// Sends what another process has appended, and what it is doing. If the log has not `grown`, that
+    /// process may be gone.
+    pub(super) async fn follow(&mut self, grown: bool) {
         let (Some(following), Some(session), Some(store)) =
             (&mut self.following, &self.session, self.deps.store.clone())
         else {
             return;
         };
         let (id, shown) = (self.id.clone(), session.shown);
-        let policy = self.deps.replay;
-        let mut playback = following.playback.take().unwrap_or_else(|| {
-            Box::new(Playback::new(
-                &self.name,
-                policy.for_all(&self.deps, &self.client),
-                Pace::new(policy.rate),
-                &self.deps.wire.writer,
-                self.view.fresh(),
-                CancellationToken::new(),
-            ))
-        });
+        let known = following.playback.take();
+        let mut playback = known.unwrap_or_else(|| Box::new(self.rest()));
         playback.follow();
         playback.swap_view(&mut self.view);
         let work = move || {
@@ -100,7 +91,7 @@ impl Actor {
             };
             let finished = playback.finish();
             // A process that was killed has appended no end.
-            let running = playback.in_turn && store.is_open(&id);
+            let running = playback.in_turn && (grown || store.is_open(&id));
             (playback, running, played.and(finished))
         };
         // It holds a thread for as long as the client does not read.

@@ -113,8 +113,10 @@ enum Event {
     Engine(FromEngine),
     Replayed(Box<Result<ReplayOutcome, JoinError>>),
     Attached(Box<Result<Result<Attached, EngineError>, JoinError>>),
-    /// The log may have grown that another process writes.
-    Grown,
+    /// The log that another process writes may have grown, or has not for a while.
+    Followed {
+        grown: bool,
+    },
 }
 
 impl Actor {
@@ -173,8 +175,8 @@ impl Actor {
                 Event::Engine(FromEngine::TurnEnded(id, result)) => self.turn_ended(&id, result),
                 Event::Attached(result) => self.attached(*result),
                 Event::Replayed(result) => self.replayed(*result),
-                Event::Grown => {
-                    self.follow().await;
+                Event::Followed { grown } => {
+                    self.follow(grown).await;
                     continue;
                 }
             };
@@ -254,12 +256,13 @@ impl Actor {
                 None => std::future::pending().await,
             }
         };
-        let grown = async {
+        let followed = async {
             match &self.following {
-                Some(following) if may_follow => following.due(is_running).await,
+                Some(following) if may_follow => Event::Followed {
+                    grown: following.due(is_running).await,
+                },
                 _ => std::future::pending().await,
             }
-            Event::Grown
         };
         let is_being_created = self.machine.is_being_created();
         let engine = async {
@@ -282,7 +285,7 @@ impl Actor {
             event = replay => event,
             event = attach => event,
             event = engine => event,
-            event = grown => event,
+            event = followed => event,
         }
     }
 

@@ -265,16 +265,8 @@ impl Actor {
             return Ok(());
         };
         let (id, shown, end) = (self.id.clone(), session.shown, session.log_end());
-        let policy = self.deps.replay;
-        let fresh = self.view.fresh();
-        let mut playback = Playback::new(
-            &self.name,
-            policy.for_all(&self.deps, &self.client),
-            Pace::new(policy.rate),
-            &self.deps.wire.writer,
-            std::mem::replace(&mut self.view, fresh),
-            CancellationToken::new(),
-        );
+        let mut playback = self.rest();
+        playback.swap_view(&mut self.view);
         let work = move || {
             let played = playback.play_after(&store, &id, shown, end);
             // The rest of the last message is sent in any case: it counts as shown.
@@ -283,15 +275,28 @@ impl Actor {
         };
         // It holds a thread for as long as the client does not read.
         let _permit = self.deps.wire.flow.replays().acquire_owned().await;
-        let Ok((playback, played)) = tokio::task::spawn_blocking(work).await else {
+        let Ok((mut playback, played)) = tokio::task::spawn_blocking(work).await else {
             return Err(failed());
         };
         if let Some(session) = &mut self.session {
             session.shown = session.shown.max(playback.end);
             session.missed_prompts = played.is_err();
         }
-        self.view = playback.view();
+        playback.swap_view(&mut self.view);
         played
+    }
+
+    /// A replay for a client that has seen a part of the session. Nothing cancels it.
+    pub(super) fn rest(&self) -> Playback {
+        let policy = self.deps.replay;
+        Playback::new(
+            &self.name,
+            policy.for_all(&self.deps, &self.client),
+            Pace::new(policy.rate),
+            &self.deps.wire.writer,
+            self.view.fresh(),
+            CancellationToken::new(),
+        )
     }
 }
 
