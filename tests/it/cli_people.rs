@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::session;
+#[cfg(unix)]
+use crate::support::terminal::Terminal;
 
 fn output(store: &Path, arguments: &[&str]) -> Output {
     command(store, arguments).output().unwrap()
@@ -175,26 +177,16 @@ fn invalid_arguments_are_explained() {
 
 /// Runs the command with a terminal as its stdin, in which `keys` are pressed.
 #[cfg(unix)]
-fn in_terminal(store: &Path, arguments: &[&str], keys: &[u8]) -> Output {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap();
-    let stdin = fs::File::open(OsStr::from_bytes(name.as_bytes())).unwrap();
+fn in_terminal(store: &Path, arguments: &[&str], keys: &str) -> Output {
+    let terminal = Terminal::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rejoin"));
     let command = command.args(arguments).env("REJOIN_STORE", store);
     let command = command
-        .stdin(stdin)
+        .stdin(terminal.open())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    let mut keyboard = fs::File::from(terminal.try_clone().unwrap());
-    keyboard.write_all(keys).unwrap();
+    terminal.press(keys);
     child.wait_with_output().unwrap()
 }
 
@@ -204,7 +196,7 @@ fn serve_on_a_terminal_prints_a_hint() {
     let root = TempDir::new().unwrap();
     for arguments in [&["serve"][..], &["proxy"], &["wrap", "--", "sh"]] {
         // Ctrl-D, which a terminal makes the end of input.
-        let output = in_terminal(root.path(), arguments, &[4]);
+        let output = in_terminal(root.path(), arguments, "\u{4}");
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!(
             String::from_utf8_lossy(&output.stderr),
@@ -212,7 +204,7 @@ fn serve_on_a_terminal_prints_a_hint() {
         );
     }
     // What cannot work is said at once.
-    let output = in_terminal(root.path(), &["wrap", "--", "nonexistent-agent"], &[]);
+    let output = in_terminal(root.path(), &["wrap", "--", "nonexistent-agent"], "");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr);
     let expected = "rejoin: there is no program `nonexistent-agent`\n  hint: ";
@@ -319,6 +311,20 @@ fn log_file_permissions() {
     assert_eq!(mode(&mine), 0o644);
 }
 
+/// Runs the command with a client that sends `initialize` and nothing else.
+fn initialized(store: &Path, arguments: &[&str]) -> Output {
+    let mut child = command(store, arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": 1 } });
+    writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
+    child.wait_with_output().unwrap()
+}
+
 #[test]
 fn missing_agent_program_is_reported() {
     let root = TempDir::new().unwrap();
@@ -329,16 +335,7 @@ fn missing_agent_program_is_reported() {
     let hint = "npm install --global @agentclientprotocol/codex-acp";
     fails(store, &known, 1, hint);
     // A client can read what is kept, and the response says so.
-    let mut child = command(store, &wrap)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": { "protocolVersion": 1 } });
-    writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = initialized(store, &wrap);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("there is no program"), "{text}");
@@ -360,16 +357,8 @@ fn silent_agent_is_reported() {
     let limit = ["--start-timeout", "50ms", "--", "sleep", "1000"];
     for to_file in [false, true] {
         let file: &[&str] = if to_file { &["--log-file", log] } else { &[] };
-        let mut child = command(store, &[&["wrap"], file, &limit].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",
-            "params": { "protocolVersion": 1 } });
-        writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
-        let text = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+        let output = initialized(store, &[&["wrap"], file, &limit].concat());
+        let text = String::from_utf8(output.stderr).unwrap();
         let expected = "the agent `sleep` did not answer `initialize` within 50ms";
         assert!(text.contains(expected), "{text}");
         if to_file {

@@ -1,49 +1,40 @@
 //! `rejoin sessions` alone: a list to choose from in a terminal, help elsewhere.
-#![expect(clippy::disallowed_methods, reason = "opens a real terminal")]
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
 
 use crate::support::command::{command, fails, runs};
 use crate::support::logs::session;
+use crate::support::terminal::Terminal;
 
 /// What gives the screen back and shows the cursor.
 const GIVEN_BACK: &str = "\u{1b}[?1049l\u{1b}[?25h";
 
-/// A terminal in which the picker runs.
-struct Terminal {
-    ours: OwnedFd,
+/// The picker in a terminal.
+struct Picker {
+    terminal: Terminal,
     child: Child,
     printed: String,
 }
 
-impl Terminal {
+impl Picker {
     fn start(store: &Path) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let open = || {
-            let name = OsStr::from_bytes(name.as_bytes());
-            File::options().read(true).write(true).open(name).unwrap()
-        };
+        let terminal = Terminal::new();
         let size = ["cols", "100", "rows", "20"];
-        let size = Command::new("stty").args(size).stdin(open()).status();
+        let size = Command::new("stty")
+            .args(size)
+            .stdin(terminal.open())
+            .status();
         assert!(size.unwrap().success());
         let mut picker = command(store, &["sessions"]);
         picker.env("PAGER", "cat").env("NO_COLOR", "1");
-        let child = picker.stdin(open()).stdout(open()).stderr(open()).spawn();
+        picker.stdin(terminal.open()).stdout(terminal.open());
+        let child = picker.stderr(terminal.open()).spawn();
         Self {
-            ours,
+            terminal,
             child: child.unwrap(),
             printed: String::new(),
         }
@@ -62,18 +53,13 @@ impl Terminal {
     }
 
     fn read(&mut self) -> bool {
-        let mut buffer = [0; 4096];
-        let read = File::from(self.ours.try_clone().unwrap()).read(&mut buffer);
-        let count = read.unwrap_or(0);
-        // The end of the terminal, when nothing has it open, is an error.
-        self.printed
-            .push_str(&String::from_utf8_lossy(&buffer[..count]));
-        count > 0
+        let more = self.terminal.read();
+        self.printed.push_str(&String::from_utf8_lossy(&more));
+        !more.is_empty()
     }
 
-    fn press(&mut self, keys: &str) {
-        let mut ours = File::from(self.ours.try_clone().unwrap());
-        ours.write_all(keys.as_bytes()).unwrap();
+    fn press(&self, keys: &str) {
+        self.terminal.press(keys);
     }
 
     /// The picker ends, and the terminal is as before.
@@ -90,28 +76,28 @@ fn a_session_is_found_shown_copied_and_deleted() {
     let root = TempDir::new().unwrap();
     let id = session(root.path(), "Fix the Redis timeout");
     session(root.path(), "Write docs");
-    let mut terminal = Terminal::start(root.path());
-    terminal.expect("2 of 2");
-    terminal.expect("Fix the Redis timeout");
+    let mut picker = Picker::start(root.path());
+    picker.expect("2 of 2");
+    picker.expect("Fix the Redis timeout");
     // The preview of the first one.
-    terminal.expect("You");
-    terminal.press("/redis");
-    terminal.expect("1 of 2");
-    terminal.press("\r");
-    terminal.expect(GIVEN_BACK);
-    terminal.expect(&id);
-    terminal.expect("Press Enter");
-    terminal.press("\n");
-    terminal.expect("Search: redis");
-    terminal.press("\tc");
-    terminal.expect("\u{1b}]52;c;");
-    terminal.expect("is in the clipboard");
-    terminal.press("d");
-    terminal.expect("to the trash?");
-    terminal.press("y");
-    terminal.expect("is in the trash");
-    terminal.press("\u{3}");
-    terminal.ends();
+    picker.expect("You");
+    picker.press("/redis");
+    picker.expect("1 of 2");
+    picker.press("\r");
+    picker.expect(GIVEN_BACK);
+    picker.expect(&id);
+    picker.expect("Press Enter");
+    picker.press("\n");
+    picker.expect("Search: redis");
+    picker.press("\tc");
+    picker.expect("\u{1b}]52;c;");
+    picker.expect("is in the clipboard");
+    picker.press("d");
+    picker.expect("to the trash?");
+    picker.press("y");
+    picker.expect("is in the trash");
+    picker.press("\u{3}");
+    picker.ends();
     assert_eq!(runs(root.path(), &["sessions", "list"]).lines().count(), 1);
 }
 
@@ -120,11 +106,11 @@ fn a_signal_gives_the_terminal_back() {
     let root = TempDir::new().unwrap();
     session(root.path(), "hello");
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let mut terminal = Terminal::start(root.path());
-        terminal.expect("1 of 1");
-        let pid = Pid::from_child(&terminal.child);
+        let mut picker = Picker::start(root.path());
+        picker.expect("1 of 1");
+        let pid = Pid::from_child(&picker.child);
         kill_process(pid, signal).unwrap();
-        terminal.ends();
+        picker.ends();
     }
 }
 

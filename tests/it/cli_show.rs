@@ -3,8 +3,7 @@
 //! `UPDATE_FIXTURES=1` writes `fixtures/show`.
 #![expect(
     clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "writes real files for the real binary; what it cannot do ends a test"
+    reason = "writes real files for the real binary"
 )]
 
 use std::fs;
@@ -312,31 +311,23 @@ fn json_of_the_last_turns() {
 /// Pagers need a terminal.
 #[cfg(unix)]
 mod terminal {
-    use std::ffi::OsStr;
-    use std::fs::File;
-    use std::io::Read;
-    use std::os::unix::ffi::OsStrExt;
-
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
     use super::*;
+    use crate::support::terminal::Terminal;
 
     /// What a command prints on a terminal.
     #[track_caller]
     pub(super) fn shown(mut command: Command) -> String {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap();
-        let name = OsStr::from_bytes(name.as_bytes());
-        let stdout = File::options().read(true).write(true).open(name).unwrap();
-        let mut child = command.stdout(stdout).spawn().unwrap();
+        let terminal = Terminal::new();
+        let mut child = command.stdout(terminal.open()).spawn().unwrap();
         // Its end of the terminal, which would keep ours open.
         drop(command);
-        let (mut printed, mut buffer) = (Vec::new(), [0; 4096]);
-        // When nothing has the terminal open, reading fails.
-        while let Ok(count @ 1..) = File::from(terminal.try_clone().unwrap()).read(&mut buffer) {
-            printed.extend_from_slice(&buffer[..count]);
+        let mut printed = Vec::new();
+        loop {
+            let more = terminal.read();
+            if more.is_empty() {
+                break;
+            }
+            printed.extend(more);
         }
         assert_eq!(child.wait().unwrap().code(), Some(0));
         String::from_utf8(printed).unwrap().replace("\r\n", "\n")

@@ -43,7 +43,9 @@ mod cli_export;
 #[cfg(test)]
 #[cfg(unix)]
 mod cli_picker;
+#[cfg(test)]
 mod cli_show;
+#[cfg(test)]
 mod cli_stats;
 #[cfg(test)]
 mod proxy;

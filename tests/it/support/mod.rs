@@ -22,5 +22,7 @@ pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod sessions;
 pub(crate) mod systems;
+#[cfg(unix)]
+pub(crate) mod terminal;
 pub(crate) mod verbs;
 pub(crate) mod wrapped;

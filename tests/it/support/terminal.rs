@@ -1,0 +1,49 @@
+//! A pseudo-terminal: what it shows, and keys that are pressed in it.
+#![expect(clippy::disallowed_methods, reason = "opens a real terminal")]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+pub(crate) struct Terminal {
+    ours: OwnedFd,
+    name: OsString,
+}
+
+impl Terminal {
+    pub(crate) fn new() -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let name = OsStr::from_bytes(name.as_bytes()).to_owned();
+        Self { ours, name }
+    }
+
+    /// The end for a program's input or output.
+    pub(crate) fn open(&self) -> File {
+        let mut options = File::options();
+        options.read(true).write(true).open(&self.name).unwrap()
+    }
+
+    /// Reads some of what is printed; nothing at the end, when no program has the terminal open.
+    pub(crate) fn read(&self) -> Vec<u8> {
+        let mut buffer = vec![0; 4096];
+        // The end is an error.
+        let count = self.file().read(&mut buffer).unwrap_or(0);
+        buffer.truncate(count);
+        buffer
+    }
+
+    pub(crate) fn press(&self, keys: &str) {
+        self.file().write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn file(&self) -> File {
+        File::from(self.ours.try_clone().unwrap())
+    }
+}
