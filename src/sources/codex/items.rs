@@ -373,8 +373,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds what a thread has used since it was last counted. The same count may be repeated.
+    /// Adds what a thread has used since it was last counted. The same count may be repeated, and an
+    /// event may have none.
     fn spent(&mut self, total: &Value) {
+        if !total.is_object() {
+            return;
+        }
         let names = [
             "input_tokens",
             "cached_input_tokens",

@@ -74,6 +74,7 @@ fn a_growing_count_is_split_into_turns() {
             said("user_message"),
             said("agent_message"),
             count(100, 40, 12),
+            event(json!({ "type": "token_count", "info": null })),
             count(100, 40, 12),
             said("user_message"),
             said("agent_message"),
