@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::briefing::{Finder, Position, Window};
 use crate::sources::import::BEFORE_HISTORY;
-use crate::store::Entry;
+use crate::store::{Entry, Reader};
 use crate::sys::SessionId;
 
 use super::scope::{Cancelled, Sessions};
@@ -35,10 +35,12 @@ pub(super) fn call(
     cancelled: Cancelled<'_>,
 ) -> Result<Answer, Refused> {
     let (id, summary) = sessions.find(&arguments.session)?;
-    let from = begin(sessions, &id, &arguments, cancelled)?;
+    let place = place(sessions, &id, &arguments, cancelled)?;
+    let mut log = sessions.read(&id)?;
+    let from = begin(sessions, &mut log, &arguments, place, cancelled)?;
     let budget = arguments.max_bytes.unwrap_or(BYTES).clamp(LEAST, MOST);
     let mut window = Window::new(from, budget);
-    walk(sessions, &id, cancelled, &mut |entry| {
+    walk(&mut log, cancelled, &mut |entry| {
         window.record(&entry.record)
     })?;
     let shown = window.finish();
@@ -76,24 +78,34 @@ pub(super) fn call(
     Ok(Answer { text, object })
 }
 
-/// Where to begin.
-fn begin(
+/// The place in the session that is asked for, if one is.
+fn place(
     sessions: &Sessions,
     id: &SessionId,
     arguments: &Arguments,
     cancelled: Cancelled<'_>,
+) -> Result<Option<u64>, Refused> {
+    let Some(words) = &arguments.around else {
+        return Ok(arguments.place);
+    };
+    let mut query = search::query(words)?;
+    query.session = Some(id.clone());
+    let found = search::find(sessions, &query, None, cancelled)?;
+    let Some(hit) = found.hits.first() else {
+        let nowhere = "this conversation does not have all of the words in `around`";
+        return Err(Refused(format!("{nowhere}; fewer words find more")));
+    };
+    Ok(Some(search::place(hit)))
+}
+
+/// Where to begin.
+fn begin(
+    sessions: &Sessions,
+    log: &mut Reader,
+    arguments: &Arguments,
+    place: Option<u64>,
+    cancelled: Cancelled<'_>,
 ) -> Result<Position, Refused> {
-    let mut place = arguments.place;
-    if let Some(words) = &arguments.around {
-        let mut query = search::query(words)?;
-        query.session = Some(id.clone());
-        let found = search::find(sessions, &query, None, cancelled)?;
-        let Some(hit) = found.hits.first() else {
-            let nowhere = "this conversation does not have all of the words in `around`";
-            return Err(Refused(format!("{nowhere}; fewer words find more")));
-        };
-        place = hit.offset.or(hit.number);
-    }
     let back = arguments.turn.filter(|turn| *turn < 0);
     if place.is_none() && back.is_none() {
         return Ok(Position {
@@ -102,7 +114,7 @@ fn begin(
         });
     }
     // Of a conversation of another tool, a place is the number of a record.
-    let has_log = sessions.store.exists(id).unwrap_or(true);
+    let has_log = sessions.store.exists(log.id()).unwrap_or(true);
     let is_at = |entry: &Entry<'_>, place: u64| {
         if has_log {
             entry.offset >= place
@@ -111,7 +123,7 @@ fn begin(
         }
     };
     let mut finder = Finder::default();
-    walk(sessions, id, cancelled, &mut |entry| {
+    walk(log, cancelled, &mut |entry| {
         finder.record(&entry.record);
         match place {
             Some(place) if is_at(entry, place) => ControlFlow::Break(()),
@@ -127,16 +139,15 @@ fn begin(
     })
 }
 
-/// Visits the records of a session until `visit` breaks.
+/// Visits the records of a log, from its start until `visit` breaks.
 fn walk(
-    sessions: &Sessions,
-    id: &SessionId,
+    log: &mut Reader,
     cancelled: Cancelled<'_>,
     visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
 ) -> Result<(), Refused> {
     let unreadable = |error| Refused(format!("cannot read the session: {error}"));
-    let mut reader = sessions.read(id)?;
-    while let Some(entry) = reader.next().map_err(unreadable)? {
+    log.seek(0);
+    while let Some(entry) = log.next().map_err(unreadable)? {
         if visit(&entry).is_break() {
             break;
         }

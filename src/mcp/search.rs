@@ -93,7 +93,7 @@ pub(super) fn find(
 }
 
 /// Where `read` finds it.
-fn place(hit: &Hit) -> u64 {
+pub(super) fn place(hit: &Hit) -> u64 {
     hit.offset.or(hit.number).unwrap_or_default()
 }
 

@@ -18,8 +18,8 @@ use crate::store::Store;
 use super::scope::{Scope, Sessions};
 use super::tools;
 
-/// Serves the sessions of a store, and the conversations of these tools, to the client at the other end of `input` and `output`, until the
-/// input ends.
+/// Serves the sessions of a store, and the conversations of these tools, to the client at the other
+/// end of `input` and `output`, until the input ends.
 pub async fn serve(
     store: Store,
     tools: Option<Arc<LiveSources>>,
