@@ -24,7 +24,7 @@ pub(in crate::server) struct Context(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     registry: Registry,
-    version: ProtocolVersion,
+    error_form: ErrorForm,
     /// The changes in lists that the client is notified of.
     changes: Changes,
     /// Sessions that clients know by another id: the wrapped agent's.
@@ -34,9 +34,15 @@ struct Shared {
 impl Context {
     /// A connection that serves these sessions in this version.
     pub(in crate::server) fn new(registry: Registry, version: ProtocolVersion) -> Self {
+        let identity = registry.client().identity.as_ref();
+        let reader = identity.map(|client| ErrorReader::of_client(&client.name));
+        let error_form = ErrorForm {
+            version,
+            reader: reader.unwrap_or_default(),
+        };
         Self(Arc::new(Shared {
             registry,
-            version,
+            error_form,
             changes: Changes::default(),
             names: Mutex::default(),
         }))
@@ -47,18 +53,12 @@ impl Context {
     }
 
     pub(in crate::server) fn version(&self) -> ProtocolVersion {
-        self.0.version
+        self.0.error_form.version
     }
 
     /// The form of the errors that the client gets.
     pub(in crate::server) fn error_form(&self) -> ErrorForm {
-        let identity = self.registry().client().identity.as_ref();
-        ErrorForm {
-            version: self.version(),
-            reader: identity.map_or_else(ErrorReader::default, |client| {
-                ErrorReader::of_client(&client.name)
-            }),
-        }
+        self.0.error_form
     }
 
     pub(super) fn changes(&self) -> &Changes {
