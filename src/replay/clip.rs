@@ -42,7 +42,7 @@ impl Clips {
 
     /// The next record is a prompt with this id. One of ours continues the conversation here.
     pub(super) fn prompt(&mut self, id: Option<&str>) {
-        self.is_foreign &= !id.is_some_and(is_message_id);
+        self.is_foreign = self.is_foreign && !id.is_some_and(is_message_id);
     }
 
     /// Writes an update of a tool call to `out`, shortened, and returns members for the note about it.

@@ -136,8 +136,9 @@ fn rank(name: &[u8]) -> usize {
 
 impl Replay {
     /// Takes a snapshot that is not in the log: `update` is the JSON of the update object, on one
-    /// line, and `at` is when it was taken, in the form of [`Record::at`](crate::record::Record::at). It counts as the latest
-    /// of its kind so far. Anything but a snapshot is ignored.
+    /// line, and `at` is when it was taken, in the form of
+    /// [`Record::at`](crate::record::Record::at). It counts as the latest of its kind so far.
+    /// Anything but a snapshot is ignored.
     pub fn snapshot(&mut self, at: &str, update: &str) {
         self.info(at, update.as_bytes());
     }

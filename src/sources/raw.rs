@@ -82,7 +82,10 @@ impl LiveSources {
 /// What a file has, decompressed if it is compressed.
 fn plain(found: &Found) -> io::Result<Vec<u8>> {
     let bytes = bytes(&found.path)?;
-    Ok(codex::plain(&found.path, &bytes).0.into_owned())
+    if codex::is_compressed(&found.path) {
+        return Ok(codex::plain(&found.path, &bytes).0.into_owned());
+    }
+    Ok(bytes)
 }
 
 /// The length of a file, and its bytes from about `offset` on: whole characters, at most `length`.
