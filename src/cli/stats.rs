@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::cli::count::count;
 use crate::export::stats_page;
+use crate::history::long_before;
 use crate::history::stats::{Groups, Numbers, Stats};
 use crate::store::StoreError;
-use crate::sys::{SessionId, Timestamp, grouped, in_parallel};
+use crate::sys::{SessionId, grouped, in_parallel};
 
 use super::exit::Failure;
 use super::global::Global;
@@ -54,11 +55,10 @@ pub(super) struct Args {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let context = Context::of_sources(global, &args.sources)?;
     let ids = context.store.ids()?;
-    let now = context.sys.clock.now().as_millis();
-    let since = args.days.map_or_else(String::new, |days| {
-        let age = i64::try_from((DAY * days).as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_millis(now.saturating_sub(age)).to_string()
-    });
+    let now = context.sys.clock.now();
+    let since = args
+        .days
+        .map_or_else(String::new, |days| long_before(now, DAY * days).to_string());
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
     let of_log = |id: &SessionId| -> Result<Stats, Failure> {
         match context.store.read(id) {

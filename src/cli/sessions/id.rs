@@ -41,7 +41,7 @@ pub(super) fn find_anywhere(context: &Context<'_>, text: &str) -> Result<Session
         return Ok(id);
     }
     let trashed = find_trashed(context, &context.store.trashed()?, text)?;
-    trashed.ok_or_else(|| unknown(context, text))
+    trashed.ok_or_else(|| nowhere(text))
 }
 
 /// The session in the trash with this name; `last` is the one that was deleted last.
@@ -120,14 +120,22 @@ fn pick(
 }
 
 fn unknown(context: &Context<'_>, text: &str) -> Failure {
-    let failure = Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"));
     let trashed = context.store.trashed().unwrap_or_default();
     match find_trashed(context, &trashed, text) {
-        Ok(Some(id)) => failure.hint(format!(
+        Ok(Some(id)) => there_is_none(text).hint(format!(
             "it is in the trash: `rejoin sessions restore {id}` brings it back"
         )),
-        _ => failure.hint("run `rejoin sessions list` to see available sessions"),
+        _ => nowhere(text),
     }
+}
+
+/// The same for a name that is not in the trash either.
+fn nowhere(text: &str) -> Failure {
+    there_is_none(text).hint("run `rejoin sessions list` to see available sessions")
+}
+
+fn there_is_none(text: &str) -> Failure {
+    Failure::with_code(NOT_FOUND, format!("there is no session {text:?}"))
 }
 
 fn failed(error: &ListError) -> Failure {

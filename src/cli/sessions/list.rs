@@ -20,7 +20,7 @@ use crate::sys::{Timestamp, grouped, path};
 
 use super::context::Context;
 use super::named::Short;
-use super::table::{ON_A_SCREEN, Row, Table};
+use super::table::{ON_A_SCREEN, Row, print_table};
 
 /// What is shown of a session without a title.
 pub(super) const UNTITLED: &str = "(no text)";
@@ -128,7 +128,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
 }
 
 /// The first sessions of a list, and how many it has.
-fn read(
+pub(super) fn read(
     context: &Context<'_>,
     filter: &Filter,
     limit: usize,
@@ -167,19 +167,7 @@ fn print(
             ..row(session, short, &look, now)
         }
     });
-    let rows: Vec<Row> = rows.collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let table = Table::of(&look, "Used", &rows);
-    output.line(table.head())?;
-    for row in &rows {
-        output.line(table.row(row))?;
-        if output.closed() {
-            break;
-        }
-    }
-    Ok(())
+    print_table(&rows.collect::<Vec<_>>(), "Used", output)
 }
 
 /// Says that there are more, and how to see them.
@@ -254,8 +242,6 @@ fn line_with_tool(session: &Listed) -> String {
 /// A session on one line, for programs.
 pub(super) fn line(session: &Listed) -> String {
     let summary = &session.summary;
-    // Minutes are enough to distinguish a user's sessions; JSON has the rest.
-    let when = last_used(summary).get(..16).unwrap_or_default();
     let title = summary.title.as_deref().unwrap_or(UNTITLED);
     let prompts = match (summary.prompts, &summary.tool) {
         // They were not counted yet.
@@ -265,10 +251,15 @@ pub(super) fn line(session: &Listed) -> String {
     format!(
         "{}  {}  {prompts:>12}  {}  {}",
         session.id,
-        when.replace('T', " "),
+        minute(last_used(summary)),
         one_line(&summary.cwd),
         one_line(title)
     )
+}
+
+/// A time without seconds, for programs: enough to distinguish what a user did. JSON has the rest.
+pub(super) fn minute(at: &str) -> String {
+    at.get(..16).unwrap_or_default().replace('T', " ")
 }
 
 /// Text of a session, on one line.

@@ -5,11 +5,12 @@ use crate::cli::exit::Failure;
 use crate::cli::look::Look;
 use crate::cli::width::{cut, pad, width};
 use crate::history::last_used;
-use crate::index::{Listed, Summary};
-use crate::store::{Reader, Store, Trashed};
+use crate::index::Listed;
+use crate::store::{Store, Trashed};
 use crate::sys::{SessionId, Timestamp};
 
-use super::list::one_line;
+use super::list::{UNTITLED, one_line};
+use super::trash::Content;
 
 /// Help about an argument that names a session.
 pub(in crate::cli) const SESSION: &str =
@@ -64,12 +65,11 @@ impl Candidate {
     }
 
     pub(super) fn trashed(store: &Store, trashed: &Trashed) -> Self {
-        let log = store.read_trashed(trashed).ok();
-        let known_as = log.as_ref().and_then(|log| log.header().known_as.clone());
+        let content = Content::of(store, trashed);
         Self {
             id: trashed.id.clone(),
-            agent_ids: known_as.into_iter().collect(),
-            title: log.and_then(|mut log| title_of(&mut log)),
+            agent_ids: content.known_as.into_iter().collect(),
+            title: content.title,
             at: Some(trashed.at),
         }
     }
@@ -83,11 +83,6 @@ impl Candidate {
         is_part(&self.id, text)
             || (text.chars().count() >= LEAST && self.agent_ids.iter().any(of_agents))
     }
-}
-
-/// The title of a session in the trash. Reads all of its log: titles may be given at any time.
-pub(super) fn title_of(log: &mut Reader) -> Option<String> {
-    Summary::of(&log.scan().ok()?).title
 }
 
 /// What a name means.
@@ -163,7 +158,7 @@ impl Several<'_> {
         let short = Short::of(all.iter().map(|one| &one.id));
         let rows = found.iter().take(MOST_SHOWN).map(|one| {
             let when = one.at.map_or(String::new(), |at| look.when(at, now));
-            let title = one_line(one.title.as_deref().unwrap_or("(no text)"));
+            let title = one_line(one.title.as_deref().unwrap_or(UNTITLED));
             (title, short.id(&one.id), when)
         });
         let rows: Vec<_> = rows.collect();

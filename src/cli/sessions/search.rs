@@ -338,20 +338,18 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
     };
     let Listed { id, summary, .. } = &first.session;
     let source = list::one_line(&summary.source);
-    output.line(format!("{id}  {}  {source}", minute(last_used(summary))))?;
+    output.line(format!(
+        "{id}  {}  {source}",
+        list::minute(last_used(summary))
+    ))?;
     let title = summary.title.as_deref().unwrap_or(list::UNTITLED);
     output.line(line_of(&format!("  {}", list::one_line(title))))?;
     for hit in hits {
-        let (at, kind) = (minute(&hit.at), hit.field.name());
+        let (at, kind) = (list::minute(&hit.at), hit.field.name());
         let text = list::one_line(&hit.snippet);
         output.line(line_of(&format!("    {at}  {kind:<10}  {text}")))?;
     }
     Ok(())
-}
-
-/// A time without seconds: enough to distinguish what a user did.
-fn minute(at: &str) -> String {
-    at.get(..16).unwrap_or_default().replace('T', " ")
 }
 
 /// A line for a program, which is not too long.

@@ -2,7 +2,9 @@
 
 use anstyle::Style;
 
+use crate::cli::exit::Failure;
 use crate::cli::look::{FAINT, ID, Look, STRONG};
+use crate::cli::output::Output;
 use crate::cli::width::{cut, cut_start, width};
 
 /// How many sessions are listed on a terminal.
@@ -54,6 +56,27 @@ impl Row {
         } = self;
         [title, id, agent, when, folder, state]
     }
+}
+
+/// Prints a table with heads, if there are rows; `when` says what the times are.
+pub(super) fn print_table(
+    rows: &[Row],
+    when: &'static str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let look = output.look().clone();
+    let table = Table::of(&look, when, rows);
+    output.line(table.head())?;
+    for row in rows {
+        output.line(table.row(row))?;
+        if output.closed() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A table of sessions.

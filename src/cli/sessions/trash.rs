@@ -11,6 +11,7 @@ use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
 use crate::history::long_before;
+use crate::index::Summary;
 use crate::record::header::Implementation;
 use crate::store::{Store, Trashed};
 use crate::sys::Timestamp;
@@ -18,8 +19,8 @@ use crate::sys::Timestamp;
 use super::age::age;
 use super::context::Context;
 use super::list::{UNTITLED, more, one_line};
-use super::named::{Short, title_of};
-use super::table::{ON_A_SCREEN, Row, Table};
+use super::named::Short;
+use super::table::{ON_A_SCREEN, Row, print_table};
 
 /// What to do with the trash.
 #[derive(Debug, clap::Args)]
@@ -213,39 +214,35 @@ fn print(
         }
     });
     let rows: Vec<Row> = rows.collect();
-    let table = Table::of(&look, "Deleted", &rows);
-    if !rows.is_empty() {
-        output.line(table.head())?;
-    }
-    for row in &rows {
-        output.line(table.row(row))?;
-    }
+    print_table(&rows, "Deleted", output)?;
     if args.limit.is_none() {
         more(rows.len(), total, how, output)?;
     }
     Ok(())
 }
 
-/// What a list says of a session in the trash; nothing if its log cannot be read.
+/// What is known of a session in the trash; nothing if its log cannot be read.
 #[derive(Debug, Default)]
-struct Content {
-    title: Option<String>,
+pub(super) struct Content {
+    pub(super) title: Option<String>,
     agent: String,
     cwd: String,
+    /// The ID by which an agent knew it.
+    pub(super) known_as: Option<String>,
 }
 
 impl Content {
-    fn of(store: &Store, trashed: &Trashed) -> Self {
+    /// Reads all of the log: titles may be given at any time.
+    pub(super) fn of(store: &Store, trashed: &Trashed) -> Self {
         let Ok(mut reader) = store.read_trashed(trashed) else {
             return Self::default();
         };
         let header = reader.header();
-        let agent = Implementation::shown(&header.engine.name).to_owned();
-        let cwd = header.place.cwd.clone();
         Self {
-            title: title_of(&mut reader),
-            agent,
-            cwd,
+            agent: Implementation::shown(&header.engine.name).to_owned(),
+            cwd: header.place.cwd.clone(),
+            known_as: header.known_as.clone(),
+            title: reader.scan().ok().and_then(|scan| Summary::of(&scan).title),
         }
     }
 }

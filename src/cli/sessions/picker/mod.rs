@@ -14,22 +14,19 @@ use crate::cli::output::Output;
 use crate::cli::page_file;
 use crate::cli::paint::{BAD, Line};
 use crate::export::parts::{self, Choice};
-use crate::history::last_used;
 use crate::index::{Archived, Catalog, Filter, Listed, Search};
 use crate::store::Store;
 use crate::sys::{SessionId, Timestamp};
 
 use super::context::Context;
 use super::delete::to_trash;
-use super::list::one_line;
+use super::list;
 use super::named::Short;
 use super::show;
 use super::show::painter::Painter;
 use screen::{Input, Screen};
 use state::{Action, Picker, Row};
 
-/// How many sessions are queried at once.
-const PAGE: usize = 1000;
 /// How many sessions the index looks for.
 const HITS: usize = 200;
 /// How many words of logs are indexed at once, in bytes of logs.
@@ -38,17 +35,19 @@ const WORDS: usize = 64 * 1024 * 1024;
 const LONGEST: u64 = 32 * 1024 * 1024;
 
 pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
-    let listed = list(context)?;
+    let filter = Filter {
+        archived: Archived::Include,
+        ..Filter::default()
+    };
+    let (listed, _) = list::read(context, &filter, usize::MAX)?;
     if listed.is_empty() {
         context.no_sessions();
         return Ok(());
     }
     let look = output.look().clone();
-    let short = Short::of(&context.store.ids()?);
+    let short = context.short(&[])?;
     let now = context.sys.clock.now();
-    let rows = listed
-        .iter()
-        .map(|session| row(session, short.id(&session.id), &look, now));
+    let rows = listed.iter().map(|session| row(session, short, &look, now));
     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
     let picker = Picker::new(rows.collect(), columns, lines);
     let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
@@ -66,35 +65,21 @@ fn broken(error: &io::Error) -> Failure {
     Failure::new(format!("cannot use the terminal: {error}"))
 }
 
-fn list(context: &Context<'_>) -> Result<Vec<Listed>, Failure> {
-    let filter = Filter {
-        archived: Archived::Include,
-        ..Filter::default()
-    };
-    let (mut listed, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = context
-            .reading(|catalog| catalog.list(&filter, cursor.as_deref(), PAGE))
-            .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
-        listed.extend(page.sessions);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(listed);
-        }
-    }
-}
-
-fn row(session: &Listed, short: String, look: &Look, now: Timestamp) -> Row {
+fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
     let summary = &session.summary;
-    let title = one_line(summary.title.as_deref().unwrap_or("(no text)"));
-    let words = [&title, session.id.as_str(), &summary.source, &summary.cwd];
-    let when = Timestamp::parse(last_used(summary));
+    let shown = list::row(session, short, look, now);
+    let words = [
+        &shown.title,
+        session.id.as_str(),
+        &summary.source,
+        &summary.cwd,
+    ];
     Row {
         id: session.id.clone(),
         words: words.join("\n").to_lowercase(),
-        title,
-        short,
-        when: when.map(|at| look.when(at, now)).unwrap_or_default(),
+        title: shown.title,
+        short: shown.id,
+        when: shown.when,
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::cli::count::count;
 use crate::cli::look::{FAINT, ID, Look, STRONG, WAITING};
 use crate::cli::paint::{AGENT, BAD, GOOD, Line, PLAIN, USER, markdown, of_sign, wrap};
+use crate::cli::sessions::list::UNTITLED;
 use crate::cli::width::width;
 use crate::export::diff;
 use crate::export::parts::{Part, Said};
@@ -83,7 +84,7 @@ impl<'a> Painter<'a> {
     fn head(&mut self, session: &Value) {
         let text = |name: &str| session[name].as_str().map(one_line);
         self.id = text("sessionId").unwrap_or_default();
-        let title = text("title").unwrap_or_else(|| "(no text)".to_owned());
+        let title = text("title").unwrap_or_else(|| UNTITLED.to_owned());
         self.wrapped(STRONG, &title);
         let agent = [text("agent"), text("model")].into_iter().flatten();
         let agent = agent.collect::<Vec<_>>().join(", ");
