@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::sys::program::find;
+
 use super::exit::Failure;
 
 /// This program, as other programs are to start it.
@@ -55,43 +57,25 @@ fn passing(path: &Path) -> Option<&'static str> {
 
 /// The whole path of a program in a folder of `PATH`.
 pub(super) fn on_path(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    let folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
-    folders
-        .flat_map(|folder| candidates(&folder.join(name)))
-        .find(|path| is_program(path))
+    find(&std::env::var_os("PATH")?, &file_names(name))
 }
 
 /// The files that the system would start under a name.
-fn candidates(path: &Path) -> Vec<PathBuf> {
-    if cfg!(not(windows)) || path.extension().is_some() {
-        return vec![path.to_owned()];
+fn file_names(name: &str) -> Vec<String> {
+    if cfg!(not(windows)) || Path::new(name).extension().is_some() {
+        return vec![name.to_owned()];
     }
     let endings = std::env::var_os("PATHEXT").unwrap_or_else(|| ".COM;.EXE;.BAT;.CMD".into());
-    let endings = endings.to_string_lossy().into_owned();
-    let with = |ending: &str| {
-        let mut path = path.as_os_str().to_owned();
-        path.push(ending.to_lowercase());
-        PathBuf::from(path)
-    };
-    endings.split(';').map(with).collect()
-}
-
-/// Whether a file can be started.
-pub(super) fn is_program(path: &Path) -> bool {
-    let Ok(metadata) = path.metadata() else {
-        return false;
-    };
-    #[cfg(unix)]
-    let may_run = std::os::unix::fs::MetadataExt::mode(&metadata) & 0o111 != 0;
-    #[cfg(not(unix))]
-    let may_run = true;
-    metadata.is_file() && may_run
+    let endings = endings.to_string_lossy().to_lowercase();
+    let names = endings.split(';').map(|ending| format!("{name}{ending}"));
+    names.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::sys::program::is_program;
 
     #[test]
     fn paths_that_do_not_stay_are_known() {

@@ -9,6 +9,7 @@ pub mod ids;
 mod number;
 mod parallel;
 pub mod path;
+pub mod program;
 pub mod real_disk;
 pub mod sim;
 mod watch;

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crate::cli::count::count;
 use crate::cli::look::Look;
-use crate::cli::programs::{is_program, on_path};
+use crate::cli::programs::on_path;
 use crate::cli::setup::{Document, Editor, Entry, Folders, SettingsFile};
+use crate::sys::program::is_program;
 
 use super::Finding;
 

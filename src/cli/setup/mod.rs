@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::protocol::v2::patch::patch;
 use crate::redact;
+use crate::sys::program::is_program;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -20,7 +21,7 @@ use super::look::{ACTIVE, FAINT, ID, STRONG, WRONG};
 use super::note::note;
 use super::output::Output;
 use super::printable::printable;
-use super::programs::{Rejoin, is_program, on_path};
+use super::programs::{Rejoin, on_path};
 use super::{store, terminal};
 use wrapping::{Change, Outcome, Wrapper};
 

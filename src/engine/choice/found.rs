@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::env::consts::EXE_SUFFIX;
-use std::env::split_paths;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::engine::agent::AgentNames;
+use crate::sys::program::find;
 
 /// The agents of the ACP registry; `packaging/agents/update` makes it.
 const REGISTRY: &str = include_str!("agents.json");
@@ -152,32 +152,15 @@ fn started_by(name: &str, runner: &Path, package: &str) -> Vec<OsString> {
         .collect()
 }
 
-/// The path of a program in the folders of `path`. Folders whose path is relative do not count: what
-/// they mean depends on where rejoin was started.
-pub fn program(path: &OsStr, name: &str) -> Option<PathBuf> {
-    let folders = split_paths(path).filter(|folder| folder.is_absolute());
-    let suffixes: &[&str] = if EXE_SUFFIX.is_empty() {
+/// The path of a program in the folders of `path`.
+fn program(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let endings: &[&str] = if EXE_SUFFIX.is_empty() {
         &[""]
     } else {
         &[EXE_SUFFIX, ".cmd", ".bat"]
     };
-    let mut files = folders.flat_map(|folder| {
-        let file = move |suffix: &&str| folder.join(format!("{name}{suffix}"));
-        suffixes.iter().map(file)
-    });
-    files.find(|file| is_program(file))
-}
-
-#[cfg(unix)]
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = file.metadata();
-    metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(file: &Path) -> bool {
-    file.is_file()
+    let names = endings.iter().map(|ending| format!("{name}{ending}"));
+    find(path, &names.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
