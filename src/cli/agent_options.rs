@@ -1,10 +1,9 @@
 //! The options of the commands that pass prompts on to another agent.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
-use crate::engine::agent::{Policy, Recall};
+use crate::engine::agent::{DOWNLOAD_TIMEOUT, Policy, Recall, may_download};
 
 use super::exit::Failure;
 use super::global::Global;
@@ -14,10 +13,6 @@ use super::{serve, store};
 
 /// How long an agent may take to start and to answer `initialize`.
 const START: Duration = Duration::from_secs(30);
-/// The same for one that may have to be downloaded first.
-const DOWNLOAD: Duration = Duration::from_mins(5);
-/// Programs that download what they run.
-const DOWNLOADERS: [&str; 5] = ["npx", "bunx", "pnpx", "uvx", "pipx"];
 
 /// How to pass prompts on to another agent.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -59,19 +54,11 @@ impl Args {
             adopt: self.adopt,
             start_timeout: match self.start_timeout {
                 Some(timeout) => timeout.or_forever(),
-                None if may_download(command) => DOWNLOAD,
+                None if may_download(command) => DOWNLOAD_TIMEOUT,
                 None => START,
             },
             load_timeout: self.load_timeout.or_forever(),
             recall,
         })
     }
-}
-
-/// Whether a command may have to be downloaded before it starts.
-fn may_download(command: &[OsString]) -> bool {
-    let program = command
-        .first()
-        .and_then(|program| Path::new(program).file_stem());
-    program.is_some_and(|program| DOWNLOADERS.iter().any(|name| program == *name))
 }

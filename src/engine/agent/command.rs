@@ -1,6 +1,8 @@
 //! Finds which agent a command line starts, past programs that only start other ones.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 /// A program that starts another one.
 #[derive(Debug)]
@@ -97,6 +99,12 @@ const LAUNCHERS: [Launcher; 9] = [
     },
 ];
 
+/// Launchers that download what they run.
+const DOWNLOADERS: [&str; 5] = ["npx", "bunx", "pnpx", "uvx", "pipx"];
+
+/// How long an agent may take to start if it may have to be downloaded first.
+pub const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
+
 /// Options of programs that run images that are followed by a value.
 const IMAGE_VALUES: [&str; 22] = [
     "-v",
@@ -189,6 +197,14 @@ pub(super) fn is_generic(name: &str) -> bool {
     let launcher = LAUNCHERS.iter().any(|launcher| known(launcher.names));
     let version = name.strip_prefix("python").is_some_and(is_version);
     launcher || version || known(&COMMON) || known(&SHELLS) || known(&CONTAINERS)
+}
+
+/// Whether what a command starts may have to be downloaded first.
+pub fn may_download(command: &[OsString]) -> bool {
+    let program = command
+        .first()
+        .and_then(|program| Path::new(program).file_stem());
+    program.is_some_and(|program| DOWNLOADERS.iter().any(|name| program == *name))
 }
 
 /// The word of a command line that names the agent.

@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+pub use command::{DOWNLOAD_TIMEOUT, may_download};
 pub use identity::AgentNames;
 pub use probe::{Introduced, probe};
 pub use recall::Recall;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::agent::{Policy, Program, WrappedEngine};
+use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
 use super::{
     BoxFuture, Conversation, Engine, EngineError, Greeted, Introduction, Opening, Patience,
 };
@@ -30,9 +30,6 @@ use crate::transport::ClientConnection;
 
 use found::{Found, Origin};
 use session::Session;
-
-/// How long an agent may take to start at least if it may have to be downloaded.
-const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How agents are found and started.
 #[derive(Debug)]
