@@ -3,94 +3,79 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use super::known_agents::{
+    AUGGIE, CLAUDE, CODEX, COPILOT, DROID, GEMINI, GOOSE, KIMI, OPENCODE, QWEN, Start, VIBE, start,
+};
+
 /// A program that speaks ACP only if it is run in another way.
 struct Known {
     /// Its names.
     names: &'static [&'static str],
-    /// Arguments; any one of them makes it speak ACP.
-    with: &'static [&'static str],
-    /// The command that speaks ACP.
-    command: &'static str,
-    /// The npm package that has this command, if the program itself has no such mode.
-    package: Option<&'static str>,
+    /// What speaks ACP: this program if it is given the last argument, or another one.
+    start: Start,
+    /// Other arguments that make it speak ACP.
+    others: &'static [&'static str],
 }
 
-/// A program that has to be given an argument: the last one of its command.
-const fn needs(
+const fn known(
     names: &'static [&'static str],
-    with: &'static [&'static str],
-    command: &'static str,
+    start: Start,
+    others: &'static [&'static str],
 ) -> Known {
     Known {
         names,
-        with,
-        command,
-        package: None,
-    }
-}
-
-/// A program for which another one speaks ACP.
-const fn adapted(
-    names: &'static [&'static str],
-    command: &'static str,
-    package: &'static str,
-) -> Known {
-    Known {
-        names,
-        with: &[],
-        command,
-        package: Some(package),
+        start,
+        others,
     }
 }
 
 const KNOWN: [Known; 18] = [
-    adapted(
-        &["claude", "claude-code"],
-        "claude-agent-acp",
-        "@agentclientprotocol/claude-agent-acp",
+    known(&["claude", "claude-code"], CLAUDE, &[]),
+    known(&["codex"], CODEX, &[]),
+    known(&["pi"], start("pi-acp", &[], Some("pi-acp")), &[]),
+    known(&["gemini", "gemini-cli"], GEMINI, &["--experimental-acp"]),
+    known(&["qwen", "qwen-code"], QWEN, &["--experimental-acp"]),
+    known(&["copilot"], COPILOT, &[]),
+    known(&["auggie"], AUGGIE, &[]),
+    known(&["cline"], start("cline", &["--acp"], None), &[]),
+    known(&["opencode", "opencode-ai"], OPENCODE, &[]),
+    known(&["kimi", "kimi-code"], KIMI, &["--acp"]),
+    known(&["goose"], GOOSE, &[]),
+    known(
+        &["cursor-agent"],
+        start("cursor-agent", &["acp"], None),
+        &[],
     ),
-    adapted(&["codex"], "codex-acp", "@agentclientprotocol/codex-acp"),
-    adapted(&["pi"], "pi-acp", "pi-acp"),
-    needs(
-        &["gemini", "gemini-cli"],
-        &["--acp", "--experimental-acp"],
-        "gemini --acp",
-    ),
-    needs(
-        &["qwen", "qwen-code"],
-        &["--acp", "--experimental-acp"],
-        "qwen --acp",
-    ),
-    needs(&["copilot"], &["--acp"], "copilot --acp"),
-    needs(&["auggie"], &["--acp"], "auggie --acp"),
-    needs(&["cline"], &["--acp"], "cline --acp"),
-    needs(&["opencode", "opencode-ai"], &["acp"], "opencode acp"),
-    needs(&["kimi", "kimi-code"], &["acp", "--acp"], "kimi acp"),
-    needs(&["goose"], &["acp"], "goose acp"),
-    needs(&["cursor-agent"], &["acp"], "cursor-agent acp"),
-    needs(&["kilo"], &["acp"], "kilo acp"),
-    needs(&["kiro-cli"], &["acp"], "kiro-cli acp"),
-    needs(&["devin"], &["acp"], "devin acp"),
-    needs(&["vibe"], &[], "vibe-acp"),
-    needs(&["hermes"], &["acp"], "hermes-acp"),
-    needs(
-        &["droid"],
-        &["acp", "acp-daemon"],
-        "droid exec --output-format acp",
-    ),
+    known(&["kilo"], start("kilo", &["acp"], None), &[]),
+    known(&["kiro-cli"], start("kiro-cli", &["acp"], None), &[]),
+    known(&["devin"], start("devin", &["acp"], None), &[]),
+    known(&["vibe"], VIBE, &[]),
+    known(&["hermes"], start("hermes-acp", &[], None), &["acp"]),
+    known(&["droid"], DROID, &["acp-daemon"]),
 ];
+
+impl Known {
+    /// The npm package that has the program that speaks ACP, if that is another one.
+    fn adapter(&self) -> Option<&'static str> {
+        let is_other = !self.names.contains(&self.start.program);
+        self.start.package.filter(|_| is_other)
+    }
+}
 
 /// What was probably meant, as a hint, if this command, whose agent has this name, is known not to
 /// speak ACP.
 pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
     let known = KNOWN.iter().find(|known| known.names.contains(&name))?;
+    let Start {
+        program, arguments, ..
+    } = known.start;
     let has = |word: &&str| command.iter().any(|given| given == *word);
-    if known.with.iter().any(has) {
+    if arguments.last().into_iter().chain(known.others).any(has) {
         return None;
     }
-    let right = known.command;
-    let hint = format!("use `rejoin wrap -- {right}`");
-    Some(match known.package {
+    let words: Vec<_> = [program].iter().chain(arguments).copied().collect();
+    let hint = format!("use `rejoin wrap -- {}`", words.join(" "));
+    Some(match known.adapter() {
         Some(package) => format!("{hint}, which `npm install --global {package}` installs"),
         None => hint,
     })
@@ -98,8 +83,8 @@ pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
 
 /// How to install the program of this name, if it is known.
 pub(super) fn installation(name: &str) -> Option<String> {
-    let known = KNOWN.iter().find(|known| known.command == name)?;
-    let package = known.package?;
+    let known = KNOWN.iter().find(|known| known.start.program == name)?;
+    let package = known.adapter()?;
     Some(format!("install it with `npm install --global {package}`"))
 }
 
