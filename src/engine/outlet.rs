@@ -127,6 +127,15 @@ impl Block {
         }
     }
 
+    /// Adds a payload as it is in another block.
+    pub fn push_entry(&mut self, entry: Entry<'_>) {
+        self.push(entry.kind, entry.payload);
+        if let Some(part) = self.parts.last_mut() {
+            part.id = entry.id.map(Into::into);
+            part.known = entry.known;
+        }
+    }
+
     /// Each payload with the kind and the id of its record.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry<'_>> + Clone {
         let mut from = 0;

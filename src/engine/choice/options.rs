@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 
+use crate::engine::outlet::Entry;
 use crate::engine::{Attached, Block, EngineEvent, Filter};
 use crate::json::{self, Object, quoted, string_member, text_elements, text_member};
 use crate::protocol::{UpdateKind, method};
@@ -88,8 +89,7 @@ impl Options {
 
     /// The agent that a log has chosen, by the last update of the options in it.
     pub(super) fn chosen_in(update: &str) -> Option<String> {
-        let update = text_member(update, "update").unwrap_or(update);
-        let mut options = text_elements(text_member(update, "configOptions")?);
+        let mut options = text_elements(text_member(update_in(update), "configOptions")?);
         let ours = options.find(|option| has_id(option, AGENT))?;
         string_member(ours, "currentValue")
     }
@@ -149,8 +149,8 @@ impl Options {
         attached.gone.retain(|name| *name != options.name());
         let mut snapshots = Block::default();
         for entry in attached.snapshots.iter() {
-            if kind_of(entry.payload) != options {
-                push(&mut snapshots, entry.kind, entry.known, entry.payload);
+            if UpdateKind::of(update_in(entry.payload).as_bytes()) != options {
+                snapshots.push_entry(entry);
             }
         }
         attached.snapshots = snapshots;
@@ -213,14 +213,12 @@ impl State {
         let mut out = Block::default();
         for entry in block.iter() {
             if entry.kind != Kind::Info {
-                match entry.id {
-                    Some(id) => out.push_with_id(entry.kind, id, entry.payload),
-                    None => push(&mut out, entry.kind, entry.known, entry.payload),
-                }
+                out.push_entry(entry);
                 continue;
             }
-            let update = text_member(entry.payload, "update").unwrap_or(entry.payload);
-            let is_option = match UpdateKind::of(update.as_bytes()) {
+            let update = update_in(entry.payload);
+            let kind = UpdateKind::of(update.as_bytes());
+            let is_option = match kind {
                 UpdateKind::ConfigOptions => {
                     self.take(update);
                     true
@@ -239,13 +237,17 @@ impl State {
                 }
                 _ => false,
             };
-            if kind_of(entry.payload) != UpdateKind::ConfigOptions {
-                push(&mut out, entry.kind, entry.known, entry.payload);
+            if kind != UpdateKind::ConfigOptions {
+                out.push_entry(entry);
             }
             if is_option {
                 let update = self.update();
-                let is_known = self.logged.as_deref() == Some(&*update);
-                push(&mut out, Kind::Info, is_known, &update);
+                out.push_entry(Entry {
+                    kind: Kind::Info,
+                    id: None,
+                    known: self.logged.as_deref() == Some(&*update),
+                    payload: &update,
+                });
                 self.logged = Some(update);
             }
         }
@@ -339,18 +341,9 @@ fn has_id(option: &str, id: &str) -> bool {
     string_member(option, "id").as_deref() == Some(id)
 }
 
-/// The kind of an update in any form of its record.
-fn kind_of(payload: &str) -> UpdateKind {
-    let update = text_member(payload, "update").unwrap_or(payload);
-    UpdateKind::of(update.as_bytes())
-}
-
-fn push(block: &mut Block, kind: Kind, is_known: bool, payload: &str) {
-    if is_known {
-        block.push_known(kind, payload);
-    } else {
-        block.push(kind, payload);
-    }
+/// The update of a record, in any form of it.
+fn update_in(payload: &str) -> &str {
+    text_member(payload, "update").unwrap_or(payload)
 }
 
 #[cfg(test)]
