@@ -30,6 +30,7 @@ pub use outlet::{Block, Cancel, EngineEvent, Filter, Outlet, Question};
 pub use prompt::{Ended, Prompt, StopReason};
 pub use relay::{Asked, Foreign, Greeted, Introduction, Patience};
 
+use crate::json::{Object, quoted, string_member, text_member};
 use crate::record::header::{Implementation, Workspace};
 use crate::sys::{Ids, SessionId, Timestamp};
 use crate::transport::ClientConnection;
@@ -289,6 +290,29 @@ pub struct Attached {
     pub imported: Vec<Block>,
     /// The times of that session in the agent's list.
     pub listed: Option<ListedTimes>,
+}
+
+/// Where the answer says why it was made without the agent.
+const NOTE: [&str; 4] = ["_meta", "rejoin", "agent", "error"];
+
+impl Attached {
+    /// The session without its agent, of which only the history can be read.
+    pub fn without_agent(error: &EngineError) -> Self {
+        let note = NOTE.iter().rfold(quoted(&error.message), |value, name| {
+            Object::new().raw(name, &value).end()
+        });
+        Self {
+            answer: Some(note),
+            ..Self::default()
+        }
+    }
+
+    /// Why the agent could not open the session, if this is without it.
+    pub fn agent_error(&self) -> Option<String> {
+        let [path @ .., error] = NOTE;
+        let answer = self.answer.as_deref()?;
+        string_member(path.into_iter().try_fold(answer, text_member)?, error)
+    }
 }
 
 /// The times of a session in an agent's list.

@@ -92,12 +92,7 @@ impl Conversation for AgentSession {
                         && error.code != EngineError::SIGN_IN =>
                 {
                     tracing::warn!(%error, "opening the session without its agent");
-                    let note =
-                        json!({ "_meta": { "rejoin": { "agent": { "error": error.message } } } });
-                    Ok(Attached {
-                        answer: Some(note.to_string()),
-                        ..Attached::default()
-                    })
+                    Ok(Attached::without_agent(&error))
                 }
                 result => result,
             }

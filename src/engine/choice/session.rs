@@ -100,7 +100,7 @@ impl Conversation for Session {
             };
             match attached {
                 // The history can be read without the agent, and the next prompt tries again.
-                Err(error) if may_fail => Ok(without_agent(&error)),
+                Err(error) if may_fail => Ok(Attached::without_agent(&error)),
                 attached => attached,
             }
         })
@@ -454,31 +454,14 @@ fn called(current: &Current) -> Called {
     }
 }
 
-/// The note in an answer that was made without the agent.
-fn note_path(answer: &str) -> Option<String> {
-    let mut path = ["_meta", "rejoin", "agent"].into_iter();
-    string_member(path.try_fold(answer, text_member)?, "error")
-}
-
 /// Fails if the agent could not open the session.
 fn with_agent(attached: Attached) -> Result<Attached, EngineError> {
-    match attached.answer.as_deref().and_then(note_path) {
+    match attached.agent_error() {
         Some(error) => Err(EngineError::named(
             EngineError::INTERNAL,
             "agent_failed_to_start",
             error,
         )),
         None => Ok(attached),
-    }
-}
-
-/// The session without an agent, of which only the history can be read.
-fn without_agent(error: &EngineError) -> Attached {
-    let agent = Object::new().string("error", &error.message).end();
-    let rejoin = Object::new().raw("agent", &agent).end();
-    let meta = Object::new().raw("rejoin", &rejoin).end();
-    Attached {
-        answer: Some(Object::new().raw("_meta", &meta).end()),
-        ..Attached::default()
     }
 }
