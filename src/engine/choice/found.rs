@@ -1,6 +1,7 @@
 //! Finds the agents of this machine: those of the ACP registry whose command is in a folder of
 //! `PATH`, and those that `npx` or `uvx` can run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::{OsStr, OsString};
@@ -69,6 +70,14 @@ impl Found {
         names.any(|own| own.eq_ignore_ascii_case(name))
     }
 
+    /// The path of its program, for people.
+    pub(super) fn program(&self) -> Cow<'_, str> {
+        let program = self.command.first();
+        program
+            .map(|program| program.to_string_lossy())
+            .unwrap_or_default()
+    }
+
     /// An agent with this id and name.
     #[cfg(test)]
     pub(super) fn sample(id: &str, name: &str, origin: Origin) -> Self {
@@ -85,13 +94,7 @@ impl Found {
     /// The value of an option that chooses it.
     pub(super) fn choice(&self) -> Value {
         let description = match self.origin {
-            Origin::Installed => {
-                let program = self
-                    .command
-                    .first()
-                    .map(|program| program.to_string_lossy());
-                format!("Installed as {}", program.unwrap_or_default())
-            }
+            Origin::Installed => format!("Installed as {}", self.program()),
             Origin::Runner(runner) => {
                 format!("Not installed: {runner} downloads it when it is first started")
             }

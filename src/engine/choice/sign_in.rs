@@ -90,15 +90,11 @@ fn in_agent(methods: &str) -> impl Iterator<Item = &str> {
 
 /// The agent's sign-in cannot be begun from here.
 fn elsewhere(found: &Found) -> EngineError {
-    let program = found
-        .command
-        .first()
-        .map(|program| program.to_string_lossy());
     let message = format!(
         "{} cannot be signed in to from here: start `{}` in a terminal and sign in there, or set its \
          key in the environment of rejoin",
         found.name,
-        program.unwrap_or_default()
+        found.program()
     );
     EngineError::named(EngineError::INTERNAL, "sign_in_elsewhere", message)
 }
