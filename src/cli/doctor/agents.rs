@@ -59,7 +59,7 @@ pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
 
 fn finding(title: &str, path: &str, probed: Result<Introduced, String>) -> Finding {
     match probed {
-        Ok(Introduced { version, .. }) => {
+        Ok(Introduced { version }) => {
             let version =
                 version.map_or_else(String::new, |version| format!(", version {version}"));
             Finding::ok(title, format!("{path} speaks ACP{version}"))

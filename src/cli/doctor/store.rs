@@ -74,7 +74,8 @@ fn sessions(store: &Store, shown: &str) -> Vec<Finding> {
     let read = in_parallel(&ids, usize::MAX, |id| look_at(store, id));
     let number = count(ids.len(), "session");
     let mut found = vec![Finding::ok("store", format!("{shown}: {number}"))];
-    let newer = read.iter().filter(|state| **state == State::Newer).count();
+    let number_of = |wanted| read.iter().filter(|state| **state == wanted).count();
+    let newer = number_of(State::Newer);
     if newer > 0 {
         let why = format!(
             "{} written by a later version of rejoin",
@@ -86,10 +87,7 @@ fn sessions(store: &Store, shown: &str) -> Vec<Finding> {
             "update this rejoin to open them; nothing is changed until then",
         ));
     }
-    let damaged = read
-        .iter()
-        .filter(|state| **state == State::Damaged)
-        .count();
+    let damaged = number_of(State::Damaged);
     if damaged > 0 {
         let why = format!(
             "{} damaged at the beginning and cannot be opened",

@@ -20,8 +20,6 @@ const END: Duration = Duration::from_millis(500);
 /// What an agent says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Introduced {
-    /// Its name.
-    pub name: Option<String>,
     /// Its version.
     pub version: Option<String>,
 }
@@ -84,12 +82,10 @@ fn answer(output: impl Read) -> Option<Value> {
 }
 
 fn introduced(answer: &Value) -> Result<Introduced, String> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
     if answer["result"]["protocolVersion"].is_u64() {
-        let info = &answer["result"]["agentInfo"];
-        let name = text(&info["title"]).or_else(|| text(&info["name"]));
-        let version = text(&info["version"]);
-        return Ok(Introduced { name, version });
+        let version = answer["result"]["agentInfo"]["version"].as_str();
+        let version = version.map(str::to_owned);
+        return Ok(Introduced { version });
     }
     match answer["error"]["message"].as_str() {
         Some(message) => Err(format!("it refused `initialize`: {message}")),
