@@ -10,6 +10,8 @@ mod wrapping;
 
 use std::path::{Path, PathBuf};
 
+use regex::Regex;
+
 use crate::protocol::v2::patch::patch;
 use crate::redact;
 use crate::sys::program::is_program;
@@ -304,15 +306,13 @@ fn parse(file: &SettingsFile) -> Result<Document<'_>, Failure> {
 }
 
 /// A line of settings that can be shown to others: keys and tokens are masked, by their form or by
-/// the name of their variable.
-fn masked(line: &str) -> String {
+/// the name of their variable, which `named` finds.
+fn masked(line: &str, named: Option<&Regex>) -> String {
     let line = redact::text(line);
-    let secret = r#"(?i)("[^"]*(?:key|token|secret|password)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*""#;
-    let shown = match regex::Regex::new(secret) {
-        Ok(secret) => secret.replace_all(&line, "$1\"…\""),
-        Err(_) => line,
-    };
-    printable(&shown)
+    printable(&match named {
+        Some(named) => named.replace_all(&line, "$1\"…\""),
+        None => line,
+    })
 }
 
 /// A path as people write it.
@@ -347,8 +347,10 @@ fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
     };
     let lines = patch.lines().skip_while(|line| !line.starts_with("@@"));
     let lines = lines.filter(|line| !line.starts_with('\\'));
+    let secret = r#"(?i)("[^"]*(?:key|token|secret|password)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*""#;
+    let secret = Regex::new(secret).ok();
     for line in lines {
-        let text = masked(line.trim_end_matches('\r'));
+        let text = masked(line.trim_end_matches('\r'), secret.as_ref());
         let style = match line.as_bytes().first() {
             Some(b'+') => ACTIVE,
             Some(b'-') => WRONG,
