@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -14,6 +15,14 @@ const SETTINGS: &str = r#"{
   }
 }
 "#;
+
+/// A home folder in which Zed was set up, and where its settings are.
+fn set_up() -> (Home, PathBuf) {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    home.runs(&["setup", "zed", "--yes"]);
+    (home, path)
+}
 
 #[test]
 fn nothing_is_changed_without_an_agreement() {
@@ -65,9 +74,7 @@ fn what_is_shown_has_colours_and_no_keys() {
 
 #[test]
 fn what_the_user_edited_since_stays() {
-    let home = Home::new();
-    let path = home.settings("zed", SETTINGS);
-    home.runs(&["setup", "zed", "--yes"]);
+    let (home, path) = set_up();
     let changed = fs::read_to_string(&path).unwrap();
     let edited = changed
         .replace("// mine", "/* yours */")
@@ -89,9 +96,7 @@ fn what_the_user_edited_since_stays() {
 
 #[test]
 fn several_changes_are_undone_together() {
-    let home = Home::new();
-    let path = home.settings("zed", SETTINGS);
-    home.runs(&["setup", "zed", "--yes"]);
+    let (home, path) = set_up();
     let new = "\"Claude\": { \"command\": \"claude-agent-acp\" },\n    \"Gemini\"";
     let edited = |text: &str| text.replace("\"Gemini\"", new);
     let changed = fs::read_to_string(&path).unwrap();
@@ -108,9 +113,7 @@ fn several_changes_are_undone_together() {
 
 #[test]
 fn without_the_kept_file_the_agents_come_back() {
-    let home = Home::new();
-    let path = home.settings("zed", SETTINGS);
-    home.runs(&["setup", "zed", "--yes"]);
+    let (home, path) = set_up();
     fs::remove_file(path.with_file_name("settings.json.before-rejoin")).unwrap();
     home.runs(&["setup", "zed", "--undo", "--yes"]);
     let program = home.path("bin/gemini");
