@@ -56,7 +56,7 @@ use output::Output;
 /// Each session is recorded in a log, which is replayed when the session is loaded again.
 #[derive(Debug, Parser)]
 #[command(name = "rejoin", version, max_term_width = 100, after_help = exit::HELP)]
-struct Cli {
+struct Cli<C: Subcommand = Command> {
     #[command(
         flatten,
         next_help_heading = "Serve options (serve is the default command)"
@@ -65,30 +65,26 @@ struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<C>,
+}
+
+impl From<Cli<Serving>> for Cli {
+    fn from(cli: Cli<Serving>) -> Self {
+        Self {
+            serve: cli.serve,
+            global: cli.global,
+            command: cli.command.map(Command::Serving),
+        }
+    }
 }
 
 /// The command line, for what is made from its definition.
-static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::command);
+static DEFINITION: LazyLock<clap::Command> = LazyLock::new(Cli::<Command>::command);
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve an ACP client on stdin and stdout (the default if stdin is not a terminal).
-    #[command(after_help = "Example:\n  rejoin serve --store ~/acp")]
-    Serve(serve::Args),
-    /// Wrap another ACP agent and record its sessions.
-    #[command(
-        after_help = "Example:\n  rejoin wrap -- npx -y @agentclientprotocol/claude-agent-acp"
-    )]
-    Wrap(wrap::Args),
-    /// Choose among the agents of this machine in each session, and record the sessions.
-    Agent(agent::Args),
-    /// Record the sessions of the next agent in a chain of ACP proxies.
-    #[command(after_help = "Example:\n  rejoin proxy --name codex-acp")]
-    Proxy(proxy::Args),
-    /// End a process group that rejoin started when rejoin is killed.
-    #[command(hide = true)]
-    Guard(guard::Args),
+    #[command(flatten)]
+    Serving(Serving),
     /// Show what rejoin does: prompt it, kill it during its answer, load the session again.
     #[command(after_help = "Example:\n  rejoin demo --keep demo")]
     Demo(demo::Args),
@@ -120,6 +116,27 @@ enum Command {
     Man(man::Args),
 }
 
+/// The commands that programs start.
+#[derive(Debug, Subcommand)]
+enum Serving {
+    /// Serve an ACP client on stdin and stdout (the default if stdin is not a terminal).
+    #[command(after_help = "Example:\n  rejoin serve --store ~/acp")]
+    Serve(serve::Args),
+    /// Wrap another ACP agent and record its sessions.
+    #[command(
+        after_help = "Example:\n  rejoin wrap -- npx -y @agentclientprotocol/claude-agent-acp"
+    )]
+    Wrap(wrap::Args),
+    /// Choose among the agents of this machine in each session, and record the sessions.
+    Agent(agent::Args),
+    /// Record the sessions of the next agent in a chain of ACP proxies.
+    #[command(after_help = "Example:\n  rejoin proxy --name codex-acp")]
+    Proxy(proxy::Args),
+    /// End a process group that rejoin started when rejoin is killed.
+    #[command(hide = true)]
+    Guard(guard::Args),
+}
+
 /// Runs the command line and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -138,11 +155,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let misplaced = has_options_first && cli.command.is_some() && cli.serve.are_given();
     let result = logging::start(&cli.global).and_then(|()| match cli.command {
         Some(command) if misplaced => Err(misplaced_option(&command)),
-        Some(Command::Serve(args)) => serve::run(&cli.global, &args),
-        Some(Command::Wrap(args)) => wrap::run(&cli.global, &args),
-        Some(Command::Agent(args)) => agent::run(&cli.global, &args),
-        Some(Command::Proxy(args)) => proxy::run(&cli.global, &args),
-        Some(Command::Guard(args)) => guard::run(&args),
+        Some(Command::Serving(command)) => match command {
+            Serving::Serve(args) => serve::run(&cli.global, &args),
+            Serving::Wrap(args) => wrap::run(&cli.global, &args),
+            Serving::Agent(args) => agent::run(&cli.global, &args),
+            Serving::Proxy(args) => proxy::run(&cli.global, &args),
+            Serving::Guard(args) => guard::run(&args),
+        },
         Some(Command::Demo(_)) if cli.global.names_store() => Err(Failure::usage(
             "`rejoin demo` uses a store of its own, not that of --store",
         )
@@ -187,6 +206,10 @@ fn printed(run: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), F
 /// Parses the command line, and returns it as it was understood: commands of `rejoin sessions` may be
 /// given without that word.
 fn parse(arguments: Vec<OsString>) -> (Result<Cli, clap::Error>, Vec<OsString>) {
+    // Clients wait for what they start: the commands that they do not need are not defined for it.
+    if let Ok(cli) = Cli::<Serving>::try_parse_from(&arguments) {
+        return (Ok(cli.into()), arguments);
+    }
     match Cli::try_parse_from(&arguments) {
         Err(error) => match with_sessions(&error, &arguments) {
             Some(longer) => (Cli::try_parse_from(&longer), longer),
@@ -236,9 +259,7 @@ fn picker(error: &clap::Error, arguments: &[OsString]) -> Option<Cli> {
 fn misplaced_option(command: &Command) -> Failure {
     let failure = Failure::usage("`serve` options cannot be used before another command");
     match command {
-        Command::Serve(_) | Command::Wrap(_) | Command::Agent(_) | Command::Proxy(_) => {
-            failure.hint("put them after the name of the command")
-        }
+        Command::Serving(_) => failure.hint("put them after the name of the command"),
         _ => failure.hint("leave them out: this command does not serve"),
     }
 }
@@ -250,7 +271,7 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     let shown = arguments
         .iter()
         .map(|argument| printable::printable(&argument.to_string_lossy()));
-    let mut error = Cli::try_parse_from(shown).err().unwrap_or(error);
+    let mut error = Cli::<Command>::try_parse_from(shown).err().unwrap_or(error);
     explain_resume(&mut error);
     explain_wrap(&mut error, arguments);
     // Help goes to stdout and is not a failure; a wrong command line goes to stderr.
