@@ -77,7 +77,7 @@ impl Sessions {
         if self.tools.as_ref().is_some_and(|tools| tools.are_there()) {
             return Ok(true);
         }
-        let exists = Store::is_at(self.store.root(), self.store.sys());
+        let exists = self.store.is_there();
         exists.map_err(|error| Refused(format!("cannot read the store: {error}")))
     }
 

@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::history::{Expiry, expire_some, long_before};
 use crate::session::Registry;
-use crate::store::{LastCleanup, Store};
+use crate::store::LastCleanup;
 
 /// How long after the start it begins. A client with a single request is gone by then.
 const AFTER: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ async fn maintain(registry: &Registry) {
 pub(super) async fn clean_up_at_the_end(registry: &Registry) {
     let deps = registry.deps();
     let Some(store) = &deps.store else { return };
-    if !Store::is_at(store.root(), &deps.sys).unwrap_or(false) {
+    if !store.is_there().unwrap_or(false) {
         return;
     }
     let now = deps.sys.clock.now();

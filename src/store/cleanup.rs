@@ -1,16 +1,19 @@
 //! Records when the store was last cleaned up, so that short-lived processes do it once a day.
 
 use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::sys::Timestamp;
 
-use super::error::StoreError;
 use super::folder::Store;
+use super::medium::StoreError;
 
 /// How often a cleanup is due, in milliseconds.
 const EVERY: u64 = 24 * 60 * 60 * 1000;
+/// The note's name.
+const NOTE: &str = "cleaned.json";
 
 /// When the store was last cleaned up, and with which settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,15 +31,14 @@ pub struct LastCleanup {
 impl Store {
     /// When the store was last cleaned up, if known.
     pub fn last_cleanup(&self) -> Option<LastCleanup> {
-        serde_json::from_slice(&self.note(&self.context.layout.last_cleanup)?).ok()
+        serde_json::from_slice(&self.context.medium.note(NOTE)?).ok()
     }
 
     /// Records that the store was cleaned up. If the file is lost, a cleanup is due again.
     pub fn set_last_cleanup(&self, cleanup: &LastCleanup) -> Result<(), StoreError> {
-        let path = &self.context.layout.last_cleanup;
         let text = serde_json::to_string(cleanup).map_err(io::Error::from);
-        let text = text.map_err(StoreError::disk("write", path))?;
-        self.set_note(path, &text)
+        let text = text.map_err(StoreError::disk("write", Path::new(NOTE)))?;
+        self.context.medium.set_note(NOTE, &text)
     }
 }
 

@@ -1,72 +1,17 @@
-//! What all parts of the store share: system, folders, durability, and the locks held.
+//! What all parts of a store share.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::path::PathBuf;
 
-use crate::sys::{SessionId, Sys};
+use crate::sys::Sys;
 
-use super::durability::Durability;
-use super::error::StoreError;
-use super::layout::Layout;
+use super::medium::{Durability, Medium};
 
 /// The shared state of one store.
 #[derive(Debug)]
 pub(super) struct StoreContext {
-    pub(super) layout: Layout,
+    pub(super) medium: Box<dyn Medium>,
+    pub(super) root: PathBuf,
+    pub(super) catalog: PathBuf,
     pub(super) sys: Sys,
     pub(super) durability: Durability,
-    /// The name of the connected client, once it is known.
-    pub(super) client: OnceLock<String>,
-    /// The sessions that this process has locked.
-    pub(super) locked: Mutex<Locked>,
-}
-
-/// The sessions that this process has locked.
-#[derive(Debug, Default)]
-pub(super) struct Locked {
-    pub(super) ids: BTreeSet<SessionId>,
-    /// Whether the process is about to release them all.
-    pub(super) ending: bool,
-}
-
-impl StoreContext {
-    pub(super) fn new(layout: Layout, sys: Sys, durability: Durability) -> Self {
-        Self {
-            layout,
-            sys,
-            durability,
-            client: OnceLock::new(),
-            locked: Mutex::default(),
-        }
-    }
-
-    /// Makes the names in a folder survive a power failure, unless the durability is
-    /// [`Durability::Os`].
-    pub(super) fn sync_dir(&self, dir: &Path) -> Result<(), StoreError> {
-        if self.durability == Durability::Os {
-            return Ok(());
-        }
-        let synced = self.sys.disk.sync_dir(dir);
-        synced.map_err(StoreError::disk("sync", dir))
-    }
-
-    /// The error for a session that has no file. It is `NotFound` only if the folder exists: if its
-    /// disk is not mounted, the session may still exist.
-    pub(super) fn absent(&self, id: &SessionId) -> StoreError {
-        let sessions = &self.layout.sessions;
-        match self.sys.disk.info(sessions) {
-            Ok(info) if info.is_dir => StoreError::NotFound { id: id.clone() },
-            Ok(_) => StoreError::disk("read", sessions)(io::ErrorKind::NotADirectory.into()),
-            Err(error) => StoreError::disk("read", sessions)(error),
-        }
-    }
-
-    /// Removes a file that was never announced, if it exists.
-    pub(super) fn discard(&self, path: &Path) {
-        if let Err(error) = self.sys.disk.remove_if_exists(path) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove a partially created session");
-        }
-    }
 }

@@ -1,22 +1,19 @@
 //! The store: a folder of sessions, and what can be done with them.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use super::context::StoreContext;
-use super::durability::{Durability, Sync};
-use super::error::StoreError;
+use super::files::Files;
 use super::header;
-use super::layout::Layout;
-use super::lock::Lock;
 use super::log::Log;
+use super::medium::{Durability, Holder, StoreError, Sync, Trashed};
 use super::reader::{Entry, Reader};
 use super::recover::{Opened, recover};
-use super::trash::Trashed;
 
 /// A folder of sessions. Clones share it.
 #[derive(Clone, Debug)]
@@ -34,40 +31,47 @@ impl Store {
 
     /// The store at `root`, which need not exist: creating a session creates it.
     pub fn at(root: &Path, sys: Sys, durability: Durability) -> Self {
+        let medium = Box::new(Files::new(root, sys.clone(), durability));
         Self {
-            context: Arc::new(StoreContext::new(Layout::new(root), sys, durability)),
+            context: Arc::new(StoreContext {
+                medium,
+                root: root.to_owned(),
+                catalog: root.join("index.sqlite"),
+                sys,
+                durability,
+            }),
         }
     }
 
     /// From now on, other processes that need a session which is open here learn that this client
     /// has it.
     pub fn serves(&self, client: &str) {
-        // The first one counts, as with `initialize`.
-        self.context.client.set(client.to_owned()).ok();
+        self.context.medium.serves(client);
     }
 
-    /// Creates missing folders of the store.
+    /// Makes sure that sessions can be created, in folders that may have to be created first.
     pub fn prepare(&self) -> Result<(), StoreError> {
-        make_folders(&self.context.layout, &self.context.sys)
+        self.context.medium.prepare()
     }
 
     /// Whether there is a store at `root`. Creates nothing.
     pub fn is_at(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
-        let sessions = Layout::new(root).sessions;
-        let found = sys.disk.info_if_exists(&sessions);
-        Ok(found
-            .map_err(StoreError::disk("inspect", &sessions))?
-            .is_some())
+        Self::at(root, sys.clone(), Durability::default()).is_there()
+    }
+
+    /// Whether the store exists. Creates nothing.
+    pub fn is_there(&self) -> Result<bool, StoreError> {
+        self.context.medium.is_there()
     }
 
     /// Where it is.
     pub fn root(&self) -> &Path {
-        &self.context.layout.root
+        &self.context.root
     }
 
     /// Where its catalog is.
     pub fn catalog(&self) -> &Path {
-        &self.context.layout.catalog
+        &self.context.catalog
     }
 
     /// The machine it is on.
@@ -126,27 +130,11 @@ impl Store {
         fill: impl FnOnce(&mut Log, &str) -> Result<T, E>,
     ) -> Result<(Log, T), E> {
         let payload = self.header_for(id, header)?;
-        // It gets its name when it is complete, so that no incomplete session ever has one. After a
-        // crash it is an old file in the trash.
-        let context = &self.context;
-        let path = context.layout.torn(id, 0, context.sys.clock.now(), 1);
-        let file = context.sys.disk.create_new(&path);
-        let file = file.map_err(|error| match error.kind() {
-            // Another process is creating it.
-            io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
-            _ => StoreError::disk("create", &path)(error),
-        })?;
-        let lock = Lock::of_file(context, id, file);
-        let made = lock.map_err(E::from).and_then(|lock| {
-            let mut log = Log::new(lock);
-            let filled = fill(&mut log, &payload)?;
-            log.publish(&path)?;
-            Ok((log, filled))
-        });
-        if made.is_err() {
-            context.discard(&path);
-        }
-        made
+        let owned = self.context.medium.draft(id)?;
+        let mut log = Log::new(self.context.clone(), id.clone(), owned);
+        let filled = fill(&mut log, &payload)?;
+        log.publish()?;
+        Ok((log, filled))
     }
 
     /// The payload of the header of a session that does not exist yet.
@@ -154,8 +142,10 @@ impl Store {
         header::fits(header, id)?;
         self.prepare()?;
         let payload = serde_json::to_string(header).map_err(io::Error::from);
-        let path = self.context.layout.log(id);
-        let payload = payload.map_err(StoreError::disk("write the header of", &path))?;
+        let payload = payload.map_err(StoreError::disk(
+            "write the header of",
+            Path::new(id.as_str()),
+        ))?;
         if self.exists(id)? {
             return Err(StoreError::Exists { id: id.clone() });
         }
@@ -175,55 +165,39 @@ impl Store {
         id: &SessionId,
         visit: &mut dyn FnMut(&Entry<'_>),
     ) -> Result<Opened, StoreError> {
-        let lock = Lock::take(&self.context, id)?;
-        recover(lock, visit)
+        let owned = self.context.medium.claim(id)?;
+        recover(&self.context, id, owned, visit)
     }
 
     /// Opens a session for reading.
     pub fn read(&self, id: &SessionId) -> Result<Reader, StoreError> {
-        Reader::open(&self.context, id)
+        Reader::of(id, self.context.medium.open(id)?)
     }
 
     /// Whether the session has a log; an error if that cannot be determined.
     pub fn exists(&self, id: &SessionId) -> Result<bool, StoreError> {
-        let path = self.context.layout.log(id);
-        let found = self.context.sys.disk.info_if_exists(&path);
-        match found.map_err(StoreError::disk("inspect", &path))? {
-            Some(info) => Ok(!info.is_dir),
-            None => match self.context.absent(id) {
+        match self.context.medium.info(id)? {
+            Some(info) => Ok(info.is_log),
+            None => match self.context.medium.absent(id) {
                 StoreError::NotFound { .. } => Ok(false),
                 error => Err(error),
             },
         }
     }
 
-    /// The ids of all sessions, oldest first. Other files are ignored.
+    /// The ids of all sessions, oldest first.
     pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
-        let sessions = &self.context.layout.sessions;
-        let names = self.context.sys.disk.list(sessions);
-        let names = names.map_err(StoreError::disk("list", sessions))?;
-        let mut ids: Vec<_> = names
-            .iter()
-            .filter_map(|name| Layout::session_of(name))
-            .collect();
-        ids.sort();
-        Ok(ids)
+        self.context.medium.ids()
     }
 
     /// The length of a session's log in bytes, without opening it; none if it does not exist.
     pub fn len_of(&self, id: &SessionId) -> Result<Option<u64>, StoreError> {
-        let path = self.context.layout.log(id);
-        let found = self.context.sys.disk.info_if_exists(&path);
-        let found = found.map_err(StoreError::disk("inspect", &path))?;
-        Ok(found.map(|info| info.len))
+        Ok(self.context.medium.info(id)?.map(|info| info.len))
     }
 
     /// When a session's log was last written to; none if it does not exist.
     pub fn changed_at(&self, id: &SessionId) -> Result<Option<Timestamp>, StoreError> {
-        let path = self.context.layout.log(id);
-        let found = self.context.sys.disk.info_if_exists(&path);
-        let found = found.map_err(StoreError::disk("inspect", &path))?;
-        Ok(found.map(|info| info.modified))
+        Ok(self.context.medium.info(id)?.map(|info| info.changed_at))
     }
 
     /// Calls `changed` with each session whose log changes, in any process, until the result is
@@ -232,52 +206,36 @@ impl Store {
         &self,
         changed: impl Fn(Option<SessionId>) + Send + 'static,
     ) -> Result<Watch, StoreError> {
-        let path = &self.context.layout.sessions;
-        let named = move |name: Option<&str>| match name.map(Layout::session_of) {
-            Some(None) => {}
-            known => changed(known.flatten()),
-        };
-        let watch = self.context.sys.disk.watch(path, Box::new(named));
-        watch.map_err(StoreError::disk("watch", path))
+        self.context.medium.watch(Box::new(changed))
     }
 
-    /// When a session was last added, removed or renamed, as precise as the file system has it.
+    /// When a session was last added, removed or renamed, as precise as the medium has it.
     pub fn folder_changed(&self) -> Result<Timestamp, StoreError> {
-        let path = &self.context.layout.sessions;
-        let info = self.context.sys.disk.info(path);
-        Ok(info.map_err(StoreError::disk("inspect", path))?.modified)
+        self.context.medium.names_changed()
+    }
+
+    /// Lets other processes know that this one is about to release its sessions, so that they wait.
+    pub fn ending(&self) {
+        self.context.medium.ending();
+    }
+
+    /// Whether a process has this session open for writing.
+    pub fn is_open(&self, id: &SessionId) -> bool {
+        self.context.medium.is_open(id)
+    }
+
+    /// The process that has this session open for writing, if it is known.
+    pub fn holder(&self, id: &SessionId) -> Option<Holder> {
+        self.context.medium.holder(id)
+    }
+
+    /// Whether another process that has a session open is about to release it.
+    pub fn is_being_released(&self, id: &SessionId) -> bool {
+        self.context.medium.is_being_released(id)
     }
 
     /// Opens a session in the trash for reading.
     pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
-        Reader::open_trashed(&self.context, trashed)
+        Reader::of(&trashed.id, self.context.medium.open_trashed(trashed)?)
     }
-}
-
-/// Creates missing folders and syncs their names in every durability mode, since it happens once.
-/// The least important folder is created last and not synced: if it exists, the names of the others
-/// are known to be safe.
-fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
-    let disk = &sys.disk;
-    let folders = [&layout.sessions, &layout.trash, &layout.open];
-    let exists = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
-    if folders.into_iter().all(exists) {
-        return Ok(());
-    }
-    for folder in [&layout.sessions, &layout.trash] {
-        let made = disk.create_dir_all(folder);
-        made.map_err(StoreError::disk("create the folder", folder))?;
-    }
-    for folder in layout.root.ancestors() {
-        let here = folder.as_os_str().is_empty();
-        let folder = if here { Path::new(".") } else { folder };
-        match disk.sync_dir(folder) {
-            // A parent folder may belong to another user.
-            Err(error)
-                if folder != layout.root && error.kind() == io::ErrorKind::PermissionDenied => {}
-            synced => synced.map_err(StoreError::disk("sync", folder))?,
-        }
-    }
-    let made = disk.create_dir_all(&layout.open);
-    made.map_err(StoreError::disk("create the folder", &layout.open))
 }

@@ -9,11 +9,9 @@ use crate::record::{
 use crate::sys::SessionId;
 
 use super::damage::DamageReport;
-use super::durability::Sync;
-use super::error::StoreError;
 use super::folder::Store;
-use super::lock::Lock;
 use super::log::{Log, Place};
+use super::medium::{StoreError, Sync};
 use super::reader::Reader;
 use super::records::Records;
 use super::recover::{self, CALL_INTERRUPTED, TURN_INTERRUPTED};
@@ -82,9 +80,8 @@ impl Store {
             let mut copy = Copy::new(log, at, renaming);
             copy.copy_all(self, source, cancelled)?;
             let inner = copy.finish()?;
-            let path = self.context.layout.log(id);
             // Reads the copy once, as a check.
-            let scan = scan::scan(&mut Records::new(), log.file(), id, &path, &mut |_| {})?;
+            let scan = scan::scan(&mut Records::new(), log.file(), id, &mut |_| {})?;
             Ok::<_, ForkError>((scan, inner))
         });
         let (log, (scan, inner)) = made?;
@@ -178,7 +175,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         // A process that works on a turn has the lock. None can begin one while we hold it.
-        let lock = match Lock::take(&store.context, source.id()) {
+        let lock = match store.context.medium.claim(source.id()) {
             Ok(lock) => Some(lock),
             Err(StoreError::NotFound { .. }) => None,
             Err(StoreError::InUse { .. } | StoreError::ReadOnly { .. }) => return Ok(()),
@@ -346,12 +343,12 @@ fn close(
     let mut subagents = OpenSubagents::default();
     if has_subagents {
         subagents = recover::open_subagents(&mut Records::new(), log.file())
-            .map_err(StoreError::disk("read", log.path()))?;
+            .map_err(StoreError::disk("read", log.file().path()))?;
     }
     let mut calls = OpenCalls::default();
     if let Some(turn) = open.first() {
         calls = recover::open_calls(&mut Records::new(), turn.end, log.file())
-            .map_err(StoreError::disk("read", log.path()))?;
+            .map_err(StoreError::disk("read", log.file().path()))?;
     }
     if open.is_empty() && subagents.is_empty() {
         return Ok(());

@@ -1,14 +1,12 @@
 //! Checks the first record of a log, which determines whether the rest can be read.
 
-use std::path::Path;
-
 use serde::Deserialize;
 
 use crate::record::{FORMAT_V2, Header, Kind};
-use crate::sys::{DiskFile, SessionId};
+use crate::sys::SessionId;
 
-use super::error::StoreError;
 use super::lines::Lines;
+use super::medium::{Image, StoreError};
 use super::records::Records;
 
 /// What the first line contains in every version, present and future.
@@ -25,20 +23,19 @@ struct Version {
 /// Reads the header of a session's log.
 pub(super) fn read(
     records: &mut Records,
-    file: &dyn DiskFile,
+    file: &dyn Image,
     id: &SessionId,
-    path: &Path,
 ) -> Result<Header, StoreError> {
     records.restart();
     let first = records.next(file);
-    let first = match first.map_err(StoreError::disk("read", path))? {
+    let first = match first.map_err(StoreError::disk("read", file.path()))? {
         Some(entry) if entry.record.kind == Kind::Session && entry.record.seq == 0 => {
             return parse(entry.record.payload, id);
         }
         Some(entry) => Some(entry.record.kind),
         None => None,
     };
-    if let Some(format) = newer_format(file).map_err(StoreError::disk("read", path))? {
+    if let Some(format) = newer_format(file).map_err(StoreError::disk("read", file.path()))? {
         return Err(StoreError::Newer {
             id: id.clone(),
             format,
@@ -82,7 +79,7 @@ fn parse(payload: &str, id: &SessionId) -> Result<Header, StoreError> {
 }
 
 /// The format of a log whose first line is not one of our records, if it is newer than ours.
-fn newer_format(file: &dyn DiskFile) -> std::io::Result<Option<u64>> {
+fn newer_format(file: &dyn Image) -> std::io::Result<Option<u64>> {
     let mut lines = Lines::new();
     let Some(line) = lines.next(file)? else {
         return Ok(None);

@@ -1,12 +1,12 @@
 //! A log that is only in memory, to be read like one on disk.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::record::{Header, Kind, line};
-use crate::sys::{DiskFile, SessionId, Timestamp};
+use crate::sys::{SessionId, Timestamp};
 
-use super::error::StoreError;
+use super::medium::{Image, StoreError};
 use super::reader::Reader;
 
 /// The log that a session created at this time from these records would have.
@@ -24,51 +24,26 @@ pub fn log_in_memory<'a>(
     for (seq, (at, kind, id, payload)) in (1..).zip(records) {
         line::encode(&mut log, seq, at, kind, id, payload);
     }
-    Reader::of(id, path, Box::new(Bytes(log)))
+    Reader::of(id, Box::new(Bytes { path, log }))
 }
 
-/// A file that is only read.
+/// A log that is only read.
 #[derive(Debug)]
-struct Bytes(Vec<u8>);
-
-fn is_not_written<T>() -> io::Result<T> {
-    Err(ErrorKind::Unsupported.into())
+struct Bytes {
+    path: PathBuf,
+    log: Vec<u8>,
 }
 
-impl DiskFile for Bytes {
-    fn append(&mut self, _bytes: &[u8]) -> io::Result<usize> {
-        is_not_written()
-    }
-
+impl Image for Bytes {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = self.0.get(from..).unwrap_or_default();
+        let rest = self.log.get(from..).unwrap_or_default();
         let len = rest.len().min(buffer.len());
         buffer[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
 
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-
-    fn set_len(&mut self, _len: u64) -> io::Result<()> {
-        is_not_written()
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        is_not_written()
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        is_not_written()
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn is_at(&self, _path: &Path) -> io::Result<bool> {
-        Ok(false)
+    fn path(&self) -> &Path {
+        &self.path
     }
 }

@@ -8,7 +8,8 @@ use std::fmt;
 use std::io;
 
 use crate::record::line::{LONGEST, OPEN};
-use crate::sys::DiskFile;
+
+use super::medium::Image;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 256 * 1024;
@@ -122,7 +123,7 @@ impl Lines {
     }
 
     /// The next line; none at the end of the file, where more may follow later.
-    pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Line>> {
+    pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<Line>> {
         let mut searched = 0;
         let mut checked = 0;
         loop {
@@ -153,7 +154,7 @@ impl Lines {
     }
 
     /// The number of a line, counted from 1. Counts from the start of the file if necessary.
-    pub(super) fn number(&mut self, line: &Line, file: &dyn DiskFile) -> io::Result<u64> {
+    pub(super) fn number(&mut self, line: &Line, file: &dyn Image) -> io::Result<u64> {
         let behind = u64::from(line.ended);
         if let Some(next) = self.number {
             return Ok(next - behind);
@@ -228,7 +229,7 @@ impl Lines {
     }
 
     /// Reads more into the buffer; false at the end.
-    fn fill(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
+    fn fill(&mut self, file: &dyn Image) -> io::Result<bool> {
         let left_out = self.gap.map_or(0, |gap| gap.len);
         let at = self.offset + (self.end - self.start) as u64 + left_out;
         let left = usize::try_from(self.limit.saturating_sub(at)).unwrap_or(usize::MAX);

@@ -6,11 +6,7 @@ use super::*;
 #[derive(Debug)]
 struct Made(Vec<(u8, u64)>);
 
-impl DiskFile for Made {
-    fn append(&mut self, _: &[u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
+impl Image for Made {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut start = 0;
         for (byte, len) in &self.0 {
@@ -26,28 +22,8 @@ impl DiskFile for Made {
         Ok(0)
     }
 
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.iter().map(|(_, len)| len).sum())
-    }
-
-    fn set_len(&mut self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn is_at(&self, _: &std::path::Path) -> io::Result<bool> {
-        Ok(true)
+    fn path(&self) -> &std::path::Path {
+        std::path::Path::new("made")
     }
 }
 

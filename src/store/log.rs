@@ -1,16 +1,13 @@
 //! The log of an open session: appends records.
 
-use std::io;
-use std::path::Path;
+use std::sync::Arc;
 
 use crate::record::metadata::RESTORED;
 use crate::record::{Kind, line};
-use crate::sys::{DiskFile, SessionId, Timestamp};
+use crate::sys::{SessionId, Timestamp};
 
-use super::durability::{Durability, Sync};
-use super::error::StoreError;
-use super::lock::Lock;
-use super::trash;
+use super::context::StoreContext;
+use super::medium::{Durability, Image, Owned, StoreError, Sync};
 
 /// A larger buffer is freed after use, in bytes.
 const KEEP: usize = 1024 * 1024;
@@ -30,7 +27,9 @@ const BLOCK: usize = 256 * 1024;
 /// record is removed, too, if possible. Opening the session again reads what the file contains.
 #[derive(Debug)]
 pub struct Log {
-    lock: Lock,
+    context: Arc<StoreContext>,
+    id: SessionId,
+    owned: Box<dyn Owned>,
     next_seq: u64,
     /// The length of the file, or what it will be once it is truncated (see `has_excess`).
     end: u64,
@@ -38,8 +37,6 @@ pub struct Log {
     unterminated: bool,
     /// Whether a failed write left bytes after `end` that could not be removed.
     has_excess: bool,
-    /// Whether the file's name in its folder is synced.
-    name_synced: bool,
     synced: Synced,
     /// The time of the record that was appended last, if any was.
     last_at: Option<Timestamp>,
@@ -79,14 +76,15 @@ pub struct Appended {
 }
 
 impl Log {
-    pub(super) fn new(lock: Lock) -> Self {
+    pub(super) fn new(context: Arc<StoreContext>, id: SessionId, owned: Box<dyn Owned>) -> Self {
         Self {
-            lock,
+            context,
+            id,
+            owned,
             next_seq: 0,
             end: 0,
             unterminated: false,
             has_excess: false,
-            name_synced: false,
             // The process that wrote it may have died before it was synced.
             synced: Synced::NotYet,
             last_at: None,
@@ -124,7 +122,7 @@ impl Log {
         records: impl Iterator<Item = (Kind, Option<&'a str>, &'a str)>,
         sync: Sync,
     ) -> Result<Appended, StoreError> {
-        let at = self.lock.context.sys.clock.now();
+        let at = self.context.sys.clock.now();
         let before = self.end + u64::from(self.unterminated);
         let (seq, end) = self.append_at(&at.to_string(), records, sync)?;
         self.last_at = Some(at);
@@ -159,14 +157,13 @@ impl Log {
             next_seq += 1;
         }
         let before = (self.end, self.unterminated);
-        self.write()?;
-        if self.lock.context.durability.syncs(sync)
-            && let Err(error) = self.sync()
-        {
+        let safe = self.context.durability.syncs(sync);
+        self.write(safe)?;
+        if safe && let Err(error) = self.sync() {
             // These records are not reported, so they must not reappear.
             (self.end, self.unterminated) = before;
             if let Err(error) = self.truncate() {
-                tracing::debug!(session = %self.lock.id, %error, "cannot undo the write of a record");
+                tracing::debug!(session = %self.id, %error, "cannot undo the write of a record");
             }
             return Err(error);
         }
@@ -244,46 +241,21 @@ impl Log {
 
     fn write_waiting(&mut self) -> Result<(), StoreError> {
         std::mem::swap(&mut self.buffer, &mut self.waiting);
-        let written = self.write();
+        let written = self.write(false);
         std::mem::swap(&mut self.buffer, &mut self.waiting);
         self.waiting.clear();
         written
     }
 
-    /// The name that the file has, or is to have.
-    pub(super) fn path(&self) -> &Path {
-        &self.lock.path
+    /// The log itself, to be read.
+    pub(super) fn file(&self) -> &dyn Image {
+        &*self.owned
     }
 
-    /// The file itself, to be read.
-    pub(super) fn file(&self) -> &dyn DiskFile {
-        &*self.lock.file
-    }
-
-    /// Renames the file from `from` to its final name, once its content is safe.
-    pub(super) fn publish(&mut self, from: &Path) -> Result<(), StoreError> {
-        let synced = self.lock.context.durability != Durability::Os;
-        if synced {
-            let safe = self.lock.file.sync();
-            safe.map_err(StoreError::disk("sync", from))?;
-        }
-        let named = self.lock.context.sys.disk.rename(from, &self.lock.path);
-        named.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Exists {
-                id: self.lock.id.clone(),
-            },
-            _ => StoreError::disk("create", &self.lock.path)(error),
-        })?;
-        if synced {
-            if let Err(error) = self
-                .lock
-                .context
-                .sync_dir(&self.lock.context.layout.sessions)
-            {
-                self.lock.context.discard(&self.lock.path);
-                return Err(error);
-            }
-            self.name_synced = true;
+    /// Gives a new log its name, once its content is safe.
+    pub(super) fn publish(&mut self) -> Result<(), StoreError> {
+        self.owned.publish()?;
+        if self.context.durability != Durability::Os {
             self.synced = Synced::All;
         }
         Ok(())
@@ -293,18 +265,11 @@ impl Log {
     /// durability is [`Durability::Os`].
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.unpoisoned()?;
-        if self.lock.context.durability == Durability::Os || self.synced == Synced::All {
+        if self.context.durability == Durability::Os || self.synced == Synced::All {
             return Ok(());
         }
         self.synced = Synced::Unknown;
-        let synced = self.lock.file.sync();
-        synced.map_err(StoreError::disk("sync", &self.lock.path))?;
-        if !self.name_synced {
-            self.lock
-                .context
-                .sync_dir(&self.lock.context.layout.sessions)?;
-            self.name_synced = true;
-        }
+        self.owned.sync()?;
         self.synced = Synced::All;
         Ok(())
     }
@@ -312,22 +277,22 @@ impl Log {
     /// Fails if the file no longer has its name: if another program has replaced or removed it, what
     /// is appended is lost when this process ends.
     pub fn check_name(&self) -> Result<(), StoreError> {
-        if self.lock.is_current()? {
+        if self.owned.is_current()? {
             return Ok(());
         }
         Err(StoreError::Replaced {
-            path: self.lock.path.clone(),
+            path: self.owned.path().to_owned(),
         })
     }
 
     /// The session's id.
     pub fn id(&self) -> &SessionId {
-        &self.lock.id
+        &self.id
     }
 
     /// Whether appending such a record waits for the disk.
     pub fn waits(&self, sync: Sync) -> bool {
-        self.lock.context.durability.syncs(sync)
+        self.context.durability.syncs(sync)
     }
 
     /// The time of the record that was appended last, if any was.
@@ -343,12 +308,12 @@ impl Log {
     /// Moves the session to the trash while it is locked, so that nothing can be appended. False if
     /// another program has replaced or removed the log.
     pub fn trash(self) -> Result<bool, StoreError> {
-        trash::move_to_trash(&self.lock)
+        self.owned.bury()
     }
 
     /// Whether a payload can be one record.
     fn check(&self, payload: &str) -> Result<(), StoreError> {
-        let id = || self.lock.id.clone();
+        let id = || self.id.clone();
         if memchr::memchr2(b'\n', b'\r', payload.as_bytes()).is_some() {
             return Err(StoreError::LineBreak { id: id() });
         }
@@ -361,7 +326,7 @@ impl Log {
     fn unpoisoned(&self) -> Result<(), StoreError> {
         match self.synced {
             Synced::Unknown => Err(StoreError::Poisoned {
-                id: self.lock.id.clone(),
+                id: self.id.clone(),
             }),
             _ => Ok(()),
         }
@@ -369,17 +334,17 @@ impl Log {
 
     /// Truncates the file after its last complete record.
     pub(super) fn truncate(&mut self) -> Result<(), StoreError> {
-        let truncated = self.lock.file.set_len(self.end);
+        let truncated = self.owned.cut(self.end);
         self.has_excess = truncated.is_err();
         if self.synced == Synced::All {
             self.synced = Synced::NotYet;
         }
-        truncated.map_err(StoreError::disk("truncate", &self.lock.path))
+        truncated
     }
 
     /// Writes the buffer, all of it or nothing.
-    fn write(&mut self) -> Result<(), StoreError> {
-        let written = self.lock.file.append_all(&self.buffer);
+    fn write(&mut self, safe: bool) -> Result<(), StoreError> {
+        let written = self.owned.append(self.end, &self.buffer, safe);
         match written {
             Ok(()) => {
                 self.end += self.buffer.len() as u64;
@@ -394,6 +359,6 @@ impl Log {
         if self.buffer.capacity() > KEEP {
             self.buffer = Vec::new();
         }
-        written.map_err(StoreError::disk("append to", &self.lock.path))
+        written
     }
 }

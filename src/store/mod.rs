@@ -9,9 +9,8 @@
 //! Everything here is synchronous and knows nothing of the protocol, except that recovery closes
 //! the tool calls that a crash left open.
 
-pub mod error;
-pub mod durability;
-mod layout;
+pub mod medium;
+mod files;
 mod context;
 pub mod cleanup;
 pub mod damage;
@@ -21,8 +20,6 @@ mod records;
 mod header;
 pub mod scan;
 pub mod reader;
-pub mod holder;
-mod lock;
 pub mod log;
 mod note;
 mod recover;
@@ -34,14 +31,11 @@ pub mod fork;
 
 pub use cleanup::LastCleanup;
 pub use damage::{DamageReport, Reason, Torn};
-pub use durability::{Durability, Sync};
-pub use error::StoreError;
 pub use folder::Store;
 pub use fork::{ForkError, Forked};
-pub use holder::Holder;
 pub use in_memory::log_in_memory;
 pub use log::{Appended, Log};
+pub use medium::{Durability, Holder, StoreError, Sync, Trashed};
 pub use reader::{Entry, Reader};
 pub use recover::{CALL_INTERRUPTED, Opened};
 pub use scan::Scan;
-pub use trash::Trashed;

@@ -1,19 +1,14 @@
 //! Reads a session's log. Never locks or writes, and works while another process writes.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use crate::record::Header;
-use crate::sys::{DiskFile, SessionId};
+use crate::sys::SessionId;
 
-use super::context::StoreContext;
 use super::damage::{DamageReport, Torn};
-use super::error::StoreError;
 use super::header;
+use super::medium::{Image, StoreError};
 pub use super::records::Entry;
 use super::records::Records;
 use super::scan::{self, Scan};
-use super::trash::Trashed;
 
 /// A position in a session's log, initially its start.
 ///
@@ -22,48 +17,19 @@ use super::trash::Trashed;
 #[derive(Debug)]
 pub struct Reader {
     id: SessionId,
-    path: PathBuf,
-    file: Box<dyn DiskFile>,
+    file: Box<dyn Image>,
     header: Header,
     records: Records,
 }
 
 impl Reader {
-    pub(super) fn open(context: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
-        Self::at(context, id, context.layout.log(id))
-    }
-
-    pub(super) fn open_trashed(
-        context: &Arc<StoreContext>,
-        trashed: &Trashed,
-    ) -> Result<Self, StoreError> {
-        let path = context.layout.trashed(&trashed.id, trashed.at);
-        Self::at(context, &trashed.id, path)
-    }
-
-    fn at(context: &Arc<StoreContext>, id: &SessionId, path: PathBuf) -> Result<Self, StoreError> {
-        let file = match context.sys.disk.open_read(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(context.absent(id));
-            }
-            Err(error) => return Err(StoreError::disk("open", &path)(error)),
-        };
-        Self::of(id, path, file)
-    }
-
-    /// Reads a log from this file.
-    pub(super) fn of(
-        id: &SessionId,
-        path: PathBuf,
-        file: Box<dyn DiskFile>,
-    ) -> Result<Self, StoreError> {
+    /// Reads the log of a session.
+    pub(super) fn of(id: &SessionId, file: Box<dyn Image>) -> Result<Self, StoreError> {
         let mut records = Records::new();
-        let header = header::read(&mut records, &*file, id, &path)?;
+        let header = header::read(&mut records, &*file, id)?;
         records.restart();
         Ok(Self {
             id: id.clone(),
-            path,
             file,
             header,
             records,
@@ -87,8 +53,7 @@ impl Reader {
 
     /// The same, and calls `visit` with each record.
     pub fn scan_with(&mut self, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Scan, StoreError> {
-        let (file, path) = (&*self.file, &self.path);
-        let scan = scan::scan(&mut self.records, file, &self.id, path, visit);
+        let scan = scan::scan(&mut self.records, &*self.file, &self.id, visit);
         self.records.restart();
         scan
     }
@@ -111,7 +76,7 @@ impl Reader {
     )]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
         let next = self.records.next(&*self.file);
-        next.map_err(StoreError::disk("read", &self.path))
+        next.map_err(StoreError::disk("read", self.file.path()))
     }
 
     /// The damage found so far; at most 1000 reports.

@@ -6,11 +6,11 @@ use std::io;
 
 use crate::record::line::{Layout, Record};
 use crate::record::payload::{Checked, Checker};
-use crate::sys::DiskFile;
 
 use super::damage::{self, DamageReport, Reason, Torn};
 use super::damaged_line::{DamagedLine, Found, Piece};
 use super::lines::{Line, Lines};
+use super::medium::Image;
 
 /// A record and its position.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +119,7 @@ impl Records {
     }
 
     /// The next record; none at the end, where more may follow later.
-    pub(super) fn next(&mut self, file: &dyn DiskFile) -> io::Result<Option<Entry<'_>>> {
+    pub(super) fn next(&mut self, file: &dyn Image) -> io::Result<Option<Entry<'_>>> {
         let found = self.find(file, |found, _, checked| {
             let changed = match checked.payload {
                 Cow::Borrowed(_) => None,
@@ -144,7 +144,7 @@ impl Records {
     /// that outlives the search for it has to be read a second time.
     pub(super) fn next_with<T>(
         &mut self,
-        file: &dyn DiskFile,
+        file: &dyn Image,
         visit: impl FnOnce(&Entry<'_>) -> T,
     ) -> io::Result<Option<T>> {
         self.find(file, |found, record, checked| {
@@ -160,7 +160,7 @@ impl Records {
     }
 
     /// Reports that the payload of the last record does not fit its kind.
-    pub(super) fn bad_payload(&mut self, file: &dyn DiskFile) -> io::Result<()> {
+    pub(super) fn bad_payload(&mut self, file: &dyn Image) -> io::Result<()> {
         let Some(found) = self.last else {
             return Ok(());
         };
@@ -173,7 +173,7 @@ impl Records {
     /// Finds the next record with a usable payload, and reports the others.
     fn find<T>(
         &mut self,
-        file: &dyn DiskFile,
+        file: &dyn Image,
         take: impl FnOnce(&Found, Record<'_>, Checked<'_>) -> T,
     ) -> io::Result<Option<T>> {
         while self.find_any(file)? {
@@ -190,7 +190,7 @@ impl Records {
     }
 
     /// Finds the next record, which is then the last one. False at the end.
-    fn find_any(&mut self, file: &dyn DiskFile) -> io::Result<bool> {
+    fn find_any(&mut self, file: &dyn Image) -> io::Result<bool> {
         loop {
             match self.ready.pop_front() {
                 Some(Piece::Record(found)) => return self.add(found, file).map(|()| true),
@@ -228,7 +228,7 @@ impl Records {
     }
 
     /// Makes a record the last one, and checks its sequence number.
-    fn add(&mut self, found: Found, file: &dyn DiskFile) -> io::Result<()> {
+    fn add(&mut self, found: Found, file: &dyn Image) -> io::Result<()> {
         let expected = self.due.unwrap_or(found.layout.seq);
         let reason = if found.layout.seq > expected.saturating_add(self.losses) {
             // Losses that are already reported explain as many missing records.
@@ -257,7 +257,7 @@ impl Records {
     }
 
     /// Analyses a line that is not simply a record.
-    fn analyse(&mut self, line: Line, file: &dyn DiskFile) -> io::Result<()> {
+    fn analyse(&mut self, line: Line, file: &dyn Image) -> io::Result<()> {
         let number = self.lines.number(&line, file)?;
         let bytes = self.lines.bytes(&line);
         let pieces = DamagedLine::of(&line, number, bytes, self.due);
@@ -280,7 +280,7 @@ impl Records {
         at: usize,
         len: u64,
         reason: Reason,
-        file: &dyn DiskFile,
+        file: &dyn Image,
     ) -> io::Result<DamageReport> {
         Ok(DamageReport {
             line: self.lines.number(line, file)?,

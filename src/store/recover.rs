@@ -2,16 +2,14 @@
 //! does so, when it opens the session.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::record::{Kind, OpenCalls, OpenSubagents, OpenTurns};
-use crate::sys::DiskFile;
-use crate::sys::disk::copy;
+use crate::sys::SessionId;
 
-use super::damage::Torn;
-use super::durability::Sync;
-use super::error::StoreError;
-use super::lock::Lock;
+use super::context::StoreContext;
 use super::log::Log;
+use super::medium::{Image, Owned, StoreError, Sync};
 use super::records::{Entry, Records};
 use super::scan::{self, Scan};
 
@@ -20,8 +18,6 @@ pub const CALL_INTERRUPTED: &str =
     "Interrupted: the agent process ended before this tool call did.";
 /// The end of a turn that was running when the process died.
 pub(super) const TURN_INTERRUPTED: &str = r#"{"interrupted":"the process ended during this turn"}"#;
-/// How many names are tried for a torn end.
-const NAMES: u32 = 1000;
 
 /// A session that was opened for writing.
 #[derive(Debug)]
@@ -37,21 +33,28 @@ pub struct Opened {
 
 /// Recovers a locked log and calls `visit` with its records. If it is not the log of a session to
 /// which this version may write, it is not changed.
-pub(super) fn recover(lock: Lock, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<Opened, StoreError> {
+pub(super) fn recover(
+    context: &Arc<StoreContext>,
+    id: &SessionId,
+    owned: Box<dyn Owned>,
+    visit: &mut dyn FnMut(&Entry<'_>),
+) -> Result<Opened, StoreError> {
+    let file: &dyn Image = &*owned;
     let mut records = Records::new();
-    let mut scan = scan::scan(&mut records, &*lock.file, &lock.id, &lock.path, visit)?;
+    let mut scan = scan::scan(&mut records, file, id, visit)?;
     let turn = scan.open_turns.first().copied();
     let calls = match (scan.late_call, turn) {
-        (Some(late), _) => late_calls(&mut records, late, turn, &*lock.file),
-        (None, Some(prompt)) => open_calls(&mut records, prompt, &*lock.file),
+        (Some(late), _) => late_calls(&mut records, late, turn, file),
+        (None, Some(prompt)) => open_calls(&mut records, prompt, file),
         (None, None) => Ok(OpenCalls::default()),
     };
-    let calls = calls.map_err(StoreError::disk("read", &lock.path))?;
+    let calls = calls.map_err(StoreError::disk("read", file.path()))?;
     let kept_aside = match scan.torn {
-        Some(torn) => Some(keep_aside(&lock, torn)?),
+        Some(torn) => Some(owned.keep_aside(torn.offset)?),
         None => None,
     };
-    let mut log = Log::new(lock).after(scan.next_seq, scan.end, scan.unterminated);
+    let log = Log::new(context.clone(), id.clone(), owned);
+    let mut log = log.after(scan.next_seq, scan.end, scan.unterminated);
     if kept_aside.is_some() {
         // Not synced: if the bytes reappear after a power failure, they are removed again.
         log.truncate()?;
@@ -72,7 +75,7 @@ pub(super) fn recover(lock: Lock, visit: &mut dyn FnMut(&Entry<'_>)) -> Result<O
 pub(super) fn open_calls(
     records: &mut Records,
     prompt: u64,
-    file: &dyn DiskFile,
+    file: &dyn Image,
 ) -> std::io::Result<OpenCalls> {
     let mut calls = OpenCalls::default();
     records.seek(prompt);
@@ -93,7 +96,7 @@ fn late_calls(
     records: &mut Records,
     late: u64,
     open_turn: Option<u64>,
-    file: &dyn DiskFile,
+    file: &dyn Image,
 ) -> std::io::Result<OpenCalls> {
     let mut calls = OpenCalls::default();
     let mut running = 0_usize;
@@ -156,7 +159,7 @@ pub(super) fn closing_records(
 /// The subagents without an end in a whole log.
 pub(super) fn open_subagents(
     records: &mut Records,
-    file: &dyn DiskFile,
+    file: &dyn Image,
 ) -> std::io::Result<OpenSubagents> {
     let mut subagents = OpenSubagents::default();
     records.restart();
@@ -174,33 +177,4 @@ pub(super) fn ends<T>(open: &OpenTurns<T>) -> Vec<Option<&str>> {
         return vec![None];
     }
     ids
-}
-
-/// Copies a torn end into the trash, synced in every durability mode, before it is removed.
-fn keep_aside(lock: &Lock, torn: Torn) -> Result<PathBuf, StoreError> {
-    let context = &lock.context;
-    let disk = &context.sys.disk;
-    let at = context.sys.clock.now();
-    let mut n = 1;
-    let (path, mut kept) = loop {
-        let path = context.layout.torn(&lock.id, torn.offset, at, n);
-        match disk.create_new(&path) {
-            Ok(kept) => break (path, kept),
-            // Another attempt within the same millisecond has this name.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && n < NAMES => n += 1,
-            Err(error) => return Err(StoreError::disk("create", &path)(error)),
-        }
-    };
-    let copied = copy(&*lock.file, torn.offset, &mut *kept).and_then(|()| kept.sync());
-    drop(kept);
-    if let Err(error) = copied {
-        if let Err(error) = disk.remove_file(&path) {
-            tracing::debug!(path = %path.display(), %error, "cannot remove an incomplete copy");
-        }
-        return Err(StoreError::disk("copy a torn end to", &path)(error));
-    }
-    let trash = &context.layout.trash;
-    disk.sync_dir(trash)
-        .map_err(StoreError::disk("sync", trash))?;
-    Ok(path)
 }

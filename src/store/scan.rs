@@ -1,7 +1,5 @@
 //! Reads a whole log once and summarizes it.
 
-use std::path::Path;
-
 use crate::record::activity::keep_latest;
 use crate::record::header::{Header, Workspace};
 use crate::record::metadata::{archived, restored};
@@ -11,11 +9,11 @@ use crate::record::{
     Activity, AgentSessionId, CurrentSettings, Kind, OpenCalls, OpenSubagents, OpenTurns, Record,
     snapshot_of,
 };
-use crate::sys::{DiskFile, SessionId};
+use crate::sys::SessionId;
 
 use super::damage::{DamageReport, Torn};
-use super::error::StoreError;
 use super::header;
+use super::medium::{Image, StoreError};
 use super::records::{Entry, Records};
 
 /// The maximum length of a first prompt that is kept, in bytes.
@@ -74,12 +72,11 @@ pub struct Scan {
 /// Reads all records of a log, and calls `visit` with each.
 pub(super) fn scan(
     records: &mut Records,
-    file: &dyn DiskFile,
+    file: &dyn Image,
     id: &SessionId,
-    path: &Path,
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Scan, StoreError> {
-    let header = header::read(records, file, id, path)?;
+    let header = header::read(records, file, id)?;
     let mut scan = Scan {
         created_at: String::new(),
         place: header.place.clone(),
@@ -110,11 +107,11 @@ pub(super) fn scan(
             visit(entry);
             scan.apply(entry.offset, &entry.record)
         })
-        .map_err(StoreError::disk("read", path))?
+        .map_err(StoreError::disk("read", file.path()))?
     {
         if !is_good {
             let noted = records.bad_payload(file);
-            noted.map_err(StoreError::disk("read", path))?;
+            noted.map_err(StoreError::disk("read", file.path()))?;
         }
     }
     scan.next_seq = records.next_seq();

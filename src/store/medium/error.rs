@@ -114,7 +114,10 @@ pub enum StoreError {
 
 impl StoreError {
     /// For `map_err`: a file operation failed.
-    pub(super) fn disk(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(in crate::store) fn disk(
+        operation: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Disk {
             operation,
             path: path.to_owned(),

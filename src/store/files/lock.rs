@@ -8,12 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::store::medium::{Holder, StoreError};
 use crate::sys::{DiskFile, SessionId, lock};
 
-use super::context::StoreContext;
-use super::error::StoreError;
-use super::folder::Store;
-use super::holder::Holder;
+use super::context::Folder;
 
 /// How often a file may be replaced between opening and locking it.
 const ATTEMPTS: u32 = 8;
@@ -23,72 +21,79 @@ const HINT: usize = 4096;
 /// The locked log of a session. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
-    pub(super) context: Arc<StoreContext>,
+    pub(super) folder: Arc<Folder>,
     pub(super) id: SessionId,
+    /// The name that the file has, or is to have.
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn DiskFile>,
+    /// The file's name until it is published.
+    pub(super) draft: Option<PathBuf>,
+    /// Whether the file's name in its folder is synced.
+    pub(super) name_synced: bool,
 }
 
 impl Lock {
     /// Opens and locks the log of a session.
-    pub(super) fn take(context: &Arc<StoreContext>, id: &SessionId) -> Result<Self, StoreError> {
-        let path = context.layout.log(id);
+    pub(super) fn take(folder: &Arc<Folder>, id: &SessionId) -> Result<Self, StoreError> {
+        let path = folder.layout.log(id);
         for _ in 0..ATTEMPTS {
-            let file = match context.sys.disk.open_append(&path) {
+            let file = match folder.sys.disk.open_append(&path) {
                 Ok(file) => file,
-                Err(error) => return Err(cannot_open(context, id, error)),
+                Err(error) => return Err(cannot_open(folder, id, error)),
             };
-            let lock = Self::of_file(context, id, file)?;
+            let lock = Self::of_file(folder, id, file)?;
             // It may have been moved to the trash before it was locked.
-            if lock.is_current()? {
+            if lock.has_name()? {
                 return Ok(lock);
             }
         }
-        Err(in_use(context, id))
+        Err(in_use(folder, id))
     }
 
     /// Locks a file that is already open.
     pub(super) fn of_file(
-        context: &Arc<StoreContext>,
+        folder: &Arc<Folder>,
         id: &SessionId,
         file: Box<dyn DiskFile>,
     ) -> Result<Self, StoreError> {
-        let path = context.layout.log(id);
+        let path = folder.layout.log(id);
         let locked = file.try_lock();
         if !locked.map_err(StoreError::disk("lock", &path))? {
-            return Err(in_use(context, id));
+            return Err(in_use(folder, id));
         }
         let lock = Self {
-            context: context.clone(),
+            folder: folder.clone(),
             id: id.clone(),
             path,
             file,
+            draft: None,
+            name_synced: false,
         };
         lock.write_hint();
         Ok(lock)
     }
 
     /// Whether the file still has its name: another program may have replaced or removed it.
-    pub(super) fn is_current(&self) -> Result<bool, StoreError> {
+    pub(super) fn has_name(&self) -> Result<bool, StoreError> {
         let current = self.file.is_at(&self.path);
         current.map_err(StoreError::disk("inspect", &self.path))
     }
 
     /// Best effort: without it, other processes do not know the lock holder.
     fn write_hint(&self) {
-        let mut locked = lock(&self.context.locked);
+        let mut locked = lock(&self.folder.locked);
         locked.ids.insert(self.id.clone());
         let holder = Holder {
             ending: locked.ending,
-            ..Holder::this_process(self.context.client.get().map(String::as_str))
+            ..Holder::this_process(self.folder.client.get().map(String::as_str))
         };
-        let path = self.context.layout.hint(&self.id);
+        let path = self.folder.layout.hint(&self.id);
         let Some(text) = holder.hint() else {
             return;
         };
         // A killed process may have left one.
         self.remove_hint();
-        if let Ok(mut hint) = self.context.sys.disk.create_new(&path)
+        if let Ok(mut hint) = self.folder.sys.disk.create_new(&path)
             && hint.append(text.as_bytes()).is_err()
         {
             tracing::debug!(path = %path.display(), "cannot write the lock holder's hint");
@@ -96,8 +101,8 @@ impl Lock {
     }
 
     fn remove_hint(&self) {
-        let path = self.context.layout.hint(&self.id);
-        if let Err(error) = self.context.sys.disk.remove_if_exists(&path) {
+        let path = self.folder.layout.hint(&self.id);
+        if let Err(error) = self.folder.sys.disk.remove_if_exists(&path) {
             tracing::debug!(path = %path.display(), %error, "cannot remove the lock holder's hint");
         }
     }
@@ -106,50 +111,52 @@ impl Lock {
 impl Drop for Lock {
     /// Removes the hint before the lock is released, since afterwards it may be the next holder's.
     fn drop(&mut self) {
-        lock(&self.context.locked).ids.remove(&self.id);
+        lock(&self.folder.locked).ids.remove(&self.id);
         self.remove_hint();
         if let Err(error) = self.file.unlock() {
             tracing::debug!(session = %self.id, %error, "cannot release a lock; closing its file releases it");
         }
+        if let Some(draft) = &self.draft {
+            self.folder.discard(draft);
+        }
     }
 }
 
-fn cannot_open(context: &Arc<StoreContext>, id: &SessionId, error: io::Error) -> StoreError {
+fn cannot_open(folder: &Arc<Folder>, id: &SessionId, error: io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::NotFound => context.absent(id),
+        io::ErrorKind::NotFound => folder.absent(id),
         // Where opening locks, the file is locked by another process.
-        io::ErrorKind::ResourceBusy => in_use(context, id),
+        io::ErrorKind::ResourceBusy => in_use(folder, id),
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             StoreError::ReadOnly {
                 id: id.clone(),
-                path: context.layout.log(id),
+                path: folder.layout.log(id),
                 cause: error,
             }
         }
-        _ => StoreError::disk("open", &context.layout.log(id))(error),
+        _ => StoreError::disk("open", &folder.layout.log(id))(error),
     }
 }
 
-fn in_use(context: &Arc<StoreContext>, id: &SessionId) -> StoreError {
+fn in_use(folder: &Arc<Folder>, id: &SessionId) -> StoreError {
     StoreError::InUse {
         id: id.clone(),
-        holder: read_hint(context, id),
+        holder: folder.read_hint(id),
     }
 }
 
-fn read_hint(context: &Arc<StoreContext>, id: &SessionId) -> Option<Holder> {
-    let hint = context.sys.disk.open_read(&context.layout.hint(id)).ok()?;
-    let mut text = vec![0; HINT];
-    let len = hint.read_at(&mut text, 0).ok()?;
-    Holder::read(&text[..len])
-}
+impl Folder {
+    fn read_hint(&self, id: &SessionId) -> Option<Holder> {
+        let hint = self.sys.disk.open_read(&self.layout.hint(id)).ok()?;
+        let mut text = vec![0; HINT];
+        let len = hint.read_at(&mut text, 0).ok()?;
+        Holder::read(&text[..len])
+    }
 
-impl Store {
     /// Lets other processes know that this one is about to release its sessions, so that they wait.
-    pub fn ending(&self) {
-        let context = &*self.context;
+    pub(super) fn ending(&self) {
         let ids = {
-            let mut locked = lock(&context.locked);
+            let mut locked = lock(&self.locked);
             if std::mem::replace(&mut locked.ending, true) {
                 return;
             }
@@ -157,12 +164,12 @@ impl Store {
         };
         for id in ids {
             // If it was released in the meantime, the hint is the next holder's.
-            let locked = lock(&context.locked);
+            let locked = lock(&self.locked);
             if !locked.ids.contains(&id) {
                 continue;
             }
-            let path = context.layout.hint(&id);
-            let hint = context.sys.disk.open_append(&path);
+            let path = self.layout.hint(&id);
+            let hint = self.sys.disk.open_append(&path);
             if let Err(error) = hint.and_then(|mut hint| hint.append(Holder::ending())) {
                 tracing::debug!(path = %path.display(), %error, "cannot mark the hint of an ending process");
             }
@@ -170,38 +177,36 @@ impl Store {
     }
 
     /// Whether a process has this session open for writing.
-    pub fn is_open(&self, id: &SessionId) -> bool {
-        let context = &self.context;
-        let here = || lock(&context.locked).ids.contains(id);
+    pub(super) fn is_open(&self, id: &SessionId) -> bool {
+        let here = || lock(&self.locked).ids.contains(id);
         // A process that was killed leaves its hint behind.
-        here() || read_hint(context, id).is_some() && is_locked(context, &context.layout.log(id))
+        here() || self.read_hint(id).is_some() && self.is_locked(&self.layout.log(id))
     }
 
     /// The process that has this session open for writing, if it is known.
-    pub fn holder(&self, id: &SessionId) -> Option<Holder> {
-        let holder = read_hint(&self.context, id)?;
+    pub(super) fn holder(&self, id: &SessionId) -> Option<Holder> {
+        let holder = self.read_hint(id)?;
         self.is_open(id).then_some(holder)
     }
 
     /// Whether another process that has a session open is about to release it.
-    pub fn is_being_released(&self, id: &SessionId) -> bool {
-        let context = &self.context;
+    pub(super) fn is_being_released(&self, id: &SessionId) -> bool {
         // A process that was killed leaves its hint behind.
-        read_hint(context, id).is_some_and(|holder| holder.ending)
-            && is_locked(context, &context.layout.log(id))
+        self.read_hint(id).is_some_and(|holder| holder.ending)
+            && self.is_locked(&self.layout.log(id))
     }
-}
 
-/// Whether a process has a file of the store open for writing.
-pub(super) fn is_locked(context: &StoreContext, path: &Path) -> bool {
-    match context.sys.disk.open_append(path) {
-        Ok(file) => match file.try_lock() {
-            Ok(true) => {
-                file.unlock().ok();
-                false
-            }
-            locked => locked.is_ok(),
-        },
-        Err(error) => error.kind() == io::ErrorKind::ResourceBusy,
+    /// Whether a process has a file of the store open for writing.
+    pub(super) fn is_locked(&self, path: &Path) -> bool {
+        match self.sys.disk.open_append(path) {
+            Ok(file) => match file.try_lock() {
+                Ok(true) => {
+                    file.unlock().ok();
+                    false
+                }
+                locked => locked.is_ok(),
+            },
+            Err(error) => error.kind() == io::ErrorKind::ResourceBusy,
+        }
     }
 }

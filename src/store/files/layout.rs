@@ -17,12 +17,6 @@ pub(super) struct Layout {
     pub(super) trash: PathBuf,
     /// A file for each session that is open for writing, naming the lock holder.
     pub(super) open: PathBuf,
-    /// The catalog, in a file of SQLite.
-    pub(super) catalog: PathBuf,
-    /// When the store was cleaned up.
-    pub(super) last_cleanup: PathBuf,
-    /// Which agent was chosen last.
-    pub(super) last_agent: PathBuf,
 }
 
 /// The meaning of a file name in the trash.
@@ -41,9 +35,6 @@ impl Layout {
             sessions: root.join("sessions"),
             trash: root.join("trash"),
             open: root.join("open"),
-            catalog: root.join("index.sqlite"),
-            last_cleanup: root.join("cleaned.json"),
-            last_agent: root.join("agent"),
         }
     }
 

@@ -34,7 +34,7 @@ impl Holder {
     }
 
     /// Parses a hint.
-    pub(super) fn read(hint: &[u8]) -> Option<Self> {
+    pub(in crate::store) fn read(hint: &[u8]) -> Option<Self> {
         let line = hint.split(|byte| *byte == b'\n').next()?;
         let holder: Self = serde_json::from_slice(line).ok()?;
         Some(Self {
@@ -44,7 +44,7 @@ impl Holder {
     }
 
     /// The text of the hint.
-    pub(super) fn hint(&self) -> Option<String> {
+    pub(in crate::store) fn hint(&self) -> Option<String> {
         let mut hint = serde_json::to_string(self).ok()?;
         if self.ending {
             hint.push_str(ENDING);
@@ -53,11 +53,11 @@ impl Holder {
     }
 
     /// What is appended to a hint when its process is ending.
-    pub(super) fn ending() -> &'static [u8] {
+    pub(in crate::store) fn ending() -> &'static [u8] {
         ENDING.as_bytes()
     }
 
-    pub(super) fn describe(holder: Option<&Self>) -> String {
+    pub(in crate::store) fn describe(holder: Option<&Self>) -> String {
         let Some(Self {
             pid, host, client, ..
         }) = holder

@@ -1,0 +1,252 @@
+//! Logs as files in a folder. `docs/format.md` specifies the folder.
+
+mod context;
+mod layout;
+mod lock;
+mod owned;
+mod trash;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::store::medium::{
+    Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed,
+};
+use crate::sys::disk::FileInfo;
+use crate::sys::{SessionId, Sys, Timestamp, Watch};
+
+use context::Folder;
+use layout::Layout;
+use lock::Lock;
+use owned::LogFile;
+
+/// The maximum length of a note, in bytes. A longer one is not ours.
+const LONGEST_NOTE: usize = 4096;
+
+/// A folder of logs.
+#[derive(Debug)]
+pub(super) struct Files {
+    folder: Arc<Folder>,
+}
+
+impl Files {
+    /// The logs below `root`, which need not exist.
+    pub(super) fn new(root: &Path, sys: Sys, durability: Durability) -> Self {
+        let folder = Folder::new(Layout::new(root), sys, durability);
+        Self {
+            folder: Arc::new(folder),
+        }
+    }
+
+    fn log_info(&self, id: &SessionId) -> Result<Option<FileInfo>, StoreError> {
+        let path = self.folder.layout.log(id);
+        let found = self.folder.sys.disk.info_if_exists(&path);
+        found.map_err(StoreError::disk("inspect", &path))
+    }
+
+    fn open_at(&self, id: &SessionId, path: PathBuf) -> Result<Box<dyn Image>, StoreError> {
+        match self.folder.sys.disk.open_read(&path) {
+            Ok(file) => Ok(Box::new(LogFile { file, path })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.folder.absent(id)),
+            Err(error) => Err(StoreError::disk("open", &path)(error)),
+        }
+    }
+}
+
+impl Medium for Files {
+    /// Creates missing folders of the store.
+    fn prepare(&self) -> Result<(), StoreError> {
+        make_folders(&self.folder.layout, &self.folder.sys)
+    }
+
+    fn is_there(&self) -> Result<bool, StoreError> {
+        let sessions = &self.folder.layout.sessions;
+        let found = self.folder.sys.disk.info_if_exists(sessions);
+        Ok(found
+            .map_err(StoreError::disk("inspect", sessions))?
+            .is_some())
+    }
+
+    fn serves(&self, client: &str) {
+        // The first one counts, as with `initialize`.
+        self.folder.client.set(client.to_owned()).ok();
+    }
+
+    /// It gets its name when it is complete, so that no incomplete session ever has one. After a
+    /// crash it is an old file in the trash.
+    fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
+        let folder = &self.folder;
+        let path = folder.layout.torn(id, 0, folder.sys.clock.now(), 1);
+        let file = folder.sys.disk.create_new(&path);
+        let file = file.map_err(|error| match error.kind() {
+            // Another process is creating it.
+            io::ErrorKind::AlreadyExists => StoreError::Exists { id: id.clone() },
+            _ => StoreError::disk("create", &path)(error),
+        })?;
+        match Lock::of_file(folder, id, file) {
+            Ok(mut lock) => {
+                lock.draft = Some(path);
+                Ok(Box::new(lock))
+            }
+            Err(error) => {
+                folder.discard(&path);
+                Err(error)
+            }
+        }
+    }
+
+    fn claim(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
+        Ok(Box::new(Lock::take(&self.folder, id)?))
+    }
+
+    fn open(&self, id: &SessionId) -> Result<Box<dyn Image>, StoreError> {
+        self.open_at(id, self.folder.layout.log(id))
+    }
+
+    fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError> {
+        let found = self.log_info(id)?;
+        Ok(found.map(|info| Info {
+            is_log: !info.is_dir,
+            len: info.len,
+            changed_at: info.modified,
+        }))
+    }
+
+    fn absent(&self, id: &SessionId) -> StoreError {
+        self.folder.absent(id)
+    }
+
+    /// Files with other names are ignored.
+    fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
+        let sessions = &self.folder.layout.sessions;
+        let names = self.folder.sys.disk.list(sessions);
+        let names = names.map_err(StoreError::disk("list", sessions))?;
+        let mut ids: Vec<_> = names
+            .iter()
+            .filter_map(|name| Layout::session_of(name))
+            .collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// As precise as the file system has it.
+    fn names_changed(&self) -> Result<Timestamp, StoreError> {
+        let path = &self.folder.layout.sessions;
+        let info = self.folder.sys.disk.info(path);
+        Ok(info.map_err(StoreError::disk("inspect", path))?.modified)
+    }
+
+    fn watch(&self, changed: LogChanged) -> Result<Watch, StoreError> {
+        let path = &self.folder.layout.sessions;
+        let named = move |name: Option<&str>| match name.map(Layout::session_of) {
+            Some(None) => {}
+            known => changed(known.flatten()),
+        };
+        let watch = self.folder.sys.disk.watch(path, Box::new(named));
+        watch.map_err(StoreError::disk("watch", path))
+    }
+
+    fn holder(&self, id: &SessionId) -> Option<Holder> {
+        self.folder.holder(id)
+    }
+
+    fn is_open(&self, id: &SessionId) -> bool {
+        self.folder.is_open(id)
+    }
+
+    fn is_being_released(&self, id: &SessionId) -> bool {
+        self.folder.is_being_released(id)
+    }
+
+    fn ending(&self) {
+        self.folder.ending();
+    }
+
+    fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
+        self.folder.trashed()
+    }
+
+    fn open_trashed(&self, trashed: &Trashed) -> Result<Box<dyn Image>, StoreError> {
+        let path = self.folder.layout.trashed(&trashed.id, trashed.at);
+        self.open_at(&trashed.id, path)
+    }
+
+    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn Owned>>, StoreError> {
+        let lock = self.folder.claim_trashed(trashed)?;
+        Ok(lock.map(|lock| Box::new(lock) as Box<dyn Owned>))
+    }
+
+    fn restore(&self, trashed: &Trashed) -> Result<(), StoreError> {
+        self.folder.restore(trashed)
+    }
+
+    fn count_trash(&self, before: Timestamp) -> Result<usize, StoreError> {
+        self.folder.trash_before(before).map(|files| files.len())
+    }
+
+    fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.folder.empty_trash(before)
+    }
+
+    fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.folder.has_traces_of(id)
+    }
+
+    fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.folder.erase(id)
+    }
+
+    fn note(&self, name: &str) -> Option<Vec<u8>> {
+        let path = self.folder.layout.root.join(name);
+        let file = self.folder.sys.disk.open_read(&path).ok()?;
+        let mut text = vec![0; LONGEST_NOTE];
+        let len = file.read_at(&mut text, 0).ok()?;
+        text.truncate(len);
+        Some(text)
+    }
+
+    /// It is neither synced nor replaced at once.
+    fn set_note(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        let path = &self.folder.layout.root.join(name);
+        let disk = &self.folder.sys.disk;
+        let failed = |operation| StoreError::disk(operation, path);
+        disk.remove_if_exists(path).map_err(failed("replace"))?;
+        let written = disk
+            .create_new(path)
+            .and_then(|mut file| file.append_all(text.as_bytes()));
+        match written {
+            // Another process is writing it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            written => written.map_err(failed("write")),
+        }
+    }
+}
+
+/// Creates missing folders and syncs their names in every durability mode, since it happens once.
+/// The least important folder is created last and not synced: if it exists, the names of the others
+/// are known to be safe.
+fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
+    let disk = &sys.disk;
+    let folders = [&layout.sessions, &layout.trash, &layout.open];
+    let exists = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
+    if folders.into_iter().all(exists) {
+        return Ok(());
+    }
+    for folder in [&layout.sessions, &layout.trash] {
+        let made = disk.create_dir_all(folder);
+        made.map_err(StoreError::disk("create the folder", folder))?;
+    }
+    for folder in layout.root.ancestors() {
+        let here = folder.as_os_str().is_empty();
+        let folder = if here { Path::new(".") } else { folder };
+        match disk.sync_dir(folder) {
+            // A parent folder may belong to another user.
+            Err(error)
+                if folder != layout.root && error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(StoreError::disk("sync", folder))?,
+        }
+    }
+    let made = disk.create_dir_all(&layout.open);
+    made.map_err(StoreError::disk("create the folder", &layout.open))
+}

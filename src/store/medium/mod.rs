@@ -1,0 +1,158 @@
+//! Where logs are kept. Each is a sequence of bytes that grows by whole blocks of records.
+//!
+//! A [`Medium`] knows nothing of records: the folder above reads, checks, recovers and forks logs in
+//! the same way wherever they are.
+
+pub mod durability;
+pub mod error;
+pub mod holder;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::sys::{SessionId, Timestamp, Watch};
+
+pub use durability::{Durability, Sync};
+pub use error::StoreError;
+pub use holder::Holder;
+
+/// A session in the trash.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Trashed {
+    /// The session.
+    pub id: SessionId,
+    /// When it was deleted.
+    pub at: Timestamp,
+}
+
+/// What is known of a log without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Info {
+    /// Whether it is a log, and nothing else with its name.
+    pub(in crate::store) is_log: bool,
+    /// Its length in bytes.
+    pub(in crate::store) len: u64,
+    /// When it was last written to.
+    pub(in crate::store) changed_at: Timestamp,
+}
+
+/// Called with each session whose log changes; with none if some changes may have been missed.
+pub(in crate::store) type LogChanged = Box<dyn Fn(Option<SessionId>) + Send>;
+
+/// The logs of a store.
+pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
+    /// Makes sure that sessions can be created. To be called before the first one is.
+    fn prepare(&self) -> Result<(), StoreError>;
+
+    /// Whether there is a store. Creates nothing.
+    fn is_there(&self) -> Result<bool, StoreError>;
+
+    /// From now on, other processes that need a session which is open here learn that this client
+    /// has it.
+    fn serves(&self, client: &str);
+
+    /// Begins a log that nobody sees until it is [published](Owned::publish). It vanishes if it is
+    /// dropped before.
+    fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError>;
+
+    /// Makes this process the one writer of a log.
+    fn claim(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError>;
+
+    /// Opens a log for reading. Other processes may write to it meanwhile.
+    fn open(&self, id: &SessionId) -> Result<Box<dyn Image>, StoreError>;
+
+    /// What is known of a log; none if it does not exist.
+    fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError>;
+
+    /// The error for a session that has no log: `NotFound` only if it is known to be absent.
+    fn absent(&self, id: &SessionId) -> StoreError;
+
+    /// The ids of all sessions, oldest first.
+    fn ids(&self) -> Result<Vec<SessionId>, StoreError>;
+
+    /// When a session was last added or removed.
+    fn names_changed(&self) -> Result<Timestamp, StoreError>;
+
+    /// Calls `changed` from another thread until the result is dropped.
+    fn watch(&self, changed: LogChanged) -> Result<Watch, StoreError>;
+
+    /// The process that has a session open for writing, if it is known.
+    fn holder(&self, id: &SessionId) -> Option<Holder>;
+
+    /// Whether a process has a session open for writing.
+    fn is_open(&self, id: &SessionId) -> bool;
+
+    /// Whether another process that has a session open is about to release it.
+    fn is_being_released(&self, id: &SessionId) -> bool;
+
+    /// Lets other processes know that this one is about to release its sessions.
+    fn ending(&self);
+
+    /// The sessions in the trash, by id and then by time.
+    fn trashed(&self) -> Result<Vec<Trashed>, StoreError>;
+
+    /// Opens a log in the trash for reading.
+    fn open_trashed(&self, trashed: &Trashed) -> Result<Box<dyn Image>, StoreError>;
+
+    /// Makes this process the writer of a log in the trash, so that it can be restored. `None` if it
+    /// cannot be written to.
+    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn Owned>>, StoreError>;
+
+    /// Moves a log out of the trash.
+    fn restore(&self, trashed: &Trashed) -> Result<(), StoreError>;
+
+    /// How many things [`empty_trash`](Self::empty_trash) would remove.
+    fn count_trash(&self, before: Timestamp) -> Result<usize, StoreError>;
+
+    /// Permanently removes what came into the trash before a time. Returns how many things were
+    /// removed. What another process is using remains.
+    fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError>;
+
+    /// Whether anything in the store belongs to this session. The catalog does not count.
+    fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError>;
+
+    /// Permanently removes a session and what the trash has of it; false if there is nothing. Fails
+    /// while it is open for writing.
+    fn erase(&self, id: &SessionId) -> Result<bool, StoreError>;
+
+    /// A small text beside the sessions, which may be lost at any time.
+    fn note(&self, name: &str) -> Option<Vec<u8>>;
+
+    /// Writes such a text.
+    fn set_note(&self, name: &str, text: &str) -> Result<(), StoreError>;
+}
+
+/// The bytes of a log.
+pub(in crate::store) trait Image: Send + std::marker::Sync + fmt::Debug {
+    /// Reads from `offset` into `buffer`; 0 at the end of the log.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Its name in messages.
+    fn path(&self) -> &Path;
+}
+
+/// A log that only this process appends to, until it is dropped or another process takes it over.
+pub(in crate::store) trait Owned: Image {
+    /// Appends a block at the end of the log, which is at `end`. If `safe`, it is to survive a power
+    /// failure once [`sync`](Self::sync) was called, too, which some media do at once.
+    fn append(&mut self, end: u64, block: &[u8], safe: bool) -> Result<(), StoreError>;
+
+    /// Makes what was appended survive a power failure.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Removes what is after `end`: what a failed write left, or what is no record.
+    fn cut(&mut self, end: u64) -> Result<(), StoreError>;
+
+    /// Keeps a copy of what is after `offset` in the trash, and returns where.
+    fn keep_aside(&self, offset: u64) -> Result<PathBuf, StoreError>;
+
+    /// Gives a new log its name.
+    fn publish(&mut self) -> Result<(), StoreError>;
+
+    /// Whether the log still has its name: another program may have replaced or removed it.
+    fn is_current(&self) -> Result<bool, StoreError>;
+
+    /// Moves the log to the trash; false if it no longer has its name.
+    fn bury(&self) -> Result<bool, StoreError>;
+}
