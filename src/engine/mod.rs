@@ -6,6 +6,7 @@
 
 pub mod captured;
 pub mod client;
+pub mod clients;
 pub mod error;
 pub mod history;
 pub mod demo;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 pub use client::ClientCapabilities;
+pub use clients::{Caller, Clients};
 pub use error::EngineError;
 pub use history::{History, HistoryError};
 pub use outlet::{Block, Cancel, EngineEvent, Filter, Outlet, Question};
@@ -76,7 +78,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
-    /// The client is connected: requests of the agent that belong to no session go to it.
+    /// A client is connected: requests of the agent that belong to no session, and to no request of
+    /// another client, go to it.
     fn connect(&self, client: Arc<ClientConnection>) {
         drop(client);
     }
@@ -88,18 +91,16 @@ pub trait Engine: Send + Sync + fmt::Debug {
         Box::pin(async { Greeted::Unavailable(error) })
     }
 
-    /// Forwards a request that belongs to no session. `id` is the client's id of it, as JSON text,
-    /// by which the agent's own requests may refer to it. When `cancelled` resolves, the agent is
-    /// notified.
+    /// Forwards a request that belongs to no session. When `cancelled` resolves, the agent is notified.
     fn call(
         &self,
-        id: &str,
+        caller: Caller,
         method: &str,
         params: &str,
         cancelled: BoxFuture<'static, ()>,
     ) -> BoxFuture<'static, Result<String, EngineError>> {
         drop(cancelled);
-        tracing::debug!(id, method, length = params.len(), "unknown request");
+        tracing::debug!(caller.id, method, length = params.len(), "unknown request");
         let error = EngineError::unknown_method(method);
         Box::pin(async { Err(error) })
     }

@@ -8,6 +8,8 @@ use crate::history::{Expiry, expire_some, long_before};
 use crate::session::Registry;
 use crate::store::LastCleanup;
 
+use super::process::Process;
+
 /// How long after the start it begins. A client with a single request is gone by then.
 const AFTER: Duration = Duration::from_secs(10);
 /// The time between clean-ups.
@@ -24,20 +26,19 @@ const WORDS: usize = 1024 * 1024;
 /// Compares the catalog with the logs, which other programs may have changed, cleans up, and indexes
 /// the text of logs for later searches, all in small steps; then cleans up every few hours. Counts
 /// what is in conversations of other tools that were listed. Never resolves.
-pub(super) async fn run_maintenance(registry: &Registry) {
-    tokio::join!(maintain(registry), count(registry));
+pub(super) async fn run_maintenance(process: &Process) {
+    tokio::join!(maintain(process), count(process));
 }
 
 /// Reads the conversations of other tools that were listed.
-async fn count(registry: &Registry) {
-    let deps = registry.deps();
-    let (Some(sources), Some(catalog)) = (&deps.sources, &deps.catalog) else {
+async fn count(process: &Process) {
+    let (Some(sources), Some(catalog)) = (process.sources(), process.catalog()) else {
         return;
     };
     loop {
         sources.uncounted().await;
         loop {
-            rest(registry).await;
+            rest(process).await;
             let (sources, catalog) = (sources.clone(), catalog.clone());
             match spawn_blocking(move || sources.count_some(&catalog)).await {
                 Ok(Ok(true)) => {}
@@ -51,31 +52,32 @@ async fn count(registry: &Registry) {
     }
 }
 
-async fn maintain(registry: &Registry) {
+async fn maintain(process: &Process) {
     tokio::time::sleep(AFTER).await;
-    rest(registry).await;
-    audit(registry).await;
-    clean_up(registry, When::Idle).await;
-    read_words(registry).await;
+    rest(process).await;
+    audit(process).await;
+    clean_up(process, When::Idle).await;
+    read_words(process).await;
     loop {
         tokio::time::sleep(AGAIN).await;
-        rest(registry).await;
-        clean_up(registry, When::Idle).await;
+        rest(process).await;
+        clean_up(process, When::Idle).await;
     }
 }
 
 /// Cleans up at the end of a process, which may be too short-lived for anything else, unless that was
 /// done within a day.
-pub(super) async fn clean_up_at_the_end(registry: &Registry) {
-    let deps = registry.deps();
-    let Some(store) = &deps.store else { return };
+pub(super) async fn clean_up_at_the_end(process: &Process) {
+    let Some(store) = process.store() else {
+        return;
+    };
     if !store.is_there().unwrap_or(false) {
         return;
     }
-    let now = deps.sys.clock.now();
-    let is_due = |cleaned: LastCleanup| cleaned.is_due(now, millis(deps.expire_after));
+    let now = process.sys().clock.now();
+    let is_due = |cleaned: LastCleanup| cleaned.is_due(now, millis(process.options().expire_after));
     if store.last_cleanup().is_none_or(is_due) {
-        let done = tokio::time::timeout(AT_THE_END, clean_up(registry, When::AtOnce)).await;
+        let done = tokio::time::timeout(AT_THE_END, clean_up(process, When::AtOnce)).await;
         if done.is_err() {
             tracing::debug!("there was not enough time to clean up");
         }
@@ -92,8 +94,8 @@ enum When {
 }
 
 /// Looks for logs that differ from the catalog.
-async fn audit(registry: &Registry) {
-    let Some(catalog) = registry.deps().catalog.clone() else {
+async fn audit(process: &Process) {
+    let Some(catalog) = process.catalog().cloned() else {
         return;
     };
     let mut from = None;
@@ -103,13 +105,13 @@ async fn audit(registry: &Registry) {
             Ok(Some(next)) => from = Some(next),
             Ok(None) | Err(_) => return,
         }
-        rest(registry).await;
+        rest(process).await;
     }
 }
 
 /// Indexes the text of logs.
-async fn read_words(registry: &Registry) {
-    let Some(catalog) = registry.deps().catalog.clone() else {
+async fn read_words(process: &Process) {
+    let Some(catalog) = process.catalog().cloned() else {
         return;
     };
     loop {
@@ -122,17 +124,16 @@ async fn read_words(registry: &Registry) {
                 return;
             }
         }
-        rest(registry).await;
+        rest(process).await;
     }
 }
 
 /// Removes what has long been in the trash, and moves there what has expired.
-async fn clean_up(registry: &Registry, when: When) {
-    let deps = registry.deps();
-    let (Some(store), Some(catalog)) = (&deps.store, &deps.catalog) else {
+async fn clean_up(process: &Process, when: When) {
+    let (Some(store), Some(catalog)) = (process.store(), process.catalog()) else {
         return;
     };
-    let now = deps.sys.clock.now();
+    let now = process.sys().clock.now();
     let mut cleaned = store.last_cleanup().unwrap_or(LastCleanup {
         at: 0,
         expire_after: None,
@@ -147,16 +148,16 @@ async fn clean_up(registry: &Registry, when: When) {
         Ok(Ok(files)) => {
             tracing::info!(files, "removed what was in the trash for 30 days");
             cleaned.words_left = true;
-            note(registry, &cleaned).await;
+            note(process, &cleaned).await;
         }
         Ok(Err(error)) => tracing::warn!(%error, "cannot empty the trash"),
     }
     let mut from = None;
     loop {
         if when == When::Idle {
-            rest(registry).await;
+            rest(process).await;
         }
-        let expiry = Expiry::at(now, deps.expire_after);
+        let expiry = Expiry::at(now, process.options().expire_after);
         let (store, catalog) = (store.clone(), catalog.clone());
         let step = spawn_blocking(move || expire_some(&store, &catalog, &expiry, from.as_ref()));
         match step.await {
@@ -175,13 +176,13 @@ async fn clean_up(registry: &Registry, when: When) {
         }
     }
     cleaned.at = now.as_millis();
-    cleaned.expire_after = millis(deps.expire_after);
-    note(registry, &cleaned).await;
+    cleaned.expire_after = millis(process.options().expire_after);
+    note(process, &cleaned).await;
 }
 
 /// Records how far the clean-up is.
-async fn note(registry: &Registry, cleaned: &LastCleanup) {
-    if let Some(store) = registry.deps().store.clone() {
+async fn note(process: &Process, cleaned: &LastCleanup) {
+    if let Some(store) = process.store().cloned() {
         let cleaned = cleaned.clone();
         if let Ok(Err(error)) = spawn_blocking(move || store.set_last_cleanup(&cleaned)).await {
             tracing::debug!(%error, "cannot note that the store was cleaned up");
@@ -194,16 +195,12 @@ fn millis(age: Option<Duration>) -> Option<u64> {
 }
 
 /// Waits until no request is served: maintenance takes memory and disk bandwidth.
-async fn rest(registry: &Registry) {
+async fn rest(process: &Process) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        let (requests, turns, replays) =
-            (registry.requests(), registry.turns(), registry.replays());
-        if requests.is_idle() && turns.is_idle() && replays.is_idle() {
+        if process.connections().iter().all(Registry::is_idle) {
             return;
         }
-        requests.idle().await;
-        turns.idle().await;
-        replays.idle().await;
+        process.idle().await;
     }
 }

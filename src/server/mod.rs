@@ -1,10 +1,13 @@
-//! One client connection: serves its requests from the sessions.
+//! The connections of clients: serves their requests from the sessions.
 
 mod capabilities;
+mod connection;
 mod error;
 mod maintenance;
 mod methods;
+mod process;
 pub mod serve;
 mod shutdown;
 
+pub use process::Process;
 pub use serve::{CLIENT_TIMEOUT, Options, ServeError, serve};

@@ -65,9 +65,11 @@ pub struct Deps {
     /// Whether methods are served that the protocol calls unstable.
     pub unstable: bool,
     /// Notifies of sessions that other processes write to.
-    pub growth: Growth,
+    pub growth: Arc<Growth>,
     /// Sessions without a log that were closed, so that closing them again is no error.
-    pub closed: Mutex<BTreeSet<SessionId>>,
+    pub closed: Arc<Mutex<BTreeSet<SessionId>>>,
+    /// Whether the engine serves other connections, too, so that it does not end with this one.
+    pub shares_engine: bool,
 }
 
 /// The client of a connection.

@@ -196,6 +196,30 @@ impl Registry {
         self.shared.alive.idle().await;
     }
 
+    /// The client has gone, and the process goes on: turns that are running go on to their end, then
+    /// the sessions are released.
+    pub async fn detach(&self) {
+        self.turns().idle().await;
+        self.release().await;
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.requests().is_idle() && self.turns().is_idle() && self.replays().is_idle()
+    }
+
+    /// Waits until nothing of what is under way now is.
+    pub async fn idle(&self) {
+        self.requests().idle().await;
+        self.turns().idle().await;
+        self.replays().idle().await;
+    }
+
+    /// Whether these are the sessions of the same connection.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Waits until every session has begun the requests that it was sent so far.
     pub async fn barrier(&self) {
         let mut waits = Vec::new();

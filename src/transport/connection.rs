@@ -192,6 +192,11 @@ impl ClientConnection {
         self.send(&line).await;
     }
 
+    /// Whether the client's input has ended.
+    pub fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
     /// Waits until the client's input has ended.
     pub async fn ended(&self) {
         // The sender is in `self`, so waiting cannot fail.

@@ -9,12 +9,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::EngineError;
 use crate::engine::relay::Patience;
+use crate::engine::{Caller, Clients, EngineError};
 use crate::json;
 use crate::protocol::{Id, Ids};
 use crate::sys::lock;
-use crate::transport::{Call, ClientConnection, Outcome, OutgoingRequests};
+use crate::transport::{Call, Outcome, OutgoingRequests};
 
 use super::capabilities::Capabilities;
 use super::early::EarlyMessages;
@@ -26,8 +26,8 @@ use super::transport::AgentTransport;
 /// A connection with an agent.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// The client, which gets the agent's requests.
-    pub(super) client: Arc<ClientConnection>,
+    /// The clients: one of them gets the agent's requests that belong to no session.
+    pub(super) clients: Arc<Clients>,
     pub(super) runtime: Handle,
     transport: AgentTransport,
     calls: OutgoingRequests,
@@ -43,8 +43,8 @@ pub(super) struct Connection {
     /// What is done when the responses to requests arrive.
     awaited: Mutex<HashMap<u64, Awaited>>,
     pub(super) early: EarlyMessages,
-    /// The client's ids of its forwarded requests, as JSON text, by ours.
-    origins: Mutex<HashMap<u64, String>>,
+    /// The forwarded requests of clients, by our ids of them.
+    origins: Mutex<HashMap<u64, Caller>>,
     /// Pending requests of the agent, by their id's JSON text.
     requested: Mutex<BTreeMap<String, CancellationToken>>,
     /// What the agent can do; known once it has answered `initialize`.
@@ -88,12 +88,12 @@ pub(super) struct Pending {
 impl Connection {
     /// The connection with a process. The subagents that it announces are added to `all_subagents`.
     pub(super) fn new(
-        client: Arc<ClientConnection>,
+        clients: Arc<Clients>,
         transport: AgentTransport,
         all_subagents: Arc<Mutex<Ids>>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            client,
+            clients,
             runtime: Handle::current(),
             transport,
             calls: OutgoingRequests::default(),
@@ -159,15 +159,15 @@ impl Connection {
         })
     }
 
-    /// The same for a request that the client sent with the id `origin`.
+    /// The same for a request of a client.
     pub(super) fn request_of(
         self: &Arc<Self>,
-        origin: &str,
+        origin: Caller,
         method: &str,
         params: &str,
     ) -> Pending {
         self.send(method, params, |id| {
-            lock(&self.origins).insert(id, origin.to_owned());
+            lock(&self.origins).insert(id, origin);
         })
     }
 
@@ -187,8 +187,8 @@ impl Connection {
         lock(&self.awaited).remove(&id.parse().ok()?)
     }
 
-    /// The client's id of a request that was forwarded with `id`.
-    pub(super) fn origin(&self, id: &str) -> Option<String> {
+    /// The client's request that was forwarded with `id`.
+    pub(super) fn origin(&self, id: &str) -> Option<Caller> {
         let id = self.transport.number(id)?;
         lock(&self.origins).get(&id).cloned()
     }

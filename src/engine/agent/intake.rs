@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::engine::{Block, EngineEvent, Question};
+use crate::engine::{Block, Caller, EngineEvent, Question};
 use crate::json::text_member;
 use crate::protocol::error::{INTERNAL_ERROR, error_json};
 use crate::protocol::method;
@@ -278,15 +278,23 @@ impl Intake {
         self.connection.respond(id, &Err(error.to_owned()));
     }
 
-    /// Forwards a request of the agent without a session, and its response.
+    /// Forwards a request of the agent without a session, and its response. It goes to the client whose
+    /// request it names, if it names one, and its id becomes that of the client.
     fn ask_without_session(&self, id: &str, method: &str, params: &str) {
         let connection = self.connection.clone();
+        let named = text_member(params, "requestId").and_then(|id| connection.origin(id));
+        let (params, client) = match named {
+            Some(Caller { client, id }) => {
+                let params = with_members(params, &[], &[("requestId", &id)]);
+                (params, Some(client))
+            }
+            None => (params.to_owned(), connection.clients.latest()),
+        };
+        let Some(client) = client else {
+            return connection.respond(id, &gone());
+        };
         let cancel = connection.begin(id);
         let id = id.to_owned();
-        let (params, client) = (
-            self.with_client_request_id(params),
-            connection.client.clone(),
-        );
         // Sent before the next message is read, so requests keep their order.
         let call = self
             .connection
@@ -381,15 +389,6 @@ impl Intake {
         });
     }
 
-    /// Parameters with the client's own id, if they refer to a forwarded request of the client.
-    fn with_client_request_id(&self, params: &str) -> String {
-        let id = text_member(params, "requestId");
-        match id.and_then(|id| self.connection.origin(id)) {
-            Some(origin) => with_members(params, &[], &[("requestId", &origin)]),
-            None => params.to_owned(),
-        }
-    }
-
     fn notification(&mut self, method: &str, params: &str, session: Option<NamedSession<'_>>) {
         if method == method::CANCEL_REQUEST {
             if let Some(id) = text_member(params, "requestId") {
@@ -402,8 +401,11 @@ impl Intake {
             return self.invalid_line("it is a `session/update` without an update");
         }
         let Some(session) = session else {
-            let notify = self.connection.client.notify(method, params);
-            self.connection.runtime.block_on(notify);
+            if let Some(client) = self.connection.clients.latest() {
+                self.connection
+                    .runtime
+                    .block_on(client.notify(method, params));
+            }
             return;
         };
         let (route, params, session) = if let Some(route) = self.connection.route(&session.id) {

@@ -47,8 +47,8 @@ pub use transport::Program;
 
 use crate::engine::proxy::Port;
 use crate::engine::{
-    Asked, BoxFuture, Conversation, Engine, EngineError, Foreign, Greeted, Introduction, Opening,
-    Patience,
+    Asked, BoxFuture, Caller, Conversation, Engine, EngineError, Foreign, Greeted, Introduction,
+    Opening, Patience,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -173,14 +173,14 @@ impl Engine for WrappedEngine {
 
     fn call(
         &self,
-        id: &str,
+        caller: Caller,
         method: &str,
         params: &str,
         cancelled: BoxFuture<'static, ()>,
     ) -> BoxFuture<'static, Result<String, EngineError>> {
         let agent = self.agent.clone();
-        let (id, method, params) = (id.to_owned(), method.to_owned(), params.to_owned());
-        Box::pin(async move { agent.call(&id, &method, &params, cancelled).await })
+        let (method, params) = (method.to_owned(), params.to_owned());
+        Box::pin(async move { agent.call(caller, &method, &params, cancelled).await })
     }
 
     fn notify(&self, method: &str, params: &str) {

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::engine::relay::{Greeted, Introduction, Patience};
-use crate::engine::{BoxFuture, EngineError};
+use crate::engine::{BoxFuture, Caller, Clients, EngineError};
 use crate::json::text_member;
 use crate::protocol::{Id, Ids, method};
 use crate::sys::lock;
@@ -49,7 +49,7 @@ pub(super) struct Agent {
     name: OnceLock<String>,
     /// The name in its `agentInfo`.
     own: OnceLock<String>,
-    client: OnceLock<Arc<ClientConnection>>,
+    clients: Arc<Clients>,
     /// The connection with the running process, for callers that cannot wait.
     current: Mutex<Option<Arc<Connection>>>,
     /// The connection with a process that has not answered `initialize` yet.
@@ -111,7 +111,7 @@ impl Agent {
             names,
             start_timeout,
             own: OnceLock::new(),
-            client: OnceLock::new(),
+            clients: Arc::default(),
             current: Mutex::default(),
             starting: Mutex::default(),
             declared: Mutex::default(),
@@ -187,8 +187,7 @@ impl Agent {
         if let Source::Successor(port) = &self.source {
             port.connect(client.writer.clone());
         }
-        // There is only one client.
-        self.client.set(client).ok();
+        self.clients.connect(client);
     }
 
     /// The connection, if the agent runs.
@@ -252,13 +251,13 @@ impl Agent {
     /// Forwards a request that belongs to no session.
     pub(super) async fn call(
         &self,
-        id: &str,
+        caller: Caller,
         method: &str,
         params: &str,
         cancelled: BoxFuture<'static, ()>,
     ) -> Result<String, EngineError> {
         let connection = self.connection().await?;
-        let pending = connection.request_of(id, method, params);
+        let pending = connection.request_of(caller, method, params);
         let result = pending.outcome_or_cancel(cancelled).await?;
         let signed_in = match method {
             method::AUTHENTICATE | method::AUTH_LOGIN => Some(params.to_owned()),
@@ -314,13 +313,13 @@ impl Agent {
     }
 
     async fn start(&self, state: &State) -> Result<(Arc<Connection>, String), StartError> {
-        let Some(client) = self.client.get() else {
+        if self.clients.latest().is_none() {
             let why = "cannot be started before a client is connected";
             return Err(StartError::Start(why.to_owned()));
-        };
+        }
         let failed = |error: String| StartError::Start(format!("could not be started: {error}"));
         let (transport, output) = self.source.open().map_err(failed)?;
-        let connection = Connection::new(client.clone(), transport, self.subagents.clone());
+        let connection = Connection::new(self.clients.clone(), transport, self.subagents.clone());
         *lock(&self.starting) = Some(connection.clone());
         if self.left.load(Ordering::Acquire) {
             connection.end(Patience::Hurry).await;

@@ -12,7 +12,7 @@ mod sign_in;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 
 use super::agent::{DOWNLOAD_TIMEOUT, Policy, Program, WrappedEngine};
 use super::{
-    BoxFuture, Conversation, Engine, EngineError, Greeted, Introduction, Opening, Patience,
+    BoxFuture, Caller, Clients, Conversation, Engine, EngineError, Greeted, Introduction, Opening,
+    Patience,
 };
 use crate::protocol::method;
 use crate::record::header::Implementation;
@@ -56,7 +57,7 @@ pub struct ChoiceEngine(Arc<Agents>);
 #[derive(Debug)]
 struct Agents {
     config: Config,
-    client: OnceLock<Arc<ClientConnection>>,
+    clients: Clients,
     introduction: Mutex<Option<Introduction>>,
     /// Those that may have a process, by their ids.
     running: Mutex<BTreeMap<String, Running>>,
@@ -86,7 +87,7 @@ impl ChoiceEngine {
     pub fn new(config: Config) -> Self {
         Self(Arc::new(Agents {
             config,
-            client: OnceLock::new(),
+            clients: Clients::default(),
             introduction: Mutex::default(),
             running: Mutex::default(),
             ending: Mutex::default(),
@@ -155,8 +156,8 @@ impl Agents {
             policy.start_timeout = policy.start_timeout.max(DOWNLOAD_TIMEOUT);
         }
         let engine = WrappedEngine::introduced(program, found.names(), policy, &introduction);
-        if let Some(client) = self.client.get() {
-            engine.connect(client.clone());
+        for client in self.clients.all() {
+            engine.connect(client);
         }
         engine
     }
@@ -228,8 +229,10 @@ impl Engine for ChoiceEngine {
     }
 
     fn connect(&self, client: Arc<ClientConnection>) {
-        // There is only one client.
-        self.0.client.set(client).ok();
+        self.0.clients.connect(client.clone());
+        for engine in self.0.engines() {
+            engine.connect(client.clone());
+        }
     }
 
     /// Answered without an agent: which one it will be is not known yet.
@@ -257,18 +260,18 @@ impl Engine for ChoiceEngine {
 
     fn call(
         &self,
-        id: &str,
+        caller: Caller,
         method: &str,
         params: &str,
         cancelled: BoxFuture<'static, ()>,
     ) -> BoxFuture<'static, Result<String, EngineError>> {
         if method == method::AUTHENTICATE {
-            let (id, params) = (id.to_owned(), params.to_owned());
-            return Box::pin(sign_in::serve(self.0.clone(), id, params, cancelled));
+            let params = params.to_owned();
+            return Box::pin(sign_in::serve(self.0.clone(), caller, params, cancelled));
         }
         // Only one agent can be meant.
         if let [engine] = &*self.0.engines() {
-            return engine.call(id, method, params, cancelled);
+            return engine.call(caller, method, params, cancelled);
         }
         let error = EngineError::unknown_method(method);
         Box::pin(async { Err(error) })

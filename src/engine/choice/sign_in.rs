@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::engine::agent::WrappedEngine;
-use crate::engine::{BoxFuture, Engine, EngineError};
+use crate::engine::{BoxFuture, Caller, Engine, EngineError};
 use crate::json::{self, string_member, text_elements};
 use crate::protocol::method;
 use crate::sys::lock;
@@ -31,7 +31,7 @@ pub(super) fn method() -> Value {
 /// sign-in. Nothing is to be done if none does.
 pub(super) async fn serve(
     agents: Arc<Agents>,
-    id: String,
+    caller: Caller,
     params: String,
     cancelled: BoxFuture<'static, ()>,
 ) -> Result<String, EngineError> {
@@ -59,7 +59,7 @@ pub(super) async fn serve(
         (engine, params)
     };
     let result = engine
-        .call(&id, method::AUTHENTICATE, &params, cancelled)
+        .call(caller, method::AUTHENTICATE, &params, cancelled)
         .await?;
     lock(&agents.wants_sign_in).take();
     Ok(result)

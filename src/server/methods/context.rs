@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::engine::Caller;
 use crate::index::{Catalog, ListError, Summary};
 use crate::protocol::ProtocolVersion;
 use crate::protocol::error::ErrorReader;
 use crate::server::error::{self, Error, ErrorForm};
 use crate::session::{Deps, Refusal, Registry};
 use crate::sys::{SessionId, blocking, lock, with_causes};
+use crate::transport::Responder;
 
 use super::changes::Changes;
 use super::params::session_id;
@@ -67,6 +69,14 @@ impl Context {
 
     pub(super) fn deps(&self) -> &Arc<Deps> {
         self.0.registry.deps()
+    }
+
+    /// Who sent a request that the engine serves.
+    pub(super) fn caller(&self, responder: &Responder) -> Caller {
+        Caller {
+            client: self.deps().wire.clone(),
+            id: responder.id().to_owned(),
+        }
     }
 
     /// Whether the wrapped agent speaks the client's version, where that is not version 1.

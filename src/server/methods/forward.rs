@@ -28,7 +28,7 @@ pub(super) fn request(context: &Context, request: &Request) -> Result<Action, Er
     };
     let cancelled = Box::pin(responder.cancellation().cancelled_owned());
     let engine = &context.deps().engine;
-    let call = engine.call(responder.id(), method, params, cancelled);
+    let call = engine.call(context.caller(responder), method, params, cancelled);
     Ok(Action::Later(Box::pin(async move {
         (call.await.map_err(Error::from), None)
     })))

@@ -215,9 +215,12 @@ fn own_result(deps: &Deps, version: ProtocolVersion) -> Value {
 }
 
 /// Forwards `initialize` to the wrapped agent. An agent that does not answer a client that is gone
-/// is ended.
+/// is ended, unless it has other clients.
 async fn ask_agent(deps: &Deps, introduction: Introduction) -> Greeted {
     let mut answer = deps.engine.initialize(introduction);
+    if deps.shares_engine {
+        return answer.await;
+    }
     let gone = async {
         deps.wire.ended().await;
         tokio::time::sleep(AGENT_TIMEOUT).await;

@@ -64,7 +64,12 @@ fn ask_agent(
 ) -> BoxFuture<'static, Result<String, Error>> {
     let cancelled = Box::pin(request.responder.cancellation().cancelled_owned());
     let engine = &context.deps().engine;
-    let call = engine.call(request.responder.id(), &request.method, params, cancelled);
+    let call = engine.call(
+        context.caller(&request.responder),
+        &request.method,
+        params,
+        cancelled,
+    );
     Box::pin(async move { call.await.map_err(Error::from) })
 }
 

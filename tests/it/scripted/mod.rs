@@ -1,6 +1,7 @@
 //! Sessions of an engine that is an agent of its own: it makes ready, refuses, speaks between two
 //! turns, asks the client, serves what only it knows.
 
+mod clients;
 mod engine;
 mod questions_v2;
 mod rig;

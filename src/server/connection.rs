@@ -1,0 +1,183 @@
+//! One client's connection: its handshake, its messages, and its end.
+
+use std::sync::Arc;
+
+use crate::engine::relay::Patience;
+use crate::protocol::ProtocolVersion;
+use crate::protocol::method::INITIALIZE;
+use crate::session::Registry;
+use crate::transport::{ClientConnection, Incoming, Received, Request};
+
+use super::error::{self, Error};
+use super::methods::{self, Context, check_repeated, choose_version, client};
+use super::process::{Process, Role};
+use super::shutdown::{
+    END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
+};
+
+/// Serves a client with which the process does not end, until its input has ended or it no longer
+/// reads. `first` is what it has sent already.
+pub(super) async fn serve_guest(
+    process: &Process,
+    wire: Arc<ClientConnection>,
+    first: Option<Received>,
+    incoming: Incoming,
+) {
+    let registry = process.begin(wire.clone(), Role::Guest);
+    let served = async {
+        serve_messages(&registry, first, incoming).await;
+        // As long as the client reads, it gets its answers.
+        registry.requests().idle().await;
+        wire.writer.written().await.ok();
+    };
+    tokio::select! {
+        () = served => {}
+        () = wire.writer.gone() => {}
+    }
+    tracing::info!("a client has gone");
+    registry.detach().await;
+    process.forget(&registry);
+}
+
+/// Serves messages until the end of input.
+pub(super) async fn serve_messages(
+    registry: &Registry,
+    mut first: Option<Received>,
+    mut incoming: Incoming,
+) {
+    let mut connection = Connection {
+        registry,
+        context: None,
+        has_requests: false,
+    };
+    loop {
+        let message = match first.take() {
+            Some(first) => first,
+            None => match incoming.next().await {
+                Some(next) => next,
+                None => return,
+            },
+        };
+        match message {
+            Received::Request(request) => connection.request(request).await,
+            // Before `initialize`, there is nothing that a notification could be about.
+            Received::Notification { method, params } => {
+                if let Some(context) = &connection.context {
+                    methods::notification(context, &method, &params);
+                }
+            }
+        }
+    }
+}
+
+/// A connection and how far its handshake is.
+struct Connection<'a> {
+    registry: &'a Registry,
+    /// `None` before `initialize` has been answered with a result.
+    context: Option<Context>,
+    /// Whether requests other than `initialize` have been served.
+    has_requests: bool,
+}
+
+impl Connection<'_> {
+    async fn request(&mut self, request: Request) {
+        let is_initialize = request.method == INITIALIZE;
+        let context = match self.check(&request, is_initialize) {
+            Ok(context) => context,
+            Err(error) => {
+                let form = self.context.as_ref().map(Context::error_form);
+                let error = error.json(form.unwrap_or_default());
+                return request.responder.answer(&Err(error));
+            }
+        };
+        if !is_initialize {
+            self.has_requests = true;
+            return methods::request(&context, request);
+        }
+        if self.context.is_some() {
+            // Nothing waits for a repeated one: a wrapped agent that signs in again may need a
+            // response of the client first.
+            tokio::spawn(async move {
+                methods::initialize(&context, request.params, request.responder).await;
+            });
+            return;
+        }
+        // What follows waits for the response, so that a file of requests can be piped in.
+        if methods::initialize(&context, request.params, request.responder).await {
+            self.has_requests = false;
+            self.context = Some(context);
+        }
+    }
+
+    /// The context in which a request is served, if it is allowed at this time.
+    fn check(&self, request: &Request, is_initialize: bool) -> Result<Context, Error> {
+        let context = match &self.context {
+            None if !is_initialize => {
+                return Err(error::invalid_request(
+                    "the connection is not initialized: send `initialize` first",
+                ));
+            }
+            None => {
+                let version = choose_version(&request.params)?;
+                let client = client(&request.params, version);
+                Context::new(self.registry.for_client(client), version)
+            }
+            Some(context) => {
+                if is_initialize {
+                    choose_version(&request.params)?;
+                    check_repeated(&request.params, context.version(), self.has_requests)?;
+                }
+                context.clone()
+            }
+        };
+        if context.version() == ProtocolVersion::V2 && request.responder.id() == "null" {
+            return Err(error::invalid_request(
+                "Invalid request: ACP protocol v2 request ids must be a string or an integer, \
+                 not null",
+            ));
+        }
+        Ok(context)
+    }
+}
+
+/// Ends what is under way after the end of input.
+pub(super) async fn end_at_end_of_input(registry: &Registry) {
+    let wraps = registry.deps().engine.wraps_agent();
+    let limits = if wraps {
+        END_OF_INPUT_WRAPPED
+    } else {
+        END_OF_INPUT
+    };
+    end_within(limits, registry).await;
+}
+
+/// Cancels the turns after a signal, and waits until their responses are written.
+pub(super) async fn end_on_signal(registry: &Registry) {
+    registry.cancel_all();
+    end_within(SIGNAL, registry).await;
+    registry.deps().wire.writer.written().await.ok();
+}
+
+/// Ends what is under way, within these limits of time.
+async fn end_within(limits: Limits, registry: &Registry) {
+    registry.end();
+    let (requests, turns) = (registry.requests(), registry.turns());
+    let under_way = UnderWay {
+        requests,
+        turns,
+        replays: registry.replays(),
+        written: &|| registry.deps().wire.writer.progress(),
+    };
+    shutdown(&under_way, || registry.cancel_all(), limits).await;
+    let engine = &registry.deps().engine;
+    if engine.wraps_agent() && !(requests.is_idle() && turns.is_idle()) {
+        // Ending an agent that does not answer first lets the requests that wait for it fail.
+        engine.leave(Patience::Hurry).await;
+        tokio::time::timeout(GRACE, async {
+            requests.idle().await;
+            turns.idle().await;
+        })
+        .await
+        .ok();
+    }
+}
