@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use crate::export::{self, Format, Options};
 
+use super::count::number;
 use super::exit::Failure;
 use super::global::Global;
 use super::output::Output;
@@ -27,6 +28,9 @@ pub(super) struct Args {
     /// Write to this file, which only you can read, instead of to stdout.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Only the last N turns.
+    #[arg(long, value_name = "N", value_parser = number)]
+    last: Option<usize>,
     /// Mask keys and tokens of well-known forms.
     #[arg(long)]
     redact: bool,
@@ -71,6 +75,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let form = Form::of(args);
     let options = Options {
         redact: args.redact,
+        last: args.last.map(|last| last as u64),
     };
     let safe = |text: &str| match form {
         Form::Md => printable(text),

@@ -39,7 +39,10 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 pub(super) fn write_page(reader: &mut Reader, redact: bool) -> Result<PathBuf, Failure> {
     let path = page_file::page(&page_file::name_of(reader.id()))?;
     let mut file = PrivateFile::create(&path)?;
-    let options = Options { redact };
+    let options = Options {
+        redact,
+        ..Options::default()
+    };
     export::write(reader, Format::Html, options, &mut |text| file.write(text))?;
     file.finish()?;
     Ok(path)

@@ -10,6 +10,9 @@ use super::global::Global;
 use super::late::Late;
 use crate::sources::{LiveSources, Places, SOURCES, Source};
 
+/// The environment variable with a choice.
+const VARIABLE: &str = "REJOIN_SOURCES";
+
 /// A choice of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -55,7 +58,7 @@ pub(super) struct Args {
     /// `codex,claude-code`. By default all, and none if a store is named.
     #[arg(
         long,
-        env = "REJOIN_SOURCES",
+        env = VARIABLE,
         value_name = "NAMES",
         default_value = "",
         hide_default_value = true
@@ -73,6 +76,14 @@ impl Args {
         let choice = self.sources.get("--sources or REJOIN_SOURCES")?;
         Ok(choice.live(usually && global.store().is_none()))
     }
+}
+
+/// The tools whose conversations commands without an option for that show, as `REJOIN_SOURCES` says.
+pub(super) fn usual(global: &Global) -> Result<Option<Arc<LiveSources>>, Failure> {
+    let chosen = std::env::var_os(VARIABLE).unwrap_or_default();
+    let choice: Result<Choice, String> = chosen.to_string_lossy().parse();
+    let choice = choice.map_err(|error| Failure::usage(format!("{VARIABLE}: {error}")))?;
+    Ok(choice.live(global.store().is_none()))
 }
 
 impl Choice {

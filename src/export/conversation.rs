@@ -17,9 +17,17 @@ use crate::sys::SessionId;
 pub struct Options {
     /// Mask keys and tokens.
     pub redact: bool,
+    /// Only the last turns, this many of them.
+    pub last: Option<u64>,
 }
 
 impl Options {
+    /// How many of the turns in a log are left out.
+    pub(super) fn skipped(self, scan: &Scan) -> u64 {
+        let turns = scan.prompts.len() as u64;
+        self.last.map_or(0, |last| turns.saturating_sub(last))
+    }
+
     pub(super) fn apply(self, json: &str) -> Cow<'_, str> {
         if self.redact {
             redact::payload(json)
@@ -44,11 +52,6 @@ pub(super) enum Event<'a> {
 }
 
 /// What is known of a session as a whole.
-pub(super) fn session(reader: &mut Reader, options: Options) -> Result<Value, StoreError> {
-    Ok(about(&reader.scan()?, reader.id(), options))
-}
-
-/// The same, of a log that was read.
 pub(super) fn about(scan: &Scan, id: &SessionId, options: Options) -> Value {
     let summary = Summary::of(scan);
     let cost = summary.activity.cost.as_deref().and_then(json::tree);
@@ -69,17 +72,9 @@ pub(super) fn about(scan: &Scan, id: &SessionId, options: Options) -> Value {
     json::tree(&redacted).unwrap_or(session)
 }
 
-/// Calls `visit` with each part of the conversation, in the order in which a load would show them.
+/// Calls `visit` with each part of the conversation, in the order in which a load would show them,
+/// without the first turns. `damage` is where parts of the log cannot be read.
 pub(super) fn read<E: From<StoreError>>(
-    reader: &mut Reader,
-    options: Options,
-    visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    read_from(reader, options, 0, &[], visit)
-}
-
-/// The same without the first turns, and with the damage in the log.
-pub(super) fn read_from<E: From<StoreError>>(
     reader: &mut Reader,
     options: Options,
     skip_turns: u64,
@@ -96,6 +91,7 @@ pub(super) fn read_from<E: From<StoreError>>(
     );
     let mut lines = Vec::new();
     let mut open = OpenTurns::default();
+    let is_shown = |turn: &u64| *turn > skip_turns;
     let mut turn: u64 = 0;
     let mut damage = damage.iter().peekable();
     // Damage that was passed while a line was held back, which comes before it.
@@ -118,7 +114,7 @@ pub(super) fn read_from<E: From<StoreError>>(
             }
             Kind::End => {
                 take(&mut lines, options, visit)?;
-                for turn in open.end(record.id) {
+                for turn in open.end(record.id).into_iter().filter(is_shown) {
                     let text = json::Object::new()
                         .raw("turn", &turn.to_string())
                         .string("at", record.at)
@@ -141,7 +137,7 @@ pub(super) fn read_from<E: From<StoreError>>(
     for report in passed.into_iter().chain(damage) {
         visit(Event::Damage(report))?;
     }
-    for turn in open.end(None) {
+    for turn in open.end(None).into_iter().filter(is_shown) {
         visit(Event::Turn(&json!({ "turn": turn }).to_string()))?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::store::{Reader, StoreError};
 
-use super::conversation::{Event, Options, read, session};
+use super::conversation::{Event, Options, about, read};
 
 /// The version of this form. It changes when a reader of the previous one would misread it.
 const VERSION: u32 = 1;
@@ -12,13 +12,14 @@ pub(super) fn write<E: From<StoreError>>(
     options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let session = session(reader, options)?;
+    let scan = reader.scan()?;
+    let session = about(&scan, reader.id(), options);
     put(&format!(
         "{{\n\"rejoinExport\": {VERSION},\n\"session\": {session},\n\"updates\": ["
     ))?;
     let mut turns = Vec::new();
     let mut separator = "\n";
-    read(reader, options, &mut |event| {
+    read(reader, options, options.skipped(&scan), &[], &mut |event| {
         match event {
             Event::Update(params) => {
                 put(separator)?;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::store::{Reader, StoreError};
 
-use super::conversation::{Event, Options, read, session};
+use super::conversation::{Event, Options, about, read};
 
 /// The page without a conversation, as `web/build.mjs` builds it.
 const PAGE: &str = include_str!("../../web/dist/page.html");
@@ -24,7 +24,8 @@ pub(super) fn write<E: From<StoreError>>(
     options: Options,
     put: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
-    let session = session(reader, options)?;
+    let scan = reader.scan()?;
+    let session = about(&scan, reader.id(), options);
     let title = session["title"].as_str().unwrap_or("Conversation");
     let (before, after) = split(PAGE, title);
     put(&before)?;
@@ -40,7 +41,8 @@ pub(super) fn write<E: From<StoreError>>(
         put("\n")
     };
     line(&session.to_string())?;
-    read(reader, options, &mut |event| match event {
+    let skipped = options.skipped(&scan);
+    read(reader, options, skipped, &[], &mut |event| match event {
         Event::Update(text) | Event::Turn(text) => line(text),
         Event::Damage(_) => Ok(()),
     })?;

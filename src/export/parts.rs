@@ -14,7 +14,7 @@ use crate::record::transcript::{Entry, Transcript};
 use crate::record::{Kind, OpenTurns};
 use crate::store::{DamageReport, Reader, StoreError};
 
-use super::conversation::{Event, Options, about, read_from};
+use super::conversation::{self, Event, Options, about};
 use super::plain::one_line;
 
 /// The length of a part, in bytes of what it consists of.
@@ -53,8 +53,6 @@ pub struct Said<'a> {
 pub struct Choice {
     /// How it is exported.
     pub options: Options,
-    /// Only the last turns, this many of them.
-    pub last: Option<u64>,
     /// The length of a part, in bytes.
     pub longest: usize,
 }
@@ -63,7 +61,6 @@ impl Default for Choice {
     fn default() -> Self {
         Self {
             options: Options::default(),
-            last: None,
             longest: LONGEST,
         }
     }
@@ -95,7 +92,6 @@ pub fn read<E: From<StoreError>>(
         ends.insert(turn, "The turn has no end in the log.".to_owned());
     }
     visit(Part::Session(&about(&scan, reader.id(), options)))?;
-    let skipped = choice.last.map_or(0, |last| turns.saturating_sub(last));
     let mut window = Window {
         transcript: Transcript::default(),
         terminals: HashMap::new(),
@@ -105,10 +101,10 @@ pub fn read<E: From<StoreError>>(
         ends,
         visit,
     };
-    read_from(
+    conversation::read(
         reader,
         options,
-        skipped,
+        options.skipped(&scan),
         &scan.damage,
         &mut |event| match event {
             Event::Update(params) => window.update(params),

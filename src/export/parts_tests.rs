@@ -35,9 +35,11 @@ fn parts(records: &[(Kind, String)], longest: usize, last: Option<u64>) -> Vec<S
     }
     let mut shown = Vec::new();
     let choice = Choice {
-        last,
+        options: Options {
+            last,
+            ..Options::default()
+        },
         longest,
-        ..Choice::default()
     };
     let title = |call: &Map<String, Value>| {
         let text = |name: &str| {

@@ -90,6 +90,7 @@ fn sessions_are_renamed() {
     // The trash has the title, too.
     runs(store, &["rm", "another"]);
     assert!(runs(store, &["trash", "list"]).contains("Another title"));
+    assert!(runs(store, &["trash", "-n", "1"]).contains("Another title"));
     assert!(runs(store, &["restore", "another"]).contains(&id));
 }
 

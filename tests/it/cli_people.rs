@@ -44,6 +44,8 @@ fn empty_results_are_reported_on_stderr() {
         (&["restore"], ""),
         (&["trash", "list"], ""),
         (&["trash", "list", "--json"], "[]\n"),
+        (&["trash"], ""),
+        (&["trash", "--json"], "[]\n"),
         (&["prune", "--keep", "1"], "0 sessions moved to the trash\n"),
     ] {
         let arguments = [&["sessions"], verb].concat();

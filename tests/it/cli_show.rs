@@ -232,7 +232,7 @@ fn a_conversation_in_terminals_of_different_widths() {
         is_as_in_fixture(&format!("{columns}_colour.txt"), &colour);
         let mut terminal = show(root.path(), &["--no-pager"]);
         terminal.env("COLUMNS", columns).env("NO_COLOR", "1");
-        let plain = terminal::shown(terminal);
+        let plain = crate::support::terminal::shown(terminal);
         is_as_in_fixture(&format!("{columns}.txt"), &plain);
         // Code and what has no spaces may be wider.
         let code = |line: &&str| line.starts_with("  ") || line.contains("\u{2502}");
@@ -295,43 +295,31 @@ fn json_of_the_last_turns() {
         .unwrap()
     };
     let all = json(&[]);
-    let names: Vec<_> = all.as_object().unwrap().keys().collect();
-    assert_eq!(names, ["damage", "entries", "header", "state", "turnEnds"]);
-    let entries = all["entries"].as_array().unwrap();
-    assert_eq!(entries[5]["call"]["status"], "completed", "{all}");
+    let export = runs(root.path(), &["export", ID, "--format", "json"]);
+    assert_eq!(all, serde_json::from_str::<Value>(&export).unwrap());
+    let turns = |shown: &Value| -> Vec<u64> {
+        let turns = shown["turns"].as_array().unwrap().iter();
+        turns.map(|turn| turn["turn"].as_u64().unwrap()).collect()
+    };
     let last = json(&["--last", "2"]);
+    assert_eq!(turns(&last)[..], turns(&all)[turns(&all).len() - 2..]);
+    let updates = last["updates"].as_array().unwrap();
+    let first = &updates[0]["_meta"]["rejoin"]["turn"];
+    assert_eq!(*first, turns(&last)[0], "{last}");
+    let none = json(&["--last", "0"]);
     assert_eq!(
-        last["entries"].as_array().unwrap()[..],
-        entries[entries.len() - 3..]
+        (&none["turns"], &none["session"]),
+        (&json!([]), &all["session"])
     );
-    assert_eq!(last["turnEnds"].as_array().unwrap().len(), 2);
-    assert_eq!(json(&["--last", "0"])["entries"], json!([]));
+    let page = runs(root.path(), &["export", ID, "--last", "1"]);
+    assert_eq!(page.matches("\n## ").count(), 1, "{page}");
 }
 
 /// Pagers need a terminal.
 #[cfg(unix)]
 mod terminal {
     use super::*;
-    use crate::support::terminal::Terminal;
-
-    /// What a command prints on a terminal.
-    #[track_caller]
-    pub(super) fn shown(mut command: Command) -> String {
-        let terminal = Terminal::new();
-        let mut child = command.stdout(terminal.open()).spawn().unwrap();
-        // Its end of the terminal, which would keep ours open.
-        drop(command);
-        let mut printed = Vec::new();
-        loop {
-            let more = terminal.read();
-            if more.is_empty() {
-                break;
-            }
-            printed.extend(more);
-        }
-        assert_eq!(child.wait().unwrap().code(), Some(0));
-        String::from_utf8(printed).unwrap().replace("\r\n", "\n")
-    }
+    use crate::support::terminal::shown;
 
     #[test]
     fn pagers() {

@@ -33,7 +33,7 @@ pub(in crate::cli) struct Context<'a> {
     /// The tools whose conversations are shown, too.
     pub(super) live: Option<Arc<LiveSources>>,
     /// Their conversations, looked for when they are first needed.
-    pub(super) tools: OnceLock<Option<OtherTools>>,
+    pub(super) tools: OnceLock<Option<Arc<OtherTools>>>,
 }
 
 /// The conversations of other tools.
@@ -63,8 +63,14 @@ impl OtherTools {
         ids.map_err(|error| unread(&error))
     }
 
+    /// The name of the tool that keeps this conversation.
+    pub(super) fn tool_of(&self, id: &SessionId) -> Option<&'static str> {
+        let found = self.live.find(&self.catalog, id).ok()??;
+        Some(found.0.name)
+    }
+
     /// Reads all that was not read as a whole so far, so that searches find everything.
-    fn read_all(&self) -> Result<(), ListError> {
+    pub(super) fn read_all(&self) -> Result<(), ListError> {
         while self.live.count_some(&self.catalog)? {}
         Ok(())
     }
@@ -121,22 +127,25 @@ impl<'a> Context<'a> {
             Err(StoreError::NotFound { .. }) => {}
             read => return Ok(read?),
         }
-        let read = match self.tools()? {
-            Some(tools) => busy_with_tools(|| tools.read(id))?,
-            None => None,
-        };
-        read.ok_or_else(|| StoreError::NotFound { id: id.clone() }.into())
+        let tools = self.tools()?.map(Arc::as_ref);
+        busy_with_tools(|| read(&self.store, tools, id))
+    }
+
+    /// The catalog for lists.
+    pub(super) fn listed(&self) -> Result<&Catalog, Failure> {
+        let tools = self.tools()?;
+        Ok(tools.map_or(&self.catalog, |tools| &tools.catalog))
     }
 
     /// The conversations of other tools, if any are shown.
-    pub(in crate::cli) fn tools(&self) -> Result<Option<&OtherTools>, Failure> {
+    pub(in crate::cli) fn tools(&self) -> Result<Option<&Arc<OtherTools>>, Failure> {
         if let Some(known) = self.tools.get() {
             return Ok(known.as_ref());
         }
         let tools = match self.live.clone() {
             Some(live) => {
                 let scanned = busy_with_tools(|| OtherTools::scan(&self.store, live));
-                Some(scanned.map_err(|error| unread(&error))?)
+                Some(Arc::new(scanned.map_err(|error| unread(&error))?))
             }
             None => None,
         };
@@ -222,6 +231,20 @@ impl<'a> Context<'a> {
             format!("Reading {} …", count(sessions, "session"))
         };
         busy(doing, || work(catalog))
+    }
+}
+
+/// The log of a session of the store or of these tools.
+pub(super) fn read(
+    store: &Store,
+    tools: Option<&OtherTools>,
+    id: &SessionId,
+) -> Result<Reader, Failure> {
+    match (store.read(id), tools) {
+        (Err(error @ StoreError::NotFound { .. }), Some(tools)) => {
+            tools.read(id)?.ok_or_else(|| error.into())
+        }
+        (read, _) => Ok(read?),
     }
 }
 

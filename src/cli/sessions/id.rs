@@ -13,8 +13,16 @@ const PAGE: usize = 1000;
 
 /// The session with this name: its ID, one of its agents' IDs, a unique beginning or end of these,
 /// `last`, or a unique part of its title.
-pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
-    find_stored(context, text)?.ok_or_else(|| unknown(context, text))
+pub(super) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
+    if let Some(id) = find_stored(context, text)?
+        && context.store.len_of(&id)?.is_some()
+    {
+        return Ok(id);
+    }
+    match find_of_tools(context, text)? {
+        Some(id) => Err(read_only(context, &id)),
+        None => Err(unknown(context, text)),
+    }
 }
 
 /// The same, also among the conversations that other tools keep, for commands that show one.
@@ -25,14 +33,33 @@ pub(in crate::cli) fn find_readable(
     if let Some(id) = find_stored(context, text)? {
         return Ok(id);
     }
-    let of_tools = match context.tools()? {
-        Some(tools) => {
-            let listed = busy_with_tools(|| candidates(&tools.catalog, true));
-            pick(context, text, &listed.map_err(|error| failed(&error))?)?
-        }
-        None => None,
+    find_of_tools(context, text)?.ok_or_else(|| unknown(context, text))
+}
+
+/// The conversation of another tool with this name, if any are shown.
+fn find_of_tools(context: &Context<'_>, text: &str) -> Result<Option<SessionId>, Failure> {
+    let Some(tools) = context.tools()? else {
+        return Ok(None);
     };
-    of_tools.ok_or_else(|| unknown(context, text))
+    if let Some(id) = SessionId::parse(text) {
+        return Ok(tools.ids()?.contains(&id).then_some(id));
+    }
+    let listed = busy_with_tools(|| candidates(&tools.catalog, true));
+    pick(context, text, &listed.map_err(|error| failed(&error))?)
+}
+
+/// That nothing changes what another tool keeps.
+fn read_only(context: &Context<'_>, id: &SessionId) -> Failure {
+    let tools = context.tools().ok().flatten();
+    let tool = tools.and_then(|tools| tools.tool_of(id));
+    let what = tool.map_or_else(|| "another tool".to_owned(), str::to_owned);
+    let import = tool.map_or_else(String::new, |tool| format!(" {tool}"));
+    Failure::new(format!(
+        "{id} is a conversation of {what}, which rejoin only reads"
+    ))
+    .hint(format!(
+        "`rejoin import{import}` copies that tool's conversations into the store"
+    ))
 }
 
 /// The same among those of the store, also for sessions that are only in the trash.

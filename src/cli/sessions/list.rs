@@ -1,6 +1,7 @@
 //! `rejoin sessions list`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anstyle::Style;
 use clap::builder::PossibleValuesParser;
@@ -8,14 +9,15 @@ use serde_json::{Value, json};
 
 use crate::cli::count::{count, number};
 use crate::cli::exit::Failure;
+use crate::cli::global::Global;
 use crate::cli::look::{ACTIVE, FAINT, Look, WAITING};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
-use crate::cli::sources::{Choice, agent_of, name_of};
+use crate::cli::sources::{self, Choice, agent_of, name_of};
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Listed};
 use crate::record::State;
-use crate::sources::SOURCES;
+use crate::sources::{LiveSources, SOURCES};
 use crate::sys::{Timestamp, grouped, path};
 
 use super::context::Context;
@@ -25,16 +27,20 @@ use super::table::{ON_A_SCREEN, Row, print_table};
 /// What is shown of a session without a title.
 pub(super) const UNTITLED: &str = "(no text)";
 
+/// The state of a conversation that another tool keeps.
+const READ_ONLY: &str = "read-only";
+
 /// How many sessions are queried at once.
 const PAGE: usize = 1000;
 
 /// What to list.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Also conversations that other tools keep: of every tool (`all`), or only those of one, such
-    /// as `codex`, imported or not.
+    /// Also conversations that other tools keep: of every tool (`all`), of none, or only those of
+    /// one, such as `codex`, imported or not. By default `all` on a terminal, unless a store or
+    /// REJOIN_SOURCES is given, and otherwise `none`.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
-    pub(super) source: Option<String>,
+    source: Option<String>,
     /// Only sessions with this working directory.
     #[arg(long, value_name = "DIR")]
     cwd: Option<std::path::PathBuf>,
@@ -50,26 +56,37 @@ pub(super) struct Args {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    std::iter::once("all").chain(SOURCES.iter().map(|source| source.name))
+    ["all", "none"]
+        .into_iter()
+        .chain(SOURCES.iter().map(|source| source.name))
 }
 
-/// The same sessions, and the conversations of the tools that were chosen.
-pub(super) fn with_tools<'a>(context: Context<'a>, args: &Args) -> Result<Context<'a>, Failure> {
-    let Some(source) = &args.source else {
-        return Ok(context);
-    };
-    let choice: Choice = source.parse().map_err(Failure::usage)?;
-    let Some(sources) = choice.live(false) else {
-        let unknown = "cannot find the conversations of other tools: the home folder is unknown";
-        return Err(Failure::new(unknown));
-    };
-    let context = Context {
-        catalog: context.catalog.with_tools(sources.clone()),
-        ..context
-    };
-    let scanned = context.reading(|catalog| sources.scan(&context.store, catalog));
-    scanned.map_err(|error| Failure::new(format!("cannot list conversations: {error}")))?;
-    Ok(context)
+impl Args {
+    fn is_for_people(&self, output: &Output) -> bool {
+        output.is_terminal() && !self.json
+    }
+
+    /// The tools whose conversations are listed, too.
+    pub(super) fn live(
+        &self,
+        global: &Global,
+        output: &Output,
+    ) -> Result<Option<Arc<LiveSources>>, Failure> {
+        let Some(source) = &self.source else {
+            return if self.is_for_people(output) {
+                sources::usual(global)
+            } else {
+                Ok(None)
+            };
+        };
+        let choice: Choice = source.parse().map_err(Failure::usage)?;
+        match choice.live(false) {
+            None if source != "none" => Err(Failure::new(
+                "cannot find the conversations of other tools: the home folder is unknown",
+            )),
+            live => Ok(live),
+        }
+    }
 }
 
 /// Prints an empty list.
@@ -88,24 +105,24 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         archived: Archived::Include,
         ..Filter::default()
     };
-    let for_people = output.is_terminal() && !args.json;
+    let for_people = args.is_for_people(output);
     let usual = if for_people && !args.all {
         ON_A_SCREEN
     } else {
         usize::MAX
     };
     let limit = args.limit.unwrap_or(usual);
-    // Short IDs of other tools' conversations have to differ from all of these.
-    let read_all = for_people && args.source.is_some();
-    let (mut listed, total) = read(context, &filter, if read_all { usize::MAX } else { limit })?;
-    let short = for_people.then(|| context.short(&listed)).transpose()?;
-    listed.truncate(limit);
+    let (listed, total) = read(context, &filter, limit)?;
     if args.json {
         output.json(&listed.iter().map(as_json).collect())?;
-    } else if let Some(short) = short {
-        print(context, &listed, short, output)?;
+    } else if for_people {
+        print(context, &listed, output)?;
         if args.limit.is_none() {
             more(listed.len(), total, "-n N or --all shows more", output)?;
+        }
+        if listed.iter().any(|session| session.summary.tool.is_some()) {
+            let text = format!("{READ_ONLY}: kept by another tool; `rejoin import` copies it");
+            output.line(output.look().paint(FAINT, &text))?;
         }
     } else {
         for session in &listed {
@@ -127,18 +144,22 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     Ok(())
 }
 
-/// The first sessions of a list, and how many it has.
+/// The first sessions of a list, and how many it has. Conversations of other tools are among them, if
+/// any are shown.
 pub(super) fn read(
     context: &Context<'_>,
     filter: &Filter,
     limit: usize,
 ) -> Result<(Vec<Listed>, usize), Failure> {
+    let catalog = context.listed()?;
     let (mut listed, mut total) = (Vec::new(), 0);
     let mut cursor = None;
     while listed.len() < limit {
         let most = PAGE.min(limit - listed.len());
         let page = context
-            .reading(|catalog| catalog.list(filter, cursor.as_deref(), most))
+            .reading_from(catalog, |catalog| {
+                catalog.list(filter, cursor.as_deref(), most)
+            })
             .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
         listed.extend(page.sessions);
         total = usize::try_from(page.total).unwrap_or(usize::MAX);
@@ -151,23 +172,29 @@ pub(super) fn read(
 }
 
 /// Prints sessions for people.
-fn print(
-    context: &Context<'_>,
-    listed: &[Listed],
-    short: Short,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let look = output.look().clone();
+fn print(context: &Context<'_>, listed: &[Listed], output: &mut Output) -> Result<(), Failure> {
+    let (look, short) = (output.look().clone(), context.short(listed)?);
     let now = context.sys.clock.now();
-    let rows = listed.iter().map(|session| {
-        let (state, state_style) = state(context, session);
-        Row {
-            state,
-            state_style,
-            ..row(session, short, &look, now)
-        }
-    });
+    let rows = listed
+        .iter()
+        .map(|session| row_with_state(context, session, short, &look, now));
     print_table(&rows.collect::<Vec<_>>(), "Used", output)
+}
+
+/// A session as people see it in a list.
+pub(super) fn row_with_state(
+    context: &Context<'_>,
+    session: &Listed,
+    short: Short,
+    look: &Look,
+    now: Timestamp,
+) -> Row {
+    let (state, state_style) = state(context, session);
+    Row {
+        state,
+        state_style,
+        ..row(session, short, look, now)
+    }
 }
 
 /// Says that there are more, and how to see them.
@@ -185,7 +212,7 @@ pub(super) fn more(
     output.line(text)
 }
 
-/// A session as people see it in a list, without what it is doing.
+/// The same without what it is doing.
 pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
     let summary = &session.summary;
     let used = Timestamp::parse(last_used(summary));
@@ -200,11 +227,11 @@ pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -
     }
 }
 
-/// What a session is doing; empty if that is nothing.
+/// What a session is doing, and what can be done with it; empty if that is nothing special.
 fn state(context: &Context<'_>, session: &Listed) -> (String, Style) {
     let summary = &session.summary;
     if summary.tool.is_some() {
-        return Default::default();
+        return (READ_ONLY.to_owned(), FAINT);
     }
     let holder = || context.store.holder(&session.id);
     let (text, style) = match context.catalog.state(session) {

@@ -27,7 +27,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
 use super::output::Output;
-use super::sources::Choice;
+use super::sources::{self, Choice};
 use super::store;
 use context::Context;
 
@@ -66,7 +66,7 @@ enum Command {
     /// Restore sessions from the trash; without an ID, list the trash.
     #[command(after_help = "Example:\n  rejoin sessions restore last")]
     Restore(restore::Args),
-    /// List or empty the trash.
+    /// List the trash, or empty it.
     Trash(trash::Args),
     /// Choose a session from a list: what `rejoin sessions` alone does in a terminal.
     #[command(hide = true)]
@@ -80,14 +80,17 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let root = store::root(global)?;
     let sys = Sys::real();
     // Reading must not create a store.
-    let lists_tools = matches!(&args.command, Command::List(args) if args.source.is_some());
     let live = match &args.command {
         Command::Search(args) => args.sources.live(global, true)?,
         Command::Show(args) => args.sources.live(global, true)?,
+        Command::List(args) => args.live(global, output)?,
+        Command::Pick | Command::Rename(_) | Command::Delete(_) => sources::usual(global)?,
         _ => None,
     };
-    let shows_tools = live.as_ref().is_some_and(|live| live.are_there());
-    if !lists_tools && !shows_tools && !Store::is_at(&root, &sys)? {
+    // These only say that they change nothing of other tools.
+    let changes = matches!(args.command, Command::Rename(_) | Command::Delete(_));
+    let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
+    if !shows_tools && !Store::is_at(&root, &sys)? {
         let none = "there are no sessions";
         let place = root.display();
         let hint = match Choice::Unset.live(global.store().is_none()) {
@@ -120,7 +123,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
 fn perform(context: Context<'_>, command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::Pick => picker::run(&context, output),
-        Command::List(args) => list::run(&list::with_tools(context, args)?, args, output),
+        Command::List(args) => list::run(&context, args, output),
         Command::Search(args) => search::run(&context, args, output),
         Command::Prune(args) => prune::run(&context, args, output),
         Command::Show(args) => show::run(&context, args, output),

@@ -58,9 +58,9 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     let old = old(context, &args.which)?;
     let look = output.look().clone();
     let rows = for_people(context, &old, output)?;
-    let table = Table::of(&look, "Used", &rows);
+    let table = Table::of(look.width, "Used", &rows);
     if !rows.is_empty() {
-        output.line(table.head())?;
+        output.line(table.head().text(look.colour))?;
     }
     let mut progress = Progress::new();
     for (at, session) in old.iter().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
                     continue;
                 }
                 rows.get(at)
-                    .map_or_else(|| line(session), |row| table.row(row))
+                    .map_or_else(|| line(session), |row| table.row(row).text(look.colour))
             }
             Expired::InUse => format!("{} is in use and was not moved", session.id),
             Expired::Changed => continue,

@@ -278,12 +278,12 @@ fn print(
         .iter()
         .map(|session| list::row(session, short, &look, now));
     let rows: Vec<Row> = rows.collect();
-    let table = Table::of(&look, "Used", &rows).with_titles(STRONG);
+    let table = Table::of(look.width, "Used", &rows).with_titles(STRONG);
     for (at, (row, hits)) in rows.iter().zip(sessions).enumerate() {
         if at > 0 {
             output.line("")?;
         }
-        output.line(table.row(row))?;
+        output.line(table.row(row).text(look.colour))?;
         for hit in *hits {
             output.line(hit_line(hit, sought, &look, now))?;
         }

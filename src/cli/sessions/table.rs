@@ -3,8 +3,9 @@
 use anstyle::Style;
 
 use crate::cli::exit::Failure;
-use crate::cli::look::{FAINT, ID, Look, STRONG};
+use crate::cli::look::{FAINT, ID, STRONG};
 use crate::cli::output::Output;
+use crate::cli::paint::{Line, PLAIN};
 use crate::cli::width::{cut, cut_start, width};
 
 /// How many sessions are listed on a terminal.
@@ -67,11 +68,11 @@ pub(super) fn print_table(
     if rows.is_empty() {
         return Ok(());
     }
-    let look = output.look().clone();
-    let table = Table::of(&look, when, rows);
-    output.line(table.head())?;
+    let (room, colour) = (output.look().width, output.look().colour);
+    let table = Table::of(room, when, rows);
+    output.line(table.head().text(colour))?;
     for row in rows {
-        output.line(table.row(row))?;
+        output.line(table.row(row).text(colour))?;
         if output.closed() {
             break;
         }
@@ -80,27 +81,35 @@ pub(super) fn print_table(
 }
 
 /// A table of sessions.
-#[derive(Debug)]
-pub(super) struct Table<'a> {
-    look: &'a Look,
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
     heads: [&'static str; 6],
     title: Style,
     /// How wide the columns are; 0 if they are left out.
     wide: [usize; 6],
 }
 
-impl<'a> Table<'a> {
-    /// A table that fits these rows; `when` says what the times are.
-    pub(super) fn of(look: &'a Look, when: &'static str, rows: &[Row]) -> Self {
+impl Table {
+    /// A table of `room` columns that fits these rows; `when` says what the times are.
+    pub(super) fn of<'a>(
+        room: usize,
+        when: &'static str,
+        rows: impl IntoIterator<Item = &'a Row>,
+    ) -> Self {
         let heads = ["Title", "ID", "Agent", when, "Folder", "State"];
-        let wanted = |n: usize| {
-            let most = rows.iter().map(|row| width(row.cells()[n])).max();
-            let most = most.filter(|most| *most > 0);
-            most.map_or(0, |most| most.max(width(heads[n])).min(MOST[n]))
+        let mut most = [0; 6];
+        for row in rows {
+            for (most, cell) in most.iter_mut().zip(row.cells()) {
+                *most = width(cell).max(*most);
+            }
+        }
+        let wanted = |n: usize| match most[n] {
+            0 => 0,
+            most => most.max(width(heads[n])).min(MOST[n]),
         };
         let mut wide = [0; 6];
         wide[ID_] = wanted(ID_);
-        let mut left = look.width.saturating_sub(wide[ID_] + GAP);
+        let mut left = room.saturating_sub(wide[ID_] + GAP);
         for (n, least_title) in OTHERS {
             let needed = wanted(n) + GAP;
             if left >= needed + least_title && needed > GAP {
@@ -117,9 +126,8 @@ impl<'a> Table<'a> {
         }
         wide[TITLE] = wanted(TITLE).min(left);
         Self {
-            look,
             heads,
-            title: Style::new(),
+            title: PLAIN,
             wide,
         }
     }
@@ -130,33 +138,28 @@ impl<'a> Table<'a> {
     }
 
     /// The heads of the columns.
-    pub(super) fn head(&self) -> String {
+    pub(super) fn head(&self) -> Line {
         self.line(self.heads, [STRONG; 6])
     }
 
     /// The line of a session.
-    pub(super) fn row(&self, row: &Row) -> String {
-        let plain = Style::new();
-        let styles = [self.title, ID, plain, FAINT, FAINT, row.state_style];
+    pub(super) fn row(&self, row: &Row) -> Line {
+        let styles = [self.title, ID, PLAIN, FAINT, FAINT, row.state_style];
         self.line(row.cells(), styles)
     }
 
-    fn line(&self, cells: [&str; 6], styles: [Style; 6]) -> String {
-        let mut line = String::new();
+    fn line(&self, cells: [&str; 6], styles: [Style; 6]) -> Line {
+        let mut line = Line::default();
         let mut missing = 0;
-        for (n, wide) in self
-            .wide
-            .into_iter()
-            .enumerate()
-            .filter(|(_, wide)| *wide > 0)
-        {
+        let columns = self.wide.into_iter().enumerate();
+        for (n, wide) in columns.filter(|(_, wide)| *wide > 0) {
             let shown = match n {
                 FOLDER => cut_start(cells[n], wide),
                 _ => cut(cells[n], wide),
             };
             if !shown.is_empty() {
-                line.push_str(&" ".repeat(missing));
-                line.push_str(&self.look.paint(styles[n], &shown));
+                line.push(PLAIN, &" ".repeat(missing));
+                line.push(styles[n], &shown);
                 missing = 0;
             }
             missing += wide - width(&shown) + GAP;

@@ -24,9 +24,29 @@ use super::table::{ON_A_SCREEN, Row, print_table};
 
 /// What to do with the trash.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    list: List,
+}
+
+/// What to do.
+enum What<'a> {
+    List(&'a List),
+    Empty(Option<Duration>, bool),
+}
+
+impl Args {
+    /// What to do: list it, if nothing else is said.
+    fn what(&self) -> What<'_> {
+        match &self.command {
+            None => What::List(&self.list),
+            Some(Command::List(list)) => What::List(list),
+            Some(Command::Empty { older_than, yes }) => What::Empty(*older_than, *yes),
+        }
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -64,16 +84,16 @@ pub(super) struct List {
 }
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    match &args.command {
-        Command::List(args) => super::list::empty(args.json, output),
-        Command::Empty { .. } => output.line(Amount::default().removed()),
+    match args.what() {
+        What::List(args) => super::list::empty(args.json, output),
+        What::Empty(..) => output.line(Amount::default().removed()),
     }
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
-    match &args.command {
-        Command::List(args) => list(context, args, "-n N or --all shows more", output),
-        Command::Empty { older_than, yes } => remove(context, *older_than, *yes, output),
+    match args.what() {
+        What::List(args) => list(context, args, "-n N or --all shows more", output),
+        What::Empty(older_than, yes) => remove(context, older_than, yes, output),
     }
 }
 

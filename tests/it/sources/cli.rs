@@ -147,3 +147,58 @@ fn a_wrong_variable_disturbs_only_those_that_use_it() {
         }
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_they_are_listed_and_marked() {
+    let (home, store) = (home(), TempDir::new().unwrap());
+    let (home, store) = (home.path(), store.path());
+    crate::support::logs::session(store, "Fix the cache");
+    let list = |store: Option<&Path>, more: &[&str], sources: &str| {
+        let mut list = at_home(home, store, &[&["list"], more].concat());
+        list.env("COLUMNS", "100").env("NO_COLOR", "1");
+        list.env("REJOIN_SOURCES", sources);
+        crate::support::terminal::shown(list)
+    };
+    let all = list(None, &[], "");
+    let kept = "kept by another tool; `rejoin import` copies it\n";
+    assert!(all.ends_with(kept) && all.lines().count() > 10, "{all}");
+    let of_codex = all.lines().find(|line| line.starts_with(WORD)).unwrap();
+    assert!(of_codex.ends_with("read-only"), "{all}");
+    let named = list(Some(store), &[], "");
+    assert_eq!(named.lines().count(), 2, "{named}");
+    assert_eq!(list(Some(store), &["--source", "none"], "all"), named);
+    assert_eq!(list(Some(store), &[], "codex").lines().count(), 5);
+    assert_eq!(prints(home, Some(store), &["list"]).lines().count(), 1);
+    let fix = list(Some(store), &["-n", "1"], "codex");
+    assert!(
+        fix.contains("Fix the cache") && !fix.contains("read-only"),
+        "{fix}"
+    );
+}
+
+#[test]
+fn nothing_changes_them() {
+    let (home, store) = (home(), TempDir::new().unwrap());
+    let (home, store) = (home.path(), store.path());
+    crate::support::logs::session(store, "Fix the cache");
+    let listed = json(home, Some(store), &["list", "--source", "codex", "--json"]);
+    let id = listed.as_array().unwrap().iter();
+    let id = id.filter_map(|one| one["sessionId"].as_str());
+    let id = id.max_by_key(|id| *id == listed[1]["sessionId"]).unwrap();
+    for (words, code) in [
+        (vec!["rename", WORD, "Hello"], 1),
+        (vec!["delete", id], 1),
+        (vec!["delete", &id[id.len() - 8..]], 1),
+        (vec!["delete", "nothing like that"], 3),
+    ] {
+        let mut change = at_home(home, Some(store), &words);
+        let output = change.env("REJOIN_SOURCES", "all").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+        let says = text.contains("is a conversation of codex, which rejoin only reads")
+            && text.contains("rejoin --store")
+            && text.contains(" import codex` copies");
+        assert_eq!(says, code == 1, "{text}");
+    }
+}

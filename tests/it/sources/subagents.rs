@@ -92,9 +92,13 @@ fn what_is_new_of_subagents_extends_a_session_and_what_is_gone_changes_nothing()
             &["sessions", "show", &listed(store).remove(0).1, "--json"],
         );
         let shown: Value = serde_json::from_str(&shown).unwrap();
-        let mut entries = shown["entries"].as_array().unwrap().clone();
-        entries.retain(|entry| entry["update"]["sessionUpdate"] != "subagent_update");
-        entries
+        let session = &shown["session"]["sessionId"];
+        let mut updates = shown["updates"].as_array().unwrap().clone();
+        updates.retain(|params| {
+            params["sessionId"] == *session
+                && params["update"]["sessionUpdate"] != "subagent_update"
+        });
+        updates
     };
     let before = own();
     // Half of one of them, then all of both.

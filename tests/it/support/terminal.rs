@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -46,4 +47,23 @@ impl Terminal {
     fn file(&self) -> File {
         File::from(self.ours.try_clone().unwrap())
     }
+}
+
+/// What a command prints on a terminal. It succeeds.
+#[track_caller]
+pub(crate) fn shown(mut command: Command) -> String {
+    let terminal = Terminal::new();
+    let mut child = command.stdout(terminal.open()).spawn().unwrap();
+    // Its end of the terminal, which would keep ours open.
+    drop(command);
+    let mut printed = Vec::new();
+    loop {
+        let more = terminal.read();
+        if more.is_empty() {
+            break;
+        }
+        printed.extend(more);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    String::from_utf8(printed).unwrap().replace("\r\n", "\n")
 }

@@ -4,6 +4,7 @@ mod screen;
 mod state;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
@@ -13,12 +14,13 @@ use crate::cli::open;
 use crate::cli::output::Output;
 use crate::cli::page_file;
 use crate::cli::paint::{BAD, Line};
+use crate::export::Options;
 use crate::export::parts::{self, Choice};
 use crate::index::{Archived, Catalog, Filter, Listed, Search};
 use crate::store::Store;
 use crate::sys::{SessionId, Timestamp};
 
-use super::context::Context;
+use super::context::{Context, OtherTools, read};
 use super::delete::to_trash;
 use super::list;
 use super::named::Short;
@@ -45,9 +47,12 @@ pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Fail
         return Ok(());
     }
     let look = output.look().clone();
+    let tools = context.tools()?.cloned();
     let short = context.short(&[])?;
     let now = context.sys.clock.now();
-    let rows = listed.iter().map(|session| row(session, short, &look, now));
+    let rows = listed
+        .iter()
+        .map(|session| row(context, session, short, &look, now));
     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
     let picker = Picker::new(rows.collect(), columns, lines);
     let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
@@ -55,8 +60,8 @@ pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Fail
         context,
         screen,
         picker,
-        previews: Worker::start(previewer(context.store.clone(), look)),
-        searches: Worker::start(searcher(context.store.clone())),
+        previews: Worker::start(previewer(context.store.clone(), tools.clone(), look)),
+        searches: Worker::start(searcher(context.store.clone(), tools)),
     };
     session.run(output)
 }
@@ -65,21 +70,24 @@ fn broken(error: &io::Error) -> Failure {
     Failure::new(format!("cannot use the terminal: {error}"))
 }
 
-fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
+fn row(context: &Context<'_>, session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
     let summary = &session.summary;
-    let shown = list::row(session, short, look, now);
+    let shown = list::row_with_state(context, session, short, look, now);
     let words = [
         &shown.title,
         session.id.as_str(),
+        &shown.agent,
         &summary.source,
         &summary.cwd,
     ];
+    let kept = summary.tool.as_ref();
     Row {
         id: session.id.clone(),
         words: words.join("\n").to_lowercase(),
-        title: shown.title,
-        short: shown.id,
-        when: shown.when,
+        kept: kept.map(|tool| {
+            format!("It is read-only: {tool} keeps it. `rejoin import {tool}` makes a copy.")
+        }),
+        shown,
     }
 }
 
@@ -136,14 +144,14 @@ impl Session<'_> {
         match action {
             Action::Quit => {}
             Action::Show(id) => {
-                let mut reader = self.context.store.read(&id)?;
+                let mut reader = self.context.read(&id)?;
                 Screen::lend().map_err(|error| broken(&error))?;
                 let shown = show::stay(&mut reader, output);
                 self.screen.take().map_err(|error| broken(&error))?;
                 shown?;
             }
             Action::Open(id) => {
-                let path = open::write_page(&mut self.context.store.read(&id)?, false)?;
+                let path = open::write_page(&mut self.context.read(&id)?, false)?;
                 self.picker.say(&if page_file::show(&path) {
                     "The page is open in the browser.".to_owned()
                 } else {
@@ -160,9 +168,8 @@ impl Session<'_> {
             Action::Delete(id) => {
                 to_trash(self.context, &id)?;
                 self.picker.remove(&id);
-                self.picker.say(&format!(
-                    "It is in the trash; `rejoin sessions restore {id}` brings it back."
-                ));
+                let how = "It is in the trash; `rejoin restore last` brings it back.";
+                self.picker.say(&self.context.global.with_store(how));
             }
         }
         Ok(())
@@ -226,6 +233,7 @@ impl<Q: Clone + PartialEq + Send + 'static, A: Send + 'static> Worker<Q, A> {
 /// Paints the beginning of a session's last turn.
 fn previewer(
     store: Store,
+    tools: Option<Arc<OtherTools>>,
     look: Look,
 ) -> impl Fn(&(SessionId, usize, usize)) -> (SessionId, Vec<Line>) + Send + 'static {
     move |(id, columns, lines)| {
@@ -234,25 +242,33 @@ fn previewer(
             terminal: true,
             ..look.clone()
         };
-        let shown = preview(&store, id, &look, *lines);
+        let shown = preview(&store, tools.as_deref(), id, &look, *lines);
         let shown = shown.unwrap_or_else(|error| vec![Line::new(BAD, &error)]);
         (id.clone(), shown)
     }
 }
 
-fn preview(store: &Store, id: &SessionId, look: &Look, lines: usize) -> Result<Vec<Line>, String> {
-    let size = store
-        .len_of(id)
-        .map_err(|error| error.to_string())?
-        .unwrap_or(0);
-    if size > LONGEST {
+fn preview(
+    store: &Store,
+    tools: Option<&OtherTools>,
+    id: &SessionId,
+    look: &Look,
+    lines: usize,
+) -> Result<Vec<Line>, String> {
+    let size = store.len_of(id).map_err(|error| error.to_string())?;
+    if let Some(size) = size.filter(|size| *size > LONGEST) {
         let size = size / 1024 / 1024;
         return Err(format!("There is no preview: this session has {size} MB."));
     }
-    let mut reader = store.read(id).map_err(|error| error.to_string())?;
+    let read = read(store, tools, id);
+    let mut reader = read.map_err(|failure| failure.message().to_owned())?;
     let (mut shown, mut painter) = (Vec::<Line>::new(), Painter::new(look));
-    let choice = Choice {
+    let options = Options {
         last: Some(1),
+        ..Options::default()
+    };
+    let choice = Choice {
+        options,
         ..Choice::default()
     };
     parts::read(&mut reader, choice, &mut |part| {
@@ -270,14 +286,22 @@ fn preview(store: &Store, id: &SessionId, look: &Look, lines: usize) -> Result<V
 }
 
 /// Looks for sessions in the index, which it completes first.
-fn searcher(store: Store) -> impl Fn(&String) -> (String, Vec<SessionId>) + Send + 'static {
-    let catalog = Catalog::open(store);
+fn searcher(
+    store: Store,
+    tools: Option<Arc<OtherTools>>,
+) -> impl Fn(&String) -> (String, Vec<SessionId>) + Send + 'static {
+    let own = Catalog::open(store);
     move |words| {
+        let catalog = tools.as_ref().map_or(&own, |tools| &tools.catalog);
         let filter = Filter {
             archived: Archived::Include,
             search: Search::parse(words),
             ..Filter::default()
         };
+        if let Some(tools) = &tools {
+            // What could not be read is not found.
+            tools.read_all().ok();
+        }
         while let Ok(false) = catalog.read_words(WORDS) {}
         let page = catalog.list(&filter, None, HITS).unwrap_or_default();
         let found = page.sessions.into_iter().map(|session| session.id);

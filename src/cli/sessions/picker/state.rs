@@ -3,17 +3,20 @@
 use anstyle::{Effects, Style};
 
 use crate::cli::look::{FAINT, STRONG, WAITING};
-use crate::cli::paint::{Line, PLAIN};
-use crate::cli::width::{cut, pad, width};
+use crate::cli::paint::{Line, PLAIN, wrap};
+use crate::cli::sessions::table::{self, Table};
+use crate::cli::width::cut;
 use crate::sys::SessionId;
 
 /// From this width on the preview is beside the list, otherwise below it.
 const WIDE: usize = 110;
 const CHOSEN: Style = Style::new().effects(Effects::INVERT);
+/// How many columns the mark before a row takes.
+const MARK: usize = 2;
 /// What is shown of the list if the preview is below it: one row in so many.
 const SHARE: usize = 2;
 
-const KEYS: &str = "Enter show · / search · o open page · c copy ID · d delete · q quit";
+const KEYS: &str = "Enter show · / search · o page · c copy · d trash · q quit";
 const TYPING_KEYS: &str = "type titles or words · Enter show · Tab keep · Esc clear";
 
 /// A key, or several at once.
@@ -48,10 +51,9 @@ pub(super) enum Action {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: SessionId,
-    pub(super) title: String,
-    /// What else is shown: the short ID, and when it was used.
-    pub(super) short: String,
-    pub(super) when: String,
+    pub(super) shown: table::Row,
+    /// Why it cannot be deleted.
+    pub(super) kept: Option<String>,
     /// What is searched at once, in lower case.
     pub(super) words: String,
 }
@@ -60,6 +62,7 @@ pub(super) struct Row {
 #[derive(Debug, Default)]
 pub(super) struct Picker {
     rows: Vec<Row>,
+    table: Table,
     /// The rows that match the search, in the order in which they are shown.
     found: Vec<usize>,
     query: String,
@@ -92,7 +95,15 @@ impl Picker {
     pub(super) fn resize(&mut self, columns: usize, lines: usize) {
         (self.columns, self.lines) = (columns.max(20), lines.max(4));
         self.preview = None;
+        self.lay_out();
         self.settle();
+    }
+
+    /// Fits the columns of the list to its rows.
+    fn lay_out(&mut self) {
+        let room = self.list_columns() - MARK;
+        let rows = self.rows.iter().map(|row| &row.shown);
+        self.table = Table::of(room, "Used", rows);
     }
 
     /// A key was pressed.
@@ -123,7 +134,10 @@ impl Picker {
             Key::Char('j') => self.chosen += 1,
             Key::Char('o') => return self.chosen().map(Action::Open),
             Key::Char('c') => return self.chosen().map(Action::Copy),
-            Key::Char('d') => self.asks = self.chosen().is_some(),
+            Key::Char('d') => match self.chosen_row().map(|row| row.kept.clone()) {
+                Some(Some(why)) => self.note = why,
+                row => self.asks = row.is_some(),
+            },
             _ => {}
         }
         self.settle();
@@ -186,9 +200,12 @@ impl Picker {
         self.top = self.top.min(self.found.len().saturating_sub(lines));
     }
 
+    fn chosen_row(&self) -> Option<&Row> {
+        Some(&self.rows[*self.found.get(self.chosen)?])
+    }
+
     fn chosen(&self) -> Option<SessionId> {
-        let row = &self.rows[*self.found.get(self.chosen)?];
-        Some(row.id.clone())
+        self.chosen_row().map(|row| row.id.clone())
     }
 
     /// The words that the index was not yet asked for.
@@ -232,6 +249,7 @@ impl Picker {
         let place = self.chosen;
         self.rows.retain(|row| row.id != *id);
         self.found.clear();
+        self.lay_out();
         self.search();
         self.chosen = place;
         self.settle();
@@ -282,7 +300,7 @@ impl Picker {
         let room = self.list_columns();
         for at in 0..self.list_lines() {
             let line = match self.found.get(self.top + at) {
-                Some(place) => row_line(&self.rows[*place], self.top + at == self.chosen, room),
+                Some(place) => self.row_line(&self.rows[*place], self.top + at == self.chosen),
                 None if at == 0 => Line::new(
                     FAINT,
                     if self.rows.is_empty() {
@@ -308,41 +326,40 @@ impl Picker {
             let left = self.lines - 1 - frame.len();
             frame.extend(preview.iter().take(left).map(|line| line.cut(self.columns)));
         }
-        frame.resize(self.lines - 1, Line::default());
-        frame.push(self.foot().cut(self.columns));
+        let foot = self.foot();
+        frame.resize(self.lines - foot.len(), Line::default());
+        frame.extend(foot);
         frame
     }
 
-    fn foot(&self) -> Line {
-        if self.asks {
-            Line::new(WAITING, "Move this session to the trash? y/N")
+    /// The keys, a question or a message, in as many lines as it takes.
+    fn foot(&self) -> Vec<Line> {
+        let (style, text) = if self.asks {
+            (WAITING, "Move this session to the trash? y/N")
         } else if !self.note.is_empty() {
-            Line::new(WAITING, &self.note)
+            (WAITING, self.note.as_str())
         } else if self.is_typing {
-            Line::new(FAINT, TYPING_KEYS)
+            (FAINT, TYPING_KEYS)
         } else {
-            Line::new(FAINT, KEYS)
-        }
+            (FAINT, KEYS)
+        };
+        let lines = wrap(&[(style, text.to_owned())], Some(self.columns));
+        lines
+            .into_iter()
+            .take(self.lines / 2)
+            .map(Line::of)
+            .collect()
     }
-}
 
-/// A session's line.
-fn row_line(row: &Row, is_chosen: bool, room: usize) -> Line {
-    let rest = format!("  {}  {:>15}", row.short, row.when);
-    let title = room.saturating_sub(width(&rest) + 2);
-    let mark = if is_chosen { "> " } else { "  " };
-    let mut line = Line::new(PLAIN, mark);
-    // On a narrow screen the title alone is shown.
-    if title < 12 {
-        line.push(PLAIN, &cut(&row.title, room.saturating_sub(2)));
-    } else {
-        line.push(PLAIN, &pad(&cut(&row.title, title), title));
-        line.push(FAINT, &rest);
-    }
-    if is_chosen {
-        line.marked(CHOSEN, room)
-    } else {
-        line
+    /// A session's line.
+    fn row_line(&self, row: &Row, is_chosen: bool) -> Line {
+        let mark = if is_chosen { "> " } else { "  " };
+        let line = self.table.row(&row.shown).behind(Line::new(PLAIN, mark));
+        if is_chosen {
+            line.marked(CHOSEN, self.list_columns())
+        } else {
+            line
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keys in, screens out.
 
 use super::*;
+use crate::cli::width::pad;
 
 fn id(n: usize) -> SessionId {
     SessionId::parse(&format!("sess_01a1fd7e-723f-7441-b725-49b4fb5b0d{n:02}")).unwrap()
@@ -9,9 +10,15 @@ fn id(n: usize) -> SessionId {
 fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
     let rows = titles.iter().enumerate().map(|(n, title)| Row {
         id: id(n),
-        title: (*title).to_owned(),
-        short: format!("5b0d{n:02}"),
-        when: format!("{n} min ago"),
+        shown: table::Row {
+            title: (*title).to_owned(),
+            id: format!("5b0d{n:02}"),
+            agent: "codex".to_owned(),
+            when: format!("{n} min ago"),
+            folder: "~/cache".to_owned(),
+            ..table::Row::default()
+        },
+        kept: (n == 3).then(|| "It is read-only: codex keeps it.".to_owned()),
         words: title.to_lowercase(),
     });
     Picker::new(rows.collect(), columns, lines)
@@ -79,6 +86,8 @@ fn keys_ask_for_actions() {
         ("d enter", None),
         ("d q", None),
         ("d d", None),
+        // Another tool keeps it.
+        ("down down down d y", None),
         // Letters belong to the search, until it is left.
         ("/ d o c", None),
         ("/ d o c enter", Some(Action::Show(id(2)))),
@@ -115,7 +124,7 @@ fn a_screen_has_list_preview_and_keys() {
     );
     assert_eq!(picker.wants_preview(), None);
     let cut = format!("{}…", "x".repeat(59));
-    let row = |title: &str, n: usize| format!("{}  5b0d0{n}        {n} min ago", pad(title, 35));
+    let row = |title: &str, n: usize| format!("{}  5b0d0{n}  codex  {n} min ago", pad(title, 34));
     assert_eq!(
         screen(&picker),
         [
@@ -123,14 +132,14 @@ fn a_screen_has_list_preview_and_keys() {
             &row("  Fix the Redis timeout", 0),
             &row("> 修复缓存", 1),
             &row("  Write docs", 2),
-            &row("  A title that is much too long fo…", 3),
+            &row("  A title that is much too long f…", 3),
             &row("  Fix docs", 4),
             &"─".repeat(60),
             "You    said",
             &cut,
             "",
             "",
-            "Enter show · / search · o open page · c copy ID · d delete…",
+            "Enter show · / search · o page · c copy · d trash · q quit",
         ]
     );
     press(&mut picker, "d");
@@ -138,6 +147,12 @@ fn a_screen_has_list_preview_and_keys() {
     press(&mut picker, "n");
     picker.say("Said.");
     assert_eq!(screen(&picker)[11], "Said.");
+    picker.say(&"a long message ".repeat(5));
+    let message = [
+        "a long message a long message a long message a long message",
+        "a long message",
+    ];
+    assert_eq!(screen(&picker)[10..], message);
     press(&mut picker, "/ f i x");
     let shown = screen(&picker);
     assert_eq!(shown[0], "Search: fix▏ 2 of 5");

@@ -1,15 +1,16 @@
 //! `rejoin sessions show`.
 
-mod json;
 mod pager;
 pub(in crate::cli) mod painter;
 
 use crate::cli::count::number;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
+use crate::cli::printable::printable_json;
 use crate::cli::sources;
 use crate::cli::terminal::wait_for_enter;
 use crate::export::parts::{self, Choice};
+use crate::export::{self, Format, Options};
 use crate::store::Reader;
 
 use super::context::Context;
@@ -30,7 +31,7 @@ pub(super) struct Args {
     /// `less -FRX`.
     #[arg(long)]
     no_pager: bool,
-    /// Print a JSON object with the header, the conversation and any damage.
+    /// Print a JSON object, as `rejoin export --format json` does.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -39,22 +40,28 @@ pub(super) struct Args {
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let mut reader = context.read(&find_readable(context, &args.id)?)?;
+    let options = Options {
+        last: args.last.map(|last| last as u64),
+        ..Options::default()
+    };
     if args.json {
-        return json::write(&mut reader, args.last, output);
+        return export::write(&mut reader, Format::Json, options, &mut |text| {
+            output.raw(&printable_json(text))
+        });
     }
     if args.no_pager {
-        return print(&mut reader, args.last, output);
+        return print(&mut reader, options, output);
     }
-    if !page(&mut reader, args.last, false, output)? {
-        print(&mut reader, args.last, output)?;
+    if !page(&mut reader, options, false, output)? {
+        print(&mut reader, options, output)?;
     }
     Ok(())
 }
 
 /// Shows a whole conversation in a terminal until the user leaves it.
 pub(super) fn stay(reader: &mut Reader, output: &mut Output) -> Result<(), Failure> {
-    if !page(reader, None, true, output)? {
-        print(reader, None, output)?;
+    if !page(reader, Options::default(), true, output)? {
+        print(reader, Options::default(), output)?;
         output.flush()?;
         wait_for_enter()?;
     }
@@ -64,7 +71,7 @@ pub(super) fn stay(reader: &mut Reader, output: &mut Output) -> Result<(), Failu
 /// Shows a conversation through the pager. False if nothing is shown so.
 fn page(
     reader: &mut Reader,
-    last: Option<usize>,
+    options: Options,
     stays: bool,
     output: &Output,
 ) -> Result<bool, Failure> {
@@ -72,7 +79,7 @@ fn page(
         return Ok(false);
     };
     let mut paged = Output::on(stdin, output.look().clone());
-    print(reader, last, &mut paged)?;
+    print(reader, options, &mut paged)?;
     paged.finish()?;
     let shown = pager.wait();
     if shown && stays && !pager_stays() {
@@ -81,11 +88,11 @@ fn page(
     Ok(shown)
 }
 
-fn print(reader: &mut Reader, last: Option<usize>, output: &mut Output) -> Result<(), Failure> {
+fn print(reader: &mut Reader, options: Options, output: &mut Output) -> Result<(), Failure> {
     let look = output.look().clone();
     let mut painter = Painter::new(&look);
     let choice = Choice {
-        last: last.map(|last| last as u64),
+        options,
         ..Choice::default()
     };
     reader.seek(0);
