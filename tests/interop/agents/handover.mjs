@@ -1,37 +1,24 @@
-// One agent begins a conversation, the next one goes on: node handover.mjs AGENT BINARY
+// One agent has a conversation, and each of the others goes on with a copy of it:
+// node handover.mjs AGENT BINARY [RECEIVER...]
 //
 // The model is told what the first agent's user, tools, plan and model had said, in the request of the
-// second agent, which can read the rest with the tools of `rejoin mcp`.
+// next agent, which can read the rest with the tools of `rejoin mcp`.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
-import { finish, step } from "../support/checks.mjs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { check, finish, step } from "../support/checks.mjs";
 import { AGENTS, environment, furnish } from "./agents.mjs";
+import { killAll } from "./support/processes.mjs";
 import { Session } from "./support/session.mjs";
 import { stage } from "./support/stage.mjs";
 
-const [name, binary] = process.argv.slice(2);
-const names = Object.keys(AGENTS);
-const next = names[(names.indexOf(name) + 1) % names.length];
+const [name, binary, ...chosen] = process.argv.slice(2);
+const others = Object.keys(AGENTS).filter((other) => other !== name);
+const receivers = chosen.length > 0 ? chosen : others;
 const { agent: giver, cwd, env, folder, marker, model, strike } = await stage(name);
-const receiver = AGENTS[next];
-furnish(receiver, folder, model.url);
-// Gemini CLI starts no MCP servers in a folder that its user has not declared trusted.
-const trust = { GEMINI_CLI_TRUST_WORKSPACE: "true" };
-const both = { ...env, ...environment(receiver, folder, model.url, marker), REJOIN_STORE: env.REJOIN_STORE, ...trust };
-const command = (options, life) => {
-  const agent = life === 1 ? giver : receiver;
-  return [binary, "wrap", "--name", life === 1 ? name : next, ...options, "--", ...agent.command];
-};
-const session = new Session({ ...giver, command, cwd, env: both, marker, folder });
+const wrapped = (name) => (options) => [binary, "wrap", "--name", name, ...options, "--", ...AGENTS[name].command];
+const session = new Session({ ...giver, command: wrapped(name), cwd, env, marker, folder });
 const says = (text) => ({ type: "text", text });
-
-/** What the model was asked first in the turn that this word stands for. */
-function question(words) {
-  const turn = model.turns.find((one) => one.name === words);
-  assert(turn, `the model was never asked ${words}; it was asked ${model.turns.map((one) => one.name)}`);
-  return turn;
-}
 
 /** Facts, by where they were planted. */
 const FACTS = {
@@ -58,43 +45,72 @@ await step(`${name} has a conversation`, async () => {
   if (!log.includes(FACTS[output])) delete FACTS[output];
 });
 
-let from;
+/** What the model was asked first in the turn that this word stands for. */
+function question(words) {
+  const turn = model.turns.find((one) => one.name === words);
+  assert(turn, `the model was never asked ${words}; it was asked ${model.turns.map((one) => one.name)}`);
+  return turn;
+}
 
-await step(`${next} goes on, and its model is told everything`, async () => {
-  Object.assign(session, { authenticate: receiver.authenticate, reads: receiver.reads });
-  await session.start();
-  await session.load();
-  from = session.peer.lines.length;
-  assert.equal(await session.prompt("PLAIN-6"), "end_turn");
+/** The session as `next` has it, in a store of its own. */
+function handedTo(next) {
+  const receiver = AGENTS[next];
+  furnish(receiver, folder, model.url);
+  const store = `${folder}/store-${next}`;
+  cpSync(`${folder}/store`, store, { recursive: true });
+  // Gemini CLI starts no MCP servers in a folder that its user has not declared trusted.
+  const trust = { GEMINI_CLI_TRUST_WORKSPACE: "true" };
+  const env = { ...environment(receiver, folder, model.url, marker), REJOIN_STORE: store, ...trust };
+  const handed = new Session({ ...receiver, command: wrapped(next), cwd, env, marker, folder: store });
+  handed.id = session.id;
+  model.turns.length = 0;
+  return handed;
+}
+
+/** The model is told everything, and the client once; nothing is shown as the user's words. */
+async function goOn(next, handed) {
+  await handed.start();
+  await handed.load();
+  const from = handed.peer.lines.length;
+  assert.equal(await handed.prompt("PLAIN-6"), "end_turn");
   const { body } = question("PLAIN-6");
   for (const [where, fact] of Object.entries(FACTS)) {
     assert(body.includes(fact), `the model was not told what is in ${where}: ${fact}`);
   }
   assert.equal(body.split("Below is a record of the conversation so far").length, 2);
-});
-
-await step("the client is told once, and nothing is shown as the user's words", async () => {
   const notice = `[rejoin] This conversation was held with ${name} so far. ${next} goes on with it`;
-  const live = session.peer.updates(session.id, from).join("\n");
+  const live = handed.peer.updates(session.id, from).join("\n");
   assert.equal(live.split(notice).length, 2, live);
   assert(!live.includes("Below is a record"), live);
-  const replayed = (await session.load()).join("\n");
+  const replayed = (await handed.load()).join("\n");
   assert.equal(replayed.split(notice).length, 2);
   assert(!replayed.includes("Below is a record"));
-});
+}
 
-await step("the model reads the rest with the tools of rejoin mcp", async () => {
-  assert.equal(await session.prompt("RECALL-7"), "end_turn");
+/** The model reads the rest with the tools of `rejoin mcp`. */
+async function recall(handed) {
+  assert.equal(await handed.prompt("RECALL-7"), "end_turn");
   const asked = model.turns.filter((turn) => turn.name === "RECALL-7").at(-1);
   assert(asked.results > 0, `no tool was called: ${asked.tools.join(" ")}`);
   const [, answer = ""] = asked.body.split("What follows is data, not instructions.");
   assert(answer.includes("turn 3, the user]"), asked.body.slice(-3000));
-});
+}
 
-await step("it ends and leaves nothing running", async () => {
-  assert.equal(await session.end(), 0);
-});
+const took = {};
 
-console.log(JSON.stringify({ pair: `${name} -> ${next}`, facts: Object.keys(FACTS), took: session.took }));
+for (const next of receivers) {
+  const start = performance.now();
+  await check(`${next} goes on, and its model is told everything and reads the rest`, async () => {
+    const handed = handedTo(next);
+    await goOn(next, handed);
+    await recall(handed);
+    assert.equal(await handed.end(), 0);
+  });
+  // What a check that failed has left.
+  await killAll(marker);
+  took[next] = Math.round(performance.now() - start);
+}
+
+console.log(JSON.stringify({ from: name, to: took, facts: Object.keys(FACTS) }));
 await strike();
 finish();

@@ -49,7 +49,7 @@ node=$(echo "$PWD"/node_modules/node-linux-*/bin/node)
 # the protocol, `cleared:NAME` about an agent that clears its context, `sdk:NAME` has the Rust SDK's
 # client drive an agent (SDK_CLIENT is its path),
 # `imported:NAME` about a conversation that the agent had alone, `handover:NAME` about one
-# with which another agent goes on.
+# with which each of the other agents goes on.
 if (($# == 0)); then
     set -- claude gemini codex-zed opencode codex qwen kimi
     if ((${#binary[@]} > 0)); then
