@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         store,
         guard: std::env::current_exe().ok(),
         exit_timeout: args.options.exit_timeout.or_forever(),
-        policy: args.options.policy(global, &[])?,
+        policy: args.options.policy(global, true, &[])?,
     });
     let input = stdio::input().map_err(Failure::cannot_start)?;
     serve::on(global, &args.options.serve, true, Arc::new(engine), input)

@@ -9,7 +9,7 @@ use super::exit::Failure;
 use super::global::Global;
 use super::size::bytes;
 use super::timeout::Timeout;
-use super::{serve, store};
+use super::{serve, sources, store};
 
 /// How long an agent may take to start and to answer `initialize`.
 const START: Duration = Duration::from_secs(30);
@@ -40,13 +40,23 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// How an agent with this command is treated.
-    pub(super) fn policy(&self, global: &Global, command: &[OsString]) -> Result<Policy, Failure> {
+    /// How an agent with this command is treated. `lists_tools` is as for `serve::on`.
+    pub(super) fn policy(
+        &self,
+        global: &Global,
+        lists_tools: bool,
+        command: &[OsString],
+    ) -> Result<Policy, Failure> {
         let recall = match std::env::current_exe() {
-            Ok(command) if self.serve.persists() => Some(Recall {
-                command,
-                store: store::root(global)?,
-            }),
+            Ok(command) if self.serve.persists() => {
+                let sources = self.serve.sources().named(global, lists_tools)?;
+                Some(Recall {
+                    command,
+                    store: store::root(global)?,
+                    env: sources::folders(&sources),
+                    sources,
+                })
+            }
             _ => None,
         };
         Ok(Policy {

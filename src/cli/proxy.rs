@@ -25,6 +25,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let input = stdio::input().map_err(Failure::cannot_start)?;
     let limit = args.agent.serve.line_limit();
     let (port, client) = proxy::split(input, limit).map_err(Failure::cannot_start)?;
-    let engine = WrappedEngine::successor(port, args.name.clone(), args.agent.policy(global, &[])?);
+    let engine = WrappedEngine::successor(
+        port,
+        args.name.clone(),
+        args.agent.policy(global, false, &[])?,
+    );
     serve::on(global, &args.agent.serve, false, Arc::new(engine), client)
 }

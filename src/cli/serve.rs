@@ -97,6 +97,11 @@ impl Args {
         !self.no_persist
     }
 
+    /// Which other tools' conversations are listed.
+    pub(super) fn sources(&self) -> &sources::Args {
+        &self.sources
+    }
+
     /// The longest line that is accepted, in bytes.
     pub(super) fn line_limit(&self) -> usize {
         self.max_line

@@ -13,6 +13,10 @@ use crate::sources::{LiveSources, Places, SOURCES, Source};
 /// The environment variable with a choice.
 const VARIABLE: &str = "REJOIN_SOURCES";
 
+/// The choice of all tools, and that of none of them.
+const ALL: &str = "all";
+const NONE: &str = "none";
+
 /// A choice of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -31,8 +35,8 @@ impl FromStr for Choice {
         match text {
             // An environment variable may be set but empty, which counts as not set.
             "" => return Ok(Self::Unset),
-            "all" => return Ok(Self::All),
-            "none" => return Ok(Self::Named(Vec::new())),
+            ALL => return Ok(Self::All),
+            NONE => return Ok(Self::Named(Vec::new())),
             _ => {}
         }
         let known = |name: &str| SOURCES.iter().find(|source| source.name == name);
@@ -73,8 +77,21 @@ impl Args {
         global: &Global,
         usually: bool,
     ) -> Result<Option<Arc<LiveSources>>, Failure> {
-        let choice = self.sources.get("--sources or REJOIN_SOURCES")?;
-        Ok(choice.live(usually && global.store().is_none()))
+        Ok(self.choice()?.live(usually && global.store().is_none()))
+    }
+
+    /// The same as the option takes them.
+    pub(super) fn named(&self, global: &Global, usually: bool) -> Result<String, Failure> {
+        Ok(match self.choice()? {
+            Choice::Unset if usually && global.store().is_none() => ALL.to_owned(),
+            Choice::All => ALL.to_owned(),
+            Choice::Named(names) if !names.is_empty() => names.join(","),
+            Choice::Unset | Choice::Named(_) => NONE.to_owned(),
+        })
+    }
+
+    fn choice(&self) -> Result<&Choice, Failure> {
+        self.sources.get("--sources or REJOIN_SOURCES")
     }
 }
 
@@ -117,6 +134,14 @@ pub(super) fn places() -> Option<Places> {
     let home = std::env::home_dir().filter(|home| home.is_absolute())?;
     let variables = variables();
     Some(Places { home, variables })
+}
+
+/// The variables with the folders of the tools of [`Args::named`], for another process.
+pub(super) fn folders(named: &str) -> Vec<(&'static str, String)> {
+    let folders = variables().into_iter().filter(|_| named != NONE);
+    folders
+        .filter_map(|(name, path)| Some((name, path.to_str()?.to_owned())))
+        .collect()
 }
 
 /// The folders that the environment names, as the tools take them.

@@ -51,7 +51,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
         guard: std::env::current_exe().ok(),
         exit_timeout: args.agent.exit_timeout.or_forever(),
     };
-    let engine = WrappedEngine::new(program, names, args.agent.policy(global, &args.command)?);
+    let engine = WrappedEngine::new(
+        program,
+        names,
+        args.agent.policy(global, true, &args.command)?,
+    );
     let engine = Arc::new(engine);
     let input = stdio::input().map_err(Failure::cannot_start)?;
     if !agents::is_missing(&args.command[0]) {

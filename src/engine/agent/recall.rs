@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::json::{string_member, text_elements, text_member};
 
@@ -20,6 +20,10 @@ pub struct Recall {
     pub command: PathBuf,
     /// The store with the conversations.
     pub store: PathBuf,
+    /// The other tools whose conversations it shows, as its option takes them.
+    pub sources: String,
+    /// The variables with those tools' folders: agents start servers with few variables of their own.
+    pub env: Vec<(&'static str, String)>,
 }
 
 impl Recall {
@@ -41,8 +45,8 @@ impl Recall {
         let mut server = json!({
             "name": name,
             "command": command,
-            "args": ["mcp", "--store", store, "--cwd", cwd],
-            "env": [],
+            "args": ["mcp", "--store", store, "--cwd", cwd, "--sources", self.sources],
+            "env": self.variables(),
         });
         if capabilities.is_native {
             server["type"] = "stdio".into();
@@ -51,6 +55,12 @@ impl Recall {
         servers.push(server.to_string());
         let servers = format!("[{}]", servers.join(","));
         Some((with_members(params, &[], &[("mcpServers", &servers)]), name))
+    }
+
+    fn variables(&self) -> Vec<Value> {
+        let variables = self.env.iter();
+        let variables = variables.map(|(name, value)| json!({ "name": name, "value": value }));
+        variables.collect()
     }
 }
 
@@ -85,14 +95,17 @@ mod tests {
         let recall = Recall {
             command: "/bin/rejoin".into(),
             store: "/s".into(),
+            sources: "codex".to_owned(),
+            env: vec![("CODEX_HOME", "/c".to_owned())],
         };
         let mut agent = Capabilities {
             mcp_stdio: true,
             ..Capabilities::default()
         };
         let own = |name: &str| {
-            json!({ "name": name, "command": "/bin/rejoin", "env": [],
-                "args": ["mcp", "--store", "/s", "--cwd", "/w"] })
+            json!({ "name": name, "command": "/bin/rejoin",
+                "args": ["mcp", "--store", "/s", "--cwd", "/w", "--sources", "codex"],
+                "env": [{ "name": "CODEX_HOME", "value": "/c" }] })
         };
         let offer = |params, agent: &Capabilities| {
             let (params, name) = recall.offer(params, "/w", agent)?;
