@@ -140,6 +140,25 @@ impl Logs {
         Ok(texts)
     }
 
+    /// Calls `take` with the passages of the log before `end`, some at a time.
+    pub(super) fn passages(
+        &self,
+        id: &SessionId,
+        end: u64,
+        take: &mut dyn FnMut(Vec<Passage>),
+    ) -> Result<(), StoreError> {
+        let mut reader = self.store.read(id)?;
+        let mut text = SearchText::default();
+        while let Some(entry) = reader.next()?.filter(|entry| entry.offset < end) {
+            text.record(entry.offset, &entry.record);
+            if text.len() >= self.piece {
+                take(text.take());
+            }
+        }
+        take(text.take());
+        Ok(())
+    }
+
     /// The passages of a piece that begins at `start` and ends at `end`. Without an end, stops when
     /// it has read `most` bytes.
     pub(super) fn piece(

@@ -8,7 +8,7 @@ mod scan;
 mod words;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use regex::Regex;
@@ -278,9 +278,13 @@ impl<'a> PageBuilder<'a> {
     }
 }
 
-/// The passages of a part of a log that a query is about.
-fn wanted<'p>(query: &Query, passages: &'p [Passage]) -> impl Iterator<Item = &'p Passage> {
-    let calls = query.tool.as_ref().map(|tool| calls_like(tool, passages));
+/// The passages of a part of a log that a query is about. `calls` has seen them, and what comes before
+/// them.
+fn wanted<'p>(
+    query: &Query,
+    calls: &Calls,
+    passages: &'p [Passage],
+) -> impl Iterator<Item = &'p Passage> {
     passages.iter().filter(move |passage| {
         (query.fields.is_empty() || query.fields.contains(&passage.field))
             && query
@@ -291,9 +295,7 @@ fn wanted<'p>(query: &Query, passages: &'p [Passage]) -> impl Iterator<Item = &'
                 .until
                 .as_ref()
                 .is_none_or(|until| passage.at <= *until)
-            && calls
-                .as_ref()
-                .is_none_or(|calls| is_of_tool(passage) && calls.contains(&passage.id.as_deref()))
+            && (query.tool.is_none() || is_of_tool(passage) && calls.like.contains(&passage.id))
     })
 }
 
@@ -301,26 +303,38 @@ fn is_of_tool(passage: &Passage) -> bool {
     passage.field.role() == Field::Tool.role()
 }
 
-/// The ids of the tool calls of this kind, or with these words in their titles or files.
-fn calls_like<'p>(tool: &str, passages: &'p [Passage]) -> BTreeSet<Option<&'p str>> {
-    let of_tools = passages.iter().filter(|passage| is_of_tool(passage));
-    let Some(tool) = Search::parse(tool) else {
-        return of_tools.map(|passage| passage.id.as_deref()).collect();
-    };
-    let mut calls = BTreeSet::new();
-    let mut kinds = BTreeMap::new();
-    for passage in of_tools {
-        let id = passage.id.as_deref();
-        if let Some(kind) = &passage.tool_kind {
-            kinds.entry(id).or_insert(kind);
-        }
-        if passage.field == Field::Tool && tool.matches(&passage.text) {
-            calls.insert(id);
+/// The tool calls that a query is about. Their titles may come long before what they returned.
+#[derive(Debug)]
+struct Calls {
+    /// The kind, or words of titles and files; none if every call is meant.
+    tool: Option<Search>,
+    /// The ids of those of this kind, or with these words.
+    like: BTreeSet<Option<String>>,
+}
+
+impl Calls {
+    fn of(query: &Query) -> Self {
+        Self {
+            tool: query.tool.as_deref().and_then(Search::parse),
+            like: BTreeSet::new(),
         }
     }
-    kinds.retain(|_, kind| tool.matches(kind));
-    calls.extend(kinds.into_keys());
-    calls
+
+    /// Takes the next passages of a session.
+    fn add(&mut self, query: &Query, passages: &[Passage]) {
+        if query.tool.is_none() {
+            return;
+        }
+        let of_tools = passages.iter().filter(|passage| is_of_tool(passage));
+        let like = of_tools.filter(|passage| {
+            self.tool.as_ref().is_none_or(|tool| {
+                let kind = passage.tool_kind.as_ref();
+                kind.is_some_and(|kind| tool.matches(kind))
+                    || passage.field == Field::Tool && tool.matches(&passage.text)
+            })
+        });
+        self.like.extend(like.map(|passage| passage.id.clone()));
+    }
 }
 
 /// What is known of a passage's tool call.

@@ -16,7 +16,7 @@ use crate::record::{Kind, Passage, Record};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 
-use super::{Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
+use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
 /// How many sessions are read between two queries of the catalog.
 const SESSIONS: usize = 64;
@@ -178,6 +178,7 @@ struct Places<'a> {
     query: &'a Query,
     matcher: &'a Matcher<'a>,
     session: Listed,
+    calls: Calls,
     hits: Vec<Hit>,
 }
 
@@ -187,13 +188,15 @@ impl<'a> Places<'a> {
             query,
             matcher,
             session: listed(row.clone()),
+            calls: Calls::of(query),
             hits: Vec::new(),
         }
     }
 
     /// Looks for places in these passages; breaks if there are enough.
     fn add(&mut self, passages: &[Passage]) -> ControlFlow<()> {
-        for passage in wanted(self.query, passages) {
+        self.calls.add(self.query, passages);
+        for passage in wanted(self.query, &self.calls, passages) {
             if self.hits.len() >= self.query.per_session {
                 return ControlFlow::Break(());
             }

@@ -10,9 +10,10 @@ use crate::index::tokens::Tokens;
 use crate::index::tool_rows;
 use crate::index::word_rows;
 use crate::record::{Field, Passage};
+use crate::store::StoreError;
 use crate::sys::in_parallel;
 
-use super::{Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
+use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
 /// How many sessions are read at once.
 const BATCH: usize = 16;
@@ -108,12 +109,17 @@ impl Catalog {
         places: &[Option<(u64, Option<u64>)>],
     ) -> Vec<Hit> {
         let session = listed(row.clone());
-        let mut found = Places::default();
+        let mut found = Places::of(query);
         if session.summary.tool.is_some() {
             // A tool's file is read as a whole.
             let text = self.text_of_tool(&session.id, false);
             found.add(query, search, &session, &text.unwrap_or_default());
         } else {
+            if query.tool.is_some()
+                && let Err(error) = self.note_calls(&mut found, query, row, places)
+            {
+                tracing::debug!(session = %row.id, %error, "cannot search a log");
+            }
             for (start, end) in places.iter().flatten() {
                 let text = self.logs.piece(&session.id, *start, *end, OF_A_LOG);
                 found.add(query, search, &session, &text.unwrap_or_default());
@@ -124,11 +130,26 @@ impl Catalog {
         }
         found.best(query)
     }
+
+    /// Notes the tool calls before the last of these pieces: a piece may begin within a turn.
+    fn note_calls(
+        &self,
+        found: &mut Places,
+        query: &Query,
+        row: &Row,
+        places: &[Option<(u64, Option<u64>)>],
+    ) -> Result<(), StoreError> {
+        let last = places.iter().flatten().map(|(start, _)| *start).max();
+        let last = last.unwrap_or_default();
+        self.logs.passages(&row.id, last, &mut |passages| {
+            found.calls.add(query, &passages);
+        })
+    }
 }
 
 /// The places that were found in a session.
-#[derive(Default)]
 struct Places {
+    calls: Calls,
     /// By how many words they lack, then by weight, then in their order.
     found: BTreeMap<(usize, usize, u64, usize), Hit>,
     /// The first place, if there is a text at all.
@@ -136,10 +157,19 @@ struct Places {
 }
 
 impl Places {
+    fn of(query: &Query) -> Self {
+        Self {
+            calls: Calls::of(query),
+            found: BTreeMap::new(),
+            first: None,
+        }
+    }
+
     /// Looks for places in these passages, and keeps as many as the session may have.
     fn add(&mut self, query: &Query, search: &Search, session: &Listed, passages: &[Passage]) {
         let mut best = BTreeMap::new();
-        for (n, passage) in wanted(query, passages).enumerate() {
+        self.calls.add(query, passages);
+        for (n, passage) in wanted(query, &self.calls, passages).enumerate() {
             let tokens = Tokens::of(&passage.text);
             let terms = search.terms().iter();
             let places: Vec<usize> = terms.filter_map(|term| term.find(&tokens)).collect();

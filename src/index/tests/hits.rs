@@ -136,6 +136,37 @@ fn filters_leave_out_what_they_do_not_name() {
 }
 
 #[test]
+fn what_a_tool_returns_long_after_its_title_is_its_own() {
+    let (world, ids) = World::with_sessions(1);
+    let (begun, done) = (
+        ("title", "Run the linter"),
+        ("rawOutput", "all of redis is fine"),
+    );
+    for (member, text) in [begun, done] {
+        world.append(&ids[0], Entry::Tool { member, text });
+        // Pieces are shorter than this.
+        let words = "nothing else that is of any interest here";
+        world.append(&ids[0], Entry::Said { words });
+        world.append(&ids[0], Entry::Prompt { at: world.now() });
+    }
+    let catalog = world.catalog();
+    for pattern in [
+        words("redis").pattern,
+        Pattern::Substring("redis".to_owned()),
+    ] {
+        let of_tool = |tool: &str| Query {
+            tool: Some(tool.to_owned()),
+            ..Query::new(pattern.clone())
+        };
+        assert_eq!(
+            snippets(&all(&catalog, &of_tool("linter"))),
+            ["all of redis is fine"]
+        );
+        assert_eq!(all(&catalog, &of_tool("other")), []);
+    }
+}
+
+#[test]
 fn a_cursor_belongs_to_its_query_and_a_search_can_be_cancelled() {
     let (world, ids) = World::with_sessions(3);
     for id in &ids {

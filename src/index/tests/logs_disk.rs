@@ -27,6 +27,11 @@ pub(super) enum Entry {
     Said {
         words: &'static str,
     },
+    /// What a tool call with the id `c` is, or returned.
+    Tool {
+        member: &'static str,
+        text: &'static str,
+    },
     Reopen {
         cwd: String,
     },
@@ -193,6 +198,15 @@ fn encode(out: &mut Vec<u8>, id: &SessionId, log: &[Entry]) {
             json!({"sessionUpdate": "plan"}),
         ),
         Entry::Said { words } => record(seq, at, Kind::Update, None, said(words)),
+        Entry::Tool { member, text } => {
+            let text = match *member {
+                "title" => json!(text),
+                _ => json!([text]),
+            };
+            let payload =
+                json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", *member: text});
+            record(seq, at, Kind::Update, None, payload);
+        }
         Entry::Reopen { cwd } => record(seq, at, Kind::Reopen, None, workspace(cwd)),
         Entry::AgentSessionId { id } => {
             let payload = json!({"id": id, "agent": {"name": "agent"}});
