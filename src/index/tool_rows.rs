@@ -53,7 +53,24 @@ pub trait Tools: Send + Sync {
     fn text(&self, tool: &str, file: &FileOfTool, whole: bool) -> Option<Vec<Passage>>;
 }
 
+/// A state of the catalog: another process that changes anything in it makes another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edition {
+    epoch: String,
+    version: i64,
+}
+
 impl Catalog {
+    /// The edition that the catalog has now.
+    pub fn edition(&self) -> std::result::Result<Edition, ListError> {
+        Ok(self.database.read(|tx| {
+            Ok(Edition {
+                epoch: session_rows::names(tx)?.epoch,
+                version: tx.pragma_query_value(None, "data_version", |row| row.get(0))?,
+            })
+        })?)
+    }
+
     /// The files of a tool that were reported, with the sessions that they are.
     pub fn files(&self, tool: &str) -> std::result::Result<Known, ListError> {
         Ok(self.database.read(|tx| {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::record::Kind;
+use crate::record::{Kind, title};
 use crate::redact;
 use crate::sys::Timestamp;
 
@@ -77,6 +77,10 @@ const CANCELLED: &str = r#"{"stopReason":"cancelled"}"#;
 
 /// The note at a tool call whose result is not recorded, which a later import may find.
 pub(super) const NO_RESULT: &str = "no result was recorded";
+
+/// The longest title of a tool call, in characters: some tools put a whole script there. The input
+/// has all of it.
+const TITLE: usize = 500;
 
 /// A tool call as it begins.
 #[derive(Debug)]
@@ -192,7 +196,11 @@ impl Builder {
     }
 
     /// Adds a tool call that is under way.
-    pub(super) fn call(&mut self, at: Timestamp, call: Call<'_>) {
+    pub(super) fn call(&mut self, at: Timestamp, mut call: Call<'_>) {
+        if let Some((end, _)) = call.title.char_indices().nth(TITLE) {
+            call.title.truncate(end);
+            call.title.push('…');
+        }
         let locations: Vec<_> = call
             .locations
             .iter()
@@ -257,11 +265,9 @@ impl Builder {
         self.cancelled = true;
     }
 
-    /// Notes the title. The last one counts.
+    /// Notes the title, as lists show it. The last one counts.
     pub(super) fn title(&mut self, title: &str) {
-        if !title.trim().is_empty() {
-            self.title = Some(title.trim().to_owned());
-        }
+        self.title = title::plain(title).or(self.title.take());
     }
 
     /// Notes the branch and the model, as far as a record has them. The last ones count.

@@ -10,6 +10,7 @@ use crate::sys::Timestamp;
 
 use super::content::{as_text, text};
 use super::conversation::{Builder, Conversation};
+use super::spent::{Spent, number};
 use super::subagents::{self, Subagent};
 use super::tool::Calls;
 use super::{Found, Places, has_extension, lines, tool};
@@ -52,6 +53,8 @@ struct Reader {
     id: Option<String>,
     cwd: Option<String>,
     calls: Calls,
+    /// The tokens of answers since the program was started.
+    output: u64,
     /// What subagents did, by the calls that started them.
     subagents: BTreeMap<String, Self>,
     unknown: usize,
@@ -104,6 +107,7 @@ impl Reader {
                 let message = as_text(&data["message"]);
                 self.builder.error(at, None, &message);
             }
+            Some("session.shutdown") => self.shutdown(&data["modelMetrics"]),
             Some("session.title_changed") => self.builder.title(&as_text(&data["title"])),
             Some("abort") => self.builder.cancel(),
             Some(kind) if SKIPPED.iter().any(|start| kind.starts_with(start)) => {}
@@ -130,11 +134,43 @@ impl Reader {
         self.builder.thought_of(at, id, reasoning);
         let said = data["content"].as_str().unwrap_or_default();
         self.builder.agent(at, id, text(said));
+        let spent = Spent {
+            output: number(&data["outputTokens"]),
+            ..Spent::default()
+        };
+        self.output += spent.output;
+        self.builder.spent(id, spent);
         for request in data["toolRequests"].as_array().into_iter().flatten() {
             let title = request["toolTitle"].as_str();
             let (id, name) = (&request["toolCallId"], &request["name"]);
             self.call(at, id, name, &request["arguments"], title);
         }
+    }
+
+    /// The tokens since the program was started. Those of answers are known already.
+    fn shutdown(&mut self, models: &Value) {
+        let models = models.as_object().into_iter().flatten();
+        let sum = |name: &str| {
+            models
+                .clone()
+                .map(|(_, of)| number(&of["usage"][name]))
+                .sum()
+        };
+        let [input, output, cached_read, cached_write]: [u64; 4] = [
+            "inputTokens",
+            "outputTokens",
+            "cacheReadTokens",
+            "cacheWriteTokens",
+        ]
+        .map(sum);
+        let spent = Spent {
+            input: input.saturating_sub(cached_read + cached_write),
+            output: output.saturating_sub(std::mem::take(&mut self.output)),
+            cached_read,
+            cached_write,
+            ..Spent::default()
+        };
+        self.builder.spent(None, spent);
     }
 
     /// A tool call, which is recorded with the message and again when it begins.

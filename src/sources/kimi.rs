@@ -12,6 +12,7 @@ use crate::sys::Timestamp;
 use super::content::as_text;
 use super::conversation::{Builder, Conversation};
 use super::kimi_cli::{self, block};
+use super::spent::{Spent, number};
 use super::subagents::Subagent;
 use super::tool::Calls;
 use super::{Found, Places, lines};
@@ -169,6 +170,17 @@ impl Reader {
                 }
                 let output = output.into();
                 self.calls.end(&mut self.builder, at, id, ok, &output);
+            }
+            Some("step.end") => {
+                let tokens = &event["usage"];
+                let spent = Spent {
+                    input: number(&tokens["inputOther"]),
+                    output: number(&tokens["output"]),
+                    cached_read: number(&tokens["inputCacheRead"]),
+                    cached_write: number(&tokens["inputCacheCreation"]),
+                    ..Spent::default()
+                };
+                self.builder.spent(event["uuid"].as_str(), spent);
             }
             _ => {}
         }

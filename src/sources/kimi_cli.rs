@@ -13,6 +13,7 @@ use crate::sys::Timestamp;
 
 use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
+use super::spent::{Spent, number};
 use super::subagents::{self, Subagent};
 use super::tool::{Calls, arguments};
 use super::{Found, Places, has_extension, lines};
@@ -96,6 +97,17 @@ fn cwd(found: &Found, folder: &Path) -> Option<String> {
     let mut paths = paths.filter_map(|known| known["path"].as_str());
     let path = paths.find(|path| format!("{:x}", md5::compute(path)) == hash)?;
     Some(path.to_owned())
+}
+
+/// What a step has cost.
+fn spent(tokens: &Value) -> Spent {
+    Spent {
+        input: number(&tokens["input_other"]),
+        output: number(&tokens["output"]),
+        cached_read: number(&tokens["input_cache_read"]),
+        cached_write: number(&tokens["input_cache_creation"]),
+        ..Spent::default()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -182,6 +194,7 @@ impl Reader {
                 {
                     self.builder.usage(used, size);
                 }
+                self.builder.spent(None, spent(&payload["token_usage"]));
             }
             Some("StepBegin" | "TurnEnd") => self.begin_calls(),
             Some("StepInterrupted") => {

@@ -3,14 +3,13 @@
 //! The first look at a file reads its beginning and its end, which is enough for an entry. What can
 //! only be counted, such as prompts, is read later, while nothing else is done.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, Tools, read_all};
+use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, Tools};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
 use crate::store::{Reader, Store, StoreError};
@@ -18,10 +17,8 @@ use crate::sys::{SessionId, Timestamp, lock, with_causes};
 
 use super::glance::{Glance, LARGEST};
 use super::import::{ImportError, Importer, folder, log, session_id};
-use super::{Conversation, Found, Places, Search, Source};
-
-/// How many files are read between two reports to the catalog.
-const BATCH: usize = 512;
+use super::scan::Seen;
+use super::{Conversation, Found, Places, Source};
 
 /// How many files of a source are likely to change.
 const NEWEST: u32 = 8;
@@ -35,36 +32,12 @@ const COUNTED: u32 = 8;
 /// The sources that are listed beside the sessions of a store.
 #[derive(Debug)]
 pub struct LiveSources {
-    sources: Vec<&'static Source>,
-    places: Places,
+    pub(super) sources: Vec<&'static Source>,
+    pub(super) places: Places,
     /// What this process has seen. Locked while the files are looked at.
-    seen: Mutex<Seen>,
+    pub(super) seen: Mutex<Seen>,
     /// Notified when there are files that were not read as a whole.
-    uncounted: Notify,
-}
-
-/// The files as they were when this process last looked at them, each as a number: the catalog does
-/// not say which changes other processes have reported.
-#[derive(Debug, Default)]
-struct Seen {
-    files: HashMap<u64, u64>,
-    /// Whether all files were looked at once.
-    is_complete: bool,
-}
-
-impl Seen {
-    /// Whether a file differs from what was seen before, if anything was.
-    fn differs(&mut self, file: &FileOfTool) -> bool {
-        let number = |value: &dyn Fn(&mut DefaultHasher)| {
-            let mut hasher = DefaultHasher::new();
-            value(&mut hasher);
-            hasher.finish()
-        };
-        let name = number(&|hasher| (&file.path, &file.part).hash(hasher));
-        let state = number(&|hasher| (file.size, file.changed).hash(hasher));
-        let before = self.files.insert(name, state);
-        self.is_complete && before != Some(state)
-    }
+    pub(super) uncounted: Notify,
 }
 
 impl LiveSources {
@@ -78,82 +51,15 @@ impl LiveSources {
         }
     }
 
-    /// Looks for files that are new, have changed or are gone, and reports them to the catalog.
-    pub fn scan(&self, store: &Store, catalog: &Catalog) -> Result<(), ListError> {
-        let mut seen = lock(&self.seen);
-        for source in &self.sources {
-            self.scan_source(source, store, catalog, &mut seen)?;
-        }
-        if !seen.is_complete {
-            // An earlier process may have ended before it had read them as a whole.
-            self.uncounted.notify_one();
-        }
-        seen.is_complete = true;
-        Ok(())
-    }
-
-    fn scan_source(
-        &self,
-        source: &'static Source,
-        store: &Store,
-        catalog: &Catalog,
-        seen: &mut Seen,
-    ) -> Result<(), ListError> {
-        let Search { found, errors } = source.find(&self.places);
-        let known = catalog.files(source.name)?.into_iter();
-        let mut known: HashMap<_, _> = known
-            .map(|(file, id)| ((file.path.clone(), file.part.clone()), (file, id)))
-            .collect();
-        let mut changed = Vec::new();
-        for found in found {
-            let Some(file) = as_file(&found) else {
-                continue;
-            };
-            let is_new = seen.differs(&file);
-            match known.remove(&(file.path.clone(), file.part.clone())) {
-                Some((before, id)) if before == file => {
-                    // Another process was first.
-                    id.iter()
-                        .filter(|_| is_new)
-                        .for_each(|id| catalog.heard_of(id));
-                }
-                _ => changed.push((found, file)),
-            }
-        }
-        for batch in changed.chunks(BATCH) {
-            let read = read_all(batch, |(found, file)| {
-                let glance = source.glance(found);
-                self.as_read(source, found, file, glance)
-            });
-            let read: Vec<_> = read.into_iter().flatten().collect();
-            let ours = catalog.put_files(source.name, &read)?;
-            for id in ours {
-                self.follow_logged(store, catalog, &id);
-            }
-            if read.iter().any(|read| !read.counted) {
-                self.uncounted.notify_one();
-            }
-        }
-        for (path, error) in &errors {
-            tracing::debug!(path = %path.display(), %error, "cannot look for conversations");
-        }
-        // What cannot be looked into may have all that it had.
-        let is_hidden = |file: &FileOfTool| {
-            let path = Path::new(&file.path);
-            errors.iter().any(|(folder, _)| path.starts_with(folder))
-        };
-        let known = known.into_values().map(|(file, _)| file);
-        let gone: Vec<_> = known.filter(|file| !is_hidden(file)).collect();
-        catalog.remove_files(source.name, &gone)
-    }
-
-    /// What is reported of a file; nothing if it could not be read.
-    fn as_read(
+    /// What is reported of a file, with the text of one that was read as a whole if `with_text`;
+    /// nothing if it could not be read.
+    pub(super) fn as_read(
         &self,
         source: &Source,
         found: &Found,
         file: &FileOfTool,
         read: std::io::Result<Glance>,
+        with_text: bool,
     ) -> Option<ReadFile> {
         let glance = match read {
             Ok(glance) => Some(glance),
@@ -179,10 +85,12 @@ impl LiveSources {
             file: file.clone(),
             conversation,
             text: match &glance {
-                Some(glance) if glance.is_whole => text(&glance.conversation, false, PIECE),
+                Some(glance) if glance.is_whole && with_text => {
+                    text(&glance.conversation, false, PIECE)
+                }
                 _ => Vec::new(),
             },
-            counted: glance.is_none_or(|glance| glance.is_whole),
+            counted: glance.is_none_or(|glance| glance.is_whole && with_text),
         })
     }
 
@@ -200,12 +108,15 @@ impl LiveSources {
             for file in files {
                 let found = self.found_in(source, &file);
                 let read = source.read_if_small(&found);
-                match self.as_read(source, &found, &file, read) {
+                match self.as_read(source, &found, &file, read, true) {
                     Some(read) => drop(catalog.put_files(source.name, &[read])?),
                     // The next scan looks for it again.
                     None => catalog.remove_files(source.name, &[file])?,
                 }
             }
+        }
+        if any {
+            lock(&self.seen).unsettle();
         }
         Ok(any)
     }
@@ -346,7 +257,7 @@ fn text(conversation: &Conversation, whole: bool, piece: usize) -> Vec<Vec<Passa
 }
 
 /// A file as the catalog knows it; none if its name is not text.
-fn as_file(found: &Found) -> Option<FileOfTool> {
+pub(super) fn as_file(found: &Found) -> Option<FileOfTool> {
     Some(FileOfTool {
         path: found.path.to_str()?.to_owned(),
         part: found.key.clone().unwrap_or_default(),
@@ -380,10 +291,10 @@ fn summary(source: &Source, found: &Found, glance: &Glance, home: &Path) -> Opti
         summary.apply(entry.kind, entry.id.as_deref(), &at, &entry.payload);
     }
     summary.activity.model.clone_from(&conversation.model);
-    // A database has the time of the last change.
     let end = match &found.key {
-        Some(_) => found.modified,
-        None => or_changed(last.at),
+        // Of a conversation in a database, only the beginning was read.
+        Some(_) if !glance.is_whole => found.modified,
+        _ => or_changed(last.at),
     };
     summary.set_active(&end.to_string());
     if !glance.is_whole {

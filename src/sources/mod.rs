@@ -23,12 +23,13 @@ mod opencode;
 mod pi;
 mod qwen;
 mod raw;
+mod scan;
 mod spent;
 mod subagents;
 mod tool;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -175,7 +176,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: qwen::is_conversation,
             read: qwen::read,
-            subagents: subagents::none,
+            subagents: qwen::subagents,
         },
     },
 ];
@@ -228,7 +229,7 @@ pub struct Found {
 /// What a source has.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// The conversations, the one that changed last first.
+    /// The conversations.
     pub found: Vec<Found>,
     /// What could not be read.
     pub errors: Vec<(PathBuf, io::Error)>,
@@ -253,21 +254,36 @@ const DEPTH: usize = 8;
 const LARGEST: u64 = 4 << 30;
 
 impl Source {
-    /// The conversations of the tool. There are none if it has no folder.
+    /// The conversations of the tool, the one that changed last first. There are none if it has no
+    /// folder.
     pub fn find(&self, places: &Places) -> Search {
+        let mut search = self.search(places);
+        let newest_first = |a: &Found, b: &Found| {
+            let by_time = b.modified.cmp(&a.modified);
+            by_time.then_with(|| a.path.cmp(&b.path))
+        };
+        search.found.sort_by(newest_first);
+        search
+    }
+
+    /// The same in any order.
+    fn search(&self, places: &Places) -> Search {
         let root = (self.root)(places);
         let mut search = Search::default();
         match &self.reader {
             Reader::Files {
                 is_conversation, ..
-            } => look_into(&root, &root, *is_conversation, DEPTH, &mut search),
+            } => Folder {
+                root: &root,
+                is_conversation: *is_conversation,
+                search: &mut search,
+            }
+            .look_into(Path::new(""), DEPTH),
             Reader::Database { name, find, .. } => match find(&root) {
                 Ok(found) => search.found = found,
                 Err(error) => search.errors.push((root.join(name), error)),
             },
         }
-        let newest_first = |found: &Found| (std::cmp::Reverse(found.modified), found.path.clone());
-        search.found.sort_by_cached_key(newest_first);
         search
     }
 
@@ -304,50 +320,61 @@ fn json_file(path: &Path) -> Value {
     value.unwrap_or_default()
 }
 
-/// Looks for conversations in a folder and those in it.
-fn look_into(
-    root: &Path,
-    folder: &Path,
+/// A source's folder while conversations are looked for in it.
+struct Folder<'a> {
+    root: &'a Path,
     is_conversation: fn(&Path) -> bool,
-    depth: usize,
-    search: &mut Search,
-) {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-        Err(error) => return search.errors.push((folder.to_owned(), error)),
-    };
-    for entry in entries {
-        let looked_at = entry.and_then(|entry| {
-            let path = entry.path();
-            // A link to a folder may lead to one above.
-            if entry.file_type()?.is_dir() {
-                if depth > 0 {
-                    look_into(root, &path, is_conversation, depth - 1, search);
-                }
-                return Ok(());
+    search: &'a mut Search,
+}
+
+impl Folder<'_> {
+    /// Looks for conversations in a folder and those in it; `inside` is its path from the source's.
+    fn look_into(&mut self, inside: &Path, depth: usize) {
+        let folder = self.root.join(inside);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => return self.search.errors.push((folder, error)),
+        };
+        for entry in entries {
+            let looked_at = entry.and_then(|entry| self.look_at(inside, &entry, depth));
+            if let Err(error) = looked_at
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                self.search.errors.push((folder.clone(), error));
             }
-            let inside = path.strip_prefix(root).unwrap_or(&path);
-            // Reading a pipe would wait, and reading a device never end.
-            let file = fs::metadata(&path)?;
-            if is_conversation(inside) && file.is_file() {
-                let modified = Timestamp::of_system(file.modified()?);
-                let size = file.len();
-                let root = root.to_owned();
-                search.found.push(Found {
-                    root,
-                    path,
-                    key: None,
-                    modified,
-                    size,
-                });
-            }
-            Ok(())
-        });
-        if let Err(error) = looked_at
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            search.errors.push((folder.to_owned(), error));
         }
+    }
+
+    fn look_at(&mut self, inside: &Path, entry: &DirEntry, depth: usize) -> io::Result<()> {
+        let inside = inside.join(entry.file_name());
+        // A link to a folder may lead to one above.
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            if depth > 0 {
+                self.look_into(&inside, depth - 1);
+            }
+            return Ok(());
+        }
+        if !(self.is_conversation)(&inside) {
+            return Ok(());
+        }
+        // Without looking up its path, unless it is a link.
+        let file = if kind.is_symlink() {
+            fs::metadata(entry.path())?
+        } else {
+            entry.metadata()?
+        };
+        // Reading a pipe would wait, and reading a device never end.
+        if file.is_file() {
+            self.search.found.push(Found {
+                root: self.root.to_owned(),
+                path: self.root.join(&inside),
+                key: None,
+                modified: Timestamp::of_system(file.modified()?),
+                size: file.len(),
+            });
+        }
+        Ok(())
     }
 }

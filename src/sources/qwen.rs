@@ -1,6 +1,7 @@
 //! Qwen Code: one file of JSON lines for each session, `projects/FOLDER/chats/ID.jsonl`, in older
 //! versions below `tmp`. Records name their parents; a rewind leaves a branch behind.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
 use super::spent::{Spent, number};
+use super::subagents::Subagent;
 use super::{Found, Places, branch, has_extension, lines, tool};
 
 /// `$QWEN_HOME`, or `~/.qwen`.
@@ -45,6 +47,32 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let id = texts("sessionId").next().or_else(stem).map(str::to_owned);
     let cwd = texts("cwd").next().map(str::to_owned);
     builder.finish(id, cwd).counted(unknown, lines.damaged)
+}
+
+/// The subagents, each with a file of its own in `subagents/ID` beside `chats`, and another one that
+/// says which call has started it.
+pub(super) fn subagents(found: &Found, _: &[u8]) -> Vec<Subagent> {
+    let project = found.path.ancestors().nth(2).unwrap_or(&found.root);
+    let folder = project.join("subagents");
+    let folder = found.path.file_stem().map(|id| folder.join(id));
+    let files = folder.and_then(|folder| fs::read_dir(folder).ok());
+    let files = files.into_iter().flatten().flatten();
+    let mut files: Vec<_> = files.map(|entry| entry.path()).collect();
+    files.retain(|path| has_extension(path, &["jsonl"]));
+    files.sort();
+    let read = files.into_iter().filter_map(|path| {
+        let bytes = super::bytes(&path).ok()?;
+        let mut builder = Builder::default();
+        for record in &lines::objects(&bytes).objects {
+            add(&mut builder, record);
+        }
+        let about = super::json_file(&path.with_extension("meta.json"));
+        let call = about["toolUseId"].as_str().map(str::to_owned);
+        let mut subagent = Subagent::new(path.file_stem()?.to_str()?, call, builder);
+        subagent.title = about["description"].as_str().map(str::to_owned);
+        Some(subagent)
+    });
+    read.collect()
 }
 
 /// Adds a record; returns whether it is of a known kind.

@@ -214,5 +214,6 @@ fn a_client_that_subscribes_is_notified_of_what_tools_do() {
         params["sessions"][0]["messageCount"] == 6
     });
     fs::remove_file(&new).unwrap();
+    other.list();
     changes(&mut client, &|params| params["removed"][0].is_string());
 }

@@ -1,0 +1,246 @@
+//! Brings the catalog up to date with the tools' files: finds those that are new, have changed or are
+//! gone, and reads the beginning and the end of what has changed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher, DefaultHasher, Hash};
+use std::io::Error;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use crate::index::{Catalog, Edition, FileOfTool, ListError, ReadFile, read_all};
+use crate::store::Store;
+use crate::sys::{SessionId, in_parallel, lock};
+
+use super::live::{LiveSources, as_file};
+use super::{Found, Source};
+
+/// How many files are read between two reports to the catalog.
+const BATCH: usize = 512;
+
+/// If more files than this have changed, their words are read later.
+const INDEXED_AT_ONCE: usize = 64;
+
+/// The files as they were when this process last looked at them: the catalog does not say which
+/// changes other processes have reported.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Of each tool, by a number for the file's name.
+    files: HashMap<&'static str, HashMap<u64, SeenFile>>,
+    /// Whether all files were looked at once.
+    is_complete: bool,
+    /// The catalog when it had all of these files as they are.
+    settled: Option<Edition>,
+}
+
+/// A file that this process has looked at.
+#[derive(Debug)]
+struct SeenFile {
+    /// A number for its size and time.
+    state: u64,
+    /// Its conversation.
+    id: Option<SessionId>,
+}
+
+/// A file that was found.
+#[derive(Debug)]
+struct Present {
+    source: &'static Source,
+    found: Found,
+    file: FileOfTool,
+}
+
+impl Present {
+    /// A number for its name.
+    fn name(&self) -> u64 {
+        number((&self.file.path, &self.file.part))
+    }
+
+    /// A number for its size and time.
+    fn state(&self) -> u64 {
+        number((self.file.size, self.file.changed))
+    }
+}
+
+fn number(value: impl Hash) -> u64 {
+    std::hash::BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
+}
+
+impl Seen {
+    /// The catalog may no longer have what this process has reported.
+    pub(super) fn unsettle(&mut self) {
+        self.settled = None;
+    }
+
+    /// Whether these are the files of a tool as they were.
+    fn has_all(&self, tool: &str, present: &[Present]) -> bool {
+        let none = HashMap::new();
+        let before = self.files.get(tool).unwrap_or(&none);
+        let is_same = |file: &Present| {
+            let seen = before.get(&file.name());
+            seen.is_some_and(|seen| seen.state == file.state())
+        };
+        before.len() == present.len() && present.iter().all(is_same)
+    }
+}
+
+impl LiveSources {
+    /// Looks for files that are new, have changed or are gone, and reports them to the catalog: those
+    /// that changed last first.
+    pub fn scan(&self, store: &Store, catalog: &Catalog) -> Result<(), ListError> {
+        let mut seen = lock(&self.seen);
+        let searches = in_parallel(&self.sources, usize::MAX, |source| {
+            source.search(&self.places)
+        });
+        // What changes while the files are compared is noticed next time.
+        let edition = catalog.edition()?;
+        let is_settled = seen.settled.as_ref() == Some(&edition);
+        seen.settled = None;
+        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        for (source, search) in self.sources.iter().zip(searches) {
+            let present = search.found.into_iter().filter_map(|found| {
+                let file = as_file(&found)?;
+                Some(Present {
+                    source,
+                    found,
+                    file,
+                })
+            });
+            let present: Vec<_> = present.collect();
+            if is_settled && search.errors.is_empty() && seen.has_all(source.name, &present) {
+                continue;
+            }
+            let compared = compare(catalog, &mut seen, source, present, &search.errors)?;
+            changed.extend(compared.0);
+            gone.push((source.name, compared.1));
+        }
+        let nothing_new = changed.is_empty() && gone.iter().all(|(_, gone)| gone.is_empty());
+        changed.sort_by_key(|one| Reverse(one.found.modified));
+        self.report(store, catalog, &mut seen, &changed)?;
+        for (tool, gone) in gone {
+            catalog.remove_files(tool, &gone)?;
+        }
+        if !seen.is_complete {
+            // An earlier process may have ended before it had read them as a whole.
+            self.uncounted.notify_one();
+        }
+        seen.is_complete = true;
+        // The next look sees whether what was reported has changed other entries.
+        seen.settled = nothing_new.then_some(edition);
+        Ok(())
+    }
+
+    /// Reads files and reports them, one batch while the next one is read.
+    fn report(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        seen: &mut Seen,
+        changed: &[Present],
+    ) -> Result<(), ListError> {
+        let with_text = changed.len() <= INDEXED_AT_ONCE;
+        let (send, batches) = sync_channel::<Vec<(&Present, ReadFile)>>(1);
+        thread::scope(|scope| {
+            let put = scope.spawn(move || {
+                for batch in batches {
+                    self.put(store, catalog, seen, batch)?;
+                }
+                Ok(())
+            });
+            for batch in changed.chunks(BATCH) {
+                let read = read_all(batch, |one| {
+                    let glance = one.source.glance(&one.found);
+                    self.as_read(one.source, &one.found, &one.file, glance, with_text)
+                });
+                let read = batch.iter().zip(read);
+                let read = read.filter_map(|(one, read)| Some((one, read?)));
+                if send.send(read.collect()).is_err() {
+                    break;
+                }
+            }
+            drop(send);
+            put.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn put(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        seen: &mut Seen,
+        batch: Vec<(&Present, ReadFile)>,
+    ) -> Result<(), ListError> {
+        let mut by_tool: BTreeMap<&str, Vec<ReadFile>> = BTreeMap::new();
+        for (present, read) in batch {
+            let seen = seen.files.entry(present.source.name).or_default();
+            if let Some(seen) = seen.get_mut(&present.name()) {
+                seen.id = read.conversation.as_ref().map(|(id, _)| id.clone());
+            }
+            by_tool.entry(present.source.name).or_default().push(read);
+        }
+        for (tool, read) in by_tool {
+            for id in catalog.put_files(tool, &read)? {
+                self.follow_logged(store, catalog, &id);
+            }
+            if read.iter().any(|read| !read.counted) {
+                self.uncounted.notify_one();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares the files of a tool with what the catalog has of them, and with what was seen before:
+/// those that the catalog does not have as they are, and those that are gone.
+fn compare(
+    catalog: &Catalog,
+    seen: &mut Seen,
+    source: &'static Source,
+    present: Vec<Present>,
+    errors: &[(PathBuf, Error)],
+) -> Result<(Vec<Present>, Vec<FileOfTool>), ListError> {
+    let mut known: HashMap<_, _> = catalog
+        .files(source.name)?
+        .into_iter()
+        .map(|(file, id)| ((file.path.clone(), file.part.clone()), (file, id)))
+        .collect();
+    let mut before = seen.files.remove(source.name).unwrap_or_default();
+    let mut now = HashMap::with_capacity(present.len());
+    let mut changed = Vec::new();
+    for one in present {
+        let (name, state) = (one.name(), one.state());
+        let was = before.remove(&name);
+        let is_new = seen.is_complete && was.as_ref().is_none_or(|was| was.state != state);
+        let mut id = was.and_then(|was| was.id);
+        match known.remove(&(one.file.path.clone(), one.file.part.clone())) {
+            Some((same, reported)) if same == one.file => {
+                // Another process was first.
+                if let Some(reported) = reported.as_ref().filter(|_| is_new) {
+                    catalog.heard_of(reported);
+                }
+                id = reported;
+            }
+            _ => changed.push(one),
+        }
+        now.insert(name, SeenFile { state, id });
+    }
+    // Another process has reported that these are gone.
+    let known_ids: HashSet<_> = known.values().filter_map(|(_, id)| id.as_ref()).collect();
+    let gone = before.values().filter_map(|was| was.id.as_ref());
+    gone.filter(|id| !known_ids.contains(id))
+        .for_each(|id| catalog.heard_of(id));
+    seen.files.insert(source.name, now);
+    for (path, error) in errors {
+        let path = path.display();
+        tracing::debug!(%path, %error, "cannot look for conversations");
+    }
+    // What cannot be looked into may have all that it had.
+    let is_hidden = |file: &FileOfTool| {
+        let path = Path::new(&file.path);
+        errors.iter().any(|(folder, _)| path.starts_with(folder))
+    };
+    let known = known.into_values().map(|(file, _)| file);
+    Ok((changed, known.filter(|file| !is_hidden(file)).collect()))
+}
