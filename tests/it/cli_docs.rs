@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -153,7 +152,7 @@ fn scripts_for_shells_offer_what_help_lists() {
 
 /// What bash offers behind these words.
 #[cfg(unix)]
-fn completed(script: &Path, words: &[&str]) -> Vec<String> {
+fn completed(script: &std::path::Path, words: &[&str]) -> Vec<String> {
     let source = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
                   _rejoin rejoin \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let output = Command::new("bash")

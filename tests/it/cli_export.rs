@@ -7,7 +7,7 @@ use rejoin::record::Kind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::command::{command, fails, runs};
+use crate::support::command::{fails, runs};
 use crate::support::logs::{log, session};
 use crate::support::systems::FOLDER;
 
@@ -270,6 +270,8 @@ fn sessions_that_are_not_there_are_reported() {
 #[cfg(target_os = "linux")]
 #[test]
 fn open_writes_the_page_to_the_cache_and_names_it() {
+    use crate::support::command::command;
+
     let root = TempDir::new().unwrap();
     let store = root.path().join("store");
     let id = conversation(&store);

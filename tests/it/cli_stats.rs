@@ -6,7 +6,7 @@ use rejoin::record::Kind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::command::{command, fails, runs};
+use crate::support::command::{fails, runs};
 use crate::support::logs::{log, session};
 use crate::support::systems::FOLDER;
 
@@ -141,6 +141,8 @@ fn without_turns_it_says_so() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_page_has_the_same_numbers() {
+    use crate::support::command::command;
+
     let root = store();
     let mut open = command(root.path(), &["stats", "--open"]);
     for display in ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"] {

@@ -61,6 +61,7 @@ impl Block<'_> {
         self.document == document && self.commands.starts_with(begins)
     }
 
+    #[cfg(unix)]
     fn is_run(&self) -> bool {
         !NOT_RUN.iter().any(|entry| self.is_listed(*entry))
     }
