@@ -93,7 +93,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::NotFound { .. } => NOT_FOUND,
-            StoreError::InUse { .. } => IN_USE,
+            StoreError::InUse { .. } | StoreError::Fenced { .. } => IN_USE,
             StoreError::Headerless { .. }
             | StoreError::WrongId { .. }
             | StoreError::Newer { .. } => DAMAGED,

@@ -14,9 +14,9 @@ const LOG_LEVEL: &str = "warn";
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Global {
-    /// Folder in which sessions are stored.
+    /// Folder in which sessions are stored, or the address of a store in PostgreSQL.
     // Environment variables may be set but empty, which counts as not set.
-    #[arg(long, global = true, env = STORE, value_name = "DIR", value_parser = path())]
+    #[arg(long, global = true, env = STORE, value_name = "PLACE", value_parser = path())]
     store: Option<PathBuf>,
     /// What to log: `off`, `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
     #[arg(

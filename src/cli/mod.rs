@@ -33,6 +33,7 @@ mod size;
 mod sources;
 pub mod stats;
 pub mod store;
+mod stores;
 mod terminal;
 mod timeout;
 mod when;
@@ -103,6 +104,8 @@ enum Command {
     /// Copy conversations of other tools, such as Claude Code and Codex, into the store.
     #[command(after_help = "Example:\n  rejoin import --dry-run")]
     Import(import::Args),
+    /// Make a store in a database, check a store, copy sessions between stores.
+    Store(stores::Args),
     /// Put rejoin in front of the agents in your editor's settings.
     Setup(setup::Args),
     /// Check the store, the installed agents and the settings of editors.
@@ -173,6 +176,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(Command::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
         Some(Command::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
         Some(Command::Stats(args)) => printed(|output| stats::run(&cli.global, &args, output)),
+        Some(Command::Store(args)) => printed(|output| stores::run(&cli.global, &args, output)),
         Some(Command::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),
         Some(Command::Doctor(args)) => printed(|output| doctor::run(&cli.global, &args, output)),
         Some(Command::Mcp(args)) => mcp::run(&cli.global, &args),

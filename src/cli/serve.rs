@@ -38,6 +38,9 @@ pub(super) struct Args {
     /// Keep sessions in memory only: nothing is stored, so sessions cannot be loaded later.
     #[arg(long)]
     no_persist: bool,
+    /// Take sessions over from other processes that have them open, where the store is a database.
+    #[arg(long)]
+    take_over: bool,
     #[command(flatten)]
     sources: sources::Args,
     /// What survives a power failure: finished turns (`turn`), every record (`each`), or whatever
@@ -145,6 +148,7 @@ pub(super) fn on(
         },
         sources: args.sources.live(global, lists_tools)?,
         durability: args.durability,
+        take_over: args.take_over,
         replay: ReplayPolicy {
             exact: args.replay == Replay::Exact,
             tail: args.replay_tail,

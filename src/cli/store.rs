@@ -1,16 +1,21 @@
-//! Determines the folder in which sessions are stored.
+//! Determines where sessions are stored.
 
 use std::path::{Path, PathBuf};
+
+use crate::store::place;
 
 use super::exit::Failure;
 use super::global::Global;
 
-/// The store's folder: the one that was given, or the platform's default for user data.
+/// The store's folder or address: the one that was given, or the platform's default for user data.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
     match global.store() {
-        Some(root) => std::path::absolute(root).map_err(|error| {
-            Failure::new(format!("cannot find the store {}: {error}", root.display()))
-        }),
+        Some(root) if global.names_store() && place::has_password(root) => {
+            let why = "a password on the command line is seen by all users of the machine";
+            Err(Failure::usage(why)
+                .hint("put it into PGPASSWORD, a file that PGPASSFILE names, or REJOIN_STORE"))
+        }
+        Some(root) => absolute(root),
         None => standard().ok_or_else(|| {
             Failure::usage("cannot determine where to store sessions: the home folder is unknown")
                 .hint("name a folder with --store DIR or REJOIN_STORE")
@@ -18,8 +23,30 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
     }
 }
 
+/// A store that was named: an address as it is, a folder from the root of the file system.
+pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
+    if !place::is_address(root) {
+        return std::path::absolute(root).map_err(|error| {
+            Failure::new(format!("cannot find the store {}: {error}", root.display()))
+        });
+    }
+    if cfg!(feature = "store-postgres") {
+        return Ok(root.to_owned());
+    }
+    Err(
+        Failure::usage("this rejoin was built without the feature store-postgres")
+            .hint("name a folder with --store DIR"),
+    )
+}
+
 /// That there is no store, for a command that needs one.
 pub(super) fn missing(root: &Path) -> Failure {
+    if place::is_address(root) {
+        let shown = place::shown(root);
+        return Failure::new(format!("there is no store at {shown}")).hint(format!(
+            "make its tables with `rejoin store migrate --store {shown}`"
+        ));
+    }
     Failure::new(format!("there is no store at {}", root.display()))
         .hint("mount its disk, or name another store with --store")
 }

@@ -11,7 +11,6 @@ use crate::record::State;
 use crate::store::{Store, StoreError};
 use crate::sys::{SessionId, Sys, lock};
 
-use super::agent_ids;
 use super::cursor::{self, Position};
 use super::database::{Database, DatabaseError};
 use super::filter::Filter;
@@ -19,6 +18,7 @@ use super::generation::Generation;
 use super::logs::Logs;
 use super::look::Observer;
 use super::refresh::Refresh;
+use super::remote::{self, Remote};
 use super::reports::Reporter;
 use super::search::Search;
 use super::session_rows::{self, Row, Window};
@@ -52,6 +52,8 @@ pub struct Catalog {
     /// The tools whose conversations are listed, too.
     pub(super) tools: Vec<String>,
     pub(super) reader: Option<Arc<dyn Tools>>,
+    /// The database of the store, if it answers lists.
+    pub(super) remote: Option<Box<dyn Remote>>,
     /// Held while names are compared, so that two lists do not do the same work.
     comparing: Mutex<()>,
     /// When this process last tried to read unreadable logs again, in milliseconds; 0 if never.
@@ -109,13 +111,15 @@ impl Catalog {
     /// the file is opened when it is first needed, so that the program starts fast.
     pub fn open(store: Store) -> Self {
         let sys = store.sys().clone();
-        let path = sys.disk.native_path(store.catalog());
+        let path = store.catalog();
+        let path = path.and_then(|path| sys.disk.native_path(path));
         let generation = Generation::new(path.as_deref());
         let database = Arc::new(Database::new(path, sys.clone()));
         Self {
             reporter: Reporter::new(database.clone()),
             database,
             generation: Arc::new(Mutex::new(generation)),
+            remote: remote::of(&store),
             logs: Logs::new(store),
             sys,
             tools: Vec::new(),
@@ -171,6 +175,10 @@ impl Catalog {
             // One row more than the page holds shows whether there is a next page.
             limit: limit.saturating_add(1),
         };
+        if let (Some(remote), None) = (&self.remote, &filter.search) {
+            let (sessions, total) = remote.page(filter, window)?;
+            return Ok(remote::page_of(sessions, limit, total, filter));
+        }
         // Rows that were checked are not checked again, so the loop ends.
         let mut checked = BTreeSet::new();
         let (mut rows, total, complete) = self.with_retries(|| {
@@ -229,43 +237,13 @@ impl Catalog {
         })
     }
 
-    /// Which of these ids of an agent belong to sessions of ours. If a list showed the agent's
-    /// entries for them, it would show a session twice, or one that was deleted.
-    ///
-    /// Our lists leave out a session without a prompt. If it was the agent's in the beginning, the
-    /// agent lists it.
-    pub fn ours(&self, agent: &str, ids: &[String]) -> Result<BTreeSet<String>, ListError> {
-        self.query(|tx| agent_ids::ours(tx, agent, &self.tools, ids))
-    }
-
-    /// Adds the agents' ids of the sessions to a page, each session's oldest first.
-    pub fn add_agent_ids(&self, page: &mut Page) -> Result<(), ListError> {
-        let sessions = page.sessions.iter().map(|listed| &listed.id);
-        let ids = sessions.collect::<Vec<_>>();
-        let known = self.database.read(|tx| {
-            let each = ids.iter().map(|id| agent_ids::of(tx, id));
-            each.collect::<rusqlite::Result<Vec<_>>>()
-        })?;
-        for (listed, ids) in page.sessions.iter_mut().zip(known) {
-            listed.summary.agent_ids = ids;
-        }
-        Ok(())
-    }
-
-    /// The session that an agent knows by this id; the one prompted last, if there are several.
-    pub fn of_inner(&self, agent: &str, id: &str) -> Result<Option<SessionId>, ListError> {
-        self.query(|tx| agent_ids::session(tx, agent, id))
-    }
-
-    /// The session that clients know by this id, which is not the session's own id.
-    pub fn known_as(&self, name: &str) -> Result<Option<SessionId>, ListError> {
-        self.query(|tx| agent_ids::known_as(tx, name))
-    }
-
     /// The summary of one session, listed or not, brought up to date with its log; none if the log
     /// does not exist or cannot be read.
     pub fn find(&self, id: &SessionId) -> Option<Summary> {
-        let known = self.refresh().find(id);
+        let known = match &self.remote {
+            Some(remote) => remote.find(id),
+            None => self.refresh().find(id),
+        };
         known.unwrap_or_else(|error| {
             tracing::warn!(
                 session = %id,
@@ -288,6 +266,9 @@ impl Catalog {
     /// Up to a thousand sessions in the order of their ids, beginning after `after`, listed or not;
     /// empty at the end. Sessions whose logs cannot be read are left out.
     pub fn every(&self, after: Option<&SessionId>) -> Result<Vec<Listed>, ListError> {
+        if let Some(remote) = &self.remote {
+            return remote.every(after, BY_ID);
+        }
         self.with_retries(|| {
             self.bring_up_to_date()?;
             let mut after = after.cloned();
@@ -311,6 +292,11 @@ impl Catalog {
         })
     }
 
+    /// Whether words are worth reading before anybody searches: not if they are kept in memory only.
+    pub fn keeps_words(&self) -> bool {
+        self.remote.is_none()
+    }
+
     /// Reads words that were not read yet, from about `budget` bytes of logs; returns whether all
     /// are read now. A search does it too, but only for a moment.
     pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
@@ -323,6 +309,9 @@ impl Catalog {
     /// Makes sure that no word or title of a session whose log is gone remains in the catalog's
     /// file or in one beside it. Takes as long as rewriting that file.
     pub fn erase_deleted(&self) -> Result<(), ListError> {
+        if self.remote.is_some() {
+            return Ok(());
+        }
         self.with_retries(|| {
             // A log may be gone without a report of it.
             self.refresh().compare_names()?;
@@ -338,6 +327,9 @@ impl Catalog {
     /// marked before writing. If another program changed a log, its entry may be missing or too far
     /// down until this has run, in the background.
     pub fn audit(&self, after: Option<&SessionId>) -> Option<SessionId> {
+        if self.remote.is_some() {
+            return None;
+        }
         let done = self.refresh().check_next(after);
         done.unwrap_or_else(|error| {
             tracing::warn!(
@@ -373,7 +365,7 @@ impl Catalog {
     }
 
     /// The result of a query, with the catalog up to date.
-    fn query<T>(
+    pub(super) fn query<T>(
         &self,
         query: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, ListError> {

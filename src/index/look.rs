@@ -10,6 +10,7 @@ use crate::sys::{SessionId, lock};
 use super::agent_ids;
 use super::catalog::{Catalog, ListError, Listed, listed};
 use super::filter::{Archived, Filter};
+use super::remote::Remote;
 use super::session_rows::{self, Row};
 
 /// What a list without a folder shows of a session.
@@ -58,6 +59,9 @@ impl Catalog {
         ids: &[SessionId],
         since: Option<String>,
     ) -> Result<BTreeMap<SessionId, Seen>, ListError> {
+        if let Some(remote) = &self.remote {
+            return self.look_in(&**remote, ids, since);
+        }
         let refresh = self.refresh();
         let known = self.database.read(|tx| {
             let rows = ids.iter().map(|id| session_rows::one(tx, id));
@@ -96,9 +100,35 @@ impl Catalog {
         Ok(seen.collect())
     }
 
+    fn look_in(
+        &self,
+        remote: &dyn Remote,
+        ids: &[SessionId],
+        since: Option<String>,
+    ) -> Result<BTreeMap<SessionId, Seen>, ListError> {
+        let filter = Filter {
+            archived: Archived::Include,
+            since,
+            ..Filter::default()
+        };
+        let mut seen = BTreeMap::new();
+        for id in ids {
+            let seen_now = match remote.listed(id, &filter)? {
+                Some(listed) => Seen::Listed(Box::new(listed)),
+                None if matches!(self.logs.store.len_of(id), Ok(None)) => Seen::Gone,
+                None => Seen::Hidden,
+            };
+            seen.insert(id.clone(), seen_now);
+        }
+        Ok(seen)
+    }
+
     /// The sessions whose logs this or another process may write to, and has written to since they
     /// were read.
     pub fn behind(&self) -> Result<Vec<SessionId>, ListError> {
+        if let Some(remote) = &self.remote {
+            return remote.behind();
+        }
         let dirty = self.database.read(session_rows::dirty)?;
         let refresh = self.refresh();
         let behind = dirty
@@ -109,7 +139,13 @@ impl Catalog {
 
     /// The ids that agents have or had for a session, which may be deleted.
     pub fn agent_ids(&self, id: &SessionId) -> Vec<AgentSessionId> {
-        let known = self.database.read(|tx| agent_ids::of(tx, id));
+        let known = if let Some(remote) = &self.remote {
+            let known = remote.agent_ids(&[id]);
+            known.map(|mut ids| ids.pop().unwrap_or_default())
+        } else {
+            let known = self.database.read(|tx| agent_ids::of(tx, id));
+            known.map_err(ListError::from)
+        };
         known.unwrap_or_else(|error| {
             tracing::debug!(session = %id, %error, "cannot find the agent's ids of a session");
             Vec::new()

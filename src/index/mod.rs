@@ -14,7 +14,8 @@
 //!    (`erase_words`).
 //! 6. A search that asks for places gets them from the logs: the index says in which pieces
 //!    (`hits`).
-//! 7. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
+//! 7. A store in a database answers lists itself (`remote`, `tables`).
+//! 8. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
 //!    database in memory if it cannot be used (`database`, `schema`).
 
 pub mod catalog;
@@ -40,6 +41,9 @@ mod tool_rows;
 mod agent_ids;
 mod schema;
 mod ownership;
+mod remote;
+#[cfg(feature = "store-postgres")]
+mod tables;
 
 #[cfg(test)]
 mod tests;

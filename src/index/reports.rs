@@ -21,7 +21,7 @@ use crate::record::AgentSessionId;
 use crate::sys::{SessionId, lock};
 
 use super::agent_ids;
-use super::catalog::Catalog;
+use super::catalog::{Catalog, ListError};
 use super::database::{Database, DatabaseError};
 use super::erase_words;
 use super::session_rows::{self, Row};
@@ -43,6 +43,9 @@ impl Catalog {
     /// change. This hides a change that another program makes in between, but not for long: after
     /// some minutes the names are compared in any case.
     pub fn before_change(&self) -> BeforeChange {
+        if self.remote.is_some() {
+            return BeforeChange(None);
+        }
         BeforeChange(self.logs.folder_changed().ok())
     }
 
@@ -61,6 +64,9 @@ impl Catalog {
     /// process dies before it calls [`closed`](Self::closed), the next list reads the end of the
     /// log.
     pub fn opened(&self, id: &SessionId) {
+        if self.remote.is_some() {
+            return self.observer.changed(id);
+        }
         let (session, now) = (id.clone(), self.now());
         let (generation, disk) = (self.generation.clone(), self.sys.disk.clone());
         self.report(id, move |tx| {
@@ -82,11 +88,18 @@ impl Catalog {
 
     /// An agent has an id for a session that is not in its log yet.
     pub fn knows(&self, id: &SessionId, inner: &AgentSessionId) {
+        if let Some(remote) = &self.remote {
+            return self.reported(id, remote.knows(id, std::slice::from_ref(inner)));
+        }
         let (session, known) = (id.clone(), [inner.clone()]);
         self.report(id, move |tx| agent_ids::add(tx, &session, &known));
     }
 
     fn folder_change(&self, id: &SessionId, before: BeforeChange, summary: Option<&Summary>) {
+        if let Some(remote) = &self.remote {
+            let kept = summary.map_or(Ok(()), |summary| remote.put(id, summary));
+            return self.reported(id, kept);
+        }
         let after = self.logs.folder_changed().ok();
         let (session, now) = (id.clone(), self.now());
         let row = summary.map(|summary| written(id, summary, now));
@@ -103,8 +116,19 @@ impl Catalog {
     }
 
     fn put_marked(&self, id: &SessionId, summary: &Summary, dirty: i64) {
+        if let Some(remote) = &self.remote {
+            return self.reported(id, remote.put(id, summary));
+        }
         let row = written(id, summary, dirty);
         self.report(id, move |tx| session_rows::put(tx, &row));
+    }
+
+    /// What became of a report to a database. A list finds in the log what is missing.
+    fn reported(&self, id: &SessionId, done: Result<(), ListError>) {
+        if let Err(error) = done {
+            tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot keep a summary");
+        }
+        self.observer.changed(id);
     }
 
     fn report(

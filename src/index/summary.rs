@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use serde::{Deserialize, Serialize};
+
 use crate::record::header::{Header, Implementation, Workspace};
 use crate::record::metadata::{archived, restored};
 use crate::record::title::{named, title};
@@ -9,7 +11,8 @@ use crate::record::{Activity, AgentSessionId, Kind, Record, snapshot_of};
 use crate::store::{Reader, Scan, StoreError};
 
 /// What the list shows of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Summary {
     /// The working directory, as last recorded.
     pub cwd: String,

@@ -4,6 +4,8 @@ use crate::json::{self, Splice};
 
 /// The member of `_meta` that holds everything of ours.
 pub const REJOIN: &str = "rejoin";
+/// In a request that opens a session: it is taken over from a process that has it open.
+pub const TAKE_OVER: &str = "takeOver";
 /// In an update of a replay: when it was first sent.
 pub const AT: &str = "at";
 /// In an update of a replay: the number of its turn.

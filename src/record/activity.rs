@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use serde::{Deserialize, Serialize};
+
 use crate::json;
 use crate::protocol::UpdateKind;
 
@@ -36,7 +38,8 @@ impl State {
 }
 
 /// What a log's records tell of the last prompts and turns. Applied in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Activity {
     /// The latest time of a prompt, as [`Timestamp`](crate::sys::Timestamp) is displayed.
     pub last_prompt_at: Option<String>,

@@ -1,5 +1,6 @@
 //! The payload of an `inner` record: which session of which agent it names.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::json;
@@ -9,7 +10,7 @@ use crate::protocol::UpdateKind;
 const ALIASES_IN_META: &str = "agentclientprotocol.com/aliases";
 
 /// A session as the agent knows it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AgentSessionId {
     /// The agent's name.
     pub agent: String,

@@ -9,7 +9,7 @@ use crate::engine::relay::Patience;
 use crate::index::Catalog;
 use crate::session::{Deps, Growth, Registry};
 use crate::sources::LiveSources;
-use crate::store::Store;
+use crate::store::{Store, place};
 use crate::sys::{SessionId, Sys, lock};
 use crate::transport::{ClientConnection, Form, Incoming, connect};
 
@@ -49,10 +49,13 @@ impl Process {
     pub fn new(options: Options, sys: Sys, engine: Arc<dyn Engine>) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let root = options.store.as_ref();
-        let shown = root.map(|root| root.display().to_string());
+        let shown = root.map(|root| place::shown(root));
         tracing::info!(version, store = shown, "serving");
         let store = root.map(|root| {
             let store = Store::at(root, sys.clone(), options.durability);
+            if options.take_over {
+                store.take_over_all();
+            }
             if let Err(error) = store.prepare() {
                 // Requests report it to the client; the disk may be back by then.
                 tracing::error!(%error, "sessions cannot be kept");

@@ -41,6 +41,8 @@ pub struct Options {
     pub sources: Option<Arc<LiveSources>>,
     /// What survives a power failure.
     pub durability: Durability,
+    /// Whether sessions are taken over from processes that have them open.
+    pub take_over: bool,
     /// How histories are replayed.
     pub replay: ReplayPolicy,
     /// After how long without a prompt sessions expire; `None` if never.
@@ -60,6 +62,7 @@ impl Default for Options {
             store: None,
             sources: None,
             durability: Durability::Turn,
+            take_over: false,
             replay: ReplayPolicy::default(),
             expire_after: None,
             line_limit: LINE_LIMIT,

@@ -192,6 +192,11 @@ impl OpenSession {
             // The next request opens the file that has the name now. Offsets of this file mean
             // nothing there, so nothing of it is sent as if the client had missed it.
             self.shown = u64::MAX;
+        } else if let StoreError::Fenced { holder, .. } = error {
+            self.log = LogAccess::Shared(Elsewhere {
+                holder: holder.clone(),
+                running: false,
+            });
         } else {
             self.log = LogAccess::Failed(log);
         }

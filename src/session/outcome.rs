@@ -95,7 +95,9 @@ impl From<StoreError> for Refusal {
         let message = error.to_string();
         match error {
             StoreError::NotFound { .. } => Self::NotFound,
-            StoreError::InUse { holder, .. } => Self::InUse { message, holder },
+            StoreError::InUse { holder, .. } | StoreError::Fenced { holder, .. } => {
+                Self::InUse { message, holder }
+            }
             StoreError::Newer { .. } => Self::Newer(message),
             StoreError::Headerless { .. } | StoreError::WrongId { .. } => Self::Damaged(message),
             error => Self::Storage(with_causes(&error)),

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::record::{Header, Kind};
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
@@ -11,11 +11,13 @@ use super::context::StoreContext;
 use super::files::Files;
 use super::header;
 use super::log::Log;
-use super::medium::{Durability, Holder, StoreError, Sync, Trashed};
+use super::medium::{Durability, Holder, StoreError, Sync, Trashed, place};
+#[cfg(feature = "store-postgres")]
+use super::postgres::{self, Postgres};
 use super::reader::{Entry, Reader};
 use super::recover::{Opened, recover};
 
-/// A folder of sessions. Clones share it.
+/// The sessions of a folder or a database. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) context: Arc<StoreContext>,
@@ -31,16 +33,57 @@ impl Store {
 
     /// The store at `root`, which need not exist: creating a session creates it.
     pub fn at(root: &Path, sys: Sys, durability: Durability) -> Self {
+        #[cfg(feature = "store-postgres")]
+        if place::is_address(root) {
+            return Self::in_database(root, sys, durability);
+        }
         let medium = Box::new(Files::new(root, sys.clone(), durability));
         Self {
             context: Arc::new(StoreContext {
                 medium,
                 root: root.to_owned(),
-                catalog: root.join("index.sqlite"),
+                catalog: Some(root.join("index.sqlite")),
+                #[cfg(feature = "store-postgres")]
+                database: None,
+                takes_over: OnceLock::new(),
                 sys,
                 durability,
             }),
         }
+    }
+
+    #[cfg(feature = "store-postgres")]
+    fn in_database(address: &Path, sys: Sys, durability: Durability) -> Self {
+        let medium = Postgres::new(address, &sys, durability);
+        Self {
+            context: Arc::new(StoreContext {
+                root: place::shown(address).into(),
+                catalog: None,
+                database: medium.database(),
+                medium: Box::new(medium),
+                takes_over: OnceLock::new(),
+                sys,
+                durability,
+            }),
+        }
+    }
+
+    /// From now on, sessions that are opened are taken over from processes that have them open.
+    pub fn take_over_all(&self) {
+        self.context.takes_over.get_or_init(|| ());
+    }
+
+    /// Makes the tables of a store in a database, or brings them up to date; false if there was
+    /// nothing to do. A folder is created if it does not exist.
+    pub fn migrate(root: &Path, sys: &Sys) -> Result<bool, StoreError> {
+        #[cfg(feature = "store-postgres")]
+        if place::is_address(root) {
+            return postgres::migrate(root);
+        }
+        let store = Self::at(root, sys.clone(), Durability::default());
+        let is_new = !store.is_there()?;
+        store.prepare()?;
+        Ok(is_new)
     }
 
     /// From now on, other processes that need a session which is open here learn that this client
@@ -64,14 +107,14 @@ impl Store {
         self.context.medium.is_there()
     }
 
-    /// Where it is.
+    /// Where it is: its folder, or its address without a password.
     pub fn root(&self) -> &Path {
         &self.context.root
     }
 
-    /// Where its catalog is.
-    pub fn catalog(&self) -> &Path {
-        &self.context.catalog
+    /// Where the file of its catalog is; none if there is no place for one.
+    pub fn catalog(&self) -> Option<&Path> {
+        self.context.catalog.as_deref()
     }
 
     /// The machine it is on.
@@ -165,7 +208,19 @@ impl Store {
         id: &SessionId,
         visit: &mut dyn FnMut(&Entry<'_>),
     ) -> Result<Opened, StoreError> {
-        let owned = self.context.medium.claim(id)?;
+        let by_force = self.context.takes_over.get().is_some();
+        let owned = self.context.medium.claim(id, by_force)?;
+        recover(&self.context, id, owned, visit)
+    }
+
+    /// The same, even if another process has the session open: in a database that process can write
+    /// nothing more. Files cannot be taken from a process.
+    pub fn take_over_with(
+        &self,
+        id: &SessionId,
+        visit: &mut dyn FnMut(&Entry<'_>),
+    ) -> Result<Opened, StoreError> {
+        let owned = self.context.medium.claim(id, true)?;
         recover(&self.context, id, owned, visit)
     }
 

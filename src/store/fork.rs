@@ -175,7 +175,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         // A process that works on a turn has the lock. None can begin one while we hold it.
-        let lock = match store.context.medium.claim(source.id()) {
+        let lock = match store.context.medium.claim(source.id(), false) {
             Ok(lock) => Some(lock),
             Err(StoreError::NotFound { .. }) => None,
             Err(StoreError::InUse { .. } | StoreError::ReadOnly { .. }) => return Ok(()),

@@ -292,7 +292,7 @@ impl Log {
 
     /// Whether appending such a record waits for the disk.
     pub fn waits(&self, sync: Sync) -> bool {
-        self.context.durability.syncs(sync)
+        self.context.medium.waits() || self.context.durability.syncs(sync)
     }
 
     /// The time of the record that was appended last, if any was.

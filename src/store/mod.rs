@@ -11,6 +11,8 @@
 
 pub mod medium;
 mod files;
+#[cfg(feature = "store-postgres")]
+mod postgres;
 mod context;
 pub mod cleanup;
 pub mod damage;
@@ -28,14 +30,18 @@ mod renaming;
 pub mod trash;
 pub mod folder;
 pub mod fork;
+pub mod copy;
+#[cfg(feature = "store-postgres")]
+pub(crate) mod database;
 
 pub use cleanup::LastCleanup;
+pub use copy::Copied;
 pub use damage::{DamageReport, Reason, Torn};
 pub use folder::Store;
 pub use fork::{ForkError, Forked};
 pub use in_memory::log_in_memory;
 pub use log::{Appended, Log};
-pub use medium::{Durability, Holder, StoreError, Sync, Trashed};
+pub use medium::{Durability, Holder, StoreError, Sync, Trashed, place};
 pub use reader::{Entry, Reader};
 pub use recover::{CALL_INTERRUPTED, Opened};
 pub use scan::Scan;

@@ -25,7 +25,7 @@ impl Store {
         id: &SessionId,
         wanted: impl FnOnce() -> bool,
     ) -> Result<bool, StoreError> {
-        match self.context.medium.claim(id) {
+        match self.context.medium.claim(id, false) {
             Ok(log) => Ok(wanted() && log.bury()?),
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),

@@ -45,6 +45,11 @@ impl SessionId {
         Self::from_uuid(Uuid::from_bytes(bytes))
     }
 
+    /// The UUID in it.
+    pub fn to_uuid(&self) -> Uuid {
+        Uuid::try_parse(self.digits()).unwrap_or_default()
+    }
+
     /// The id as the protocol writes it.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -4,6 +4,7 @@ pub mod boot;
 pub mod causes;
 pub mod clock;
 pub mod disk;
+pub mod environment;
 pub mod file_system;
 pub mod ids;
 mod number;

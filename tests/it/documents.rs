@@ -25,6 +25,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "it runs until Ctrl-C",
     ),
     ("docs/performance.md", "cargo bench", "it takes minutes"),
+    ("docs/postgres.md", "rejoin ", DATABASE),
+    ("docs/scaling.md", "rejoin ", DATABASE),
     (
         "docs/proxy.md",
         "agent-client-protocol-conductor",
@@ -45,6 +47,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("packaging/wheel/README.md", "uvx ", NOT_PUBLISHED),
 ];
 const NOT_PUBLISHED: &str = "nothing is published; the tests of packages run them from files";
+const DATABASE: &str = "the tests of stores in PostgreSQL run these commands";
 const DOCTOR: &str = "what it finds depends on the machine; its own tests run it";
 const ACPX: &str = "the interop tests drive acpx";
 const CONDUCTOR: &str = "the tests of the proxy drive the conductor";

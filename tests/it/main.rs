@@ -23,6 +23,9 @@ mod local_engine;
 #[cfg(test)]
 mod store;
 #[cfg(test)]
+#[cfg(all(unix, feature = "store-postgres"))]
+mod postgres;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod scripted;

@@ -7,7 +7,7 @@ use crate::cli::count::count;
 use crate::cli::global::Global;
 use crate::cli::look::Look;
 use crate::cli::store as folder;
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Store, StoreError, place};
 use crate::sys::file_system::{Special, free_bytes, special};
 use crate::sys::{SessionId, Sys, in_parallel};
 
@@ -29,8 +29,11 @@ pub(super) fn check(global: &Global, look: &Look) -> Vec<Finding> {
             )];
         }
     };
-    let shown = look.folder(&root.to_string_lossy());
     let sys = Sys::real();
+    if place::is_address(&root) {
+        return vec![database(&root, &sys)];
+    }
+    let shown = look.folder(&root.to_string_lossy());
     let mut found = Vec::new();
     match Store::is_at(&root, &sys) {
         Err(error) => {
@@ -63,6 +66,19 @@ pub(super) fn check(global: &Global, look: &Look) -> Vec<Finding> {
         found.extend(room(place));
     }
     found
+}
+
+/// Whether a store in a database can be used.
+fn database(root: &Path, sys: &Sys) -> Finding {
+    let store = Store::at(root, sys.clone(), Durability::Turn);
+    let shown = place::shown(root);
+    match store.prepare().and_then(|()| store.ids()) {
+        Ok(ids) => Finding::ok("store", format!("{shown}: {}", count(ids.len(), "session"))),
+        Err(error) => {
+            let hint = "check the address, and that the database runs";
+            Finding::error("store", error, hint)
+        }
+    }
 }
 
 /// What is in the store, and who uses it.

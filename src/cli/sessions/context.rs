@@ -210,11 +210,14 @@ impl<'a> Context<'a> {
         let doing = || "Removing words from the index …".to_owned();
         busy(doing, || self.catalog.erase_deleted()).map_err(|error| {
             let why = format!("words of removed sessions may be left in index.sqlite: {error}");
-            let hint = format!(
-                "stop the processes that use it and try again, or remove {}*: it is only a cache",
-                self.store.catalog().display()
-            );
-            Failure::new(why).hint(hint)
+            let failure = Failure::new(why);
+            match self.store.catalog() {
+                Some(file) => failure.hint(format!(
+                    "stop the processes that use it and try again, or remove {}*: it is only a cache",
+                    file.display()
+                )),
+                None => failure,
+            }
         })
     }
 

@@ -15,12 +15,13 @@ mod show;
 #[cfg(test)]
 mod snapshots;
 mod table;
+mod take_over;
 mod trash;
 mod verify;
 
 use clap::Subcommand;
 
-use crate::store::Store;
+use crate::store::{Store, place};
 use crate::sys::Sys;
 
 use super::exit::Failure;
@@ -71,6 +72,9 @@ enum Command {
     /// Choose a session from a list: what `rejoin sessions` alone does in a terminal.
     #[command(hide = true)]
     Pick,
+    /// Take a session from the process that has it open, if the store is a database.
+    #[command(after_help = "Example:\n  rejoin sessions take-over last")]
+    TakeOver(take_over::Args),
     /// Check logs for damage. Changes nothing.
     #[command(after_help = "Example:\n  rejoin sessions verify --json")]
     Verify(verify::Args),
@@ -92,7 +96,7 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let shows_tools = !changes && live.as_ref().is_some_and(|live| live.are_there());
     if !shows_tools && !Store::is_at(&root, &sys)? {
         let none = "there are no sessions";
-        let place = root.display();
+        let place = place::shown(&root);
         let hint = match Choice::Unset.live(global.store().is_none()) {
             Some(tools) if tools.are_there() => format!(
                 "`rejoin sessions list --source all` has the conversations of other tools; the \
@@ -131,6 +135,7 @@ fn perform(context: Context<'_>, command: &Command, output: &mut Output) -> Resu
         Command::Delete(args) => delete::run(&context, args, output),
         Command::Restore(args) => restore::run(&context, args, output),
         Command::Trash(args) => trash::run(&context, args, output),
+        Command::TakeOver(args) => take_over::run(&context, args, output),
         Command::Verify(args) => verify::run(&context, args, output),
     }
 }

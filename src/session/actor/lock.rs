@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::engine::SessionConfig;
+use crate::json::text_member;
+use crate::protocol::meta::{REJOIN, TAKE_OVER};
 use crate::session::open_session::{Elsewhere, LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
 use crate::session::phase::Phase;
@@ -33,7 +36,11 @@ impl Actor {
             return Ok(());
         };
         released(&store, &self.id).await;
-        let (log, scan) = blocking(|| lock_or_read(&store, &self.id, &mut |_| {}))?;
+        let by_force = self
+            .session
+            .as_ref()
+            .is_some_and(|session| takes_over(&session.config));
+        let (log, scan) = blocking(|| lock_or_read(&store, &self.id, by_force, &mut |_| {}))?;
         self.refresh(log, scan);
         Ok(())
     }
@@ -163,14 +170,27 @@ pub(super) async fn released(store: &Store, id: &SessionId) {
     tokio::time::timeout(ENDING, released).await.ok();
 }
 
-/// Locks the log for this process. While another process has it locked, or if the disk allows no
-/// writes, only reads it. Calls `visit` with each record.
+/// Whether the client has asked to take a session over from a process that has it open.
+pub(super) fn takes_over(config: &SessionConfig) -> bool {
+    let params = text_member(&config.params.0, "_meta");
+    let ours = params.and_then(|meta| text_member(meta, REJOIN));
+    ours.and_then(|ours| text_member(ours, TAKE_OVER)) == Some("true")
+}
+
+/// Locks the log for this process, `by_force` even if another one has it. While another process has
+/// it locked, or if the disk allows no writes, only reads it. Calls `visit` with each record.
 pub(super) fn lock_or_read(
     store: &Store,
     id: &SessionId,
+    by_force: bool,
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<(LogAccess, Scan), Refusal> {
-    match store.open_log_with(id, visit) {
+    let opened = if by_force {
+        store.take_over_with(id, visit)
+    } else {
+        store.open_log_with(id, visit)
+    };
+    match opened {
         Ok(Opened {
             log,
             scan,

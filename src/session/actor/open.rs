@@ -11,7 +11,7 @@ use crate::store::{Scan, StoreError, Sync};
 use crate::sys::blocking;
 
 use super::Actor;
-use super::lock::{lock_or_read, released};
+use super::lock::{lock_or_read, released, takes_over};
 
 impl Actor {
     /// Opens the conversation of a session that has no log yet.
@@ -164,7 +164,8 @@ impl Actor {
             return Err(Refusal::NotFound);
         }
         released(&store, &self.id).await;
-        let opened = blocking(|| lock_or_read(&store, &self.id, &mut |_| {}))?;
+        let by_force = takes_over(&config);
+        let opened = blocking(|| lock_or_read(&store, &self.id, by_force, &mut |_| {}))?;
         self.install(opened, config);
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::store::Scan;
 use crate::sys::blocking;
 
 use super::Actor;
-use super::lock::{lock_or_read, released};
+use super::lock::{lock_or_read, released, takes_over};
 
 /// A replay at work, on a thread of its own.
 #[derive(Debug)]
@@ -104,10 +104,11 @@ impl Actor {
         }
         released(&store, &self.id).await;
         let id = self.id.clone();
+        let by_force = takes_over(&config);
         let mut playback = self.playback(0, None)?;
         self.replay_with(move || {
             let mut result = Ok(());
-            let opened = lock_or_read(&store, &id, &mut |entry| {
+            let opened = lock_or_read(&store, &id, by_force, &mut |entry| {
                 // If the replay fails, the session is opened in any case.
                 if result.is_ok() {
                     result = playback.record(entry);

@@ -96,7 +96,8 @@ impl Medium for Files {
         }
     }
 
-    fn claim(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
+    /// Nothing takes the system's lock from a process.
+    fn claim(&self, id: &SessionId, _by_force: bool) -> Result<Box<dyn Owned>, StoreError> {
         Ok(Box::new(Lock::take(&self.folder, id)?))
     }
 

@@ -31,6 +31,30 @@ pub enum StoreError {
         /// The process, if known.
         holder: Option<Holder>,
     },
+    /// Another process has taken the session over: nothing was written, and nothing more will be.
+    #[error("session {id} was taken over; it is {}", Holder::describe(holder.as_ref()))]
+    Fenced {
+        /// The session.
+        id: SessionId,
+        /// The process, if it still has the session open.
+        holder: Option<Holder>,
+    },
+    /// The store cannot be reached. What was to be written may be there or not.
+    #[error("cannot reach the store {place}: {reason}")]
+    Unreachable {
+        /// Its address.
+        place: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The store cannot be used as it is.
+    #[error("the store {place} cannot be used: {reason}")]
+    Unusable {
+        /// Its address.
+        place: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The log cannot be opened for writing. It may be readable.
     #[error("session {id} cannot be written to: cannot open {}: {cause}", path.display())]
     ReadOnly {
@@ -118,10 +142,13 @@ impl StoreError {
         operation: &'static str,
         path: &Path,
     ) -> impl FnOnce(io::Error) -> Self {
-        move |cause| Self::Disk {
-            operation,
-            path: path.to_owned(),
-            cause,
+        move |cause| match cause.downcast() {
+            Ok(known) => known,
+            Err(cause) => Self::Disk {
+                operation,
+                path: path.to_owned(),
+                cause,
+            },
         }
     }
 

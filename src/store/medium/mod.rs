@@ -6,6 +6,7 @@
 pub mod durability;
 pub mod error;
 pub mod holder;
+pub mod place;
 
 use std::fmt;
 use std::io;
@@ -56,8 +57,14 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// dropped before.
     fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError>;
 
-    /// Makes this process the one writer of a log.
-    fn claim(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError>;
+    /// Makes this process the one writer of a log: by force, even if another process has it, as far
+    /// as the medium keeps that process from writing.
+    fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError>;
+
+    /// Whether appending waits for another machine, whatever is appended.
+    fn waits(&self) -> bool {
+        false
+    }
 
     /// Opens a log for reading. Other processes may write to it meanwhile.
     fn open(&self, id: &SessionId) -> Result<Box<dyn Image>, StoreError>;

@@ -1,0 +1,165 @@
+//! `rejoin store`: stores as a whole.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::store::place::{is_address, shown};
+use crate::store::{Copied, Durability, Store, StoreError};
+use crate::sys::{SessionId, Sys};
+
+use super::count::count;
+use super::exit::Failure;
+use super::global::Global;
+use super::output::Output;
+use super::store;
+use super::terminal::Progress;
+
+/// What to do.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make the tables of a store in PostgreSQL, or bring them up to date.
+    #[command(
+        after_help = "Example:\n  rejoin store migrate --store postgres://rejoin@localhost/work"
+    )]
+    Migrate,
+    /// Check that a store can be reached and is of a known version.
+    Check,
+    /// Copy sessions from one store to another, byte for byte.
+    #[command(
+        after_help = "Example:\n  rejoin store copy --from ~/acp --to postgres://rejoin@localhost/work"
+    )]
+    Copy(Copy),
+}
+
+#[derive(Debug, clap::Args)]
+struct Copy {
+    /// Store to copy from: a folder or a `postgres://` address.
+    #[arg(long, value_name = "PLACE")]
+    from: PathBuf,
+    /// Store to copy to: a folder or a `postgres://` address.
+    #[arg(long, value_name = "PLACE")]
+    to: PathBuf,
+    /// Copy this session only; may be repeated.
+    #[arg(long = "session", value_name = "ID")]
+    sessions: Vec<String>,
+    /// Read each copy and compare it with the original.
+    #[arg(long)]
+    verify: bool,
+    /// Print a JSON array with what became of each session.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
+    match &args.command {
+        Command::Migrate => migrate(global, output),
+        Command::Check => check(global, output),
+        Command::Copy(copy) => copy_all(copy, output),
+    }
+}
+
+fn migrate(global: &Global, output: &mut Output) -> Result<(), Failure> {
+    let root = store::root(global)?;
+    let made = Store::migrate(&root, &Sys::real())?;
+    let shown = shown(&root);
+    if made {
+        output.line(format!("made the store at {shown}"))
+    } else {
+        output.line(format!("the store at {shown} is up to date"))
+    }
+}
+
+fn check(global: &Global, output: &mut Output) -> Result<(), Failure> {
+    let root = store::root(global)?;
+    let store = Store::at(&root, Sys::real(), Durability::default());
+    if !is_address(&root) && !store.is_there()? {
+        return Err(store::missing(&root));
+    }
+    store.prepare()?;
+    let sessions = count(store.ids()?.len(), "session");
+    output.line(format!("{}: {sessions}", shown(&root)))
+}
+
+fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
+    let (from, to) = (store::absolute(&args.from)?, store::absolute(&args.to)?);
+    let sys = Sys::real();
+    let source = Store::at(&from, sys.clone(), Durability::default());
+    if !source.is_there()? {
+        return Err(store::missing(&from));
+    }
+    let ids = match &args.sessions[..] {
+        [] => source.ids()?,
+        named => named.iter().map(|id| parse(id)).collect::<Result<_, _>>()?,
+    };
+    let target = Store::at(&to, sys, Durability::default());
+    let mut reports = Vec::new();
+    let mut done = [0; 3];
+    let mut failed = 0;
+    let mut progress = Progress::new();
+    for (at, id) in ids.iter().enumerate() {
+        progress.at(|| format!("Copying {} … {at}", count(ids.len(), "session")));
+        let copied = source.copy_to(id, &target, args.verify);
+        let (outcome, why) = match &copied {
+            Ok(Copied::New) => ("copied", None),
+            Ok(Copied::Continued) => ("continued", None),
+            Ok(Copied::Same) => ("same", None),
+            Ok(Copied::Differs) => {
+                let why = format!("{} has another session {id}", shown(&to));
+                ("differs", Some(why))
+            }
+            Ok(Copied::InUse(holder)) => {
+                let (id, holder) = (id.clone(), holder.clone());
+                let why = StoreError::InUse { id, holder };
+                ("in_use", Some(why.to_string()))
+            }
+            Err(error) => ("failed", Some(error.to_string())),
+        };
+        match &copied {
+            Ok(Copied::New) => done[0] += 1,
+            Ok(Copied::Continued) => done[1] += 1,
+            Ok(Copied::Same) => done[2] += 1,
+            _ => failed += 1,
+        }
+        if args.json {
+            reports.push(json!({ "sessionId": id.as_str(), "outcome": outcome, "reason": why }));
+        } else if let Some(why) = why {
+            progress.clear();
+            output.line(why)?;
+        }
+        // Nothing else would be copied, either.
+        if let Err(error @ (StoreError::Unreachable { .. } | StoreError::Unusable { .. })) = copied
+        {
+            progress.clear();
+            return Err(error.into());
+        }
+    }
+    progress.clear();
+    if args.json {
+        output.json(&Value::Array(reports))?;
+    } else {
+        let [new, continued, same] = done;
+        let new = count(new, "session");
+        output.line(format!(
+            "copied {new}, continued {continued}, {same} were there already, {failed} left alone"
+        ))?;
+    }
+    if failed > 0 {
+        return Err(Failure::reported());
+    }
+    Ok(())
+}
+
+fn parse(id: &str) -> Result<SessionId, Failure> {
+    SessionId::parse(id).ok_or_else(|| {
+        Failure::usage(format!("not the whole id of a session: {id}"))
+            .hint("run `rejoin sessions list --json` to see whole ids")
+    })
+}

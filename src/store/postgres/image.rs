@@ -1,0 +1,177 @@
+//! Reads a log from the database, some blocks at a time, with the next ones on their way.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tokio_postgres::Row;
+
+use crate::store::medium::Image;
+use crate::sys::{blocking, lock};
+
+use super::Tables;
+use super::driver::{Failure, Pending, Repeat, int};
+
+/// How much is read at first, in bytes: enough for headers and short sessions.
+const FIRST: i64 = 64 * 1024;
+/// How much one statement reads, in bytes.
+const PAGE: i64 = 1024 * 1024;
+/// How many pages are asked for ahead of the reader.
+const AHEAD: usize = 3;
+
+/// The blocks that begin between two offsets.
+const FROM: &str = "
+    SELECT off, bytes FROM @.block WHERE no = $1 AND off >= $2 AND off < $3 ORDER BY off";
+/// The same, and the block which has the first offset.
+const AROUND: &str = "
+    SELECT off, bytes FROM @.block WHERE no = $1 AND off < $3 AND off >= coalesce(
+        (SELECT off FROM @.block WHERE no = $1 AND off <= $2 ORDER BY off DESC LIMIT 1), $2)
+    ORDER BY off";
+
+/// The bytes of a log.
+pub(super) struct Pages {
+    tables: Arc<Tables>,
+    no: i64,
+    path: PathBuf,
+    read: Mutex<Read>,
+}
+
+#[derive(Default)]
+struct Read {
+    /// Where `page` begins in the log.
+    start: u64,
+    page: Vec<u8>,
+    /// The pages that were asked for: where each begins at the earliest.
+    ahead: VecDeque<(i64, Pending)>,
+    /// Whether the reader goes on from page to page.
+    goes_on: bool,
+}
+
+impl Pages {
+    pub(super) fn new(tables: Arc<Tables>, no: i64, path: PathBuf) -> Self {
+        Self {
+            tables,
+            no,
+            path,
+            read: Mutex::default(),
+        }
+    }
+
+    /// Forgets what was read, since the log has changed.
+    pub(super) fn forget(&self) {
+        *lock(&self.read) = Read::default();
+    }
+
+    /// Reads the page that begins at `offset`, or around it. It is empty at the end of the log.
+    fn turn_to(&self, read: &mut Read, offset: u64) -> io::Result<()> {
+        let at = i64::try_from(offset).unwrap_or(i64::MAX);
+        let follows = read.start + read.page.len() as u64 == offset && !read.page.is_empty();
+        if follows && self.take_ahead(read, at)? {
+            return self.ask_ahead(read);
+        }
+        read.ahead.clear();
+        let size = if follows { PAGE } else { FIRST };
+        let params = vec![int(self.no), int(at), int(at.saturating_add(size))];
+        let rows = self.tables.driver.query(AROUND, params, Repeat::Yes);
+        self.fill(read, offset, rows)?;
+        read.goes_on = follows;
+        self.ask_ahead(read)
+    }
+
+    /// Takes the next page from those that were asked for; false if none of them has it. What they
+    /// have may be from before the log grew.
+    fn take_ahead(&self, read: &mut Read, at: i64) -> io::Result<bool> {
+        while let Some((_, rows)) = read.ahead.pop_front() {
+            let rows = blocking(|| rows.recv());
+            let rows = rows.unwrap_or_else(|_| Ok(Vec::new()));
+            let begins = match &rows {
+                Ok(rows) => rows.first().map(|row| row.get::<_, i64>(0)),
+                Err(_) => None,
+            };
+            if begins == Some(at) {
+                self.fill(read, at.unsigned_abs(), rows)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn ask_ahead(&self, read: &mut Read) -> io::Result<()> {
+        if !read.goes_on || read.page.is_empty() {
+            return Ok(());
+        }
+        while read.ahead.len() < AHEAD {
+            let end = read.start + read.page.len() as u64;
+            let from = match read.ahead.back() {
+                Some((from, _)) => from + PAGE,
+                None => i64::try_from(end).unwrap_or(i64::MAX),
+            };
+            let params = vec![int(self.no), int(from), int(from.saturating_add(PAGE))];
+            let rows = self.tables.driver.begin(FROM, params, Repeat::Yes);
+            read.ahead
+                .push_back((from, rows.map_err(|failure| self.failed(failure))?));
+        }
+        Ok(())
+    }
+
+    /// Uses these rows as the page; nothing if there is a gap before `offset`.
+    fn fill(
+        &self,
+        read: &mut Read,
+        offset: u64,
+        rows: Result<Vec<Row>, Failure>,
+    ) -> io::Result<()> {
+        let rows = rows.map_err(|failure| self.failed(failure))?;
+        read.page.clear();
+        read.start = offset;
+        for row in &rows {
+            let off = row.get::<_, i64>(0).unsigned_abs();
+            if read.page.is_empty() {
+                read.start = off;
+            } else if off != read.start + read.page.len() as u64 {
+                break;
+            }
+            read.page.extend_from_slice(row.get(1));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, failure: Failure) -> io::Error {
+        io::Error::other(self.tables.failed("read", failure))
+    }
+}
+
+impl Image for Pages {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut read = lock(&self.read);
+        let has = |read: &Read| {
+            let end = read.start + read.page.len() as u64;
+            (read.start..end).contains(&offset)
+        };
+        if !has(&read) {
+            self.turn_to(&mut read, offset)?;
+            if !has(&read) {
+                return Ok(0);
+            }
+        }
+        let from = usize::try_from(offset - read.start).unwrap_or(usize::MAX);
+        let rest = read.page.get(from..).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages")
+            .field("no", &self.no)
+            .finish_non_exhaustive()
+    }
+}

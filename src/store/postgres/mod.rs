@@ -1,0 +1,296 @@
+//! Logs as rows in PostgreSQL. `docs/postgres.md` describes the tables.
+//!
+//! A log is its blocks in their order. What a writer appends is there as a whole or not at all, and
+//! only if its claim still counts: see `claims.rs` and `schema.sql`.
+
+mod address;
+mod claims;
+mod driver;
+mod image;
+mod owned;
+mod tables;
+mod trash;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::sys::{SessionId, Sys, Timestamp, Watch};
+
+use super::medium::{
+    Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed,
+};
+
+use address::Address;
+use claims::{Claims, State};
+use driver::{Driver, Repeat};
+pub(crate) use driver::{Param, flag, int, text, texts, uuid, uuids};
+use image::Pages;
+use owned::Claimed;
+pub(in crate::store) use tables::migrate;
+pub(crate) use tokio_postgres::Row;
+
+/// The database's time, in milliseconds.
+const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
+
+/// The tables of a store, and the claims of this process.
+#[derive(Debug)]
+pub(in crate::store) struct Tables {
+    driver: Driver,
+    claims: Claims,
+    durability: Durability,
+    /// Whether the tables were found to be of a known version.
+    are_known: std::sync::OnceLock<()>,
+}
+
+/// The database of a store for those that keep tables of their own in it. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Database(Arc<Tables>);
+
+impl Database {
+    /// Runs a statement that may be repeated, in which `@` is the schema.
+    pub(crate) fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
+        self.0.ask("look at", sql, params)
+    }
+}
+
+/// A store in PostgreSQL.
+#[derive(Debug)]
+pub(in crate::store) struct Postgres {
+    tables: Result<Arc<Tables>, String>,
+    place: PathBuf,
+}
+
+impl Postgres {
+    /// Connects when something is asked of it.
+    pub(in crate::store) fn new(place: &Path, sys: &Sys, durability: Durability) -> Self {
+        let tables = Address::parse(place).map(|address| {
+            Arc::new(Tables {
+                driver: Driver::new(address),
+                claims: Claims::new(sys.ids.uuid()),
+                durability,
+                are_known: std::sync::OnceLock::new(),
+            })
+        });
+        Self {
+            tables,
+            place: super::medium::place::shown(place).into(),
+        }
+    }
+
+    /// The database, if the address names one.
+    pub(in crate::store) fn database(&self) -> Option<Database> {
+        self.tables.clone().ok().map(Database)
+    }
+
+    fn tables(&self) -> Result<&Arc<Tables>, StoreError> {
+        self.tables.as_ref().map_err(|why| StoreError::Unusable {
+            place: self.place.display().to_string(),
+            reason: why.clone(),
+        })
+    }
+
+    fn claimed(
+        &self,
+        id: &SessionId,
+        state: State,
+        by_force: bool,
+    ) -> Result<Box<dyn Owned>, StoreError> {
+        let tables = self.tables()?;
+        tables.check()?;
+        let claim = tables.claim(id, state, by_force)?;
+        Ok(Box::new(Claimed::new(
+            tables.clone(),
+            id.clone(),
+            claim,
+            false,
+        )))
+    }
+
+    fn opened(&self, id: &SessionId, condition: &str) -> Result<Box<dyn Image>, StoreError> {
+        let tables = self.tables()?;
+        let sql = format!("SELECT no FROM @.session WHERE id = $1 AND {condition}");
+        let rows = tables.ask("open", &sql, vec![uuid(id.to_uuid())])?;
+        let row = rows
+            .first()
+            .ok_or_else(|| StoreError::NotFound { id: id.clone() })?;
+        let path = tables.path_of(id);
+        Ok(Box::new(Pages::new(tables.clone(), row.get(0), path)))
+    }
+}
+
+impl Medium for Postgres {
+    /// The tables must be there: programs that serve do not make them.
+    fn prepare(&self) -> Result<(), StoreError> {
+        self.tables()?.check()
+    }
+
+    fn is_there(&self) -> Result<bool, StoreError> {
+        self.tables()?.version().map(|version| version.is_some())
+    }
+
+    fn serves(&self, client: &str) {
+        if let Ok(tables) = &self.tables {
+            // The first one counts, as with `initialize`.
+            tables.claims.client.set(client.to_owned()).ok();
+        }
+    }
+
+    fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {
+        let tables = self.tables()?;
+        tables.hold(id)?;
+        let sql = format!(
+            "WITH made AS (INSERT INTO @.session (id, state, since) VALUES ($1, 'm', {NOW})
+                 RETURNING no)
+             INSERT INTO @.fence SELECT no, 1, 0, $2, {NOW} FROM made RETURNING no"
+        );
+        let params = vec![uuid(id.to_uuid()), uuid(tables.claims.me)];
+        // A second row would never be published, and be removed some time.
+        let rows = tables.driver.query(&sql, params, Repeat::Yes);
+        let rows = rows.map_err(|failure| tables.cannot_write(id, failure));
+        let made = rows.and_then(|rows| match rows.first() {
+            Some(row) => Ok(row.get(0)),
+            None => Err(StoreError::NotFound { id: id.clone() }),
+        });
+        if made.is_err() {
+            tables.claims.let_go(id);
+        }
+        let claim = claims::Claim {
+            no: made?,
+            epoch: 1,
+        };
+        let draft = Claimed::new(tables.clone(), id.clone(), claim, true);
+        Ok(Box::new(draft))
+    }
+
+    fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError> {
+        self.claimed(id, State::Live, by_force)
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn open(&self, id: &SessionId) -> Result<Box<dyn Image>, StoreError> {
+        self.opened(id, "state = 'l'")
+    }
+
+    fn info(&self, id: &SessionId) -> Result<Option<Info>, StoreError> {
+        let sql = "SELECT end_off, changed FROM @.session JOIN @.fence USING (no)
+                   WHERE id = $1 AND state = 'l'";
+        let rows = self
+            .tables()?
+            .ask("look at", sql, vec![uuid(id.to_uuid())])?;
+        Ok(rows.first().map(|row| Info {
+            is_log: true,
+            len: row.get::<_, i64>(0).unsigned_abs(),
+            changed_at: Timestamp::from_millis(row.get(1)),
+        }))
+    }
+
+    fn absent(&self, id: &SessionId) -> StoreError {
+        StoreError::NotFound { id: id.clone() }
+    }
+
+    fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
+        let sql = "SELECT id FROM @.session WHERE state = 'l' ORDER BY id";
+        let rows = self.tables()?.ask("list", sql, Vec::new())?;
+        Ok(rows
+            .iter()
+            .map(|row| SessionId::from_uuid(row.get(0)))
+            .collect())
+    }
+
+    fn names_changed(&self) -> Result<Timestamp, StoreError> {
+        let sql = "SELECT greatest(0, (SELECT max(since) FROM @.session WHERE state = 'l'),
+                       (SELECT max(since) FROM @.session WHERE state = 't'))";
+        let rows = self.tables()?.ask("look at", sql, Vec::new())?;
+        let changed = rows.first().map_or(0, |row| row.get(0));
+        Ok(Timestamp::from_millis(changed))
+    }
+
+    fn watch(&self, changed: LogChanged) -> Result<Watch, StoreError> {
+        watch::watch(self.tables()?, changed)
+    }
+
+    fn holder(&self, id: &SessionId) -> Option<Holder> {
+        self.tables.as_ref().ok()?.holder(id)
+    }
+
+    fn is_open(&self, id: &SessionId) -> bool {
+        self.holder(id).is_some()
+    }
+
+    fn is_being_released(&self, id: &SessionId) -> bool {
+        self.holder(id).is_some_and(|holder| holder.ending)
+    }
+
+    fn ending(&self) {
+        if let Ok(tables) = &self.tables {
+            tables.ending();
+        }
+    }
+
+    fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
+        self.tables()?.trashed()
+    }
+
+    fn open_trashed(&self, trashed: &Trashed) -> Result<Box<dyn Image>, StoreError> {
+        let condition = format!("state = 't' AND since = {}", trashed.at.as_millis());
+        self.opened(&trashed.id, &condition)
+    }
+
+    fn claim_trashed(&self, trashed: &Trashed) -> Result<Option<Box<dyn Owned>>, StoreError> {
+        if self.info(&trashed.id)?.is_some() {
+            return Err(StoreError::Exists {
+                id: trashed.id.clone(),
+            });
+        }
+        let state = State::Trashed(trashed.at.as_millis());
+        match self.claimed(&trashed.id, state, false) {
+            Err(StoreError::ReadOnly { .. }) => Ok(None),
+            claimed => claimed.map(Some),
+        }
+    }
+
+    fn restore(&self, trashed: &Trashed) -> Result<(), StoreError> {
+        self.tables()?.restore(trashed)
+    }
+
+    fn count_trash(&self, before: Timestamp) -> Result<usize, StoreError> {
+        self.tables()?.count_trash(before)
+    }
+
+    fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.tables()?.empty_trash(before)
+    }
+
+    fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.tables()?.has_traces_of(id)
+    }
+
+    fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let claim = match self.claim(id, false) {
+            Ok(claim) => Some(claim),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let erased = self.tables()?.erase(id);
+        drop(claim);
+        erased
+    }
+
+    fn note(&self, name: &str) -> Option<Vec<u8>> {
+        let sql = "SELECT text FROM @.note WHERE name = $1";
+        let tables = self.tables.as_ref().ok()?;
+        let rows = tables.ask("read", sql, vec![text(name.to_owned())]).ok()?;
+        Some(rows.first()?.get::<_, String>(0).into_bytes())
+    }
+
+    fn set_note(&self, name: &str, note: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO @.note VALUES ($1, $2)
+                   ON CONFLICT (name) DO UPDATE SET text = excluded.text";
+        let params = vec![text(name.to_owned()), text(note.to_owned())];
+        self.tables()?.ask("write to", sql, params).map(drop)
+    }
+}

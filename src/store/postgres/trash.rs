@@ -1,0 +1,94 @@
+//! The trash: sessions that are in it stay where they are, and are marked.
+
+use crate::store::medium::{StoreError, Trashed};
+use crate::sys::{SessionId, Timestamp};
+
+use super::Tables;
+use super::driver::{Repeat, int, uuid};
+
+/// How many sessions are removed by one statement.
+const BATCH: i64 = 50;
+
+impl Tables {
+    pub(super) fn trashed(&self) -> Result<Vec<Trashed>, StoreError> {
+        let sql = "SELECT id, since FROM @.session WHERE state = 't' ORDER BY id, since";
+        let rows = self.ask("list the trash of", sql, Vec::new())?;
+        let trashed = rows.iter().map(|row| Trashed {
+            id: SessionId::from_uuid(row.get(0)),
+            at: Timestamp::from_millis(row.get(1)),
+        });
+        Ok(trashed.collect())
+    }
+
+    pub(super) fn restore(&self, trashed: &Trashed) -> Result<(), StoreError> {
+        let sql = format!(
+            "UPDATE @.session SET state = 'l', since = {}
+             WHERE id = $1 AND (state = 't' AND since = $2) RETURNING 1",
+            super::NOW
+        );
+        let params = vec![uuid(trashed.id.to_uuid()), int(trashed.at.as_millis())];
+        let id = || trashed.id.clone();
+        match self.driver.query(&sql, params, Repeat::Yes) {
+            Ok(rows) if rows.is_empty() => Err(StoreError::NotFound { id: id() }),
+            Ok(_) => Ok(()),
+            Err(failure) if failure.is_duplicate() => Err(StoreError::Exists { id: id() }),
+            Err(failure) => Err(self.failed("restore", failure)),
+        }
+    }
+
+    pub(super) fn count_trash(&self, before: Timestamp) -> Result<usize, StoreError> {
+        let sql = "SELECT (SELECT count(*) FROM @.session WHERE state = 't' AND since < $1)
+                        + (SELECT count(*) FROM @.torn WHERE since < $1)";
+        let rows = self.ask("look at", sql, vec![int(before.as_millis())])?;
+        let count = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
+    /// Also removes what processes that died have left: sessions half made, and their own rows.
+    pub(super) fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let trash = "WITH old AS (SELECT no FROM @.session
+                WHERE state = 't' AND since < $1 ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED),
+            gone AS (DELETE FROM @.session s USING old WHERE s.no = old.no RETURNING s.no),
+            logs AS (DELETE FROM @.block b USING gone WHERE b.no = gone.no)
+            SELECT no FROM gone";
+        let mut removed = 0;
+        loop {
+            let params = vec![int(before.as_millis()), int(BATCH)];
+            let rows = self.ask("empty the trash of", trash, params)?;
+            removed += rows.len() as u64;
+            if rows.is_empty() {
+                break;
+            }
+        }
+        let torn = "DELETE FROM @.torn WHERE since < $1 RETURNING 1";
+        let rows = self.ask("empty the trash of", torn, vec![int(before.as_millis())])?;
+        removed += rows.len() as u64;
+        let left = format!(
+            "WITH gone AS (DELETE FROM @.session
+                 WHERE state = 'm' AND since < {now} - 3600000 RETURNING no),
+             logs AS (DELETE FROM @.block b USING gone WHERE b.no = gone.no)
+             DELETE FROM @.writer WHERE seen < now() - interval '1 day'",
+            now = super::NOW
+        );
+        self.ask("clean up", &left, Vec::new())?;
+        Ok(removed)
+    }
+
+    pub(super) fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM @.session WHERE id = $1 UNION ALL
+                   SELECT 1 FROM @.torn WHERE id = $1 LIMIT 1";
+        let rows = self.ask("look at", sql, vec![uuid(id.to_uuid())])?;
+        Ok(!rows.is_empty())
+    }
+
+    pub(super) fn erase(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let sql =
+            "WITH gone AS (DELETE FROM @.session WHERE id = $1 AND state <> 'm' RETURNING no),
+            logs AS (DELETE FROM @.block b USING gone WHERE b.no = gone.no),
+            ids AS (DELETE FROM @.agent_id WHERE session = $1),
+            ends AS (DELETE FROM @.torn WHERE id = $1 RETURNING 1)
+            SELECT 1 FROM gone UNION ALL SELECT 1 FROM ends";
+        let rows = self.ask("remove", sql, vec![uuid(id.to_uuid())])?;
+        Ok(!rows.is_empty())
+    }
+}

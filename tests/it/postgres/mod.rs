@@ -1,0 +1,7 @@
+//! Stores in PostgreSQL. Without a server on this machine, the tests say so and pass, unless
+//! `REJOIN_TEST_POSTGRES` is `required`.
+
+mod cluster;
+mod lists;
+mod logs;
+mod processes;
