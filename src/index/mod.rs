@@ -59,4 +59,4 @@ pub use reports::BeforeChange;
 pub use search::{Search, Term};
 pub use summary::{Summary, first_title};
 pub use tokens::Tokens;
-pub use tool_rows::{Edition, FileOfTool, ReadFile, Tools};
+pub use tool_rows::{Edition, FileOfTool, MayHave, ReadFile, Tools};

@@ -43,14 +43,23 @@ pub struct ReadFile {
     pub text: Vec<Vec<Passage>>,
 }
 
+/// Says whether a file may have what is sought.
+pub type MayHave<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// Reads conversations of the tools that are listed.
 pub trait Tools: Send + Sync {
     /// The names of the tools.
     fn names(&self) -> Vec<String>;
 
-    /// The text of a conversation; none if it cannot be read. `whole` is whether long input and output
-    /// of its tools is not clipped. Offsets are the numbers of its records.
-    fn text(&self, tool: &str, file: &FileOfTool, whole: bool) -> Option<Vec<Passage>>;
+    /// The text of a conversation; none if it cannot be read. Offsets are the numbers of its records.
+    /// With `sought`, long input and output of its tools is not clipped, and there is no text if none
+    /// of its files may have what is sought.
+    fn text(
+        &self,
+        tool: &str,
+        file: &FileOfTool,
+        sought: Option<MayHave<'_>>,
+    ) -> Option<Vec<Passage>>;
 }
 
 /// A state of the catalog: another process that changes anything in it makes another one.
@@ -194,9 +203,13 @@ impl Catalog {
     }
 
     /// The text of a listed conversation of a tool.
-    pub(super) fn text_of_tool(&self, id: &SessionId, whole: bool) -> Option<Vec<Passage>> {
+    pub(super) fn text_of_tool(
+        &self,
+        id: &SessionId,
+        sought: Option<MayHave<'_>>,
+    ) -> Option<Vec<Passage>> {
         let (tool, file) = self.file_of(id).ok()??;
-        self.reader.as_ref()?.text(&tool, &file, whole)
+        self.reader.as_ref()?.text(&tool, &file, sought)
     }
 
     /// The listed conversation that its tool knows by this id; the one that changed last, if there

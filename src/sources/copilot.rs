@@ -11,9 +11,9 @@ use crate::sys::Timestamp;
 use super::content::{as_text, text};
 use super::conversation::{Builder, Conversation};
 use super::spent::{Spent, number};
-use super::subagents::{self, Subagent};
+use super::subagents::Subagent;
 use super::tool::Calls;
-use super::{Found, Places, has_extension, lines, tool};
+use super::{Found, Places, Wanted, has_extension, lines, tool};
 
 /// `$COPILOT_HOME/session-state`, or that in `~/.copilot`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -31,7 +31,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     }
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(_: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     let lines = lines::objects(bytes);
     let mut reader = Reader::default();
     for event in &lines.objects {
@@ -40,10 +40,13 @@ pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
             None => reader.event(event),
         }
     }
-    let mut conversation = reader.builder.finish(reader.id, reader.cwd);
-    let agents = reader.subagents.into_iter();
-    let agents = agents.map(|(call, read)| Subagent::new(&call, Some(call.clone()), read.builder));
-    subagents::merge(&mut conversation, agents.collect());
+    let conversation = reader.builder.finish(reader.id, reader.cwd);
+    if let Some(wanted) = wanted {
+        let agents = reader.subagents.into_iter();
+        wanted.extend(
+            agents.map(|(call, read)| Subagent::new(&call, Some(call.clone()), read.builder)),
+        );
+    }
     conversation.counted(reader.unknown, lines.damaged)
 }
 

@@ -8,10 +8,10 @@ use super::{Conversation, Found, Reader, Source, has_extension};
 
 /// How much of the beginning is read, in bytes: more only if there is no prompt in it. Some tools
 /// write long instructions first.
-const HEADS: [u64; 3] = [8 << 10, 64 << 10, 512 << 10];
+const HEADS: [u64; 4] = [4 << 10, 16 << 10, 64 << 10, 512 << 10];
 
-/// How much of the end is read, in bytes.
-const TAIL: u64 = 8 << 10;
+/// How much of the end is read, in bytes: more only if that is part of one line.
+const TAILS: [u64; 3] = [4 << 10, 32 << 10, 256 << 10];
 
 /// How many messages of a conversation in a database have a prompt among them.
 const MESSAGES: i64 = 4;
@@ -46,10 +46,10 @@ impl Source {
             let mut file = File::open(&found.path)?;
             let size = file.metadata()?.len();
             for head in HEADS {
-                if head + TAIL >= size {
+                if head + TAILS[0] >= size {
                     break;
                 }
-                let conversation = read(found, &ends(&mut file, head, size)?);
+                let conversation = read(found, &ends(&mut file, head, size)?, None);
                 if !conversation.entries.is_empty() {
                     let is_whole = false;
                     return Ok(Glance {
@@ -84,10 +84,16 @@ fn ends(file: &mut File, head: u64, size: u64) -> io::Result<Vec<u8>> {
     file.take(head).read_to_end(&mut bytes)?;
     let complete = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(complete.map_or(0, |end| end + 1));
-    let mut tail = Vec::new();
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL)))?;
-    file.take(TAIL).read_to_end(&mut tail)?;
-    let first = tail.iter().position(|byte| *byte == b'\n');
-    bytes.extend_from_slice(&tail[first.map_or(tail.len(), |at| at + 1)..]);
+    for tail in TAILS.into_iter().filter(|tail| head + tail < size) {
+        let mut last = Vec::new();
+        file.seek(SeekFrom::Start(size - tail))?;
+        file.take(tail).read_to_end(&mut last)?;
+        let first = last.iter().position(|byte| *byte == b'\n');
+        let lines = &last[first.map_or(last.len(), |at| at + 1)..];
+        if !lines.is_empty() {
+            bytes.extend_from_slice(lines);
+            break;
+        }
+    }
     Ok(bytes)
 }

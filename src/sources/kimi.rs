@@ -15,7 +15,7 @@ use super::kimi_cli::{self, block};
 use super::spent::{Spent, number};
 use super::subagents::Subagent;
 use super::tool::Calls;
-use super::{Found, Places, lines};
+use super::{Found, Places, Wanted, lines};
 
 /// `$KIMI_CODE_HOME/sessions`, or that in `~/.kimi-code`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -30,7 +30,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     matches!(parts[..], [_, _, "agents", "main", "wire.jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     let lines = lines::objects(bytes);
     let folder = found.path.ancestors().nth(3).unwrap_or(&found.root);
     let state = super::json_file(&folder.join("state.json"));
@@ -45,11 +45,15 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let cwd = cwd.map(str::to_owned).or(reader.cwd);
     let id = folder.file_name().and_then(|name| name.to_str());
     let conversation = reader.builder.finish(id.map(str::to_owned), cwd);
+    if let Some(wanted) = wanted {
+        wanted.extend(subagents(found, &reader.agents));
+    }
     conversation.counted(reader.unknown, lines.damaged)
 }
 
-/// The subagents, which have folders beside that of the session's own file.
-pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
+/// The subagents, which have folders beside that of the session's own file. `calls` has the calls that
+/// started them.
+fn subagents(found: &Found, calls: &HashMap<String, String>) -> Vec<Subagent> {
     let Some(main) = found.path.parent() else {
         return Vec::new();
     };
@@ -57,11 +61,7 @@ pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
     let folders = folders.into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
     folders.retain(|folder| folder != main && folder.join("wire.jsonl").is_file());
-    if folders.is_empty() {
-        return Vec::new();
-    }
     folders.sort();
-    let calls = Reader::of(&lines::objects(bytes).objects).agents;
     let read = folders.into_iter().filter_map(|folder| {
         let bytes = super::bytes(&folder.join("wire.jsonl")).ok()?;
         let reader = Reader::of(&lines::objects(&bytes).objects);

@@ -14,9 +14,9 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
 use super::spent::{Spent, number};
-use super::subagents::{self, Subagent};
+use super::subagents::Subagent;
 use super::tool::{Calls, arguments};
-use super::{Found, Places, has_extension, lines};
+use super::{Found, Places, Wanted, has_extension, lines};
 
 /// `$KIMI_SHARE_DIR/sessions`, or that in `~/.kimi`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -32,7 +32,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     }
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     let has_folder = found.path.file_stem().is_some_and(|name| name == "context");
     let parent = found.path.parent().unwrap_or(&found.root);
     let (id, group) = if has_folder {
@@ -58,8 +58,10 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     reader.builder.title(&as_text(&state["custom_title"]));
     let id = id.and_then(|id| id.to_str()).map(str::to_owned);
     let cwd = group.and_then(|group| cwd(found, group));
-    let mut conversation = reader.builder.finish(id, cwd);
-    subagents::merge(&mut conversation, agents(&wire.objects));
+    let conversation = reader.builder.finish(id, cwd);
+    if let Some(wanted) = wanted {
+        wanted.extend(agents(&wire.objects));
+    }
     conversation.counted(reader.unknown, damaged)
 }
 

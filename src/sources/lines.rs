@@ -1,6 +1,8 @@
 //! Reads the objects of a file of JSON lines as tools leave them: with half a last line, two objects
 //! on one line, or lines that are no JSON.
 
+use std::borrow::Cow;
+
 use serde_json::{Deserializer, Value};
 
 /// The objects of a file, and how many lines have something else.
@@ -18,7 +20,8 @@ pub(super) fn objects(bytes: &[u8]) -> Lines {
     let mut lines = Lines::default();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let complete = line.ends_with(b"\n");
-        let text = String::from_utf8_lossy(line);
+        let text = simdutf8::basic::from_utf8(line);
+        let text = text.map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = text.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace());
         let mut is_damaged = false;
         for value in Deserializer::from_str(text).into_iter::<Value>() {

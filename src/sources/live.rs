@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::index::{Catalog, FileOfTool, ListError, ReadFile, Summary, Tools};
+use crate::index::{Catalog, FileOfTool, ListError, MayHave, ReadFile, Summary, Tools};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
 use crate::store::{Reader, Store, StoreError};
@@ -222,11 +222,19 @@ impl Tools for LiveSources {
         names.collect()
     }
 
-    fn text(&self, tool: &str, file: &FileOfTool, whole: bool) -> Option<Vec<Passage>> {
+    fn text(
+        &self,
+        tool: &str,
+        file: &FileOfTool,
+        sought: Option<MayHave<'_>>,
+    ) -> Option<Vec<Passage>> {
         let source = self.sources.iter().find(|source| source.name == tool)?;
         let found = self.found_in(source, file);
-        let conversation = source.read(&found).ok()?;
-        text(&conversation, whole, usize::MAX).pop()
+        let may_have = sought.unwrap_or(&|_| true);
+        match source.read_if(&found, may_have).ok()? {
+            Some(conversation) => text(&conversation, sought.is_some(), usize::MAX).pop(),
+            None => Some(Vec::new()),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::index::MayHave;
 use crate::sys::Timestamp;
 
 pub use conversation::{Conversation, Entry};
@@ -62,10 +63,12 @@ enum Reader {
     Files {
         /// Whether a file below the folder is a conversation: its path from there.
         is_conversation: fn(&Path) -> bool,
-        /// Reads a conversation from a file's bytes.
-        read: fn(&Found, &[u8]) -> Conversation,
-        /// Reads the files of its subagents.
-        subagents: fn(&Found, &[u8]) -> Vec<Subagent>,
+        /// Reads a conversation from a file's bytes, and its subagents, which may have files of their
+        /// own, if they are wanted.
+        read: fn(&Found, &[u8], Wanted<'_>) -> Conversation,
+        /// The other files that have words of the conversation; none if words are put together from
+        /// parts, so that they cannot be looked for in files.
+        others: fn(&Found, &[u8]) -> Option<Vec<PathBuf>>,
     },
     /// A database with all of them.
     Database {
@@ -77,6 +80,9 @@ enum Reader {
     },
 }
 
+/// Where subagents are put, if they are wanted.
+type Wanted<'a> = Option<&'a mut Vec<Subagent>>;
+
 /// All of them.
 pub static SOURCES: [Source; 10] = [
     Source {
@@ -86,7 +92,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: claude_code::is_conversation,
             read: claude_code::read,
-            subagents: claude_code::subagents,
+            others: claude_code::others,
         },
     },
     Source {
@@ -96,7 +102,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: codex::is_conversation,
             read: codex::read,
-            subagents: codex::subagents,
+            others: codex::others,
         },
     },
     Source {
@@ -106,7 +112,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: copilot::is_conversation,
             read: copilot::read,
-            subagents: subagents::none,
+            others: |_, _| Some(Vec::new()),
         },
     },
     Source {
@@ -116,7 +122,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: gemini::is_conversation,
             read: gemini::read,
-            subagents: gemini::subagents,
+            others: gemini::others,
         },
     },
     Source {
@@ -136,7 +142,8 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: kimi::is_conversation,
             read: kimi::read,
-            subagents: kimi::subagents,
+            // Words are put together from parts.
+            others: |_, _| None,
         },
     },
     Source {
@@ -146,7 +153,8 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: kimi_cli::is_conversation,
             read: kimi_cli::read,
-            subagents: subagents::none,
+            // Words are put together from parts.
+            others: |_, _| None,
         },
     },
     Source {
@@ -166,7 +174,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: pi::is_conversation,
             read: pi::read,
-            subagents: subagents::none,
+            others: |_, _| Some(Vec::new()),
         },
     },
     Source {
@@ -176,7 +184,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: qwen::is_conversation,
             read: qwen::read,
-            subagents: qwen::subagents,
+            others: qwen::others,
         },
     },
 ];
@@ -290,16 +298,29 @@ impl Source {
     /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
     /// read as far as possible.
     pub fn read(&self, found: &Found) -> io::Result<Conversation> {
-        let (read, subagents) = match &self.reader {
-            Reader::Files {
-                read, subagents, ..
-            } => (read, subagents),
-            Reader::Database { read, .. } => return read(found, -1),
+        let read = self.read_if(found, &|_| true)?;
+        Ok(read.unwrap_or_default())
+    }
+
+    /// The same; nothing if none of the files with words of the conversation may have what is sought.
+    fn read_if(&self, found: &Found, may_have: MayHave<'_>) -> io::Result<Option<Conversation>> {
+        let (read, others) = match &self.reader {
+            Reader::Files { read, others, .. } => (read, others),
+            Reader::Database { read, .. } => return read(found, -1).map(Some),
         };
         let bytes = bytes(&found.path)?;
-        let mut conversation = read(found, &bytes);
-        subagents::merge(&mut conversation, subagents(found, &bytes));
-        Ok(conversation)
+        if !may_have(&bytes)
+            && let Some(others) = others(found, &bytes)
+            && !others
+                .iter()
+                .any(|path| self::bytes(path).is_ok_and(|bytes| may_have(&bytes)))
+        {
+            return Ok(None);
+        }
+        let mut subagents = Vec::new();
+        let mut conversation = read(found, &bytes, Some(&mut subagents));
+        subagents::merge(&mut conversation, subagents);
+        Ok(Some(conversation))
     }
 }
 

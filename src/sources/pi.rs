@@ -12,7 +12,7 @@ use super::content::{self, as_text, text};
 use super::conversation::{Builder, Conversation};
 use super::spent::{Spent, number};
 use super::tool::Calls;
-use super::{Found, Places, has_extension, lines};
+use super::{Found, Places, Wanted, has_extension, lines};
 
 /// `$PI_CODING_AGENT_DIR/sessions`, or that in `~/.pi/agent`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -29,7 +29,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(_: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(_: &Found, bytes: &[u8], _: Wanted<'_>) -> Conversation {
     let lines = lines::objects(bytes);
     let head = lines
         .objects

@@ -12,7 +12,7 @@ use super::content::{self, as_text, diff, text};
 use super::conversation::{Builder, Conversation};
 use super::spent::{Spent, number};
 use super::subagents::Subagent;
-use super::{Found, Places, branch, has_extension, lines, tool};
+use super::{Found, Places, Wanted, branch, has_extension, lines, tool};
 
 /// `$QWEN_HOME`, or `~/.qwen`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -27,7 +27,10 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
+    if let Some(wanted) = wanted {
+        wanted.extend(subagents(found));
+    }
     let lines = lines::objects(bytes);
     let shown = branch::shown(&lines.objects);
     let mut builder = Builder::default();
@@ -49,15 +52,18 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     builder.finish(id, cwd).counted(unknown, lines.damaged)
 }
 
+/// The files of subagents.
+pub(super) fn others(found: &Found, _: &[u8]) -> Option<Vec<PathBuf>> {
+    let project = found.path.ancestors().nth(2)?;
+    let folder = project.join("subagents").join(found.path.file_stem()?);
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    Some(files.map(|entry| entry.path()).collect())
+}
+
 /// The subagents, each with a file of its own in `subagents/ID` beside `chats`, and another one that
 /// says which call has started it.
-pub(super) fn subagents(found: &Found, _: &[u8]) -> Vec<Subagent> {
-    let project = found.path.ancestors().nth(2).unwrap_or(&found.root);
-    let folder = project.join("subagents");
-    let folder = found.path.file_stem().map(|id| folder.join(id));
-    let files = folder.and_then(|folder| fs::read_dir(folder).ok());
-    let files = files.into_iter().flatten().flatten();
-    let mut files: Vec<_> = files.map(|entry| entry.path()).collect();
+fn subagents(found: &Found) -> Vec<Subagent> {
+    let mut files = others(found, b"").unwrap_or_default();
     files.retain(|path| has_extension(path, &["jsonl"]));
     files.sort();
     let read = files.into_iter().filter_map(|path| {

@@ -12,7 +12,6 @@ use crate::json::string_member;
 use crate::record::{Kind, subagents};
 use crate::sys::Timestamp;
 
-use super::Found;
 use super::conversation::{Builder, Conversation, Entry};
 
 /// What a subagent did.
@@ -98,11 +97,6 @@ fn updates(entry: &Entry) -> impl Iterator<Item = String> {
     });
     let update = (entry.kind == Kind::Update).then(|| entry.payload.clone());
     messages.chain(update)
-}
-
-/// The subagents of a tool whose files have none, or have them in the conversation's own file.
-pub(super) fn none(_: &Found, _: &[u8]) -> Vec<Subagent> {
-    Vec::new()
 }
 
 /// Puts what subagents did into a conversation: each behind the call that started it, in the order of

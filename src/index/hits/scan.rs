@@ -3,6 +3,7 @@
 //! What is compared is text as people read it: strings of the logs without escapes, and messages as
 //! a whole, however many chunks they came in.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use memchr::memmem::{self, Finder};
@@ -33,6 +34,9 @@ const LONGEST: usize = 8 * 1024 * 1024;
 /// A payload that is longer than this is not parsed if it cannot match.
 const LONG: usize = 4096;
 
+/// The words that the readers of other tools' files add to what these have.
+const OWN_WORDS: &str = "Ask Edit Error Fetch Find List Ready Read Run Search Subagent Unknown Write code console error exit recorded result";
+
 /// How many records are read between two checks for cancellation.
 const CHECK_INTERVAL: u64 = 1024;
 
@@ -49,16 +53,26 @@ pub(super) struct Literal<'q> {
     text: Finder<'q>,
     escaped: Finder<'static>,
     has_slash: bool,
+    /// Its longest word: in other tools' files it is as it is, unless with escapes.
+    word: Option<Finder<'q>>,
+    /// The characters of the word.
+    characters: BTreeSet<u16>,
 }
 
 impl<'q> Matcher<'q> {
     pub(super) fn literal(text: &'q str) -> Self {
         let quoted = serde_json::Value::from(text).to_string();
         let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let word = words.max_by_key(|word| word.len());
+        // Readers put such words there.
+        let word = word.filter(|word| !word.is_empty() && !OWN_WORDS.contains(word));
         Self::Literal(Box::new(Literal {
             text: Finder::new(text),
             escaped: Finder::new(escaped).into_owned(),
             has_slash: text.contains('/'),
+            word: word.map(Finder::new),
+            characters: word.unwrap_or_default().encode_utf16().collect(),
         }))
     }
 
@@ -72,6 +86,25 @@ impl<'q> Matcher<'q> {
             Self::Literal(literal) => literal.text.find(text.as_bytes()),
             Self::Regex(regex) => regex.find(text).map(|found| found.start()),
         }
+    }
+
+    /// Whether it may be in a conversation of another tool that has this file. Text there may be put
+    /// together from several strings, but not within a word.
+    fn may_be_in_file(&self, file: &[u8]) -> bool {
+        let Self::Literal(literal) = self else {
+            return true;
+        };
+        let Some(word) = &literal.word else {
+            return true;
+        };
+        // Each character can be written as an escape.
+        let is_of_word = |at: usize| {
+            let digits = file.get(at + 2..at + 6);
+            let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
+            let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+            unit.is_some_and(|unit| literal.characters.contains(&unit))
+        };
+        word.find(file).is_some() || memmem::find_iter(file, b"\\u").any(is_of_word)
     }
 
     /// Whether a string of a JSON text may have it.
@@ -115,7 +148,8 @@ impl Catalog {
                     return Some(Vec::new());
                 }
                 if row.summary.tool.is_some() {
-                    let text = self.text_of_tool(&row.id, true)?;
+                    let may_have = |file: &[u8]| matcher.may_be_in_file(file);
+                    let text = self.text_of_tool(&row.id, Some(&may_have))?;
                     let mut places = Places::of(query, matcher, row);
                     _ = places.add(&text);
                     return Some(places.hits);

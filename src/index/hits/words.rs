@@ -112,7 +112,7 @@ impl Catalog {
         let mut found = Places::of(query);
         if session.summary.tool.is_some() {
             // A tool's file is read as a whole.
-            let text = self.text_of_tool(&session.id, false);
+            let text = self.text_of_tool(&session.id, None);
             found.add(query, search, &session, &text.unwrap_or_default());
         } else {
             if query.tool.is_some()

@@ -66,7 +66,9 @@ pub(super) fn read(found: &Found, records: &[Value]) -> Vec<Subagent> {
         let call = calls.of_prompt(branch[0]);
         subagents.push(Subagent::new(id, call, builder(branch.into_iter())));
     }
-    for path in files(found, &calls) {
+    let agents = calls.by_agent.keys();
+    let beside = agents.map(|agent| found.path.with_file_name(format!("agent-{agent}.jsonl")));
+    for path in files(found, beside.collect()) {
         let Some(name) = path.file_stem().and_then(|name| name.to_str()) else {
             continue;
         };
@@ -121,29 +123,31 @@ fn sidechains(records: &[Value]) -> Vec<Vec<&Value>> {
     branches
 }
 
-/// The files of the session's subagents, in the order of their names.
-fn files(found: &Found, calls: &Calls<'_>) -> Vec<PathBuf> {
+/// The folder of the session's subagents.
+pub(super) fn folder(found: &Found) -> PathBuf {
+    found.path.with_extension("").join("subagents")
+}
+
+/// What is in a folder.
+pub(super) fn inside(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The files of the session's subagents, in the order of their names, with those beside the session.
+pub(super) fn files(found: &Found, beside: Vec<PathBuf>) -> Vec<PathBuf> {
     let is_one = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with("agent-")) && has_extension(path, &["jsonl"])
     };
-    let inside = |folder: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    };
-    let own = found.path.with_extension("").join("subagents");
+    let own = folder(found);
     let mut files = inside(&own);
     files.extend(
         inside(&own.join("workflows"))
             .iter()
             .flat_map(|folder| inside(folder)),
     );
-    // Beside the session are those of all sessions.
-    let named = calls
-        .by_agent
-        .keys()
-        .map(|agent| format!("agent-{agent}.jsonl"));
-    files.extend(named.map(|name| found.path.with_file_name(name)));
+    files.extend(beside);
     files.retain(|path| is_one(path) && path.is_file());
     files.sort();
     files

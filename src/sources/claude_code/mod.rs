@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use memchr::memmem;
 
 use super::conversation::{Builder, Conversation};
-use super::subagents::Subagent;
-use super::{Found, Places, branch, has_extension, lines};
+use super::{Found, Places, Wanted, branch, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -28,7 +27,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     has_extension(name, &["jsonl"]) && !name.starts_with("agent-")
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     let lines = lines::objects(bytes);
     let id = found.path.file_stem().and_then(|name| name.to_str());
     let kept = branch::shown(&lines.objects);
@@ -44,16 +43,31 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     let cwd = cwds.next().map(str::to_owned);
     let (builder, unknown) = reader.finish();
     let conversation = builder.finish(id.map(str::to_owned), cwd);
+    if let Some(wanted) = wanted.filter(|_| has_subagents(found, bytes)) {
+        wanted.extend(agents::read(found, &lines.objects));
+    }
     conversation.counted(unknown, lines.damaged)
 }
 
-pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
+/// Whether there may be subagents.
+fn has_subagents(found: &Found, bytes: &[u8]) -> bool {
     let has = |text: &str| memmem::find(bytes, text.as_bytes()).is_some();
-    let folder = found.path.with_extension("").join("subagents");
-    if has("isSidechain\":true") || has("isSidechain\": true") || has("agentId") || folder.exists()
-    {
-        agents::read(found, &lines::objects(bytes).objects)
-    } else {
-        Vec::new()
+    has("isSidechain\":true")
+        || has("isSidechain\": true")
+        || has("agentId")
+        || agents::folder(found).exists()
+}
+
+/// The files of subagents, and all those beside the session that any session may have.
+pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+    // Escapes of terminals are removed from within words.
+    if memmem::find(bytes, b"u001b").is_some() {
+        return None;
     }
+    if !has_subagents(found, bytes) {
+        return Some(Vec::new());
+    }
+    let beside = memmem::find(bytes, b"agentId").and_then(|_| found.path.parent());
+    let beside = beside.map(agents::inside).unwrap_or_default();
+    Some(agents::files(found, beside))
 }

@@ -15,8 +15,7 @@ use memchr::memmem;
 use ruzstd::decoding::StreamingDecoder;
 
 use super::conversation::{Builder, Conversation};
-use super::subagents::Subagent;
-use super::{Found, Places, has_extension, lines};
+use super::{Found, Places, Wanted, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -37,7 +36,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("rollout-") && has_extension(name_of_plain, &["jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     // A file that is being compressed or decompressed is there twice.
     if is_compressed(&found.path) && found.path.with_extension("").exists() {
         return Conversation::default();
@@ -48,22 +47,21 @@ pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
     for record in &lines.objects {
         reader.record(record);
     }
+    if let Some(wanted) = wanted.filter(|_| may_have_subagents(&bytes)) {
+        wanted.extend(agents::read(found, reader.threads(), &lines.objects));
+    }
     let conversation = reader.finish();
     conversation.counted(0, lines.damaged + usize::from(!is_whole))
 }
 
-pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
-    let (bytes, _) = plain(&found.path, bytes);
-    // All ways to start one have this in their names.
-    if memmem::find(&bytes, b"spawn").is_none() {
-        return Vec::new();
-    }
-    let records = lines::objects(&bytes).objects;
-    let mut reader = items::Reader::new(Builder::default(), &records);
-    for record in &records {
-        reader.record(record);
-    }
-    agents::read(found, reader.threads(), &records)
+/// All ways to start a subagent have this in their names.
+fn may_have_subagents(bytes: &[u8]) -> bool {
+    memmem::find(bytes, b"spawn").is_some()
+}
+
+/// None if there may be subagents, which are anywhere, or if the file is compressed.
+pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+    (!is_compressed(&found.path) && !may_have_subagents(bytes)).then(Vec::new)
 }
 
 /// Whether a file is compressed.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::conversation::{Builder, Conversation};
 use super::subagents::Subagent;
-use super::{Found, Places, has_extension, lines};
+use super::{Found, Places, Wanted, has_extension, lines};
 
 /// `~/.gemini/tmp`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -27,8 +27,11 @@ pub(super) fn is_conversation(path: &Path) -> bool {
     name.starts_with("session-") && has_extension(name, &["json", "jsonl"])
 }
 
-pub(super) fn read(found: &Found, bytes: &[u8]) -> Conversation {
+pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     let (chat, damaged) = chat(&found.path, bytes);
+    if let Some(wanted) = wanted.filter(|_| has_subagents(bytes)) {
+        wanted.extend(subagents(found, &chat));
+    }
     let mut builder = messages(&chat);
     builder.title(chat["summary"].as_str().unwrap_or_default());
     let id = chat["sessionId"]
@@ -57,13 +60,20 @@ fn messages(chat: &Value) -> Builder {
     reader.finish()
 }
 
+/// Whether the model has started subagents.
+fn has_subagents(bytes: &[u8]) -> bool {
+    memmem::find(bytes, b"isSubagentProgress").is_some()
+}
+
+/// None if there are subagents, or output in pieces of one colour.
+pub(super) fn others(_: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+    let is_coloured = memmem::find(bytes, b"\"inverse\"").is_some();
+    (!has_subagents(bytes) && !is_coloured).then(Vec::new)
+}
+
 /// The subagents: files in a folder that has the session's id as its name. They do not name the
 /// calls that started them, but are in the same order.
-pub(super) fn subagents(found: &Found, bytes: &[u8]) -> Vec<Subagent> {
-    if memmem::find(bytes, b"isSubagentProgress").is_none() {
-        return Vec::new();
-    }
-    let (chat, _) = chat(&found.path, bytes);
+fn subagents(found: &Found, chat: &Value) -> Vec<Subagent> {
     let id = chat["sessionId"]
         .as_str()
         .filter(|id| !id.contains(['/', '\\']));

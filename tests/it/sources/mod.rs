@@ -15,6 +15,7 @@ mod listed;
 mod opened;
 mod reading;
 mod samples;
+mod searched;
 mod spent;
 mod subagents;
 mod wrapped;
