@@ -31,7 +31,7 @@ impl Id {
 }
 
 /// A set of names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Ids {
     /// Hashes of 64 bits: collisions are not to be expected.
     Few(HashSet<u64, BuildHasherDefault<AsItIs>>),
@@ -66,6 +66,11 @@ impl Ids {
             }
             Self::Many(filter) => mark(filter, hash),
         }
+    }
+
+    /// Whether no name was added.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Few(hashes) if hashes.is_empty())
     }
 
     /// Whether a name is in the set.

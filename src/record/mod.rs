@@ -10,6 +10,7 @@ pub mod agent_session_id;
 pub mod kind;
 pub mod line;
 pub mod open_calls;
+mod open_subagents;
 pub mod open_turns;
 pub mod references;
 pub mod subagents;
@@ -32,9 +33,9 @@ pub use in_version_1::{InVersion1, snapshot_of};
 pub use kind::Kind;
 pub use line::Record;
 pub use open_calls::OpenCalls;
+pub use open_subagents::OpenSubagents;
 pub use open_turns::OpenTurns;
 pub use passage::{Field, Passage};
-pub use subagents::OpenSubagents;
 
 /// The version of the format in which this program writes a session of version 1 of the protocol.
 pub const FORMAT: u32 = 1;

@@ -32,8 +32,8 @@ pub(super) struct Connection {
     transport: AgentTransport,
     calls: OutgoingRequests,
     routes: Mutex<HashMap<String, Arc<Route>>>,
-    /// The routes of the sessions in which subagents were announced, by the subagents' session ids.
-    subagents: Mutex<HashMap<String, Arc<Route>>>,
+    /// The routes of the sessions in which subagents were announced, with the subagents' sessions.
+    subagents: Mutex<Vec<(Arc<Route>, Ids)>>,
     /// The subagents of all processes of the agent.
     all_subagents: Arc<Mutex<Ids>>,
     /// How often it changed where the messages about sessions go.
@@ -242,19 +242,25 @@ impl Connection {
     fn forget_subagents(&self, route: Option<Arc<Route>>) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         if let Some(route) = route {
-            lock(&self.subagents).retain(|_, of| !Arc::ptr_eq(of, &route));
+            lock(&self.subagents).retain(|(of, _)| !Arc::ptr_eq(of, &route));
         }
     }
 
     /// From now on, messages about this subagent's session go to `route`. A session that is open is
     /// no subagent.
-    pub(super) fn announce_subagent(&self, session: String, route: &Arc<Route>) {
-        if self.route(&session).is_some() {
+    pub(super) fn announce_subagent(&self, session: &str, route: &Arc<Route>) {
+        if self.route(session).is_some() {
             return;
         }
-        lock(&self.all_subagents).add(Id::of(session.as_bytes()));
-        let before = lock(&self.subagents).insert(session, route.clone());
-        if before.is_none_or(|before| !Arc::ptr_eq(&before, route)) {
+        let id = Id::of(session.as_bytes());
+        lock(&self.all_subagents).add(id);
+        let mut subagents = lock(&self.subagents);
+        let place = subagents.iter().position(|(of, _)| Arc::ptr_eq(of, route));
+        let place = place.unwrap_or_else(|| {
+            subagents.push((route.clone(), Ids::default()));
+            subagents.len() - 1
+        });
+        if subagents[place].1.add(id) {
             self.changes.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -266,12 +272,18 @@ impl Connection {
 
     /// Where messages about a subagent's session go.
     pub(super) fn subagent_route(&self, session: &str) -> Option<Arc<Route>> {
-        lock(&self.subagents).get(session).cloned()
+        let id = Id::of(session.as_bytes());
+        let subagents = lock(&self.subagents);
+        let found = subagents
+            .iter()
+            .rev()
+            .find(|(_, sessions)| sessions.has(id));
+        found.map(|(route, _)| route.clone())
     }
 
     /// Whether this is the session of a subagent.
     pub(super) fn is_subagent(&self, session: &str) -> bool {
-        lock(&self.subagents).contains_key(session)
+        self.subagent_route(session).is_some()
     }
 
     /// The routes of all sessions.
