@@ -83,18 +83,21 @@ impl ClientView {
 
     /// Converts whole lines with updates.
     pub fn lines(&mut self, lines: &mut Vec<u8>) {
-        self.convert(View::lines, lines);
+        if let Some(view) = &mut self.updates {
+            let mut shown = Vec::new();
+            let copied = view.changed_lines(lines, &mut shown);
+            if copied > 0 {
+                shown.extend_from_slice(&lines[copied..]);
+                *lines = shown;
+            }
+        }
     }
 
     /// The same for the lines that end a replay. See [`View::last_lines`].
     pub fn last_lines(&mut self, lines: &mut Vec<u8>) {
-        self.convert(View::last_lines, lines);
-    }
-
-    fn convert(&mut self, how: fn(&mut View, &[u8], &mut Vec<u8>), lines: &mut Vec<u8>) {
         if let Some(view) = &mut self.updates {
             let mut shown = Vec::with_capacity(lines.len());
-            how(view, lines, &mut shown);
+            view.last_lines(lines, &mut shown);
             *lines = shown;
         }
     }

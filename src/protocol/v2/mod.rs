@@ -21,6 +21,7 @@ mod settings;
 mod modes;
 mod permission;
 mod workspace;
+mod subagents;
 
 pub use answer::answer;
 pub use initialize::{initialize_params, initialize_params_of_both, initialize_result};
@@ -32,8 +33,6 @@ pub use settings::config_options;
 pub(crate) use terminal::base64;
 pub use workspace::workspace_params;
 
-use std::collections::BTreeMap;
-
 use crate::json::{self, Member, Splice};
 use crate::protocol::meta::{REJOIN, UPDATES};
 use crate::protocol::{Id, Ids, Role, UpdateKind};
@@ -42,7 +41,7 @@ use alike::ChunkLayoutCache;
 use line::Update;
 use messages::Messages;
 use modes::Modes;
-
+use subagents::{Subagent, Subagents};
 use terminal::Terminals;
 
 /// One session's updates in the form of version 2.
@@ -60,8 +59,7 @@ pub struct View {
     modes: Modes,
     /// The message with which the view begins, until it arrives.
     awaited: Option<Vec<u8>>,
-    /// The views of subagents, by the ids of their sessions.
-    subagents: BTreeMap<Vec<u8>, Box<Self>>,
+    subagents: Subagents,
     /// Buffer for the members of an update.
     members: Vec<Member>,
 }
@@ -136,6 +134,13 @@ impl View {
     /// Takes whole lines of version 1 (`session/update` notifications with their newlines) and
     /// appends the lines of version 2. Any other line is passed through unchanged.
     pub fn lines(&mut self, lines: &[u8], out: &mut Vec<u8>) {
+        let copied = self.changed_lines(lines, out);
+        out.extend_from_slice(&lines[copied..]);
+    }
+
+    /// The same, but does not append what follows the last line that changes, and returns where that
+    /// begins: at 0 if all lines are the same in both versions.
+    pub fn changed_lines(&mut self, lines: &[u8], out: &mut Vec<u8>) -> usize {
         // How much of `lines` is in `out` so far, and where the next line begins.
         let (mut copied, mut start) = (0, 0);
         while start < lines.len() {
@@ -158,7 +163,7 @@ impl View {
             }
             start = end;
         }
-        out.extend_from_slice(&lines[copied..]);
+        copied
     }
 
     /// The same for the lines that end a replay. Those of the mode and those of the options each
@@ -193,11 +198,13 @@ impl View {
                 let is_native = line.starts_with(HEAD_V2);
                 let mut alike = std::mem::take(&mut self.alike);
                 let shown = match self.subagent_of(&update) {
-                    Some(subagent) if subagent.awaited.is_some() => {
+                    Some(Subagent::Hidden) => {
                         is_hidden = true;
                         Shown::Hidden
                     }
-                    Some(subagent) => subagent.convert_after(&mut alike, &update, is_native),
+                    Some(Subagent::Shown(view)) => {
+                        view.convert_after(&mut alike, &update, is_native)
+                    }
                     None => self.convert_after(&mut alike, &update, is_native),
                 };
                 self.alike = alike;
@@ -229,32 +236,21 @@ impl View {
         shown
     }
 
-    /// The view of the subagent that an update is of.
-    fn subagent_of(&mut self, update: &Update<'_, '_>) -> Option<&mut Self> {
+    /// The subagent that an update is of.
+    fn subagent_of(&mut self, update: &Update<'_, '_>) -> Option<Subagent<'_>> {
         if self.subagents.is_empty() {
             return None;
         }
         let session = json::member(update.line, update.spot.params, "sessionId")?;
-        let session = json::string(update.line, &session)?;
-        self.subagents.get_mut(&*session).map(AsMut::as_mut)
+        self.subagents.get(&json::string(update.line, &session)?)
     }
 
-    /// Makes a view for the subagent that an update is about, if it begins. It shows nothing if how
-    /// the subagent began is hidden.
+    /// Takes note of the subagent that an update is about. It stays hidden if how it began is.
     fn announce(&mut self, update: &Update<'_, '_>, is_hidden: bool) {
         let session = update.get("sessionId");
         let session = session.or_else(|| update.get("subagentSessionId"));
         if let Some(session) = session.and_then(|session| json::string(update.line, &session)) {
-            let awaited = is_hidden.then(Vec::new);
-            let view = || {
-                Box::new(Self {
-                    awaited,
-                    ..Self::default()
-                })
-            };
-            self.subagents
-                .entry(session.into_owned())
-                .or_insert_with(view);
+            self.subagents.announce(&session, is_hidden);
         }
     }
 
@@ -263,8 +259,7 @@ impl View {
     fn state_of_subagent(&self, update: &Update<'_, '_>) -> Option<Vec<u8>> {
         let line = update.line;
         let session = update.get("sessionId")?;
-        let view = self.subagents.get(&*json::string(line, &session)?)?;
-        if view.awaited.is_some() {
+        if !self.subagents.shows(&json::string(line, &session)?) {
             return None;
         }
         let state = update.get("state")?;
