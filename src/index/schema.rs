@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 13_000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 14_000 + FORMAT_V2 as i64;
 
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
@@ -61,8 +61,8 @@ const STATEMENTS: [&str; 23] = [
         last_turn_ended_at TEXT,
         model TEXT,
         cost TEXT,
-        open_turns INTEGER NOT NULL DEFAULT 0,
-        open_requests INTEGER NOT NULL DEFAULT 0,
+        open_turns TEXT NOT NULL DEFAULT '[]',
+        open_requests TEXT NOT NULL DEFAULT '[]',
         forked_from TEXT,
         tool TEXT,
         branch TEXT,

@@ -3,8 +3,8 @@
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Result, Row as Columns, ToSql, Transaction, params};
 
-use crate::record::Activity;
 use crate::record::title::{MAX_CHARS, plain};
+use crate::record::{Activity, OpenTurns};
 use crate::sys::SessionId;
 
 use super::agent_ids;
@@ -338,7 +338,7 @@ fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<
     .execute(params![
         row.id.as_str(),
         summary.cwd,
-        dirs_to_json(&summary.additional_directories),
+        list_to_json(summary.additional_directories.iter().map(String::as_str)),
         summary.title,
         summary.created_at,
         listed_at(summary),
@@ -355,8 +355,8 @@ fn write(tx: &Transaction<'_>, row: &Row, dirty: i64, conflict: &str) -> Result<
         summary.activity.last_turn_ended_at,
         summary.activity.model,
         summary.activity.cost,
-        int(summary.activity.open_turns),
-        int(summary.activity.open_requests),
+        open_to_json(&summary.activity.open_turns),
+        open_to_json(&summary.activity.open_requests),
         summary.forked_from,
         summary.tool,
         summary.branch,
@@ -426,7 +426,7 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
         id: id(columns)?,
         summary: Summary {
             cwd: columns.get(1)?,
-            additional_directories: dirs_from_json(columns)?,
+            additional_directories: list_from_json(columns, 2)?,
             title: clean(columns.get(3)?),
             created_at: columns.get(4)?,
             updated_at: columns.get(5)?,
@@ -441,8 +441,8 @@ pub(super) fn row(columns: &Columns<'_>) -> Result<Row> {
                 last_turn_ended_at: columns.get(16)?,
                 model: columns.get(17)?,
                 cost: columns.get(18)?,
-                open_turns: count(columns, 19)?,
-                open_requests: count(columns, 20)?,
+                open_turns: OpenTurns::of(list_from_json(columns, 19)?),
+                open_requests: OpenTurns::of(list_from_json(columns, 20)?),
             },
             forked_from: columns.get(21)?,
             tool: columns.get(22)?,
@@ -462,14 +462,18 @@ pub(super) fn id(columns: &Columns<'_>) -> Result<SessionId> {
     SessionId::parse(&text).ok_or_else(unlike)
 }
 
-fn dirs_to_json(dirs: &[String]) -> String {
-    serde_json::Value::from(dirs).to_string()
+fn list_to_json<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
+    serde_json::Value::from_iter(list).to_string()
 }
 
-fn dirs_from_json(columns: &Columns<'_>) -> Result<Vec<String>> {
-    let text: String = columns.get(2)?;
+fn list_from_json(columns: &Columns<'_>, index: usize) -> Result<Vec<String>> {
+    let text: String = columns.get(index)?;
     serde_json::from_str(&text)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, error.into()))
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(index, Type::Text, error.into()))
+}
+
+fn open_to_json(open: &OpenTurns<()>) -> String {
+    list_to_json(open.iter().map(|(id, ())| id))
 }
 
 fn count(columns: &Columns<'_>, index: usize) -> Result<u64> {

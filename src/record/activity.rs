@@ -8,6 +8,7 @@ use crate::json;
 use crate::protocol::UpdateKind;
 
 use super::kind::Kind;
+use super::open_turns::OpenTurns;
 
 /// The longest name of a model that is kept, in bytes.
 const LONGEST_MODEL: usize = 256;
@@ -49,10 +50,10 @@ pub struct Activity {
     pub model: Option<String>,
     /// What the session has cost, as the agent reported it: a JSON object.
     pub cost: Option<String>,
-    /// How many turns have no end.
-    pub open_turns: u64,
-    /// How many requests to the client have no answer.
-    pub open_requests: u64,
+    /// The turns without an end.
+    pub open_turns: OpenTurns<()>,
+    /// The requests to the client without an answer.
+    pub open_requests: OpenTurns<()>,
 }
 
 impl Activity {
@@ -61,24 +62,24 @@ impl Activity {
         match kind {
             Kind::Prompt => {
                 keep_latest(&mut self.last_prompt_at, &at.to_string());
-                self.open_turns += 1;
+                self.open_turns.begin(id, ());
             }
             Kind::End => {
                 keep_latest(&mut self.last_turn_ended_at, &at.to_string());
-                // Without an id, it ends all turns.
-                self.open_turns = match id {
-                    Some(_) => self.open_turns.saturating_sub(1),
-                    None => 0,
-                };
-                if self.open_turns == 0 {
-                    self.open_requests = 0;
+                self.open_turns.end(id);
+                if self.open_turns.is_empty() {
+                    self.open_requests.end(None);
                 }
                 if let Some(cost) = cost_at_end(payload) {
                     self.cost = Some(cost.to_owned());
                 }
             }
-            Kind::Ask => self.open_requests += 1,
-            Kind::Answer => self.open_requests = self.open_requests.saturating_sub(1),
+            Kind::Ask => {
+                self.open_requests.begin(id, ());
+            }
+            Kind::Answer => {
+                self.open_requests.end(id);
+            }
             Kind::AgentSessionId => {
                 let model = json::text_member(payload, "answer").and_then(model);
                 let of_tool = || json::string_member(payload, "model");
@@ -108,9 +109,9 @@ impl Activity {
 
     /// What the session is doing, as far as the log was written.
     pub fn state(&self) -> State {
-        match (self.open_turns, self.open_requests) {
-            (0, _) => State::Idle,
-            (_, 0) => State::Running,
+        match (self.open_turns.is_empty(), self.open_requests.is_empty()) {
+            (true, _) => State::Idle,
+            (_, true) => State::Running,
             (_, _) => State::RequiresAction,
         }
     }
@@ -172,6 +173,11 @@ mod tests {
             (Kind::End, a, State::Idle),
             (Kind::Prompt, a, State::Running),
             (Kind::Prompt, b, State::Running),
+            // These end nothing that is open.
+            (Kind::Answer, Some("q"), State::Running),
+            (Kind::End, Some("c"), State::Running),
+            (Kind::End, a, State::Running),
+            (Kind::End, a, State::Running),
             (Kind::End, None, State::Idle),
             (Kind::End, None, State::Idle),
         ];

@@ -8,7 +8,7 @@ use crate::json::text_member;
 ///
 /// Turns may overlap, since some agents accept a prompt while they answer another one. An `end`
 /// with an id ends the turn of the prompt with this id; one without ends all open turns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenTurns<T> {
     turns: VecDeque<(Box<str>, T)>,
 }
@@ -24,6 +24,15 @@ impl<T> Default for OpenTurns<T> {
 impl OpenTurns<()> {
     /// The maximum number of open turns. Beyond it the oldest are dropped: the log lost their ends.
     pub const MOST: usize = 256;
+
+    /// The turns of prompts with these ids.
+    pub fn of(ids: impl IntoIterator<Item = String>) -> Self {
+        let mut open = Self::default();
+        for id in ids {
+            open.begin(Some(&id), ());
+        }
+        open
+    }
 }
 
 impl<T> OpenTurns<T> {

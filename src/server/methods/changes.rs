@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::index::{Filter, Listed};
-use crate::record::State as Activity;
+use crate::record::{OpenTurns, State as Activity};
 use crate::session::Registry;
 use crate::sys::{SessionId, Watch, blocking, lock};
 
@@ -314,8 +314,8 @@ fn look(listed: &Listed, state: Activity) -> u64 {
     summary.updated_at = None;
     summary.restored_at = None;
     summary.scanned = 0;
-    summary.activity.open_turns = 0;
-    summary.activity.open_requests = 0;
+    summary.activity.open_turns = OpenTurns::default();
+    summary.activity.open_requests = OpenTurns::default();
     let mut hasher = DefaultHasher::new();
     format!("{id} {summary:?} {state:?}").hash(&mut hasher);
     hasher.finish()
