@@ -4,6 +4,7 @@
 //! has changed to another one. `found` finds them, `session` is a session with its agent, `options`
 //! adds the option with which the client chooses it, and `sign_in` asks the right agent.
 
+mod fall_back;
 pub mod found;
 mod options;
 mod session;
@@ -121,6 +122,15 @@ impl Agents {
             && let Err(error) = blocking(|| store.set_last_agent(id))
         {
             tracing::warn!(%error, "the choice of an agent is not remembered");
+        }
+    }
+
+    /// The user has chosen an agent that could not take over from this one.
+    fn forget(&self, id: &str, before: &str) {
+        let last = self.config.store.as_ref();
+        let last = last.and_then(|store| blocking(|| store.last_agent()));
+        if last.as_deref() == Some(id) {
+            self.remember(before);
         }
     }
 
@@ -304,6 +314,12 @@ fn none_found() -> EngineError {
          @agentclientprotocol/claude-agent-acp`) or Gemini CLI (`npm install -g \
          @google/gemini-cli`), or npm, whose `npx` can run many; then begin a new session",
     )
+}
+
+/// The error for the choice of an agent whose value is not a string.
+fn not_named() -> EngineError {
+    let message = "`value` must be the id of an agent: a string".to_owned();
+    EngineError::named(EngineError::INVALID_PARAMS, "no_agent_found", message)
 }
 
 /// The error that there is no agent with this name.

@@ -12,7 +12,7 @@ use crate::engine::{
     EngineError, EngineEvent, Opening, Prompt, SessionConfig, StopReason,
 };
 use crate::json::{Object, string_member, text_member};
-use crate::protocol::{Role, UpdateKind, method};
+use crate::protocol::{UpdateKind, method};
 use crate::record::Kind;
 use crate::record::header::Implementation;
 use crate::sys::lock;
@@ -24,24 +24,26 @@ use super::{Agents, Use};
 /// A session with one agent at a time.
 pub(super) struct Session(Arc<Shared>);
 
-struct Shared {
-    agents: Arc<Agents>,
-    opening: Opening,
+pub(super) struct Shared {
+    pub(super) agents: Arc<Agents>,
+    pub(super) opening: Opening,
     config: Mutex<SessionConfig>,
-    current: Mutex<Option<Current>>,
+    pub(super) current: Mutex<Option<Current>>,
     /// The agent that was chosen last, until it has taken over or failed to.
     wanted: Mutex<Option<String>>,
     /// Each turn holds it for reading, a change of the agent for writing: so prompts that come after
     /// the change wait for it, and it waits for those before it.
     turns: Arc<RwLock<()>>,
+    /// An update that the next turn begins with.
+    pub(super) notice: Mutex<Option<String>>,
     is_closed: AtomicBool,
 }
 
 /// A session in its agent.
 #[derive(Clone)]
-struct Current {
-    found: Found,
-    conversation: Arc<dyn Conversation>,
+pub(super) struct Current {
+    pub(super) found: Found,
+    pub(super) conversation: Arc<dyn Conversation>,
     options: Arc<Options>,
     /// What the log records about the agent's session id, with the next prompt: an agent that was
     /// given no prompt does not have the conversation.
@@ -58,6 +60,7 @@ impl Session {
             current: Mutex::default(),
             wanted: Mutex::default(),
             turns: Arc::default(),
+            notice: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -85,20 +88,7 @@ impl Conversation for Session {
         let shared = self.0.clone();
         Box::pin(async move {
             let may_fail = !matches!(how, Attach::New | Attach::Import);
-            let attached = match shared.current_or_first() {
-                Ok(current) => match current.conversation.attach(how).await {
-                    Ok(attached) => {
-                        let mut attached = current.options.attached(attached);
-                        if let Some(change) = current.options.change() {
-                            attached.snapshots.push(Kind::Info, &change);
-                        }
-                        return Ok(attached);
-                    }
-                    Err(error) => Err(shared.failed(&current, error).await),
-                },
-                Err(error) => Err(error),
-            };
-            match attached {
+            match shared.open(how).await {
                 // The history can be read without the agent, and the next prompt tries again.
                 Err(error) if may_fail => Ok(Attached::without_agent(&error)),
                 attached => attached,
@@ -116,6 +106,7 @@ impl Conversation for Session {
         if let Ok(turn) = shared.turns.clone().try_read_owned()
             && let Some(current) = shared.current()
             && lock(&current.agent_session_id).is_none()
+            && lock(&shared.notice).is_none()
         {
             let answer = current.conversation.prompt(prompt, cancel);
             return Box::pin(async move {
@@ -131,6 +122,11 @@ impl Conversation for Session {
                 () = cancel.cancelled() => return Ok(Ended::Because(StopReason::Cancelled)),
             };
             let current = shared.current_or_first()?;
+            let notice = lock(&shared.notice).take();
+            if let Some(notice) = notice {
+                let block = Block::of(Kind::Update, notice);
+                shared.opening.out.send(EngineEvent::Block(block)).await?;
+            }
             let agent_session_id = lock(&current.agent_session_id).take();
             if let Some(payload) = agent_session_id {
                 let mut block = Block::of(Kind::AgentSessionId, payload);
@@ -162,7 +158,9 @@ impl Conversation for Session {
         let target = target.map_or(Target::Option, |id| Options::target(&id));
         let call = match (target, text_member(&params, "value")) {
             (Target::Agent, _) => {
-                let id = string_member(&params, "value").unwrap_or_default();
+                let Some(id) = string_member(&params, "value") else {
+                    return Box::pin(async { Err(super::not_named()) });
+                };
                 let accepted = shared.accept(&current, &id);
                 return Box::pin(async move {
                     match accepted? {
@@ -216,7 +214,7 @@ impl Shared {
     }
 
     /// The agent of the session; before it has one, that of its log, or else that of new sessions.
-    fn current_or_first(&self) -> Result<Current, EngineError> {
+    pub(super) fn current_or_first(&self) -> Result<Current, EngineError> {
         let mut current = lock(&self.current);
         if let Some(current) = &*current {
             return Ok(current.clone());
@@ -239,7 +237,7 @@ impl Shared {
     }
 
     /// The session in an agent, which is not started before it is needed.
-    fn start(&self, found: &Found, all: &[Found]) -> Current {
+    pub(super) fn start(&self, found: &Found, all: &[Found]) -> Current {
         let used = self.agents.begin_use(found);
         let logged = self.opening.history.current_settings().options;
         let options = Arc::new(Options::new(all, found, logged));
@@ -335,15 +333,8 @@ impl Shared {
             Err(error) => {
                 tracing::warn!(agent = chosen.id, %error, "could not change the agent");
                 self.give_up(&current, &chosen.id, found);
-                let text = format!(
-                    "[rejoin] {} could not take over: {error}. {} goes on.\n\n",
-                    chosen.name, current.found.name
-                );
-                let content = Object::new().string("type", "text").string("text", &text);
-                let said = UpdateKind::Chunk(Role::Agent).object();
-                let said = said.raw("content", &content.end());
-                let said = said.string("messageId", &self.opening.ids.message());
-                let mut updates = Block::of(Kind::Update, said.end());
+                let said = self.could_not_take_over(chosen, &error.to_string(), &current.found);
+                let mut updates = Block::of(Kind::Update, said);
                 updates.push(Kind::Info, &current.options.update());
                 updates
             }
@@ -359,6 +350,7 @@ impl Shared {
         if wanted.as_deref() == Some(id) {
             *wanted = None;
             current.options.choose(&current.found.id, found);
+            self.agents.forget(id, &current.found.id);
         }
     }
 
@@ -419,7 +411,7 @@ impl Shared {
     }
 
     /// An error of the session's agent.
-    async fn failed(&self, current: &Current, error: EngineError) -> EngineError {
+    pub(super) async fn failed(&self, current: &Current, error: EngineError) -> EngineError {
         let engine = lock(&current.used).as_ref().map(|used| used.engine.clone());
         match engine {
             Some(engine) => self.agents.failed(&current.found, &engine, error).await,
@@ -436,8 +428,18 @@ struct Changed {
 }
 
 impl Current {
+    /// The agent has opened the session: its answer with all options, and with a change of them if the
+    /// log has others.
+    pub(super) fn opened(&self, attached: Attached) -> Attached {
+        let mut attached = self.options.attached(attached);
+        if let Some(change) = self.options.change() {
+            attached.snapshots.push(Kind::Info, &change);
+        }
+        attached
+    }
+
     /// Closes the session in this agent, which is ended if no other session has it.
-    fn leave(&self, how: CloseReason) {
+    pub(super) fn leave(&self, how: CloseReason) {
         self.conversation.close(how);
         if let Some(used) = lock(&self.used).take() {
             used.end();
@@ -455,7 +457,7 @@ fn called(current: &Current) -> Called {
 }
 
 /// Fails if the agent could not open the session.
-fn with_agent(attached: Attached) -> Result<Attached, EngineError> {
+pub(super) fn with_agent(attached: Attached) -> Result<Attached, EngineError> {
     match attached.agent_error() {
         Some(error) => Err(EngineError::named(
             EngineError::INTERNAL,
