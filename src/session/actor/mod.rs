@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
 use crate::protocol::ClientView;
 use crate::sys::SessionId;
+use crate::transport::Held;
 
 use super::effect::{Batch, Effect};
 use super::machine::Machine;
@@ -74,6 +75,9 @@ pub(super) struct Actor {
     /// Notified when the requests before them have begun.
     barriers: Vec<oneshot::Sender<()>>,
     mailbox: Mailbox,
+    /// What counts in the connection's flow while requests wait: notifications may be among them, which
+    /// nothing else counts.
+    waiting: Vec<Held>,
     trace: Trace,
 }
 
@@ -153,6 +157,7 @@ impl Actor {
             finished,
             barriers: Vec::new(),
             mailbox,
+            waiting: Vec::new(),
             trace: Trace::default(),
         }
     }
@@ -182,6 +187,9 @@ impl Actor {
             };
             self.perform(batch).await;
             self.update_following();
+            if !self.machine.has_waiting_requests() {
+                self.waiting.clear();
+            }
             // An agent may take its time; its new sessions are in no list before their first prompt.
             let creating = self.attach.is_some() && !self.deps.engine.wraps_agent();
             if !self.machine.has_waiting_requests() && !creating {
@@ -220,7 +228,10 @@ impl Actor {
 
     fn command(&mut self, command: Command) -> Batch<Reply> {
         let request = match command {
-            Command::Request(request, _held) => request,
+            Command::Request(request, held) => {
+                self.waiting.push(held);
+                request
+            }
             Command::Fork(request, source, _held) => {
                 self.fork_source = Some(source);
                 request
@@ -331,12 +342,10 @@ impl Actor {
             // crash, the next process that opens the log finds the turn open and closes it.
             Err(error) if error.is_cancelled() => return Vec::new(),
             Err(error) => {
-                tracing::error!(session = %self.id, %error, "the engine panicked");
                 if let Some(session) = &mut self.session {
                     session.reopen_conversation(&self.id, &self.deps, &self.client);
                 }
-                let message = "the engine failed unexpectedly; the session goes on";
-                Err(EngineError::internal(message))
+                Err(panicked(&self.id, &error))
             }
         };
         self.machine.finished(message_id, result)
@@ -417,4 +426,10 @@ impl Actor {
             _ => {}
         }
     }
+}
+
+/// The error for a task of the engine that has panicked.
+fn panicked(session: &SessionId, error: &JoinError) -> EngineError {
+    tracing::error!(%session, %error, "the engine panicked");
+    EngineError::internal("the engine failed unexpectedly; the session goes on")
 }

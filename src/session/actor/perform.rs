@@ -15,7 +15,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::engine_events::{End, RunningTurn};
-use super::{Actor, RunningAttach, ServedCall, TaskResult};
+use super::{Actor, RunningAttach, ServedCall, TaskResult, panicked};
 
 impl Actor {
     pub(super) async fn effect(&mut self, effect: Effect<Reply>) -> Result<(), Refusal> {
@@ -216,11 +216,20 @@ impl Actor {
         let had_title = session.summary.title.is_some();
         let mut summarized = false;
         for (kind, id, payload) in records {
+            let info = snapshot_of(kind, payload);
+            let (kind, payload) = match &info {
+                Some(info) => (Kind::Info, info.as_str()),
+                None => (kind, payload),
+            };
+            if matches!(kind, Kind::Update | Kind::UpdateV2) {
+                // Nearly all records are: they are only part of the history.
+                continue;
+            }
             session.history.note(kind, payload);
             let changed = session.summary.apply(kind, id, &appended.at, payload);
             session.has_new_alias |= changed && kind == Kind::AgentSessionId;
-            session.has_reported_aliases |= matches!(kind, Kind::Info | Kind::UpdateV2)
-                && !AgentSessionId::reported(payload).is_empty();
+            session.has_reported_aliases |=
+                kind == Kind::Info && !AgentSessionId::reported(payload).is_empty();
             summarized |= changed;
         }
         if had_title
@@ -327,9 +336,11 @@ impl Actor {
             mode,
         } = call;
         let call = session.conversation.call(&method, params, cancelled);
-        let results = self.results.clone();
+        let (id, results) = (self.id.clone(), self.results.clone());
+        let call = tokio::spawn(call);
         tokio::spawn(async move {
             let result = call.await;
+            let result = result.unwrap_or_else(|error| Err(panicked(&id, &error)));
             let served = ServedCall {
                 reply,
                 method,

@@ -303,7 +303,7 @@ impl<R> Machine<R> {
                 _ => vec![Effect::Attach(Attach::Again)],
             };
         };
-        if is_open && !was_open && refusal == Refusal::ReplayStartNotFound {
+        if is_open && !was_open {
             // It was opened for nothing.
             self.lifecycle = Lifecycle::Closed;
             let release = Effect::Release(CloseReason::Closed);

@@ -346,7 +346,7 @@ fn a_session_that_could_not_be_opened_is_released() {
 }
 
 #[test]
-fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
+fn a_session_that_is_opened_with_its_replay_is_open_if_that_succeeds() {
     for (result, open, expected) in [
         (
             Ok(()),
@@ -356,7 +356,7 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
         (
             Err(Refusal::Cancelled),
             true,
-            "refuse l: the request was cancelled, abandon replay",
+            "release Closed, refuse l: the request was cancelled",
         ),
         (
             Err(Refusal::NotFound),
@@ -375,7 +375,7 @@ fn a_session_that_is_opened_with_its_replay_is_open_if_the_actor_says_so() {
             replayed = effects!(machine, attached(Ok(Attached::default())));
         }
         assert_eq!(replayed, expected);
-        assert_eq!(machine.is_over(), !open);
+        assert_eq!(machine.is_over(), !attaches);
     }
 }
 

@@ -210,6 +210,29 @@ fn close_answers_running_calls() {
 }
 
 #[test]
+fn a_call_that_panics_is_answered() {
+    let mut rig = Rig::start();
+    let (id, _out) = rig.session();
+    let params = json!({ "sessionId": id, "modeId": "m" });
+    let call = rig.ask("session/set_mode", params.clone());
+    // The engine panics without a responder.
+    assert!(matches!(rig.event(), Event::Call(..)));
+    let error = &rig.answer(call)["error"];
+    assert_eq!(error["code"], -32603, "{error}");
+    let again = rig.ask("session/set_mode", params);
+    let Event::Call(_, responder) = rig.event() else {
+        panic!("it is called");
+    };
+    let called = Called {
+        result: "{}".to_owned(),
+        ..Called::default()
+    };
+    responder.send(Ok(called)).expect("it waits");
+    assert!(rig.answer(again).get("result").is_some());
+    rig.end();
+}
+
+#[test]
 fn close_during_attach() {
     let mut rig = Rig::start();
     let (id, _out) = rig.session();
