@@ -44,7 +44,8 @@ struct Turn {
     /// Whether the agent has reported since the prompt was sent that it works.
     has_worked: bool,
     /// A report of being idle that came before the response to the prompt. It is kept until it is
-    /// known whether it ends the turn: the response follows, or the agent goes on.
+    /// known what it is: the end of the turn, if the agent has worked and accepts the prompt; no news,
+    /// if it refuses the prompt; or what it was doing before.
     early: Option<String>,
 }
 
@@ -85,6 +86,9 @@ impl Work {
             turn.message = Some(message);
         }
         let early = turn.early.take()?;
+        if !turn.has_worked {
+            return Some(Report::States(vec![early]));
+        }
         let turn = self.turn.take()?;
         Some(Report::Ends(Box::new(turn.sent), early))
     }
@@ -116,7 +120,7 @@ impl Work {
             {
                 return Report::Ends(Box::new(turn.sent), params);
             }
-        } else if turn.has_worked {
+        } else {
             turn.early = Some(params);
             return Report::States(early.into_iter().collect());
         }
@@ -249,7 +253,9 @@ mod tests {
         }
         work.refused("msg");
         sent(&mut work);
-        assert_eq!(passed(&mut work, IDLE).len(), 1);
+        assert_eq!(passed(&mut work, IDLE).len(), 0);
+        work.refused("msg");
+        assert_eq!(passed(&mut work, DONE).len(), 0);
     }
 
     #[test]
@@ -258,9 +264,10 @@ mod tests {
         assert!(!ends(&mut work, RUNNING));
         assert!(work.is_busy);
         sent(&mut work);
-        assert!(!ends(&mut work, DONE));
+        assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
         assert!(!work.is_busy);
-        assert!(work.accepted("msg", r#"{"messageId":"m"}"#).is_none());
+        let report = work.accepted("msg", r#"{"messageId":"m"}"#);
+        assert!(matches!(report, Some(Report::States(reports)) if reports == [params(DONE)]));
         assert!(!ends(&mut work, RUNNING));
         assert!(ends(&mut work, DONE));
     }
