@@ -58,8 +58,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     }
     let pairs = Pairs::measure(
         settings.rounds,
-        || flood_v2(wrapped_v2(&filled, &agent)?, UPDATES),
-        || flood(wrapped(&filled, &agent, &["--durability", "os"])?, UPDATES),
+        || flood_until_end(wrapped_v2(&filled, &agent)?),
+        || flood_until_end(wrapped_with_ids(&filled, &agent)?),
     )?;
     let detail = "an agent and a client of version 2, against version 1";
     report.at_most("version 2", pairs.ratio(), 1.1, "x", detail);
@@ -110,11 +110,20 @@ fn bare(agent: &Path) -> Result<Client> {
 
 /// A client of version 2, which wraps an agent of version 2.
 fn wrapped_v2(filled: &Filled, agent: &Path) -> Result<Client> {
+    initialized_as(wrap_of(filled, agent, "--version-2"), INITIALIZE_V2)
+}
+
+/// The same in version 1, with an agent that names its messages as all of version 2 do.
+fn wrapped_with_ids(filled: &Filled, agent: &Path) -> Result<Client> {
+    initialized(wrap_of(filled, agent, "--message-ids"))
+}
+
+fn wrap_of(filled: &Filled, agent: &Path, kind: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
     command.arg("wrap").arg("--store").arg(filled.path());
     command.args(["--durability", "os", "--"]);
-    command.arg(agent).arg("--version-2");
-    initialized_as(command, INITIALIZE_V2)
+    command.arg(agent).arg(kind);
+    command
 }
 
 fn initialized(command: Command) -> Result<Client> {
@@ -145,11 +154,12 @@ fn flood(mut client: Client, updates: usize) -> Result<Duration> {
     })
 }
 
-/// The same in version 2, in which the prompt is answered when the turn begins.
-fn flood_v2(mut client: Client, updates: usize) -> Result<Duration> {
+/// The same up to the reason of its end, which is in the answer or, in version 2, in an update. The
+/// client looks for it in the same way, so that it costs the same.
+fn flood_until_end(mut client: Client) -> Result<Duration> {
     timed(|| {
-        prompt(&mut client, &format!("flood {updates} {TEXT}"))?;
-        client.output.until_text(r#""state":"idle""#)
+        prompt(&mut client, &format!("flood {UPDATES} {TEXT}"))?;
+        client.output.until_text(r#""stopReason":"#)
     })
 }
 

@@ -101,7 +101,14 @@ impl Block {
 
     /// Adds a payload: JSON text without line breaks.
     pub fn push(&mut self, kind: Kind, payload: &str) {
-        self.text.push_str(payload);
+        self.push_parts(kind, &[payload]);
+    }
+
+    /// The same for a payload in parts.
+    pub fn push_parts(&mut self, kind: Kind, payload: &[&str]) {
+        for part in payload {
+            self.text.push_str(part);
+        }
         let end = self.text.len();
         self.parts.push(Part {
             kind,

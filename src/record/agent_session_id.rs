@@ -62,10 +62,6 @@ impl AgentSessionId {
     /// Further ids of the agent for the same session, in its own update about the session: the
     /// payload of an `info` record, or the parameters of the notification.
     pub fn reported(payload: &str) -> Vec<String> {
-        // Checked first: this is called for each update of an agent of version 2.
-        if !payload.contains("aliases") {
-            return Vec::new();
-        }
         let update = json::text_member(payload, "update").unwrap_or(payload);
         if UpdateKind::of(update.as_bytes()) != UpdateKind::SessionInfo {
             return Vec::new();

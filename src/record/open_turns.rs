@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::json::text_member;
 
 /// Tracks the turns of a log through its prompts and ends.
@@ -32,6 +34,19 @@ impl OpenTurns<()> {
             open.begin(Some(&id), ());
         }
         open
+    }
+}
+
+/// As the list of the ids.
+impl Serialize for OpenTurns<()> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|(id, ())| id))
+    }
+}
+
+impl<'de> Deserialize<'de> for OpenTurns<()> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<String>::deserialize(deserializer).map(Self::of)
     }
 }
 

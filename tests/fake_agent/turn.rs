@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::flood;
 use crate::harm;
 use crate::link::{Begun, Refusal};
+use crate::memory::Session;
 use crate::message::{blocks, chunk, quoted, text_block};
 use crate::script::{Step, steps};
 use crate::serve::{Agent, By, Cancel};
@@ -60,11 +61,15 @@ impl<'a> Turn<'a> {
         prompt.clone_into(&mut self.prompt);
         let steps = steps(prompt);
         if self.agent.is_native() {
-            // It does not take a prompt that begins like this. Other steps follow its refusal.
-            if let Some((first, rest)) = steps.split_first()
+            // It does not take a prompt that begins like this, after reports of its state. Other
+            // steps follow its refusal.
+            let reports = steps.iter().take_while(|step| step.verb == "state").count();
+            let (reports, others) = steps.split_at(reports);
+            if let Some((first, rest)) = others.split_first()
                 && first.verb == "fail"
             {
                 let (code, message) = first.rest.split_once(' ').unwrap_or_default();
+                reports.iter().find_map(|step| self.step(step));
                 self.agent.link.refuse(id, &failure(code, message));
                 rest.iter().find_map(|step| self.step(step));
                 return;
@@ -325,6 +330,12 @@ impl<'a> Turn<'a> {
             "history" => {
                 let count = agent.set(session, |_| {}).map_or(0, |session| session.prompts);
                 self.say(&format!("{count} prompts with this one"));
+            }
+            "another-session" => {
+                if let Ok(this) = agent.set(session, |_| {}) {
+                    let title = Some(rest.to_owned());
+                    agent.memory().add(Session { title, ..Session::new(&this.cwd) });
+                }
             }
             "fail-starts" => {
                 let mut memory = agent.memory();

@@ -30,9 +30,10 @@ impl Shared {
         normalizer: IdNormalizer,
         snapshots: HashMap<String, String>,
     ) -> Arc<Route> {
+        let config = lock(&self.config).clone();
         Route::new(
             self.opening.out.clone(),
-            lock(&self.config).name.clone(),
+            (config.name, config.place.cwd),
             connection.is_native(),
             normalizer,
             self.settings.clone(),
@@ -256,6 +257,7 @@ impl Shared {
         *lock(&self.settings) = settings;
         *lock(&self.live) = Some(LiveSession {
             connection,
+            agent: self.agent.name().to_owned(),
             session_id: restored.session_id,
             route,
             answer: restored.answer.clone(),

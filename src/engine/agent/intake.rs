@@ -13,6 +13,7 @@ use crate::protocol::method;
 use crate::transport::Outcome;
 use crate::transport::pump::{Lines, pump};
 
+use super::cleared;
 use super::connection::{Awaited, Connection};
 use super::members::with_members;
 use super::parse::{self, Message, NamedSession, Payload, Reader, read, session_of};
@@ -209,7 +210,7 @@ impl Intake {
             return turn_end::reported(&route, report);
         }
         if let Some(subagent) = payload.subagent() {
-            self.connection.announce_subagent(subagent, route);
+            self.connection.announce_subagent(&subagent, route);
         }
         if recipient.is_subagent {
             route.subagent_update(&recipient.session, &payload, &mut self.block);
@@ -382,6 +383,9 @@ impl Intake {
         }
         self.connection.runtime.spawn(async move {
             let outcome = answer.await.unwrap_or_else(|_| unanswered());
+            if at.is_some() && method == method::REQUEST_PERMISSION {
+                cleared::prepare(&connection, &route, &outcome).await;
+            }
             if at.is_some() && !is_native {
                 terminals::record_output(&route, &method, &params, &outcome).await;
             }

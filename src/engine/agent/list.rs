@@ -1,5 +1,6 @@
 //! The agent's own list of its sessions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,8 +56,36 @@ pub(super) async fn times(
     id: &str,
     cwd: &str,
 ) -> Option<ListedTimes> {
+    let of_it = |entry: &str| {
+        let is_it = string_member(entry, "sessionId").as_deref() == Some(id);
+        is_it.then(|| of_entry(entry))
+    };
+    find(connection, cwd, of_it).await.ok()?.flatten()
+}
+
+/// The titles of all sessions in this folder by their ids, if the agent lists them soon enough.
+pub(super) async fn titles(
+    connection: &Arc<Connection>,
+    cwd: &str,
+) -> Option<BTreeMap<String, String>> {
+    let mut titles = BTreeMap::new();
+    let take = |entry: &str| {
+        let title = string_member(entry, "title").unwrap_or_default();
+        titles.extend(string_member(entry, "sessionId").map(|id| (id, title)));
+        None::<()>
+    };
+    find(connection, cwd, take).await.ok()?;
+    Some(titles)
+}
+
+/// What `visit` finds in an entry of this folder, if the list can be read that far.
+async fn find<T>(
+    connection: &Arc<Connection>,
+    cwd: &str,
+    mut visit: impl FnMut(&str) -> Option<T>,
+) -> Result<Option<T>, EngineError> {
     if !connection.capabilities().list {
-        return None;
+        return Err(EngineError::unknown_method(method::SESSION_LIST));
     }
     let search = async {
         let mut asked = Asked {
@@ -64,16 +93,22 @@ pub(super) async fn times(
             cursor: None,
         };
         loop {
-            let page = page(connection, "", asked.clone()).await.ok()?;
-            let is_it = |entry: &&String| string_member(entry, "sessionId").as_deref() == Some(id);
-            if let Some(entry) = page.sessions.iter().find(is_it) {
-                return of_entry(entry);
+            let page = page(connection, "", asked.clone()).await?;
+            let mut entries = page.sessions.iter();
+            let found = entries.find_map(|entry| visit(entry));
+            let next = page
+                .next_cursor
+                .filter(|next| asked.cursor.as_ref() != Some(next));
+            if found.is_some() || next.is_none() {
+                return Ok(found);
             }
-            let repeats = page.next_cursor == asked.cursor;
-            asked.cursor = Some(page.next_cursor.filter(|_| !repeats)?);
+            asked.cursor = next;
         }
     };
-    timeout(TIMEOUT, search).await.ok().flatten()
+    let late = || EngineError::internal("the agent did not list its sessions in time");
+    timeout(TIMEOUT, search)
+        .await
+        .unwrap_or_else(|_| Err(late()))
 }
 
 fn of_entry(entry: &str) -> Option<ListedTimes> {

@@ -13,6 +13,7 @@ use crate::protocol::method;
 use crate::record::metadata::SYSTEM_PROMPT;
 use crate::sys::{Ids, lock};
 
+use super::cleared;
 use super::connection::{Awaited, Connection, Pending, TurnEnd};
 use super::hand_over::{self, HandOver};
 use super::members::{of_session, with_session};
@@ -28,6 +29,8 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct LiveSession {
     pub(super) connection: Arc<Connection>,
+    /// The agent's name.
+    pub(super) agent: String,
     /// The agent's session id.
     pub(super) session_id: String,
     pub(super) route: Arc<Route>,
@@ -182,6 +185,7 @@ impl LiveSession {
         if refused {
             TurnOutcome::Refused
         } else {
+            cleared::follow(self);
             TurnOutcome::Ended(ended)
         }
     }

@@ -8,6 +8,7 @@
 mod agent_session;
 mod attach;
 mod capabilities;
+mod cleared;
 mod command;
 mod connection;
 mod early;

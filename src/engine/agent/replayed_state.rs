@@ -9,6 +9,7 @@ use crate::protocol::UpdateKind;
 use crate::record::{InVersion1, Kind, OpenTurns, Record, subagents};
 use crate::sys::Ids;
 
+use super::cleared::clears_context;
 use super::hand_over::Reason;
 use super::identity::NameMatch;
 use super::ids::IdNormalizer;
@@ -114,7 +115,8 @@ impl ReplayedState {
                 self.interrupted = ended_with_process(record.payload);
                 self.open.end(record.id);
             }
-            Kind::Answer if clears_context(record.payload) => {
+            // What the agent has under this id ends here.
+            Kind::Answer if text_member(record.payload, "result").is_some_and(clears_context) => {
                 self.session_id = None;
                 self.has_left = true;
             }
@@ -169,38 +171,9 @@ fn ended_with_process(end: &str) -> bool {
     text_member(end, "interrupted").is_some() || name.as_deref() == Some("agent_ended")
 }
 
-/// Whether the answer to a request for permission has Claude Agent clear its context. It goes on in
-/// another session then and does not say in which one: what it has under its first id ends here.
-fn clears_context(answer: &str) -> bool {
-    const CLEARS: &str = "exit-plan-clear-";
-    let option = || {
-        let mut path = ["result", "outcome"].into_iter();
-        string_member(path.try_fold(answer, text_member)?, "optionId")
-    };
-    answer.contains(CLEARS) && option().is_some_and(|option| option.starts_with(CLEARS))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_may_clear_the_context() {
-        let answer = |option: &str| {
-            format!(r#"{{"result":{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}}}"#)
-        };
-        for (answer, clears) in [
-            (answer("exit-plan-clear-auto"), true),
-            (answer("exit-plan-auto"), false),
-            (answer("not-exit-plan-clear-auto"), false),
-            (
-                r#"{"error":{"message":"exit-plan-clear-auto"}}"#.to_owned(),
-                false,
-            ),
-        ] {
-            assert_eq!(clears_context(&answer), clears, "{answer}");
-        }
-    }
 
     #[test]
     fn the_end_of_a_process_interrupts_a_turn() {

@@ -36,6 +36,8 @@ pub(super) enum RestoreMethod {
     /// The agent loaded it and replayed nothing, so it may not know the conversation.
     EmptyLoad,
     Import,
+    /// The agent has gone on in another session of its own, after it has cleared its context.
+    Clear,
 }
 
 impl RestoreMethod {
@@ -47,6 +49,7 @@ impl RestoreMethod {
             Self::Load => "load",
             Self::Transcript | Self::EmptyLoad => "transcript",
             Self::Import => "import",
+            Self::Clear => "clear",
         }
     }
 }
@@ -309,7 +312,7 @@ pub(super) async fn fork(
     // Some agents fork only sessions that they have open. Its messages about this one are ignored.
     let ignored = Route::new(
         Outlet::new().0,
-        String::new(),
+        Default::default(),
         connection.is_native(),
         IdNormalizer::new(ids),
         Arc::default(),

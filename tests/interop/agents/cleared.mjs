@@ -1,7 +1,7 @@
 // Drives an agent that clears its context inside of rejoin: node cleared.mjs AGENT BINARY
 //
-// The agent goes on in a session of its own that it does not name. It stays one session of rejoin's, and
-// after everything was killed the model is given what was said since.
+// The agent goes on in a session of its own that it does not name. It stays one session of rejoin's, in
+// the list too, and after everything was killed the agent resumes it with what was said since.
 
 import assert from "node:assert/strict";
 import { finish, step } from "../support/checks.mjs";
@@ -43,7 +43,7 @@ await step("a plan is accepted, and the context cleared", async () => {
   await peer.exited;
 });
 
-await step("a load shows all of it, and the agent goes on from a briefing", async () => {
+await step("a load shows all of it, and the agent goes on where it was", async () => {
   await start();
   await peer.request("session/load", { sessionId, cwd, mcpServers: [] });
   for (const text of ["End of PLAIN-1.", "Please do LEAVE-2 now.", "End of PLAIN-PLANNED."]) {
@@ -51,9 +51,12 @@ await step("a load shows all of it, and the agent goes on from a briefing", asyn
   }
   const from = peer.lines.length;
   await prompt("Please do PLAIN-3 now.");
-  assert(shown("[rejoin]", from) && shown("End of PLAIN-3.", from), "the agent does not go on");
+  assert(!shown("[rejoin]", from) && shown("End of PLAIN-3.", from), "the agent does not go on");
   const { body } = model.turns.findLast(({ name: word }) => word === "PLAIN-3");
   assert(body.includes("End of PLAIN-PLANNED."), "the model does not know it");
+  assert(!body.includes("End of PLAIN-1."), "the context was not cleared");
+  const { sessions } = await peer.request("session/list", { cwd });
+  assert.deepEqual(sessions.map((one) => one.sessionId), [sessionId]);
   assert.equal(await peer.end(), 0);
 });
 

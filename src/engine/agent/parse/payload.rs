@@ -67,8 +67,16 @@ impl<'a> Payload<'a> {
     /// The parameters of its notification without the session's id.
     pub(in crate::engine::agent) fn params(&self) -> Cow<'_, str> {
         match self.form {
-            Form::Update => ["{\"update\":", &self.text, "}"].concat().into(),
+            Form::Update => self.params_in_parts().concat().into(),
             Form::Params => Cow::Borrowed(&self.text),
+        }
+    }
+
+    /// The same in parts.
+    pub(in crate::engine::agent) fn params_in_parts(&self) -> [&str; 3] {
+        match self.form {
+            Form::Update => ["{\"update\":", &self.text, "}"],
+            Form::Params => ["", &self.text, ""],
         }
     }
 

@@ -4,7 +4,7 @@ mod native;
 mod subagents;
 mod work;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) struct Route {
     pub(super) out: Outlet,
     /// The session's id for the client, and the agent's once it is known.
     name: String,
+    /// Its working directory.
+    folder: String,
     agent_id: Mutex<String>,
     /// Whether the agent speaks version 2, so that its updates are recorded as they are.
     pub(super) is_native: bool,
@@ -77,6 +79,9 @@ struct State {
     work: Work,
     /// The subagents that the agent has announced since it has replayed the session: they go on.
     continuing: HashSet<String>,
+    /// The titles of the sessions that the agent had when it was about to clear its context, by their
+    /// ids.
+    before_clearing: Option<BTreeMap<String, String>>,
 }
 
 /// What happens to updates.
@@ -128,11 +133,11 @@ impl Discarded {
 }
 
 impl Route {
-    /// `name` is the session's id for the client; `snapshots` are the last snapshots in the log, by
-    /// their names.
+    /// `name` is the session's id for the client, `folder` its working directory; `snapshots` are the
+    /// last snapshots in the log, by their names.
     pub(super) fn new(
         out: Outlet,
-        name: String,
+        (name, folder): (String, String),
         is_native: bool,
         normalizer: IdNormalizer,
         settings: Arc<Mutex<Settings>>,
@@ -141,6 +146,7 @@ impl Route {
         Arc::new(Self {
             out,
             name,
+            folder,
             agent_id: Mutex::default(),
             is_native,
             state: Mutex::new(State {
@@ -156,6 +162,7 @@ impl Route {
                 subagents: OpenSubagents::default(),
                 work: Work::default(),
                 continuing: HashSet::new(),
+                before_clearing: None,
             }),
             settings,
             activity: watch::Sender::new(0),
@@ -165,6 +172,21 @@ impl Route {
     /// The session's id for the client.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The session's working directory.
+    pub(super) fn folder(&self) -> &str {
+        &self.folder
+    }
+
+    /// The agent clears its context in this turn. It has these sessions, if they are known.
+    pub(super) fn context_clears(&self, sessions: Option<BTreeMap<String, String>>) {
+        self.lock().before_clearing = sessions;
+    }
+
+    /// The sessions that the agent had before, once.
+    pub(super) fn sessions_before_clearing(&self) -> Option<BTreeMap<String, String>> {
+        self.lock().before_clearing.take()
     }
 
     /// The agent knows the session by this id.

@@ -81,7 +81,6 @@ impl Route {
     pub(super) fn native_update(&self, payload: &Payload<'_>, block: &mut Block) {
         let name = payload.name().unwrap_or_default();
         let kind = UpdateKind::of_name(name.as_bytes());
-        let params = payload.params();
         let mut state = self.lock();
         let State {
             mode,
@@ -93,7 +92,23 @@ impl Route {
             subagents,
             ..
         } = &mut *state;
+        let is_live = matches!(mode, Mode::Live | Mode::AfterReplay);
         let is_snapshot = kind.snapshot().is_some();
+        if is_live && !is_snapshot {
+            if work.repeats_prompt(kind, &name, payload.update()) {
+                return;
+            }
+            *updated = true;
+            let record = match kind {
+                UpdateKind::Notice => Kind::TransientV2,
+                _ => Kind::UpdateV2,
+            };
+            if kind == UpdateKind::Subagent {
+                subagents.apply_payload(record, &payload.params());
+            }
+            return block.push_parts(record, &payload.params_in_parts());
+        }
+        let params = payload.params();
         let shown = if is_snapshot {
             titles.shown(&params)
         } else {
@@ -102,21 +117,8 @@ impl Route {
         let Some(shown) = shown else { return };
         match mode {
             Mode::Live | Mode::AfterReplay => {
-                if work.repeats_prompt(kind, &name, payload.update()) {
-                    return;
-                }
                 *updated = true;
-                if is_snapshot {
-                    self.snapshot(snapshots, *prompted, (Kind::UpdateV2, &shown), block);
-                } else if kind == UpdateKind::Notice {
-                    block.push(Kind::TransientV2, &shown);
-                } else {
-                    if kind == UpdateKind::Subagent {
-                        subagents.apply_payload(Kind::UpdateParams, &shown);
-                    }
-                    block.push(Kind::UpdateV2, &shown);
-                }
-                return;
+                return self.snapshot(snapshots, *prompted, (Kind::UpdateV2, &shown), block);
             }
             Mode::Discard(discarded) if is_snapshot => {
                 discarded.keep(name_of(&shown), shown.into_owned());

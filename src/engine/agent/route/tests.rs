@@ -12,7 +12,7 @@ fn route() -> Arc<Route> {
     let ids = Arc::new(RandomIds);
     Route::new(
         Outlet::new().0,
-        String::new(),
+        Default::default(),
         false,
         IdNormalizer::new(ids),
         Arc::default(),

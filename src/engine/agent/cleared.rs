@@ -1,0 +1,124 @@
+//! Follows an agent that clears its context.
+//!
+//! Claude Agent goes on in a new session of its own then, and does not name it. It is the one that the
+//! agent lists after the turn and did not list before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::{Block, EngineEvent};
+use crate::json::{string_member, text_member};
+use crate::record::Kind;
+use crate::transport::Outcome;
+
+use super::connection::Connection;
+use super::list;
+use super::live_session::LiveSession;
+use super::restore::{RestoreMethod, Restored};
+use super::route::Route;
+
+/// How the options begin with which the user has Claude Agent clear its context.
+const CLEARS: &str = "exit-plan-clear-";
+
+/// How the first prompt of the new session begins, and so its title.
+const PLAN: &str = "Implement the following plan:";
+
+/// Whether the answer to a request for permission has Claude Agent clear its context.
+pub(super) fn clears_context(result: &str) -> bool {
+    let outcome = text_member(result, "outcome");
+    let option = outcome.and_then(|outcome| string_member(outcome, "optionId"));
+    option.is_some_and(|option| option.starts_with(CLEARS))
+}
+
+/// The agent is about to get an answer to a request for permission. Takes note of the sessions that it
+/// has, if that clears its context.
+pub(super) async fn prepare(connection: &Arc<Connection>, route: &Route, answer: &Outcome) {
+    if answer.as_ref().is_ok_and(|result| clears_context(result)) {
+        route.context_clears(list::titles(connection, route.folder()).await);
+    }
+}
+
+/// A turn has ended: records the session in which the agent has gone on, if it has.
+pub(super) fn follow(live: &LiveSession) {
+    let Some(before) = live.route.sessions_before_clearing() else {
+        return;
+    };
+    let live = live.clone();
+    tokio::spawn(async move {
+        let connection = &live.connection;
+        let Some(mut after) = list::titles(connection, live.route.folder()).await else {
+            return;
+        };
+        after.retain(|id, _| connection.route(id).is_none());
+        let Some(session_id) = new_session(&before, &after) else {
+            return;
+        };
+        let restored = Restored {
+            how: RestoreMethod::Clear,
+            session_id,
+            answer: live.answer.clone(),
+            snapshots: Vec::new(),
+        };
+        let record = restored.record(&live.agent, connection.capabilities().version.as_deref());
+        let record = EngineEvent::Block(Block::of(Kind::AgentSessionId, record));
+        // It fails if the session was closed: then it goes on from a briefing.
+        live.route.out.send(record).await.ok();
+    });
+}
+
+/// The session that only the second list has, each with the titles by the ids. If there are several,
+/// such as those of other programs, the title decides.
+fn new_session(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Option<String> {
+    let mut new: Vec<_> = after.iter().collect();
+    new.retain(|(id, _)| !before.contains_key(*id));
+    if new.len() > 1 {
+        new.retain(|(_, title)| title.starts_with(PLAN));
+    }
+    match new[..] {
+        [(id, _)] => Some(id.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_may_clear_the_context() {
+        let outcome = |option: &str| {
+            format!(r#"{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}"#)
+        };
+        for (result, clears) in [
+            (outcome("exit-plan-clear-auto"), true),
+            (outcome("exit-plan-auto"), false),
+            (outcome("not-exit-plan-clear-auto"), false),
+            (r#"{"message":"exit-plan-clear-auto"}"#.to_owned(), false),
+        ] {
+            assert_eq!(clears_context(&result), clears, "{result}");
+        }
+    }
+
+    #[test]
+    fn the_new_session_is_known_by_being_new_or_by_its_title() {
+        let list = |entries: &[(&str, &str)]| {
+            let entries = entries.iter();
+            let entries = entries.map(|(id, title)| ((*id).to_owned(), (*title).to_owned()));
+            entries.collect::<BTreeMap<_, _>>()
+        };
+        let plan = format!("{PLAN} # A plan");
+        let before = list(&[("a", "one"), ("b", &plan)]);
+        for (after, expected) in [
+            (list(&[("a", "one"), ("b", &plan)]), None),
+            (list(&[("a", "one"), ("c", "any")]), Some("c")),
+            (list(&[("c", "any"), ("d", &plan)]), Some("d")),
+            (list(&[("c", "any"), ("d", "other")]), None),
+            (list(&[("c", &plan), ("d", &plan)]), None),
+        ] {
+            assert_eq!(new_session(&before, &after).as_deref(), expected);
+        }
+    }
+}
