@@ -1,17 +1,22 @@
 //! The address of a store in PostgreSQL.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, SslMode};
 
 use crate::store::medium::place;
 use crate::sys::environment::variable;
 
+use super::tls::Tls;
+
 /// The schema, unless the address names another one.
 const SCHEMA: &str = "rejoin";
+/// How long statements wait for a database that cannot be reached, unless the address says it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// When a silent connection is probed, and how often.
@@ -23,6 +28,10 @@ pub(in crate::store) struct Address {
     pub(super) schema: String,
     /// Without a password.
     pub(super) shown: String,
+    /// How connections are encrypted, if they are.
+    pub(super) tls: Option<Tls>,
+    /// How long statements wait for a database that cannot be reached.
+    pub(super) patience: Duration,
 }
 
 impl Address {
@@ -32,14 +41,25 @@ impl Address {
         let text = place.to_string_lossy();
         let (base, query) = text.split_once('?').unwrap_or((&text, ""));
         let mut schema = SCHEMA.to_owned();
-        let mut ours = Vec::new();
+        let (mut mode, mut authorities) = (None, None);
+        let mut patience = PATIENCE;
+        let mut others = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
                 Some(("schema", name)) => name.clone_into(&mut schema),
+                Some(("sslmode", name)) => mode = Some(name),
+                Some(("sslrootcert", file)) => {
+                    let file = percent_decode_str(file).decode_utf8_lossy();
+                    authorities = Some(PathBuf::from(file.into_owned()));
+                }
+                Some(("patience", time)) => {
+                    patience = humantime::parse_duration(time)
+                        .map_err(|error| format!("the patience {time:?}: {error}"))?;
+                }
                 Some(("password", _)) => {
                     return Err("the password belongs into PGPASSWORD or a file".to_owned());
                 }
-                _ => ours.push(part),
+                _ => others.push(part),
             }
         }
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -48,10 +68,10 @@ impl Address {
                 "the schema {schema:?} has other characters than a-z, 0-9 and _"
             ));
         }
-        let address = if ours.is_empty() {
+        let address = if others.is_empty() {
             base.to_owned()
         } else {
-            format!("{base}?{}", ours.join("&"))
+            format!("{base}?{}", others.join("&"))
         };
         let mut config: Config = address
             .parse()
@@ -64,11 +84,22 @@ impl Address {
             #[cfg(unix)]
             Host::Unix(_) => true,
         };
-        if !config.get_hosts().iter().all(is_local) {
-            return Err(
-                "only servers on this machine can be reached yet: there is no TLS".to_owned(),
-            );
-        }
+        let is_local = config.get_hosts().iter().all(is_local);
+        let tls = match mode {
+            Some("disable") => None,
+            None if is_local => None,
+            None | Some("verify-full") => Some(Tls::new(authorities.as_deref())?),
+            Some(other) => {
+                return Err(format!(
+                    "sslmode={other} does not check who answers: leave it out, and name the \
+                     server's authority with sslrootcert=FILE if the system does not trust it"
+                ));
+            }
+        };
+        config.ssl_mode(match tls {
+            Some(_) => SslMode::Require,
+            None => SslMode::Disable,
+        });
         config
             .application_name("rejoin")
             .connect_timeout(CONNECT)
@@ -79,6 +110,8 @@ impl Address {
             config,
             schema,
             shown: place::shown(place),
+            tls,
+            patience,
         })
     }
 }
@@ -174,10 +207,18 @@ mod tests {
     fn an_address_names_its_schema() {
         let address = Address::parse(Path::new("postgres://u@localhost/d?schema=team_1")).unwrap();
         assert_eq!(address.schema, "team_1");
+        assert!(address.tls.is_none());
+        let address = "postgres://u@db.example.org/d?patience=3s&sslmode=disable";
+        let address = Address::parse(Path::new(address)).unwrap();
+        assert!(address.tls.is_none());
+        assert_eq!(address.patience, Duration::from_secs(3));
         for wrong in [
             "postgres://u@localhost/d?schema=a\"b",
             "postgres://u@localhost/d?password=x",
             "postgres://u@localhost/d?nonsense=1",
+            "postgres://u@db.example.org/d?sslmode=require",
+            "postgres://u@db.example.org/d?sslrootcert=%2Fno%2Fsuch%2Ffile",
+            "postgres://u@localhost/d?patience=long",
         ] {
             assert!(Address::parse(Path::new(wrong)).is_err(), "{wrong}");
         }

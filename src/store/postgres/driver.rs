@@ -14,16 +14,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::tls::TlsStream;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, NoTls, Row};
+use tokio_postgres::{Client, Connection, NoTls, Row, Socket};
 use uuid::Uuid;
 
 use crate::sys::{blocking, lock, with_causes};
 
 use super::address::Address;
 
-/// How long statements wait for a database that cannot be reached.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a statement may take before its connection counts as broken.
 const ANSWER: Duration = Duration::from_secs(30);
 /// The pause before another attempt, at first and at most.
@@ -274,7 +273,7 @@ impl Shared {
         let patience = if self.is_down.load(Ordering::Relaxed) {
             Duration::ZERO
         } else {
-            PATIENCE
+            self.address.patience
         };
         let deadline = Instant::now() + patience;
         let mut pause = PAUSES.0;
@@ -355,19 +354,17 @@ impl Shared {
                 None => break,
             }
         }
-        let connected = self.address.config.connect(NoTls).await;
-        let (client, connection) = connected.map_err(|error| match error.as_db_error() {
+        let config = &self.address.config;
+        let connected = match &self.address.tls {
+            Some(tls) => config.connect(tls.clone()).await.map(drive),
+            None => config.connect(NoTls).await.map(drive),
+        };
+        connected.map_err(|error| match error.as_db_error() {
             Some(refused) if !has_not_run(refused) && !is_ending(refused) => {
                 Failure::Refused(Box::new(refused.clone()))
             }
             _ => Failure::Unreachable(with_causes(&error)),
-        })?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the database has ended");
-            }
-        });
-        Ok(client)
+        })
     }
 
     fn keep(&self, client: Client) {
@@ -376,6 +373,19 @@ impl Shared {
             idle.push(client);
         }
     }
+}
+
+/// Runs a connection until its end.
+fn drive<S>((client, connection): (Client, Connection<Socket, S>)) -> Client
+where
+    S: TlsStream + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to the database has ended");
+        }
+    });
+    client
 }
 
 /// Whether the server has refused a statement in a way that passes: it is full, only follows another

@@ -9,6 +9,7 @@ mod driver;
 mod image;
 mod owned;
 mod tables;
+mod tls;
 mod trash;
 mod watch;
 

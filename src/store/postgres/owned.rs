@@ -1,5 +1,6 @@
 //! A log that this process appends to.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use super::driver::{Failure, Repeat, int, text, uuid};
 use super::image::Pages;
 use super::{NOW, Tables};
 
+/// How much is kept in memory of what a crash of the database may take, in bytes.
+const MOST_KEPT: usize = 8 * 1024 * 1024;
 /// The longest block, in bytes. A longer record is several blocks.
 const LONGEST: usize = 16 * 1024 * 1024;
 /// How long the end of a claim waits for the database.
@@ -34,6 +37,8 @@ pub(super) struct Claimed {
     is_draft: bool,
     /// Whether something was committed that a crash of the database may take.
     is_unsafe: bool,
+    /// The last of it, to be written again after such a crash: blocks and where they begin.
+    kept: VecDeque<(i64, Vec<u8>)>,
     /// When the last append was confirmed.
     confirmed: Option<Instant>,
 }
@@ -54,6 +59,7 @@ impl Claimed {
             pages,
             is_draft,
             is_unsafe: true,
+            kept: VecDeque::new(),
             confirmed: None,
         }
     }
@@ -106,6 +112,35 @@ impl Claimed {
         ];
         let rows = self.tables.driver.query(&sql, params, Repeat::No)?;
         Ok(!rows.is_empty())
+    }
+
+    /// Keeps a block that a crash of the database may take, and only as many as memory allows.
+    fn keep(&mut self, from: i64, block: &[u8]) {
+        self.kept.push_back((from, block.to_vec()));
+        let mut kept: usize = self.kept.iter().map(|(_, block)| block.len()).sum();
+        while kept > MOST_KEPT
+            && let Some((_, block)) = self.kept.pop_front()
+        {
+            kept -= block.len();
+        }
+    }
+
+    /// Writes again what the database has lost of what it had confirmed: the log ends at `end`, and
+    /// not at `from`. False if that is not in memory.
+    fn restore_end(&mut self, end: i64, from: i64) -> Result<bool, StoreError> {
+        let Some(first) = self.kept.iter().position(|(at, _)| *at == end) else {
+            return Ok(false);
+        };
+        tracing::warn!(session = %self.id, bytes = from - end, "the database has lost the end of a log, which is written again");
+        for (at, block) in self.kept.iter().skip(first) {
+            match self.append_once(*at, block, true) {
+                Ok(true) => {}
+                // The caller looks again.
+                Ok(false) | Err(Failure::Unknown(_)) => return Ok(true),
+                Err(failure) => return Err(self.tables.failed("append to", failure)),
+            }
+        }
+        Ok(true)
     }
 
     /// Runs a statement that changes something only if this is still the holder.
@@ -164,6 +199,7 @@ impl Owned for Claimed {
                 // It was written, and only the answer was lost.
                 end if end == to && in_doubt => break,
                 end if end == from => {}
+                end if end < from && self.restore_end(end, from)? => {}
                 end => {
                     let lost = format!("it ends at {end} and not at {from} as it did");
                     let cause = io::Error::new(io::ErrorKind::InvalidData, lost);
@@ -172,6 +208,11 @@ impl Owned for Claimed {
             }
         }
         self.is_unsafe = !safe;
+        if safe {
+            self.kept.clear();
+        } else {
+            self.keep(from, block);
+        }
         self.confirmed = Some(Instant::now());
         Ok(())
     }
@@ -185,11 +226,13 @@ impl Owned for Claimed {
             UPDATE @.fence SET end_off = end_off FROM mode WHERE no = $1 AND epoch = $2 RETURNING 1";
         self.change("sync", sql, Vec::new())?;
         self.is_unsafe = false;
+        self.kept.clear();
         Ok(())
     }
 
     fn cut(&mut self, end: u64) -> Result<(), StoreError> {
         self.pages.forget();
+        self.kept.clear();
         let end = i64::try_from(end).unwrap_or(i64::MAX);
         let sql = "
             WITH held AS (UPDATE @.fence SET end_off = least(end_off, $3)

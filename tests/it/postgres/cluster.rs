@@ -1,5 +1,7 @@
 //! A database server for the tests, on a socket in a temporary folder. It ends with the tests.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -11,21 +13,94 @@ use rejoin::sys::Sys;
 /// Says whether tests may do without a server: not if it is `required`.
 const WANTED: &str = "REJOIN_TEST_POSTGRES";
 
-/// Makes the cluster in the folder `$1` with the programs in `$2`, and serves until its input ends.
+/// Makes the cluster in the folder `$1` with the programs in `$2`, which listens on the port `$3`, and
+/// does what its input says until that ends.
 const SERVE: &str = r#"
-    "$2/initdb" -D "$1/data" -U rejoin -A trust --no-sync -E UTF8 --locale C >"$1/initdb.log" 2>&1 || exit
-    "$2/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c fsync=off -c max_connections=200 \
-        >"$1/server.log" 2>&1 &
-    read -r _
-    kill -INT $!
+    cd "$1" || exit
+    "$2/initdb" -D data -U rejoin -A trust --no-sync -E UTF8 --locale C >initdb.log 2>&1 || exit
+    key() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "$@" 2>>tls.log; }
+    echo subjectAltName=DNS:localhost >names
+    encrypt="-c ssl=on -c ssl_cert_file=$1/server.crt -c ssl_key_file=$1/server.key"
+    key -x509 -subj /CN=authority -keyout ca.key -out ca.crt &&
+        key -subj /CN=localhost -keyout server.key -out server.csr &&
+        openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile names \
+            -out server.crt 2>>tls.log || encrypt=
+    start() {
+        "$2/postgres" -D data -k "$1" -p "$3" -c listen_addresses=localhost -c fsync=off \
+            -c max_connections=200 $encrypt >>server.log 2>&1 &
+        server=$!
+    }
+    start "$@"
+    while read -r command; do
+        case $command in
+            crash)
+                children=$(pgrep -P $server)
+                kill -KILL $server $children
+                wait $server
+                echo crashed
+                ;;
+            start) start "$@" ;;
+        esac
+    done
+    kill -INT $server
     wait
     rm -rf "$1"
 "#;
 
-struct Cluster {
+/// A server for databases.
+pub(crate) struct Cluster {
     folder: PathBuf,
-    /// Its input is open as long as the tests run.
-    _server: Child,
+    port: u16,
+    /// Its input is open as long as the server is to run.
+    server: Child,
+}
+
+impl Cluster {
+    /// A server of one's own, which may crash; none if there is no server here.
+    pub(crate) fn start() -> Option<Self> {
+        start()
+    }
+
+    /// The address of a new store in it, without tables.
+    pub(crate) fn place(&self, options: &str) -> PathBuf {
+        let folder = self.folder.to_str().unwrap().replace('/', "%2F");
+        self.at(&folder, options)
+    }
+
+    /// The same through TLS, if there was a program to make keys.
+    pub(crate) fn encrypted(&self) -> Option<PathBuf> {
+        let authority = self.folder.join("ca.crt");
+        let options = format!("&sslmode=verify-full&sslrootcert={}", authority.display());
+        self.folder
+            .join("server.crt")
+            .exists()
+            .then(|| self.at("localhost", &options))
+    }
+
+    fn at(&self, host: &str, options: &str) -> PathBuf {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let port = self.port;
+        format!("postgres://rejoin@{host}:{port}/postgres?schema=test_{number}{options}").into()
+    }
+
+    /// Kills all processes of the server.
+    pub(crate) fn crash(&mut self) {
+        self.tell("crash");
+        let output = self.server.stdout.as_mut().unwrap();
+        let mut crashed = [0; 8];
+        output.read_exact(&mut crashed).unwrap();
+    }
+
+    /// Starts it again.
+    pub(crate) fn start_again(&mut self) {
+        self.tell("start");
+    }
+
+    fn tell(&mut self, command: &str) {
+        let input = self.server.stdin.as_mut().unwrap();
+        writeln!(input, "{command}").unwrap();
+    }
 }
 
 /// The address of a new store, which has its tables; none if there is no server, and none is
@@ -38,16 +113,13 @@ pub(crate) fn store() -> Option<PathBuf> {
 
 /// The same without tables.
 pub(crate) fn place() -> Option<PathBuf> {
+    Some(shared()?.place(""))
+}
+
+/// The server that all tests share.
+pub(crate) fn shared() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let cluster = CLUSTER.get_or_init(start);
-    let Some(cluster) = cluster else {
-        eprintln!("skipped: there is no PostgreSQL here");
-        return None;
-    };
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = cluster.folder.to_str().unwrap().replace('/', "%2F");
-    Some(format!("postgres://rejoin@{folder}/postgres?schema=test_{number}").into())
+    CLUSTER.get_or_init(start).as_ref()
 }
 
 fn start() -> Option<Cluster> {
@@ -79,34 +151,32 @@ fn start() -> Option<Cluster> {
     } else {
         Command::new("sh")
     };
+    let port = free_port();
     let server = server
         .args(["-c", SERVE, "sh"])
         .args([&folder, &programs])
+        .arg(port.to_string())
         .current_dir(&folder)
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait(&folder);
-    Some(Cluster {
+    let cluster = Cluster {
         folder,
-        _server: server,
-    })
+        port,
+        server,
+    };
+    // It answers when a store in it can be looked for.
+    let place = cluster.place("&patience=1m");
+    Store::is_at(&place, &Sys::real()).expect("the server starts");
+    Some(cluster)
 }
 
-/// Waits until the server answers: a store in it can be looked for.
-fn wait(folder: &Path) {
-    let folder = folder.to_str().unwrap().replace('/', "%2F");
-    let place = PathBuf::from(format!("postgres://rejoin@{folder}/postgres"));
-    let mut last = None;
-    for _ in 0..6 {
-        match Store::is_at(&place, &Sys::real()) {
-            Ok(_) => return,
-            Err(error) => last = Some(error),
-        }
-    }
-    panic!("the server does not start: {last:?}");
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("localhost:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 /// The folder with `initdb` and `postgres`.

@@ -28,7 +28,7 @@ fn update(text: &str) -> String {
     format!(r#"{{"sessionUpdate":"plan","entries":[],"_meta":{{"text":{text:?}}}}}"#)
 }
 
-fn header(id: &SessionId) -> Header {
+pub(super) fn header(id: &SessionId) -> Header {
     serde_json::from_value(json!({
         "format": 1, "sessionId": id.as_str(), "cwd": "/work", "additionalDirectories": [],
         "mcpServers": [], "engine": { "name": "rejoin" }, "protocolVersion": 1,

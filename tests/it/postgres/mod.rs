@@ -4,4 +4,6 @@
 mod cluster;
 mod lists;
 mod logs;
+mod outages;
 mod processes;
+mod zombies;

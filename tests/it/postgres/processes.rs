@@ -26,7 +26,7 @@ pub(super) struct Process {
     lines: Receiver<Value>,
     last: u64,
     /// The text of the agent's messages, as far as it came.
-    text: String,
+    pub(super) text: String,
     updates: usize,
 }
 
@@ -60,7 +60,7 @@ impl Process {
         process
     }
 
-    fn begin(&mut self, method: &str, params: &Value) -> u64 {
+    pub(super) fn begin(&mut self, method: &str, params: &Value) -> u64 {
         self.last += 1;
         let id = self.last;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -81,7 +81,7 @@ impl Process {
         Some(message)
     }
 
-    fn wait(&mut self, id: u64) -> Result<Value, Value> {
+    pub(super) fn wait(&mut self, id: u64) -> Result<Value, Value> {
         loop {
             let mut message = self.take().expect("it answers");
             if message["id"] == id {
@@ -106,10 +106,15 @@ impl Process {
     /// Begins a long answer, and takes its beginning. Returns the prompt's request.
     fn begin_answer(&mut self, session: &str) -> u64 {
         let id = self.begin("session/prompt", &prompt(session, "/flood 200000 40"));
-        while self.updates < SEEN {
+        self.take_updates(SEEN);
+        id
+    }
+
+    /// Takes messages until so many updates of messages came in all.
+    pub(super) fn take_updates(&mut self, updates: usize) {
+        while self.updates < updates {
             self.take().expect("it answers");
         }
-        id
     }
 
     fn signal(&self, signal: Signal) {
@@ -135,7 +140,7 @@ pub(super) fn prompt(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
 
-fn load(session: &str, take_over: bool) -> Value {
+pub(super) fn load(session: &str, take_over: bool) -> Value {
     let meta = json!({ "rejoin": { "takeOver": take_over } });
     json!({ "sessionId": session, "cwd": "/work", "mcpServers": [], "_meta": meta })
 }
