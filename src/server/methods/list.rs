@@ -148,18 +148,17 @@ impl Listing {
         } else {
             begun.await;
         }
-        if self.cursor.is_none() {
-            look_at_sources(&deps).await;
-        }
+        let is_complete = self.cursor.is_some() || look_at_sources(&deps).await;
         // The page is in memory until it is written.
         let permit = deps.wire.flow.read(Load::Light).await;
         let filter = self.filter(&deps);
         let Self {
             cursor,
-            query,
+            mut query,
             form,
             ..
         } = self;
+        query.counted &= is_complete;
         // The agent's sessions have no numbers, and none of them is archived.
         let only = filter.archived == Archived::Only;
         let own_only = only || query.offset.is_some();
@@ -187,18 +186,20 @@ impl Listing {
 }
 
 /// Brings the conversations of other tools up to date. If that takes long, it goes on while the list
-/// is answered with what is known.
-pub(super) async fn look_at_sources(deps: &Arc<Deps>) {
+/// is answered with what is known, and this returns false.
+pub(super) async fn look_at_sources(deps: &Arc<Deps>) -> bool {
     let deps = deps.clone();
     if deps.sources.is_none() {
-        return;
+        return true;
     }
     let scan = tokio::task::spawn_blocking(move || deps.scan_tools());
     match timeout(LOOK, scan).await {
         Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot list conversations of other tools"),
         Ok(Err(error)) => tracing::warn!(%error, "cannot list conversations of other tools"),
-        Ok(Ok(Ok(()))) | Err(_) => {}
+        Ok(Ok(Ok(()))) => {}
+        Err(_) => return false,
     }
+    true
 }
 
 /// Parameters with those of JetBrains' clients in their place.

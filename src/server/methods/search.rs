@@ -65,7 +65,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         // The search covers what earlier requests did.
         registry.barrier().await;
         let deps = registry.deps().clone();
-        look_at_sources(&deps).await;
+        let all_known = look_at_sources(&deps).await;
         let cancelled = || Err(error::refused("", Refusal::Cancelled));
         let permit = tokio::select! {
             permit = deps.wire.flow.read(Load::Light) => permit,
@@ -73,7 +73,11 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         };
         let found = tokio::task::spawn_blocking(move || {
             let is_cancelled = || cancellation.is_cancelled();
-            page(&deps, query, cursor.as_deref(), &is_cancelled)
+            let mut page = page(&deps, query, cursor.as_deref(), &is_cancelled)?;
+            if !all_known {
+                page["complete"] = false.into();
+            }
+            Ok(page)
         });
         let found = found.await;
         let result = match found {
