@@ -1,5 +1,6 @@
 //! Errors of an engine, as JSON-RPC errors.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::history::HistoryError;
@@ -14,7 +15,7 @@ use crate::protocol::error::{
 const SHORTEST_ID: usize = 8;
 
 /// An error that the client gets as a response.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
     /// The JSON-RPC error code. Never -32000, which clients take for a request to sign in, unless

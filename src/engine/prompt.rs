@@ -1,5 +1,6 @@
 //! A prompt as the client sent it, and how its turn ended.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::json;
@@ -39,7 +40,7 @@ impl Prompt {
 }
 
 /// Why a turn ended, by the protocol's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     /// The answer is complete.
     EndTurn,
@@ -81,7 +82,7 @@ impl StopReason {
 }
 
 /// How a turn ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
     /// For this reason.
     Because(StopReason),

@@ -1,5 +1,6 @@
 //! Metadata that clients set on a session: its title, whether it is archived, its system prompt.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::title::{named, plain};
@@ -7,7 +8,7 @@ use crate::json;
 use crate::protocol::UpdateKind;
 
 /// A change of metadata by a client, to be written as an `info` record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetadataChange {
     /// The session's title, in the form to be shown.
     Title(String),

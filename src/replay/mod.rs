@@ -80,6 +80,8 @@ pub struct Options {
     pub clip: Option<usize>,
     /// How many turns to leave out at the beginning, together with everything before the first one.
     pub skip_turns: u64,
+    /// How many turns there were before the first record.
+    pub earlier_turns: u64,
 }
 
 impl Default for Options {
@@ -92,6 +94,7 @@ impl Default for Options {
             version_2: false,
             clip: None,
             skip_turns: 0,
+            earlier_turns: 0,
         }
     }
 }
@@ -136,7 +139,7 @@ impl Replay {
                 line: options.message_limit.max(SHORTEST_LINE) - INTERRUPTED.len(),
             },
             envelope: Envelope::new(session_id),
-            turn: 0,
+            turn: options.earlier_turns,
             pending: Pending::default(),
             last: LastLine::default(),
             open: OpenTurns::default(),

@@ -216,7 +216,7 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::Cancelled => {
             return Error::new(ErrorKind::RequestCancelled, "Request cancelled");
         }
-        Refusal::Gone => return internal(text),
+        Refusal::Gone | Refusal::OwnerEnded => return internal(text),
         Refusal::NotOpen => (ErrorKind::SessionNotOpen, NOT_OPEN.to_owned()),
         Refusal::Forgotten => {
             let message = "Session is closed, and without a store it cannot be opened again";
@@ -242,6 +242,11 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
 
 /// The process that has a session open; an empty object if it is unknown.
 pub(super) fn holder(holder: Option<&Holder>) -> Value {
+    let holder = holder.map(|holder| Holder {
+        // It is of no use to a client.
+        socket: None,
+        ..holder.clone()
+    });
     let holder = holder.and_then(|holder| serde_json::to_value(holder).ok());
     holder.unwrap_or_else(|| json!({}))
 }

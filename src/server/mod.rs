@@ -3,6 +3,7 @@
 mod capabilities;
 mod connection;
 mod error;
+mod listen;
 mod maintenance;
 mod methods;
 mod process;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
 use crate::index::Catalog;
-use crate::session::{Deps, Growth, Registry};
+use crate::session::{Deps, Growth, Owners, Registry};
 use crate::sources::LiveSources;
 use crate::store::{Store, place};
 use crate::sys::{SessionId, Sys, lock};
@@ -30,6 +30,7 @@ struct Shared {
     catalog: Option<Arc<Catalog>>,
     engine: Arc<dyn Engine>,
     growth: Arc<Growth>,
+    owners: Arc<Owners>,
     closed: Arc<Mutex<BTreeSet<SessionId>>>,
     /// The sessions of each connection, until they are released.
     connections: Mutex<Vec<Registry>>,
@@ -56,6 +57,7 @@ impl Process {
             if options.take_over {
                 store.take_over_all();
             }
+            store.announce_socket();
             if let Err(error) = store.prepare() {
                 // Requests report it to the client; the disk may be back by then.
                 tracing::error!(%error, "sessions cannot be kept");
@@ -76,6 +78,7 @@ impl Process {
             catalog: catalog.map(Arc::new),
             engine,
             growth: Arc::default(),
+            owners: Arc::default(),
             closed: Arc::default(),
             connections: Mutex::default(),
         }))
@@ -124,6 +127,7 @@ impl Process {
             client_timeout: options.client_timeout,
             unstable: options.unstable,
             growth: shared.growth.clone(),
+            owners: shared.owners.clone(),
             closed: shared.closed.clone(),
             shares_engine: role == Role::Guest,
         }));
@@ -193,6 +197,11 @@ impl Process {
 
     pub(super) fn sources(&self) -> Option<&Arc<LiveSources>> {
         self.0.sources.as_ref()
+    }
+
+    /// The sessions that it has, for clients elsewhere.
+    pub(super) fn owners(&self) -> &Owners {
+        &self.0.owners
     }
 
     pub(super) fn catalog(&self) -> Option<&Arc<Catalog>> {

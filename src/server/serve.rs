@@ -14,6 +14,7 @@ use crate::sys::Sys;
 use crate::transport::{LINE_LIMIT, Writer};
 
 use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
+use super::listen::listen;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
 use super::process::{Process, Role};
 use super::shutdown::GRACE;
@@ -132,6 +133,7 @@ pub async fn serve(
             Patience::Hurry
         }
         () = run_maintenance(&process) => Patience::EndOfInput,
+        () = listen(&process) => Patience::EndOfInput,
     };
     process.end(patience).await;
     if patience != Patience::Hurry {

@@ -9,6 +9,7 @@ use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
 use crate::transport::Outcome;
 
+use super::link::message::Route;
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
 use super::request::{ClientRequest, TurnResult, Updates};
@@ -86,6 +87,8 @@ pub enum Effect<R> {
         /// The notification's parameters.
         params: String,
     },
+    /// Have the process serve a request that has the session.
+    Pass(Route<R>),
     /// Start to replay the log up to its current end.
     Replay {
         /// How to open the session, if it is not open: its log is read once for both.

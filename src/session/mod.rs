@@ -2,6 +2,7 @@
 
 pub mod effect;
 pub mod history;
+pub mod link;
 pub mod machine;
 pub mod outcome;
 pub mod phase;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use growth::Growth;
+pub use link::Owners;
 pub use open_session::Elsewhere;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
@@ -66,6 +68,8 @@ pub struct Deps {
     pub unstable: bool,
     /// Notifies of sessions that other processes write to.
     pub growth: Arc<Growth>,
+    /// The sessions that this process has, for clients elsewhere.
+    pub owners: Arc<Owners>,
     /// Sessions without a log that were closed, so that closing them again is no error.
     pub closed: Arc<Mutex<BTreeSet<SessionId>>>,
     /// Whether the engine serves other connections, too, so that it does not end with this one.

@@ -77,6 +77,8 @@ pub struct Elsewhere {
     pub holder: Option<Holder>,
     /// Whether a turn was running there when the log was last read.
     pub running: bool,
+    /// Whether that process serves the session's requests.
+    pub attached: bool,
 }
 
 impl OpenSession {

@@ -1,5 +1,7 @@
 //! How requests to a session end, in terms that know no protocol version.
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::{Ended, EngineError};
 use crate::store::{Holder, StoreError};
 use crate::sys::with_causes;
@@ -7,7 +9,7 @@ use crate::sys::with_causes;
 use super::phase::Phase;
 
 /// A request that was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Done {
     /// The session exists and is durable. With the engine's part of the answer, as JSON text.
     Created(Option<String>),
@@ -42,7 +44,7 @@ pub enum Done {
 }
 
 /// Why a request was refused, or has failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// The session does not exist.
     #[error("session not found")]
@@ -70,6 +72,9 @@ pub enum Refusal {
         /// The process, if it is known.
         holder: Option<Holder>,
     },
+    /// The process that had the session ended before it answered.
+    #[error("the process that had the session open has ended before it answered")]
+    OwnerEnded,
     /// The log's header cannot be read, so nothing is replayed and nothing is written.
     #[error("{0}")]
     Damaged(String),

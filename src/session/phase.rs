@@ -1,9 +1,11 @@
 //! What a session is doing, as clients of version 2 see it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::json;
 
 /// What a session is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// A prompt is being answered.
     Running,

@@ -1,5 +1,6 @@
 //! Replays a log into the writer's bulk lane, on a thread that may block.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ pub(super) struct Playback {
     follows: bool,
     /// The payload of the last `end` record that was followed.
     last_end: Option<String>,
+    /// The prompts that the client shows without being sent them, by the ids of their messages.
+    hidden_prompts: HashSet<String>,
 }
 
 impl Playback {
@@ -65,6 +68,7 @@ impl Playback {
             sent: 0,
             follows: false,
             last_end: None,
+            hidden_prompts: HashSet::new(),
         }
     }
 
@@ -73,6 +77,11 @@ impl Playback {
     pub(super) fn follow(&mut self) {
         self.follows = true;
         self.replay.follow();
+    }
+
+    /// From now on, the prompts with these ids are not sent.
+    pub(super) fn hide_prompts(&mut self, ids: HashSet<String>) {
+        self.hidden_prompts = ids;
     }
 
     /// The payload of the last `end` record since the last call, if it [follows](Self::follow).
@@ -132,7 +141,20 @@ impl Playback {
     }
 
     fn read_record(&mut self, entry: &Entry<'_>) {
-        self.replay.record(&entry.record, &mut self.lines);
+        let id = entry
+            .record
+            .id
+            .filter(|_| entry.record.kind == Kind::Prompt);
+        if id.is_some_and(|id| self.hidden_prompts.contains(id)) {
+            // What was held back belongs to what came before it.
+            self.replay.finish(&mut self.lines);
+            let before = self.lines.len();
+            self.replay.record(&entry.record, &mut self.lines);
+            self.replay.finish(&mut self.lines);
+            self.lines.truncate(before);
+        } else {
+            self.replay.record(&entry.record, &mut self.lines);
+        }
         self.end = entry.end;
         self.in_turn = self.replay.is_in_turn();
         if self.follows && entry.record.kind == Kind::End {

@@ -12,6 +12,7 @@ use crate::sys::{SessionId, blocking, lock};
 use crate::transport::Held;
 
 use super::actor::Actor;
+use super::link::serve::LinkCommand;
 use super::outcome::Refusal;
 use super::reply::{Busy, Reply};
 use super::request::Request;
@@ -29,6 +30,10 @@ pub(super) enum Command {
     Fork(Request<Reply>, ForkSource, Held),
     /// Another session is forked from this one.
     ReadForFork(ForkReader, Held),
+    /// A message of the link with this number.
+    Link(u64, LinkCommand, Held),
+    /// The client has gone, and the process goes on.
+    Detach,
     /// Notify when everything that was sent before has begun.
     Barrier(oneshot::Sender<()>),
 }
@@ -159,15 +164,19 @@ impl Registry {
             return;
         };
         // A session without an actor has nothing to cancel.
-        if matches!(command, Command::Request(Request::Cancel { .. }, _)) {
+        if matches!(
+            command,
+            Command::Request(Request::Cancel { .. } | Request::Leave, _)
+        ) {
             return;
         }
         let (sender, mailbox) = mpsc::unbounded_channel();
         offer(Some(&sender), command);
-        actors.insert(id.clone(), sender);
         let replays = self.shared.replays.clone();
         let (deps, client) = (self.shared.deps.clone(), self.client.clone());
-        let actor = Actor::new(id.clone(), deps, client, replays, mailbox);
+        let messages = (sender.downgrade(), mailbox);
+        let actor = Actor::new(id.clone(), deps, client, replays, messages);
+        actors.insert(id.clone(), sender);
         let registry = self.clone();
         let id = id.clone();
         let alive = self.shared.alive.begin();
@@ -182,10 +191,10 @@ impl Registry {
         self.lock().contains_key(id)
     }
 
-    /// Cancels every running turn.
+    /// Cancels every running turn of this process.
     pub fn cancel_all(&self) {
         for id in self.ids() {
-            self.send(&id, Request::Cancel { withdraw: true });
+            self.send(&id, Request::Leave);
         }
     }
 
@@ -196,11 +205,13 @@ impl Registry {
         self.shared.alive.idle().await;
     }
 
-    /// The client has gone, and the process goes on: turns that are running go on to their end, then
-    /// the sessions are released.
+    /// The client has gone, and the process goes on: turns that are running go on to their end. Waits
+    /// until the sessions are released that no other client has open.
     pub async fn detach(&self) {
-        self.turns().idle().await;
-        self.release().await;
+        for id in self.ids() {
+            offer(self.lock().get(&id), Command::Detach);
+        }
+        self.shared.alive.idle().await;
     }
 
     /// Whether nothing is under way.

@@ -28,6 +28,8 @@ pub struct Answer {
 pub struct Reply {
     send: Box<dyn FnOnce(Result<Answer, Refusal>) + Send>,
     cancellation: CancellationToken,
+    /// Whether a client has sent the request through a link, so that its view is applied there.
+    is_of_link: bool,
     busy: BusyGuard,
 }
 
@@ -42,8 +44,23 @@ impl Reply {
         Self {
             send: Box::new(send),
             cancellation,
+            is_of_link: false,
             busy,
         }
+    }
+
+    /// The reply to a request that has come through a link.
+    #[must_use]
+    pub fn of_link(self) -> Self {
+        Self {
+            is_of_link: true,
+            ..self
+        }
+    }
+
+    /// Whether the request has come through a link.
+    pub fn is_of_link(&self) -> bool {
+        self.is_of_link
     }
 
     /// Whether the client has cancelled the request.

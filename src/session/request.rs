@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::{Attached, Block, Ended, EngineError, SessionConfig};
 use crate::record::metadata::MetadataChange;
 use crate::transport::Outcome;
@@ -80,6 +82,8 @@ pub enum Request<R> {
         /// client answers them itself after `session/cancel`, and after no other end of a turn.
         withdraw: bool,
     },
+    /// The client has gone: cancel the running turns, unless another process runs them.
+    Leave,
     /// The request of the prompt with this message id was cancelled: withdraw the prompt if it is
     /// not logged yet, or else cancel its turn if the request is still unanswered.
     WithdrawPrompt(String),
@@ -106,7 +110,7 @@ impl<R> Request<R> {
 }
 
 /// When the request of a prompt is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerDue {
     /// At the end of its turn. A prompt that comes during another turn is refused, unless the engine
     /// takes several prompts. One that waits when the client cancels is logged as cancelled.
@@ -143,6 +147,8 @@ pub struct ClientResponse {
     pub logged: bool,
     /// The response.
     pub outcome: Outcome,
+    /// The name of the client that has sent it, if the session has several.
+    pub client: Option<String>,
 }
 
 impl ClientRequest {
@@ -152,6 +158,7 @@ impl ClientRequest {
             id: self.id.clone(),
             logged: self.logged,
             outcome,
+            client: None,
         }
     }
 }

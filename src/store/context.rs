@@ -24,4 +24,6 @@ pub(super) struct StoreContext {
     pub(super) takes_over: OnceLock<()>,
     pub(super) sys: Sys,
     pub(super) durability: Durability,
+    /// The name of this process's socket, if it will make one.
+    pub(super) socket: OnceLock<String>,
 }

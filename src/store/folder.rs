@@ -48,6 +48,7 @@ impl Store {
                 takes_over: OnceLock::new(),
                 sys,
                 durability,
+                socket: OnceLock::new(),
             }),
         }
     }

@@ -33,6 +33,7 @@ pub mod fork;
 pub mod copy;
 #[cfg(feature = "store-postgres")]
 pub(crate) mod database;
+mod sockets;
 
 pub use cleanup::LastCleanup;
 pub use copy::Copied;

@@ -13,6 +13,7 @@ pub mod path;
 pub mod program;
 pub mod real_disk;
 pub mod sim;
+pub mod socket;
 mod watch;
 pub mod worktrees;
 mod zone;
@@ -26,6 +27,7 @@ pub use disk::{Changed, Disk, DiskFile, Watch};
 pub use ids::{Ids, SessionId, is_message_id};
 pub use number::grouped;
 pub use parallel::in_parallel;
+pub use socket::Sockets;
 pub use watch::{watch_folders, watch_tree};
 pub use zone::Zone;
 
@@ -38,6 +40,8 @@ pub struct Sys {
     pub ids: Arc<dyn Ids>,
     /// The file system.
     pub disk: Arc<dyn Disk>,
+    /// How other processes are reached.
+    pub sockets: Sockets,
 }
 
 impl Sys {
@@ -47,6 +51,7 @@ impl Sys {
             clock: Arc::new(clock::SystemClock),
             ids: Arc::new(ids::RandomIds),
             disk: Arc::new(real_disk::RealDisk),
+            sockets: Sockets::Real,
         }
     }
 }

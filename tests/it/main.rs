@@ -32,6 +32,9 @@ mod scripted;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+#[cfg(unix)]
+mod live;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod fuzz;

@@ -62,7 +62,12 @@ pub(super) fn result(version: ProtocolVersion, name: &str, answer: Answer) -> St
                 notes.set("damage", damage(&answer.damage));
             }
             if let Some(elsewhere) = answer.elsewhere {
-                notes.set("holder", error::holder(elsewhere.holder.as_ref()));
+                let name = if elsewhere.attached {
+                    "owner"
+                } else {
+                    "holder"
+                };
+                notes.set(name, error::holder(elsewhere.holder.as_ref()));
             }
             if let Some(reason) = answer.read_only {
                 notes.set("readOnly", Value::from(reason));

@@ -2,23 +2,27 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Question;
 use crate::json::{self, with_string};
-use crate::protocol::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data};
+use crate::protocol::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data, error_json};
 use crate::protocol::method;
 use crate::session::effect::Batch;
 use crate::session::machine::withdrawn_outcome;
 use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
-use crate::transport::Outcome;
+use crate::transport::{Call, Outcome};
 
+use super::links::{Target, named};
 use super::{Actor, TaskResult};
 
 /// The engine's requests to the client, by their ids in the log.
@@ -26,6 +30,8 @@ use super::{Actor, TaskResult};
 pub(super) struct ClientRequests {
     /// The engine's ends of requests that are not sent yet, or whose response is not passed on yet.
     waiting: HashMap<String, EngineEnd>,
+    /// Those that any client may answer, and have not: where further clients are added.
+    open: HashMap<String, mpsc::UnboundedSender<Target>>,
     /// Withdraws the requests that the client has not answered.
     withdrawal: CancellationToken,
 }
@@ -66,6 +72,16 @@ impl ClientRequests {
         if let (Some(engine), Some(outcome)) = (self.waiting.remove(id), outcome) {
             // The engine may have ended meanwhile.
             engine.reply.send(outcome).ok();
+        }
+    }
+
+    /// Asks another client what is still open, too.
+    pub(super) fn ask_too(&mut self, target: &Target) {
+        let mut open: Vec<_> = self.open.iter().collect();
+        // Their ids do not say which came first; it does not matter.
+        open.sort_unstable_by_key(|(id, _)| *id);
+        for (_, asking) in open {
+            asking.send(target.clone()).ok();
         }
     }
 
@@ -112,6 +128,7 @@ impl Actor {
             mut response,
             engine,
         } = answer;
+        self.client_requests.open.remove(&response.id);
         if !is_native {
             response.outcome = response
                 .outcome
@@ -134,74 +151,204 @@ impl Actor {
         });
     }
 
-    /// Sends a request of the engine to the client.
+    /// Sends a request of the engine to the client, or to all that may answer it.
     pub(super) async fn ask(&mut self, request: ClientRequest) {
-        let Some(mut engine) = self.client_requests.waiting.remove(&request.id) else {
+        let Some(engine) = self.client_requests.waiting.remove(&request.id) else {
             return;
         };
-        let (wire, results) = (self.deps.wire.clone(), self.results.clone());
-        let (method, is_native) = (request.method.clone(), request.is_native);
-        let send = move |response, engine| {
-            let answer = ClientAnswer {
-                method,
-                is_native,
-                response,
-                engine,
-            };
-            results.send(TaskResult::ClientAnswer(answer)).ok();
+        let is_private = is_private(&request.method);
+        let (wanted, more) = mpsc::unbounded_channel();
+        let mut asking = Asking {
+            results: self.results.clone(),
+            withdrawn: self.client_requests.withdrawal.clone(),
+            limit: time_limit(&request.method, self.deps.client_timeout),
+            waits_for_clients: !is_private && (self.links.is_detached || self.deps.shares_engine),
+            request,
+            engine,
+            sent: Vec::new(),
         };
-        let params = match self.view.request(&request.method, &request.params) {
-            _ if is_native => Cow::Borrowed(request.params.as_str()),
-            Ok(params) => params,
-            Err(error) => return send(request.response(Err(error)), engine),
-        };
-        // Sent here, so that no later update overtakes it.
-        let Some(mut call) = wire.ask(&request.method, &params).await else {
-            return;
-        };
-        let withdrawn = self.client_requests.withdrawal.clone();
-        let limit = time_limit(&request.method, self.deps.client_timeout);
-        tokio::spawn(async move {
-            let method = request.method.as_str();
-            let replacement = tokio::select! {
-                biased;
-                outcome = &mut call => {
-                    // A client that is gone answers nothing, and is not answered for.
-                    if let Some(outcome) = outcome {
-                        send(request.response(outcome), engine);
-                    }
-                    return;
-                }
-                () = withdrawn.cancelled() => Some(withdrawn_outcome(method)),
-                () = engine.unwanted() => None,
-                limit = passed(limit) => Some(Err(timed_out(method, limit))),
-            };
-            // The engine need not wait until the client reads.
-            let waiting = match replacement {
-                Some(outcome) => {
-                    send(request.response(outcome), engine);
-                    None
-                }
-                None => Some((send, engine)),
-            };
-            wire.withdraw(&call).await;
-            // The client answers in any case.
-            let Some(outcome) = call.await else { return };
-            if let Some((send, engine)) = waiting {
-                send(request.response(outcome), engine);
-            } else if method == method::TERMINAL_CREATE
-                && let Ok(created) = outcome
-                && let Some(terminal) = json::string_member(&created, "terminalId")
-            {
-                // Nothing else refers to this terminal.
-                let session = json::string_member(&request.params, "sessionId");
-                let params = json!({ "sessionId": session, "terminalId": terminal }).to_string();
-                if let Some(released) = wire.ask(method::TERMINAL_RELEASE, &params).await {
-                    released.await;
-                }
+        for target in self.targets(is_private) {
+            if target.is_elsewhere {
+                asking.send(target).await;
+                continue;
             }
-        });
+            let request = &asking.request;
+            let params = match self.view.request(&request.method, &request.params) {
+                _ if request.is_native => Cow::Borrowed(request.params.as_str()),
+                Ok(params) => params,
+                Err(error) if !self.links.any() => return asking.respond(Err(error), None),
+                Err(_) => continue,
+            };
+            // Sent here, so that no later update overtakes it.
+            let call = target.wire.ask(&request.method, &params).await;
+            asking.add(target, call);
+        }
+        if is_private && asking.sent.is_empty() && self.links.any() {
+            let error = client_gone(&asking.request.method);
+            return asking.respond(Err(error), None);
+        }
+        if !is_private {
+            let id = asking.request.id.clone();
+            self.client_requests.open.insert(id, wanted);
+        }
+        tokio::spawn(asking.run(more));
     }
+}
+
+/// A request of the engine that was sent to clients.
+struct Asking {
+    request: ClientRequest,
+    engine: EngineEnd,
+    results: mpsc::UnboundedSender<TaskResult>,
+    withdrawn: CancellationToken,
+    limit: Option<Duration>,
+    /// Whether it waits for a client to come if there is none.
+    waits_for_clients: bool,
+    sent: Vec<Sent>,
+}
+
+/// A request as one client got it.
+struct Sent {
+    target: Target,
+    call: Call,
+}
+
+impl Asking {
+    /// Sends it to a client elsewhere.
+    async fn send(&mut self, target: Target) {
+        let params = named(&self.request.params, &target.name);
+        let call = target.wire.ask(&self.request.method, &params).await;
+        self.add(target, call);
+    }
+
+    fn add(&mut self, target: Target, call: Option<Call>) {
+        // A client that is gone is not waited for.
+        self.sent.extend(call.map(|call| Sent { target, call }));
+    }
+
+    /// Passes a response on, that of the client `by` if one has answered.
+    fn respond(self, outcome: Outcome, by: Option<&Target>) {
+        let is_elsewhere = by.is_some_and(|target| target.is_elsewhere);
+        let mut response = self.request.response(outcome);
+        response.client = by.and_then(|target| target.client.clone());
+        let answer = ClientAnswer {
+            method: self.request.method,
+            // The view of a client elsewhere is applied there.
+            is_native: self.request.is_native || is_elsewhere,
+            response,
+            engine: self.engine,
+        };
+        self.results.send(TaskResult::ClientAnswer(answer)).ok();
+    }
+
+    /// Ends the request at the clients that have not answered.
+    async fn withdraw(&self) {
+        for sent in &self.sent {
+            sent.target.wire.withdraw(&sent.call).await;
+        }
+    }
+
+    /// Waits for the first answer, or until none is needed.
+    async fn run(mut self, mut more: mpsc::UnboundedReceiver<Target>) {
+        let mut deadline = Box::pin(passed(self.limit));
+        let replacement = loop {
+            if self.sent.is_empty() && !self.waits_for_clients {
+                // A client that is gone answers nothing, and is not answered for.
+                return;
+            }
+            let Self {
+                engine,
+                sent,
+                withdrawn,
+                ..
+            } = &mut self;
+            tokio::select! {
+                biased;
+                (target, outcome) = first(sent), if !sent.is_empty() => {
+                    if let Some(outcome) = outcome {
+                        self.withdraw().await;
+                        return self.respond(outcome, Some(&target));
+                    }
+                }
+                () = withdrawn.cancelled() => {
+                    break Some(withdrawn_outcome(&self.request.method));
+                }
+                () = engine.unwanted() => break None,
+                limit = &mut deadline => {
+                    break Some(Err(timed_out(&self.request.method, limit)));
+                }
+                Some(target) = more.recv() => self.send(target).await,
+            }
+        };
+        self.end(replacement).await;
+    }
+
+    /// Withdraws the request. Its response is replaced, if the engine still wants one.
+    async fn end(mut self, replacement: Option<Outcome>) {
+        let mut sent = std::mem::take(&mut self.sent);
+        let (method, params) = (self.request.method.clone(), self.request.params.clone());
+        // The engine need not wait until the clients read.
+        let waiting = match replacement {
+            Some(outcome) => {
+                self.respond(outcome, None);
+                None
+            }
+            None => Some(self),
+        };
+        for sent in &sent {
+            sent.target.wire.withdraw(&sent.call).await;
+        }
+        // The clients answer in any case.
+        let answered = loop {
+            if sent.is_empty() {
+                return;
+            }
+            if let (target, Some(outcome)) = first(&mut sent).await {
+                break (target, outcome);
+            }
+        };
+        let (target, outcome) = answered;
+        if let Some(asking) = waiting {
+            asking.respond(outcome, Some(&target));
+        } else if method == method::TERMINAL_CREATE
+            && let Ok(created) = outcome
+            && let Some(terminal) = json::string_member(&created, "terminalId")
+        {
+            // Nothing else refers to this terminal.
+            let session = json::string_member(&params, "sessionId");
+            let params = json!({ "sessionId": session, "terminalId": terminal }).to_string();
+            let release = method::TERMINAL_RELEASE;
+            if let Some(released) = target.wire.ask(release, &params).await {
+                released.await;
+            }
+        }
+    }
+}
+
+/// The first response of a client, which is asked no longer; `None` if that client is gone.
+async fn first(sent: &mut Vec<Sent>) -> (Target, Option<Outcome>) {
+    let (place, outcome) = poll_fn(|context| {
+        for (place, sent) in sent.iter_mut().enumerate() {
+            if let Poll::Ready(outcome) = Pin::new(&mut sent.call).poll(context) {
+                return Poll::Ready((place, outcome));
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+    (sent.remove(place).target, outcome)
+}
+
+/// Whether only the client that has sent the prompt can serve a request by this name: paths and
+/// terminals are those of its machine.
+fn is_private(method: &str) -> bool {
+    method.starts_with("fs/") || method.starts_with("terminal/")
+}
+
+/// The error that the engine gets when the client that has sent the prompt is gone.
+fn client_gone(method: &str) -> String {
+    let message = format!("the client that sent the prompt is gone, so it cannot serve `{method}`");
+    error_json(INTERNAL_ERROR, &message)
 }
 
 /// How long the client may take for a request by this name. Files and terminals are the work of

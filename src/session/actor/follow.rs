@@ -1,5 +1,6 @@
 //! Follows a session that another process has open: its client is sent what is appended to the log.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,14 @@ impl Actor {
         }
     }
 
+    /// The prompts that the client has sent, which it shows already. In version 2 it waits for them.
+    fn hidden_prompts(&self) -> HashSet<String> {
+        if self.view.has_state() {
+            return HashSet::new();
+        }
+        self.own_prompts.clone()
+    }
+
     /// Whether a session that is followed may be read: no load is under way.
     pub(super) fn may_follow(&self) -> bool {
         self.replay.is_none() && self.attach.is_none() && !self.machine.is_replay_due()
@@ -82,6 +91,7 @@ impl Actor {
         let known = following.playback.take();
         let mut playback = known.unwrap_or_else(|| Box::new(self.rest()));
         playback.follow();
+        playback.hide_prompts(self.hidden_prompts());
         playback.swap_view(&mut self.view);
         let work = move || {
             let played = if playback.end < shown {

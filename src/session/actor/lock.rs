@@ -112,7 +112,7 @@ impl Actor {
                     {
                         *log = LogAccess::Shared(Elsewhere {
                             holder: holder.clone(),
-                            running: false,
+                            ..Elsewhere::default()
                         });
                     }
                     (StoreError::ReadOnly { .. }, LogAccess::Failed(_)) => {}
@@ -205,7 +205,11 @@ pub(super) fn lock_or_read(
             let scan = store.read(id).and_then(|mut log| log.scan_with(visit))?;
             let access = if let StoreError::InUse { holder, .. } = error {
                 let running = scan.turn_open();
-                LogAccess::Shared(Elsewhere { holder, running })
+                LogAccess::Shared(Elsewhere {
+                    holder,
+                    running,
+                    attached: false,
+                })
             } else {
                 tracing::warn!(session = %id, %error, "opened for reading only");
                 LogAccess::ReadOnly(error.to_string())

@@ -5,6 +5,8 @@ mod close;
 mod engine_events;
 mod follow;
 mod fork;
+mod front;
+mod links;
 mod lock;
 mod metadata;
 mod notify;
@@ -26,6 +28,7 @@ use crate::sys::SessionId;
 use crate::transport::Held;
 
 use super::effect::{Batch, Effect};
+use super::link::message::Route;
 use super::machine::Machine;
 use super::open_session::OpenSession;
 use super::outcome::Refusal;
@@ -36,6 +39,8 @@ use super::{Client, Deps};
 use client_requests::{ClientAnswer, ClientRequests};
 use engine_events::{FromEngine, RunningTurn, TurnOutcome};
 use follow::Following;
+use front::{Front, FrontEvent, OwnPrompts};
+use links::Links;
 use replay::{ReplayOutcome, RunningReplay};
 use trace::Trace;
 
@@ -55,6 +60,18 @@ pub(super) struct Actor {
     attach: Option<RunningAttach>,
     /// If another process has the session open.
     following: Option<Following>,
+    /// The link to that process.
+    front: Option<Front>,
+    /// How many links to owners there were.
+    fronts: u64,
+    /// The prompts that were passed on.
+    own_prompts: OwnPrompts,
+    /// The requests that the owner will not answer, and whether they are prompts.
+    lost: Vec<(Reply, bool)>,
+    /// Whether the client is gone, so that the session is not taken over.
+    left: bool,
+    /// The other clients, if this actor has the session open.
+    links: Links,
     replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     answered: Vec<BusyGuard>,
@@ -78,6 +95,8 @@ pub(super) struct Actor {
     /// What counts in the connection's flow while requests wait: notifications may be among them, which
     /// nothing else counts.
     waiting: Vec<Held>,
+    /// Where the mailbox gets its messages.
+    messages: mpsc::WeakUnboundedSender<Command>,
     trace: Trace,
 }
 
@@ -87,6 +106,8 @@ enum TaskResult {
     ClientAnswer(ClientAnswer),
     /// The engine has served a request of the client.
     Called(ServedCall),
+    /// Something has come through the link with this number.
+    Front(u64, FrontEvent),
 }
 
 /// A request of the client that the engine has served.
@@ -129,7 +150,7 @@ impl Actor {
         deps: Arc<Deps>,
         client: Arc<Client>,
         replays: Busy,
-        mailbox: Mailbox,
+        (messages, mailbox): (mpsc::WeakUnboundedSender<Command>, Mailbox),
     ) -> Self {
         let machine = Machine::new(deps.engine.accepts_overlapping_prompts());
         let view = client.view.fresh();
@@ -145,6 +166,12 @@ impl Actor {
             replay: None,
             attach: None,
             following: None,
+            front: None,
+            fronts: 0,
+            own_prompts: OwnPrompts::default(),
+            lost: Vec::new(),
+            left: false,
+            links: Links::default(),
             replays,
             answered: Vec::new(),
             accepted: None,
@@ -158,6 +185,7 @@ impl Actor {
             barriers: Vec::new(),
             mailbox,
             waiting: Vec::new(),
+            messages,
             trace: Trace::default(),
         }
     }
@@ -167,7 +195,10 @@ impl Actor {
     pub(super) async fn run(mut self, retire: impl Fn(&mut Mailbox) -> bool + Send) {
         loop {
             let batch = match self.event().await {
-                Event::Command(None) => return self.release(CloseReason::Closed),
+                Event::Command(None) => {
+                    self.release(CloseReason::Closed);
+                    return self.update_owner();
+                }
                 Event::Command(Some(command)) => {
                     if self.may_open(&command) {
                         self.follow_tool().await;
@@ -176,6 +207,9 @@ impl Actor {
                 }
                 Event::TaskResult(TaskResult::ClientAnswer(answer)) => self.client_answered(answer),
                 Event::TaskResult(TaskResult::Called(served)) => self.called(served),
+                Event::TaskResult(TaskResult::Front(number, event)) => {
+                    self.front_event(number, event).await
+                }
                 Event::Engine(FromEngine::Event(event)) => self.engine_event(event).await,
                 Event::Engine(FromEngine::TurnEnded(id, result)) => self.turn_ended(&id, result),
                 Event::Attached(result) => self.attached(*result),
@@ -189,6 +223,13 @@ impl Actor {
             self.update_following();
             if !self.machine.has_waiting_requests() {
                 self.waiting.clear();
+            }
+            self.update_owner();
+            self.admit_links();
+            let batch = self.close_unless_wanted();
+            if !batch.is_empty() {
+                self.perform(batch).await;
+                self.update_owner();
             }
             // An agent may take its time; its new sessions are in no list before their first prompt.
             let creating = self.attach.is_some() && !self.deps.engine.wraps_agent();
@@ -208,6 +249,8 @@ impl Actor {
         let is_new = match command {
             Command::Request(Request::New(..) | Request::Import { .. }, _)
             | Command::Fork(..)
+            | Command::Link(..)
+            | Command::Detach
             | Command::Barrier(_) => true,
             Command::Request(..) | Command::ReadForFork(..) => false,
         };
@@ -240,6 +283,8 @@ impl Actor {
                 self.fork_readers.push_back(reader);
                 Request::ReadForFork
             }
+            Command::Link(number, command, _held) => return self.link_command(number, command),
+            Command::Detach => return self.detach(),
             Command::Barrier(barrier) => {
                 self.barriers.push(barrier);
                 return Vec::new();
@@ -247,10 +292,14 @@ impl Actor {
         };
         self.machine
             .attach_first(self.deps.engine.may_want_sign_in());
-        let is_native = self.deps.engine.is_native();
+        let is_native = match &self.front {
+            Some(front) => front.native,
+            None => self.deps.engine.is_native(),
+        };
         self.machine.let_engine_report(is_native);
         self.view.set_native(is_native);
-        self.machine.request(request)
+        self.machine.pass_on(self.front.is_some());
+        self.among_others(request)
     }
 
     async fn event(&mut self) -> Event {
@@ -313,7 +362,10 @@ impl Actor {
                 session,
             } => {
                 let params = self.with_client_id(params, session);
-                self.deps.wire.notify(&method, &params).await;
+                self.notify_links(&method, &params).await;
+                if !self.links.is_detached {
+                    self.deps.wire.notify(&method, &params).await;
+                }
                 Vec::new()
             }
         }
@@ -321,6 +373,13 @@ impl Actor {
 
     fn called(&mut self, served: ServedCall) -> Batch<Reply> {
         let result = served.result.map(|mut called| {
+            if served.reply.is_of_link() {
+                // This actor's own client did not ask for it.
+                for entry in std::mem::take(&mut called.info).iter() {
+                    called.updates.push_entry(entry);
+                }
+                return called;
+            }
             let mode = served.mode.as_deref();
             called.result = self.view.call_result(&served.method, mode, called.result);
             called
@@ -336,6 +395,7 @@ impl Actor {
         if let Some(session) = &self.session {
             session.history.end(message_id);
         }
+        self.links.forget(message_id);
         let result = match result {
             Ok(result) => result,
             // Only the end of the program cancels the task. Nothing more is written: as after a
@@ -418,7 +478,9 @@ impl Actor {
     /// Answers what an effect that is not performed would have answered.
     async fn drop_effect(&mut self, effect: Effect<Reply>, refusal: &Refusal) {
         match effect {
-            Effect::Answer(reply, _) | Effect::Call { reply, .. } => {
+            Effect::Answer(reply, _)
+            | Effect::Call { reply, .. }
+            | Effect::Pass(Route::Pass(reply, _)) => {
                 self.answer(reply, Err(refusal.clone())).await;
             }
             Effect::Ask(request) => self.client_requests.respond(&request.id, None),

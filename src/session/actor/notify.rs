@@ -42,7 +42,10 @@ impl Actor {
         self.put_lines().await;
     }
 
-    async fn put_lines(&mut self) {
+    pub(super) async fn put_lines(&mut self) {
+        if self.links.is_detached {
+            return;
+        }
         self.view.lines(&mut self.line);
         // A client that is gone needs no update; the log has it.
         self.deps.wire.writer.control(&self.line).await.ok();
@@ -70,12 +73,14 @@ impl Actor {
                     self.send_live(Kind::Info, &update).await;
                 }
             }
+            // Version 1 has no such update; the prompt of a client elsewhere is shown when it begins.
+            Notification::UserMessage(_) if !self.view.has_state() => {}
             Notification::UserMessage(prompt) => self.send_user_message(&prompt).await,
             Notification::State(phase) => self.send_state(&phase).await,
         }
     }
 
-    async fn send_user_message(&mut self, prompt: &Prompt) {
+    pub(super) async fn send_user_message(&mut self, prompt: &Prompt) {
         let blocks = json::text_member(&prompt.params, "prompt").unwrap_or("[]");
         let update = json::Object::new()
             .string("sessionUpdate", "user_message")
@@ -112,6 +117,9 @@ impl Actor {
     /// Sends an update that has the form of the client's version already. `params` are the
     /// parameters of the notification without the session's id.
     async fn send_own(&mut self, params: &str) {
+        if self.links.is_detached {
+            return;
+        }
         let mut line = Vec::new();
         live_params_line(&self.name, params, &mut line);
         // A client that is gone needs no update.
@@ -130,7 +138,10 @@ impl Actor {
 
     /// The array of the available commands.
     fn commands(&self) -> Option<String> {
-        self.session.as_ref()?.conversation.commands()
+        match &self.front {
+            Some(front) => front.commands.clone(),
+            None => self.session.as_ref()?.conversation.commands(),
+        }
     }
 
     /// Answers a request, and waits until the answer precedes all later updates: those of a prompt
@@ -154,7 +165,10 @@ impl Actor {
         };
         let accepted = matches!(result, Ok(Done::Accepted(_)));
         let session = self.session.as_ref();
-        let elsewhere = session.and_then(OpenSession::elsewhere).cloned();
+        let mut elsewhere = session.and_then(OpenSession::elsewhere).cloned();
+        if let Some(elsewhere) = &mut elsewhere {
+            elsewhere.attached = self.front.is_some();
+        }
         let read_only = session.and_then(OpenSession::read_only).map(str::to_owned);
         let answer = result.map(|done| Answer {
             done: self.complete(done),

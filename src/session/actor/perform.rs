@@ -73,14 +73,34 @@ impl Actor {
                 // What another process has written precedes snapshots. What cannot be sent yet is
                 // sent before the answer.
                 self.send_missed().await.ok();
+                self.find_owner().await;
                 self.attach(how);
             }
             Effect::KeepAgentSessionId(payload) => self.keep_agent_session_id(payload),
-            Effect::Begin(prompt) => self.begin(prompt),
-            Effect::Skip(prompt) => self.skip(&prompt),
+            Effect::Begin(prompt) => {
+                self.show_prompt(&prompt).await;
+                self.begin(prompt);
+            }
+            Effect::Skip(prompt) => {
+                self.show_prompt(&prompt).await;
+                self.skip(&prompt);
+            }
+            Effect::Pass(route) => self.pass(route).await,
             Effect::Cancel(work) => self.cancel(&work),
             Effect::Ask(request) => self.ask(request).await,
             Effect::Respond(id, outcome) => self.client_requests.respond(&id, outcome),
+            Effect::Call {
+                reply,
+                method,
+                params,
+            } if reply.is_of_link() => self.call(
+                reply,
+                EngineCall {
+                    method,
+                    params,
+                    mode: None,
+                },
+            ),
             Effect::Call {
                 reply,
                 method,
@@ -273,6 +293,7 @@ impl Actor {
             session.history.begin(session.prompt_offset(), prompt);
             session.history.end(&prompt.message_id);
         }
+        self.links.forget(&prompt.message_id);
     }
 
     fn cancel(&mut self, work: &Work) {
@@ -301,6 +322,9 @@ impl Actor {
 
     fn attach(&mut self, how: Attach) {
         let attach = self.session.as_ref().map(|session| {
+            if let Some(front) = &self.front {
+                return front.describe();
+            }
             // The process that has the log has the conversation, too.
             let how = if session.is_unlocked() {
                 Attach::Elsewhere

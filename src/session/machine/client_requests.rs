@@ -120,8 +120,11 @@ impl<R> Machine<R> {
             let payload = match &response.outcome {
                 Ok(result) => json::Object::new().raw("result", result),
                 Err(error) => json::Object::new().raw("error", error),
-            }
-            .end();
+            };
+            let payload = match &response.client {
+                Some(client) => payload.string("client", client).end(),
+                None => payload.end(),
+            };
             batch.push(Effect::record(Kind::Answer, Some(&response.id), &payload));
             batch.extend(self.add_open_requests(-1));
         }

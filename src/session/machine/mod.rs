@@ -13,7 +13,9 @@ mod attach;
 mod client_requests;
 mod failure;
 mod lifecycle;
+mod passes;
 mod prompts;
+mod reports;
 mod turns;
 
 use std::collections::VecDeque;
@@ -25,10 +27,13 @@ use crate::record::metadata::MetadataChange;
 use crate::store::Sync;
 
 use super::effect::{Batch, Effect, Notification, Work};
+use super::link::message::{Notified, Route};
 use super::outcome::{Done, Refusal};
 use super::phase::Phase;
 use super::request::{ClientRequest, Request};
 use lifecycle::{AttachRequest, Lifecycle, Opened};
+use passes::Passes;
+use reports::Reports;
 use turns::{Turns, WaitingPrompt};
 
 pub(super) use client_requests::withdrawn_outcome;
@@ -40,6 +45,7 @@ pub struct Machine<R> {
     overlaps: bool,
     /// Whether a load that opens the session attaches the engine before the replay.
     attaches_first: bool,
+    passes: Passes,
     reports: Reports,
     lifecycle: Lifecycle<R>,
     /// Whether this machine has imported the session, so that another import of it is a load.
@@ -83,14 +89,6 @@ enum Purpose {
     Delete,
 }
 
-/// What the engine reports of its state.
-#[derive(Debug, Default)]
-struct Reports {
-    /// Whether it does so. If not, the session reports.
-    are_due: bool,
-    last: Option<Phase>,
-}
-
 /// What is held back while a load is under way.
 #[derive(Debug)]
 struct Deferred<R> {
@@ -115,6 +113,7 @@ impl<R> Machine<R> {
         Self {
             overlaps,
             attaches_first: false,
+            passes: Passes::default(),
             reports: Reports::default(),
             lifecycle: Lifecycle::Closed,
             imported: false,
@@ -136,6 +135,7 @@ impl<R> Machine<R> {
         matches!(self.lifecycle, Lifecycle::Closed)
             && self.turns.is_empty()
             && self.calls == 0
+            && self.passes.prompts == 0
             && self.queue.is_empty()
             && self.prompts.is_empty()
     }
@@ -156,39 +156,18 @@ impl<R> Machine<R> {
         self.attaches_first = attaches_first;
     }
 
-    /// Sets whether the engine reports what it is doing. If not, the session does.
-    pub fn let_engine_report(&mut self, reports_state: bool) {
-        self.reports.are_due = reports_state;
-    }
-
-    /// The engine reports what it is doing, or will report nothing more.
-    pub fn state(&mut self, params: Option<String>) -> Batch<R> {
-        let before = self.reports.last.take();
-        let phase = match params {
-            Some(params) => {
-                let phase = Phase::Reported(params);
-                self.reports.last = Some(phase.clone());
-                phase
-            }
-            // The end of a turn is reported with the turn.
-            None if self.turns.is_empty() && before.is_some_and(|before| !before.is_idle()) => {
-                Phase::Idle(None)
-            }
-            None => return Vec::new(),
-        };
-        if !self.lifecycle.is_open() || self.lifecycle.is_changing() {
-            // It is reported before the answer that is due.
-            return Vec::new();
-        }
-        vec![Effect::state(phase)]
+    /// Whether the session is open, and no request opens or loads it.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Open)
     }
 
     /// A request of the client.
     pub fn request(&mut self, request: Request<R>) -> Batch<R> {
         if let Request::WithdrawPrompt(id) = &request {
+            // One that was passed on is withdrawn with its request.
             return self.withdraw_prompt(id);
         }
-        let is_cancel = matches!(request, Request::Cancel { .. });
+        let is_cancel = matches!(request, Request::Cancel { .. } | Request::Leave);
         let mut batch = Vec::new();
         if is_cancel || request.closes() {
             batch = self.withdraw_unaccepted();
@@ -237,6 +216,9 @@ impl<R> Machine<R> {
             let closes = front.closes();
             let cancel = if closes && self.lifecycle.abort() {
                 vec![Effect::Cancel(Work::Attach)]
+            } else if closes && self.passes.prompts > 0 && !self.passes.cancelled {
+                self.passes.cancelled = true;
+                vec![Effect::Pass(Route::Notify(Notified::Cancel))]
             } else if closes && !self.lifecycle.is_changing() {
                 let mut batch = self.withdraw_unaccepted();
                 batch.extend(self.cancel(true));
@@ -325,11 +307,24 @@ impl<R> Machine<R> {
         }
         self.lifecycle.is_changing()
             || !self.deferred.answers.is_empty()
-            || (request.closes() && !(self.turns.is_empty() && self.prompts.is_empty()))
+            || (request.closes() && self.has_prompts())
+    }
+
+    /// Whether prompts are being answered, or wait for that.
+    fn has_prompts(&self) -> bool {
+        !self.turns.is_empty() || !self.prompts.is_empty() || self.passes.prompts > 0
     }
 
     fn serve(&mut self, request: Request<R>) -> Batch<R> {
         let is_open = self.lifecycle.is_open();
+        let request = if is_open && self.passes.are_due {
+            match self.pass(request) {
+                Ok(batch) => return batch,
+                Err(request) => *request,
+            }
+        } else {
+            request
+        };
         match request {
             Request::New(reply, config) => {
                 let prepare = Effect::Prepare(config);
@@ -386,6 +381,7 @@ impl<R> Machine<R> {
             Request::Notify { .. } if !is_open => Vec::new(),
             Request::Notify { method, params } => vec![Effect::Forward { method, params }],
             Request::Cancel { withdraw } => self.cancel(withdraw),
+            Request::Leave => self.cancel(true),
             Request::WithdrawPrompt(id) => self.withdraw_prompt(&id),
             Request::Close(reply) => {
                 let mut batch = vec![Effect::Check, Effect::Answer(reply, Ok(Done::Closed))];

@@ -109,6 +109,7 @@ pub(in crate::session) fn words(batch: Batch<&'static str>) -> String {
         Effect::ReadForFork => "read for fork".to_owned(),
         Effect::MetadataChange(change) => format!("change {change:?}"),
         Effect::Open(_) => "open".to_owned(),
+        Effect::Pass(route) => format!("pass {route:?}"),
         Effect::Check => "check".to_owned(),
         Effect::Claim => "claim".to_owned(),
         Effect::RetryRecovery => "recover".to_owned(),

@@ -18,6 +18,8 @@ pub(super) struct Folder {
     pub(super) durability: Durability,
     /// The name of the connected client, once it is known.
     pub(super) client: OnceLock<String>,
+    /// The name of this process's socket, if it will make one.
+    pub(super) socket: OnceLock<String>,
     /// The sessions that this process has locked.
     pub(super) locked: Mutex<Locked>,
 }
@@ -37,6 +39,7 @@ impl Folder {
             sys,
             durability,
             client: OnceLock::new(),
+            socket: OnceLock::new(),
             locked: Mutex::default(),
         }
     }

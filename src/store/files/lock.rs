@@ -85,6 +85,7 @@ impl Lock {
         locked.ids.insert(self.id.clone());
         let holder = Holder {
             ending: locked.ending,
+            socket: self.folder.socket.get().cloned(),
             ..Holder::this_process(self.folder.client.get().map(String::as_str))
         };
         let path = self.folder.layout.hint(&self.id);

@@ -73,6 +73,11 @@ impl Medium for Files {
         self.folder.client.set(client.to_owned()).ok();
     }
 
+    fn announces(&self, socket: &str) {
+        // It keeps the name that it has announced.
+        self.folder.socket.set(socket.to_owned()).ok();
+    }
+
     /// It gets its name when it is complete, so that no incomplete session ever has one. After a
     /// crash it is an old file in the trash.
     fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError> {

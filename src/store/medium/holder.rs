@@ -17,6 +17,9 @@ pub struct Holder {
     /// The name of its client, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The name of the socket on which it can be reached, if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
     /// Whether it is ending and about to release the session.
     #[serde(skip)]
     pub ending: bool,
@@ -29,6 +32,7 @@ impl Holder {
             pid: std::process::id(),
             host: gethostname::gethostname().to_string_lossy().into_owned(),
             client: client.map(shortened),
+            socket: None,
             ending: false,
         }
     }
@@ -93,6 +97,7 @@ mod tests {
             pid: 1816,
             host: "vm".to_owned(),
             client: client.map(str::to_owned),
+            socket: None,
             ending: false,
         }
     }

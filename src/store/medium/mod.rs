@@ -53,6 +53,10 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// has it.
     fn serves(&self, client: &str);
 
+    /// From now on, other processes that need a session which is open here learn the name of the
+    /// socket on which they can reach this one.
+    fn announces(&self, socket: &str);
+
     /// Begins a log that nobody sees until it is [published](Owned::publish). It vanishes if it is
     /// dropped before.
     fn draft(&self, id: &SessionId) -> Result<Box<dyn Owned>, StoreError>;

@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::sys::lock;
+use crate::sys::{Sockets, lock};
 
 use super::disk::{Changed, Disk, DiskFile, FileInfo, Watch};
 use super::ids::RandomIds;
@@ -54,6 +54,7 @@ impl SimDisk {
             clock: Arc::new(SimClock::default()),
             ids: Arc::new(RandomIds),
             disk: Arc::new(self.clone()),
+            sockets: Sockets::None,
         }
     }
 

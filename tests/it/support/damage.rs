@@ -91,6 +91,14 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
+    /// Puts a file where the folder of the sockets would be.
+    #[expect(clippy::disallowed_methods, reason = "another program would do so")]
+    pub(crate) fn prevent_sockets(&self) -> Result<(), String> {
+        let made = fs::create_dir_all(self.store);
+        let written = made.and_then(|()| fs::write(self.store.join("run"), ""));
+        written.map_err(|error| error.to_string())
+    }
+
     /// Removes the index with all that belongs to it.
     #[expect(clippy::disallowed_methods, reason = "another program would do so")]
     pub(crate) fn unindex(&self) -> Result<(), String> {

@@ -52,6 +52,8 @@ pub(crate) enum Action {
     Damage { session: String, damage: Damage },
     /// The index is gone.
     Unindex,
+    /// Processes cannot reach each other.
+    NoSockets,
     /// Something must be so on disk.
     Check(Check),
 }

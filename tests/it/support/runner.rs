@@ -149,6 +149,7 @@ impl Stage<'_> {
                 self.files.damage(&session, damage)
             }
             Action::Unindex => self.files.unindex(),
+            Action::NoSockets => self.files.prevent_sockets(),
             Action::Servers => {
                 let text = |path: PathBuf| path.to_string_lossy().into_owned();
                 let record = self.started.record();

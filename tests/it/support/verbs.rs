@@ -88,6 +88,7 @@ fn happens(verb: &str, rest: &str) -> Result<Action, String> {
         "go" => Event::Go,
         "kill-agent" | "kill-server" => Event::KillAgent,
         "unindex" => return Ok(Action::Unindex),
+        "no-sockets" => return Ok(Action::NoSockets),
         "args" => return Ok(Action::Args(words(rest))),
         "agent" => return Ok(Action::Agent(words(rest))),
         "installed" => return Ok(Action::Installed(words(rest))),

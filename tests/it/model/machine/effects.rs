@@ -98,6 +98,7 @@ impl World {
                     self.shown = self.log.len();
                 }
             }
+            Effect::Pass(_) => panic!("no other process has the session"),
             Effect::ReadForFork => assert!(!self.unborn, "read before it is there"),
             Effect::Open(_) => {
                 if !self.is_open {

@@ -1,0 +1,391 @@
+//! A session that another process, or another connection of this one, has open: links to its owner,
+//! passes requests on, and takes the session over when the owner is gone.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::engine::{Attached, BoxFuture, EngineError, Question};
+use crate::json::text_member;
+use crate::protocol::method::CANCEL_REQUEST;
+use crate::session::effect::Batch;
+use crate::session::link::message::{
+    self, ATTACH, Answer, Attach, DESCRIBE, NOTIFY, PASS, PROTOCOL,
+};
+use crate::session::link::message::{Passed, Route};
+use crate::session::open_session::OpenSession;
+use crate::session::outcome::{Done, Refusal};
+use crate::session::phase::Phase;
+use crate::session::reply::Reply;
+use crate::store::Holder;
+use crate::sys::blocking;
+use crate::sys::socket::Closer;
+use crate::transport::{ClientConnection, Form, Received, Request as Message, connect};
+
+use super::{Actor, TaskResult};
+
+/// How long to look for the owner of a session that is locked, if it can be reached at all: it may
+/// have just locked it, or be about to end.
+const SEARCH: Duration = Duration::from_secs(2);
+/// How often.
+const STEP: Duration = Duration::from_millis(10);
+/// How long the owner may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The link to the owner of the session.
+pub(super) struct Front {
+    /// Tells it from earlier links of this actor.
+    number: u64,
+    wire: Arc<ClientConnection>,
+    /// The available commands.
+    pub(super) commands: Option<String>,
+    /// Whether the owner's engine speaks version 2.
+    pub(super) native: bool,
+    /// Ends the link when it is dropped.
+    _closer: Closer,
+}
+
+/// Something that comes through the link.
+pub(super) enum FrontEvent {
+    /// A request of the engine.
+    Asked(Message),
+    /// A notification of the engine.
+    Notified { method: String, params: String },
+    /// The owner has answered a request; `None` if it never will.
+    Answered {
+        reply: Reply,
+        answer: Option<Answer>,
+        is_prompt: bool,
+    },
+    /// The owner is gone.
+    Closed,
+}
+
+/// Why there is no link to the owner of a session.
+enum Unlinked {
+    /// It cannot be reached from here.
+    Unreachable,
+    /// It does not have the session any longer, or not yet.
+    NotOwner,
+}
+
+impl Front {
+    /// Asks the owner how the session is now.
+    pub(super) fn describe(&self) -> BoxFuture<'static, Result<Attached, EngineError>> {
+        let wire = self.wire.clone();
+        Box::pin(async move {
+            let ended = || EngineError::internal(Refusal::OwnerEnded.to_string());
+            let call = wire.ask(DESCRIBE, "{}").await.ok_or_else(ended)?;
+            let outcome = call
+                .await
+                .ok_or_else(ended)?
+                .map_err(EngineError::internal)?;
+            let attached = read::<message::Attached>(&outcome);
+            let attached =
+                attached.map_err(|refusal| EngineError::internal(refusal.to_string()))?;
+            Ok(Attached {
+                answer: attached.answer,
+                ..Attached::default()
+            })
+        })
+    }
+}
+
+impl Actor {
+    /// Links to the process that has the session open. If there is none any more, locks the session.
+    /// One that cannot be reached keeps it: the session is read-only here.
+    pub(super) async fn find_owner(&mut self) {
+        let until = Instant::now() + SEARCH;
+        while self.front.is_none() && !self.left {
+            let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
+            let (Some(elsewhere), Some(store)) = (elsewhere, self.deps.store.clone()) else {
+                return;
+            };
+            // The one that was read may have released it to another one.
+            let holder = blocking(|| store.holder(&self.id)).or_else(|| elsewhere.holder.clone());
+            let linked = match holder {
+                Some(holder) => self.link(&holder).await,
+                None => Err(Unlinked::NotOwner),
+            };
+            match linked {
+                Ok(front) => {
+                    self.front = Some(front);
+                    self.machine.pass_on(true);
+                }
+                Err(Unlinked::Unreachable) => return,
+                Err(Unlinked::NotOwner) => {
+                    if !blocking(|| store.is_open(&self.id)) {
+                        // It fails if another process is faster.
+                        if self.claim().await.is_ok() {
+                            return;
+                        }
+                    } else if Instant::now() >= until {
+                        return;
+                    }
+                    sleep(STEP).await;
+                }
+            }
+        }
+    }
+
+    async fn link(&mut self, holder: &Holder) -> Result<Front, Unlinked> {
+        let Some(store) = &self.deps.store else {
+            return Err(Unlinked::Unreachable);
+        };
+        let stream = blocking(|| store.connect(holder)).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => {
+                tracing::debug!(session = %self.id, %error, "the owner cannot be reached");
+                Unlinked::Unreachable
+            }
+            // It has no socket yet, or no longer.
+            _ => Unlinked::NotOwner,
+        })?;
+        let limit = self.deps.line_limit;
+        let (wire, mut incoming) = connect(stream.input, stream.output, limit, Form::JsonRpc)
+            .map_err(|error| {
+                tracing::warn!(session = %self.id, %error, "cannot link to the owner");
+                Unlinked::Unreachable
+            })?;
+        let attach = Attach {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session_id: self.id.to_string(),
+            name: self.name.clone(),
+            client: self.client.identity.clone(),
+            observe: false,
+        };
+        self.fronts += 1;
+        let number = self.fronts;
+        let (results, requests) = (self.results.clone(), wire.clone());
+        let asked = wire.ask(ATTACH, &message::text(&attach)).await;
+        let call = asked.ok_or(Unlinked::NotOwner)?;
+        tokio::spawn(async move {
+            while let Some(received) = incoming.next().await {
+                let event = match received {
+                    Received::Request(request) => FrontEvent::Asked(request),
+                    Received::Notification { method, params } if method == CANCEL_REQUEST => {
+                        if let Some(id) = text_member(&params, "requestId") {
+                            requests.requests.cancel(id);
+                        }
+                        continue;
+                    }
+                    Received::Notification { method, params } => {
+                        FrontEvent::Notified { method, params }
+                    }
+                };
+                results.send(TaskResult::Front(number, event)).ok();
+            }
+            results
+                .send(TaskResult::Front(number, FrontEvent::Closed))
+                .ok();
+        });
+        let outcome = timeout(ANSWER, call).await;
+        let Ok(Some(outcome)) = outcome else {
+            return Err(Unlinked::NotOwner);
+        };
+        let attached = outcome.map_err(|error| {
+            tracing::warn!(session = %self.id, error, "the owner has refused a link");
+            Unlinked::Unreachable
+        })?;
+        let attached = read::<message::Attached>(&attached).map_err(|_| Unlinked::NotOwner)?;
+        tracing::info!(session = %self.id, pid = holder.pid, "attached to the owner");
+        Ok(Front {
+            number,
+            wire,
+            commands: attached.commands,
+            native: attached.native,
+            _closer: stream.closer,
+        })
+    }
+
+    /// Has the owner serve a request.
+    pub(super) async fn pass(&mut self, route: Route<Reply>) {
+        let Some(front) = &self.front else {
+            if let Route::Pass(reply, passed) = route {
+                let is_prompt = matches!(passed, Passed::Prompt { .. });
+                self.lost.push((reply, is_prompt));
+                self.answer_lost().await;
+            }
+            return;
+        };
+        let (reply, passed) = match route {
+            Route::Here(_) => return,
+            Route::Leave => return self.leave_owner(),
+            Route::Notify(notified) => {
+                let params = message::text(&notified);
+                return front.wire.notify(NOTIFY, &params).await;
+            }
+            Route::Pass(reply, passed) => (reply, passed),
+        };
+        let is_prompt = matches!(passed, Passed::Prompt { .. });
+        if let Passed::Prompt { message_id, .. } = &passed {
+            self.own_prompts.insert(message_id.clone());
+        }
+        let (wire, results, number) = (front.wire.clone(), self.results.clone(), front.number);
+        let Some(mut call) = wire.ask(PASS, &message::text(&passed)).await else {
+            self.lost.push((reply, is_prompt));
+            return;
+        };
+        tokio::spawn(async move {
+            let outcome = tokio::select! {
+                outcome = &mut call => outcome,
+                () = reply.cancellation().cancelled_owned() => {
+                    wire.withdraw(&call).await;
+                    call.await
+                }
+            };
+            // An owner that is ending drops its requests.
+            let answer = outcome.and_then(Result::ok).map(|answer| read(&answer));
+            let answered = FrontEvent::Answered {
+                reply,
+                answer,
+                is_prompt,
+            };
+            results.send(TaskResult::Front(number, answered)).ok();
+        });
+    }
+
+    /// The client is gone: the owner goes on with what it was asked. Requests are answered when the
+    /// link has ended.
+    pub(super) fn leave_owner(&mut self) {
+        self.left = true;
+        self.front = None;
+        self.machine.pass_on(false);
+    }
+
+    /// Handles what has come through the link.
+    pub(super) async fn front_event(&mut self, number: u64, event: FrontEvent) -> Batch<Reply> {
+        let is_current = self
+            .front
+            .as_ref()
+            .is_some_and(|front| front.number == number);
+        match event {
+            FrontEvent::Asked(request) if is_current => {
+                // The client sees what it is about first.
+                self.follow(true).await;
+                self.asked_by_owner(request).await
+            }
+            FrontEvent::Notified { method, params } if is_current => {
+                self.deps.wire.notify(&method, &params).await;
+                Vec::new()
+            }
+            FrontEvent::Answered {
+                reply,
+                answer: Some(answer),
+                is_prompt,
+            } => {
+                let is_gone = matches!(answer, Ok(Done::Deleted | Done::Archived));
+                let accepted = matches!(answer, Ok(Done::Accepted(_)));
+                if !accepted {
+                    self.follow(true).await;
+                }
+                self.answer_passed(reply, answer, is_prompt).await;
+                if is_gone {
+                    self.machine.gone()
+                } else {
+                    Vec::new()
+                }
+            }
+            FrontEvent::Answered {
+                reply,
+                answer: None,
+                is_prompt,
+            } => {
+                self.lost.push((reply, is_prompt));
+                // What the owner has logged comes first, and so does that it is gone.
+                if !is_current {
+                    self.answer_lost().await;
+                }
+                Vec::new()
+            }
+            FrontEvent::Closed if is_current => {
+                self.front = None;
+                self.machine.pass_on(false);
+                self.succeed_owner().await
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The owner is gone: another one is found, or this actor becomes it.
+    async fn succeed_owner(&mut self) -> Batch<Reply> {
+        self.follow(true).await;
+        let mut batch = Vec::new();
+        // A request that opens the session looks for an owner itself.
+        if self.machine.is_settled() {
+            let exists = match &self.deps.store {
+                Some(store) => blocking(|| store.exists(&self.id)).unwrap_or(true),
+                None => true,
+            };
+            if exists {
+                self.find_owner().await;
+            } else {
+                batch = self.machine.gone();
+            }
+        }
+        self.answer_lost().await;
+        batch
+    }
+
+    /// Answers the requests that the owner has not answered.
+    async fn answer_lost(&mut self) {
+        for (reply, is_prompt) in std::mem::take(&mut self.lost) {
+            let refusal = if self.left {
+                Refusal::Gone
+            } else {
+                Refusal::OwnerEnded
+            };
+            self.answer_passed(reply, Err(refusal), is_prompt).await;
+        }
+    }
+
+    async fn answer_passed(&mut self, reply: Reply, answer: Answer, is_prompt: bool) {
+        if is_prompt {
+            self.machine.passed_prompt_answered();
+        }
+        self.answer(reply, answer).await;
+        self.answered.clear();
+    }
+
+    /// A request of the owner's engine to the client.
+    async fn asked_by_owner(&mut self, request: Message) -> Batch<Reply> {
+        let Message {
+            method,
+            params,
+            responder,
+        } = request;
+        let native = self.front.as_ref().is_some_and(|front| front.native);
+        let (reply, outcome) = tokio::sync::oneshot::channel();
+        let question = Question {
+            params,
+            session: None,
+            logged: false,
+            is_native: native && self.view.shows_version_2(),
+            cancel: responder.cancellation(),
+            reply,
+            method,
+        };
+        tokio::spawn(async move {
+            if let Ok(outcome) = outcome.await {
+                responder.answer(&outcome);
+            }
+        });
+        let waits_for_user = self.view.has_state();
+        if waits_for_user {
+            self.send_state(&Phase::RequiresAction).await;
+        }
+        self.engine_asks(question)
+    }
+}
+
+/// The result of a request of a link.
+fn read<T: serde::de::DeserializeOwned>(result: &str) -> Result<T, Refusal> {
+    let read = serde_json::from_str::<Result<T, Refusal>>(result);
+    read.unwrap_or_else(|error| Err(Refusal::Storage(format!("an unknown answer: {error}"))))
+}
+
+/// The prompts that this actor's client has sent, which it is not shown again.
+pub(super) type OwnPrompts = HashSet<String>;

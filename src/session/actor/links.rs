@@ -1,0 +1,356 @@
+//! The session for clients elsewhere: admits their links, serves what comes through them, and says
+//! which clients a request of the engine goes to.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Attach, Prompt};
+use crate::json;
+use crate::record::{Kind, Record};
+use crate::replay::{Options, Replay};
+use crate::session::effect::{Batch, Effect};
+use crate::session::link::message::{self, Attached};
+use crate::session::link::serve::{Link, LinkCommand, refuse};
+use crate::session::open_session::LogAccess;
+use crate::session::outcome::{Done, Refusal};
+use crate::session::reply::{Busy, Reply};
+use crate::session::request::{AnswerDue, Request};
+use crate::transport::{ClientConnection, Responder};
+
+use super::Actor;
+
+/// The links of a session that is owned here.
+#[derive(Default)]
+pub(super) struct Links {
+    list: Vec<Link>,
+    /// Those that come while the session is being created.
+    waiting: Vec<(Link, Responder)>,
+    /// Who has sent the prompts that are being answered, by the ids of their messages, if not the
+    /// actor's own client.
+    prompters: HashMap<String, Prompter>,
+    /// Whether the actor's own client has closed the session, which is open for others.
+    pub(super) is_detached: bool,
+    /// The number by which links find this actor, while it owns the session.
+    owner: Option<u64>,
+}
+
+/// The client that has sent a prompt.
+#[derive(Clone, Copy)]
+struct Prompter {
+    /// The number of its link.
+    link: u64,
+    due: AnswerDue,
+}
+
+/// A client that a request of the engine goes to.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) wire: Arc<ClientConnection>,
+    /// The id by which it knows the session.
+    pub(super) name: String,
+    /// Whether it is elsewhere.
+    pub(super) is_elsewhere: bool,
+    /// The name of a client elsewhere.
+    pub(super) client: Option<String>,
+}
+
+impl Links {
+    fn find(&self, number: u64) -> Option<&Link> {
+        self.list.iter().find(|link| link.number == number)
+    }
+
+    /// Whether other clients have the session open.
+    pub(super) fn any(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// The turn of a prompt has ended.
+    pub(super) fn forget(&mut self, message_id: &str) {
+        self.prompters.remove(message_id);
+    }
+
+    /// The names of the other clients.
+    fn names(&self) -> String {
+        let names = self.list.iter();
+        let names = names.map(|link| link.client.as_deref().unwrap_or("another client"));
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Link {
+    fn target(&self) -> Target {
+        Target {
+            wire: self.wire.clone(),
+            name: self.name.clone(),
+            is_elsewhere: true,
+            client: self.client.clone(),
+        }
+    }
+}
+
+impl Actor {
+    /// Lets links find this actor while it owns the session.
+    pub(super) fn update_owner(&mut self) {
+        let session = self.session.as_ref();
+        let owns = session.is_some_and(|session| {
+            matches!(session.log, LogAccess::Own(_) | LogAccess::Failed(Some(_)))
+        });
+        match (owns, self.links.owner) {
+            (true, None) => {
+                let number = self.deps.owners.add(&self.id, self.messages.clone());
+                self.links.owner = Some(number);
+            }
+            (false, Some(number)) => {
+                self.deps.owners.remove(&self.id, number);
+                // Their clients find the next owner.
+                self.links = Links::default();
+            }
+            _ => {}
+        }
+    }
+
+    /// A message of a link.
+    pub(super) fn link_command(&mut self, number: u64, command: LinkCommand) -> Batch<Reply> {
+        match command {
+            LinkCommand::Attach(link, responder) => self.links.waiting.push((link, responder)),
+            LinkCommand::Describe(responder) => self.describe(responder),
+            LinkCommand::Passed(request) => return self.passed(number, request),
+            LinkCommand::Detach => {
+                self.links.list.retain(|link| link.number != number);
+                return self.close_unless_wanted();
+            }
+        }
+        Vec::new()
+    }
+
+    /// Admits the links that have come.
+    pub(super) fn admit_links(&mut self) {
+        if self.links.waiting.is_empty() || self.machine.is_being_created() {
+            return;
+        }
+        for (link, responder) in mem::take(&mut self.links.waiting) {
+            if self.links.owner.is_none() {
+                refuse(responder);
+                continue;
+            }
+            tracing::info!(session = %self.id, client = link.client, "another client has attached");
+            self.describe(responder);
+            if !link.observes {
+                self.client_requests.ask_too(&link.target());
+            }
+            self.links.list.push(link);
+        }
+    }
+
+    /// Answers how the session is now.
+    fn describe(&self, responder: Responder) {
+        let Some(session) = &self.session else {
+            return refuse(responder);
+        };
+        let attached = session.conversation.attach(Attach::Elsewhere);
+        let commands = session.conversation.commands();
+        let native = self.deps.engine.is_native();
+        tokio::spawn(async move {
+            let attached = attached.await.map_err(Refusal::Engine);
+            let attached = attached.map(|attached| Attached {
+                answer: attached.answer,
+                commands,
+                native,
+            });
+            responder.answer(&Ok(message::text(&attached)));
+        });
+    }
+
+    fn passed(&mut self, number: u64, request: Request<Reply>) -> Batch<Reply> {
+        let link = self.links.find(number);
+        let others = self.links.list.len() > 1 || !self.links.is_detached;
+        let refusal = match &request {
+            _ if link.is_none() => Some(Refusal::NotOpen),
+            Request::Delete(_) if others => Some(self.in_use_by_others()),
+            _ => None,
+        };
+        match (refusal, request) {
+            (None, request) => {
+                if let Request::Prompt {
+                    message_id, due, ..
+                } = &request
+                {
+                    let prompter = Prompter {
+                        link: number,
+                        due: *due,
+                    };
+                    self.links.prompters.insert(message_id.clone(), prompter);
+                }
+                self.machine.request(request)
+            }
+            (
+                Some(refusal),
+                Request::Prompt { reply, .. }
+                | Request::Call { reply, .. }
+                | Request::MetadataChange(reply, _)
+                | Request::Delete(reply),
+            ) => vec![Effect::Answer(reply, Err(refusal))],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The refusal of a request that would take the session away from other clients.
+    fn in_use_by_others(&self) -> Refusal {
+        let names = self.links.names();
+        let others = if names.is_empty() {
+            "another client"
+        } else {
+            &names
+        };
+        Refusal::InUse {
+            message: format!(
+                "session {} is open in {others}: close it there first",
+                self.name
+            ),
+            holder: None,
+        }
+    }
+
+    /// A request of the actor's own client, of which others have the session open, too.
+    pub(super) fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
+        match request {
+            Request::Close(reply) if self.links.any() => {
+                self.links.is_detached = true;
+                let own = self.turns.iter();
+                let own = own.filter(|turn| !self.links.prompters.contains_key(&turn.message_id));
+                let mut batch = if own.count() > 0 {
+                    self.machine.request(Request::Cancel { withdraw: true })
+                } else {
+                    Vec::new()
+                };
+                batch.push(Effect::Answer(reply, Ok(Done::Closed)));
+                batch
+            }
+            Request::Delete(reply) if self.links.any() => {
+                vec![Effect::Answer(reply, Err(self.in_use_by_others()))]
+            }
+            // The others are asked, too, and do not know of the cancellation.
+            Request::Cancel { .. } if self.links.any() => {
+                self.machine.request(Request::Cancel { withdraw: true })
+            }
+            request => {
+                let opens = matches!(
+                    request,
+                    Request::Load(..) | Request::LoadFrom { .. } | Request::Resume(..)
+                );
+                self.links.is_detached &= !opens;
+                self.machine.request(request)
+            }
+        }
+    }
+
+    /// The actor's own client has gone. The session stays open for others, and as long as a turn
+    /// runs.
+    pub(super) fn detach(&mut self) -> Batch<Reply> {
+        self.links.is_detached = true;
+        if self.front.is_some() {
+            self.leave_owner();
+        }
+        Vec::new()
+    }
+
+    /// Closes a session that no client has open, unless a turn runs.
+    pub(super) fn close_unless_wanted(&mut self) -> Batch<Reply> {
+        let links = &self.links;
+        let is_wanted = !links.is_detached || links.any() || !links.waiting.is_empty();
+        if is_wanted || !self.turns.is_empty() || !self.machine.is_settled() {
+            return Vec::new();
+        }
+        let reply = Reply::new(
+            Busy::default().begin(),
+            CancellationToken::new(),
+            |_outcome| {},
+        );
+        self.machine.request(Request::Close(reply))
+    }
+
+    /// The clients that a request of the engine goes to: files and terminals are those of the client
+    /// that has sent the prompt; everything else may be answered by any.
+    pub(super) fn targets(&self, is_private: bool) -> Vec<Target> {
+        let own = (!self.links.is_detached).then(|| Target {
+            wire: self.deps.wire.clone(),
+            name: self.name.clone(),
+            is_elsewhere: false,
+            client: None,
+        });
+        let turn = self.turns.last();
+        let prompter = turn.and_then(|turn| self.links.prompters.get(&turn.message_id));
+        if let (true, Some(prompter)) = (is_private, prompter) {
+            let link = self.links.find(prompter.link).map(Link::target);
+            return link.into_iter().collect();
+        }
+        if is_private {
+            return own.into_iter().collect();
+        }
+        let links = self.links.list.iter().filter(|link| !link.observes);
+        own.into_iter().chain(links.map(Link::target)).collect()
+    }
+
+    /// Passes a notification of the engine on to the other clients.
+    pub(super) async fn notify_links(&mut self, method: &str, params: &str) {
+        for link in &self.links.list {
+            link.wire.notify(method, &named(params, &link.name)).await;
+        }
+    }
+
+    /// Whether the client of a prompt is elsewhere; then when it is answered.
+    pub(super) fn prompted_elsewhere(&self, message_id: &str) -> Option<AnswerDue> {
+        let prompter = self.links.prompters.get(message_id)?;
+        Some(prompter.due)
+    }
+
+    /// Shows the actor's own client a prompt that another client has sent.
+    pub(super) async fn show_prompt(&mut self, prompt: &Prompt) {
+        let Some(due) = self.prompted_elsewhere(&prompt.message_id) else {
+            return;
+        };
+        if self.view.has_state() {
+            if due == AnswerDue::TurnEnds {
+                self.send_user_message(prompt).await;
+            }
+            return;
+        }
+        let at = self.deps.sys.clock.now().to_string();
+        let session = self.session.as_ref();
+        let prompts = session.map_or(0, |session| session.summary.prompts);
+        let options = Options {
+            earlier_turns: prompts.saturating_sub(1),
+            ..self.deps.replay.for_all(&self.deps, &self.client)
+        };
+        let mut replay = Replay::new(&self.name, options);
+        self.line.clear();
+        let record = Record {
+            seq: 0,
+            at: &at,
+            kind: Kind::Prompt,
+            id: Some(&prompt.message_id),
+            payload: &prompt.params,
+            parts: None,
+        };
+        replay.record(&record, &mut self.line);
+        replay.finish(&mut self.line);
+        self.put_lines().await;
+    }
+}
+
+/// Parameters with another id of the session.
+pub(super) fn named(params: &str, name: &str) -> String {
+    let quoted = json::quoted(name);
+    let members = json::text_members(params).into_iter();
+    json::object(members.map(|(member, value)| {
+        let value = if member == "sessionId" {
+            &*quoted
+        } else {
+            value
+        };
+        (member, value)
+    }))
+}

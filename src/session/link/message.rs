@@ -1,0 +1,185 @@
+//! The messages of a link: JSON-RPC, in lines.
+//!
+//! Both ends are rejoin, perhaps of different releases: [`Attach::protocol`] says whether they
+//! understand each other. What is missing in a message of a later release has a default.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::header::Implementation;
+use crate::record::metadata::MetadataChange;
+use crate::session::outcome::{Done, Refusal};
+use crate::session::request::{AnswerDue, Request};
+
+/// The version of these messages.
+pub const PROTOCOL: u32 = 1;
+
+/// The first request: [`Attach`], answered with [`Attached`].
+pub const ATTACH: &str = "_rejoin/attach";
+/// Asks for the session as it is now, answered with [`Attached`].
+pub const DESCRIBE: &str = "_rejoin/describe";
+/// A request of the client: [`Passed`], answered with an [`Answer`].
+pub const PASS: &str = "_rejoin/pass";
+/// A notification of the client: [`Notified`].
+pub const NOTIFY: &str = "_rejoin/notify";
+
+/// Who asks for which session.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attach {
+    /// See [`PROTOCOL`].
+    pub protocol: u32,
+    /// The release, for people.
+    pub version: String,
+    /// The session, by the id of its log.
+    pub session_id: String,
+    /// The id by which the client knows it.
+    pub name: String,
+    /// The client.
+    #[serde(default)]
+    pub client: Option<Implementation>,
+    /// Whether it only looks on, and is asked nothing.
+    #[serde(default)]
+    pub observe: bool,
+}
+
+/// What the owner says of the session, or why it is not the owner.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attached {
+    /// The engine's part of the answer that opens the session, as JSON text.
+    #[serde(default)]
+    pub answer: Option<String>,
+    /// The array of available commands that the engine announces itself, as JSON text.
+    #[serde(default)]
+    pub commands: Option<String>,
+    /// Whether the engine speaks version 2.
+    #[serde(default)]
+    pub native: bool,
+}
+
+/// A request that is passed to the owner. See [`Request`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "value", rename_all = "camelCase")]
+#[serde(rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "they are those of `Request`")]
+pub enum Passed {
+    Prompt {
+        due: AnswerDue,
+        message_id: String,
+        params: String,
+    },
+    Call {
+        method: String,
+        params: String,
+    },
+    Metadata(MetadataChange),
+    Delete,
+}
+
+/// A notification that is passed to the owner.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "value", rename_all = "camelCase")]
+#[serde(rename_all_fields = "camelCase")]
+pub enum Notified {
+    /// Cancel the running turns.
+    Cancel,
+    /// For the engine.
+    Engine {
+        /// The method's name.
+        method: String,
+        /// The notification's parameters.
+        params: String,
+    },
+}
+
+/// The answer to a [`Passed`] request.
+pub type Answer = Result<Done, Refusal>;
+
+/// What a request becomes when the session is elsewhere.
+#[derive(Debug)]
+pub enum Route<R> {
+    /// The owner serves it.
+    Pass(R, Passed),
+    /// The owner is notified.
+    Notify(Notified),
+    /// The client is gone, and the owner goes on.
+    Leave,
+    /// It is served here.
+    Here(Box<Request<R>>),
+}
+
+impl<R> Route<R> {
+    /// Whether the owner of the session serves a request, or the actor that has received it.
+    pub fn of(request: Request<R>) -> Self {
+        match request {
+            Request::Prompt {
+                reply,
+                due,
+                message_id,
+                params,
+            } => Self::Pass(
+                reply,
+                Passed::Prompt {
+                    due,
+                    message_id,
+                    params,
+                },
+            ),
+            Request::Call {
+                reply,
+                method,
+                params,
+            } => Self::Pass(reply, Passed::Call { method, params }),
+            Request::MetadataChange(reply, change) => Self::Pass(reply, Passed::Metadata(change)),
+            Request::Delete(reply) => Self::Pass(reply, Passed::Delete),
+            Request::Notify { method, params } => Self::Notify(Notified::Engine { method, params }),
+            Request::Cancel { .. } => Self::Notify(Notified::Cancel),
+            Request::Leave => Self::Leave,
+            request => Self::Here(Box::new(request)),
+        }
+    }
+}
+
+impl Passed {
+    /// The request that the owner serves.
+    pub fn request<R>(self, reply: R) -> Request<R> {
+        match self {
+            Self::Prompt {
+                due,
+                message_id,
+                params,
+            } => Request::Prompt {
+                reply,
+                due,
+                message_id,
+                params,
+            },
+            Self::Call { method, params } => Request::Call {
+                reply,
+                method,
+                params,
+            },
+            Self::Metadata(change) => Request::MetadataChange(reply, change),
+            Self::Delete => Request::Delete(reply),
+        }
+    }
+}
+
+impl Notified {
+    /// The request that the owner serves.
+    pub fn request<R>(self) -> Request<R> {
+        match self {
+            // The other clients are asked, too, and do not know of the cancellation.
+            Self::Cancel => Request::Cancel { withdraw: true },
+            Self::Engine { method, params } => Request::Notify { method, params },
+        }
+    }
+}
+
+/// The JSON text of a message. None of them can fail to have one.
+pub fn text(message: &impl Serialize) -> String {
+    serde_json::to_string(message).unwrap_or_else(|error| {
+        tracing::error!(%error, "a message of a link cannot be written");
+        "null".to_owned()
+    })
+}

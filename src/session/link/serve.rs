@@ -1,0 +1,164 @@
+//! The owner's end of a link: reads the messages of a client elsewhere, and posts them to the actor.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::json::text_member;
+use crate::protocol::error::{INVALID_PARAMS, error_json};
+use crate::protocol::method::CANCEL_REQUEST;
+use crate::session::outcome::Refusal;
+use crate::session::registry::Command;
+use crate::session::reply::{Busy, Reply};
+use crate::session::request::Request;
+use crate::sys::SessionId;
+use crate::sys::socket::Closer;
+use crate::transport::{ClientConnection, Incoming, Received, Request as Message, Responder};
+
+use super::message::{self, Attach, Attached, DESCRIBE, NOTIFY, Notified, PASS, PROTOCOL, Passed};
+use super::owners::Owners;
+
+pub use super::message::ATTACH;
+
+/// What counts for the flow of a connection, in bytes.
+const COMMAND: usize = 512;
+
+/// A client elsewhere, as the owner's actor knows it.
+#[derive(Debug)]
+pub(in crate::session) struct Link {
+    /// Its number.
+    pub(in crate::session) number: u64,
+    /// Its end of the link.
+    pub(in crate::session) wire: Arc<ClientConnection>,
+    /// The id by which it knows the session.
+    pub(in crate::session) name: String,
+    /// The name of the client.
+    pub(in crate::session) client: Option<String>,
+    /// Whether it is asked nothing.
+    pub(in crate::session) observes: bool,
+    /// Ends the link when it is dropped.
+    _closer: Closer,
+}
+
+/// A message of a link for the owner's actor.
+#[derive(Debug)]
+pub(in crate::session) enum LinkCommand {
+    /// A client attaches. The answer is [`Attached`](message::Attached), or a [`Refusal`].
+    Attach(Link, Responder),
+    /// A client wants to know how the session is now. The answer is the same.
+    Describe(Responder),
+    /// A request or notification of the client.
+    Passed(Request<Reply>),
+    /// The client is gone.
+    Detach,
+}
+
+/// Where the messages of a link go.
+#[derive(Clone)]
+struct Post {
+    number: u64,
+    actor: mpsc::UnboundedSender<Command>,
+    wire: Arc<ClientConnection>,
+}
+
+impl Post {
+    fn send(&self, command: LinkCommand) {
+        let held = self.wire.flow.hold(COMMAND);
+        // An actor that has ended has dropped the link, which ends this.
+        let command = Command::Link(self.number, command, held);
+        self.actor.send(command).ok();
+    }
+}
+
+/// Serves a link until one of its ends is gone. `attach` is its first message.
+pub async fn serve(
+    owners: &Owners,
+    wire: Arc<ClientConnection>,
+    mut incoming: Incoming,
+    attach: Message,
+    closer: Closer,
+) {
+    let asked = match serde_json::from_str::<Attach>(&attach.params) {
+        Ok(asked) if asked.protocol == PROTOCOL => asked,
+        _ => {
+            let version = env!("CARGO_PKG_VERSION");
+            let message =
+                format!("rejoin {version} has the session open and does not know this request");
+            let error = error_json(INVALID_PARAMS, &message);
+            return attach.responder.answer(&Err(error));
+        }
+    };
+    let id = SessionId::parse(&asked.session_id);
+    let Some(actor) = id.and_then(|id| owners.find(&id)) else {
+        return refuse(attach.responder);
+    };
+    let post = Post {
+        number: owners.number(),
+        actor,
+        wire: wire.clone(),
+    };
+    let link = Link {
+        number: post.number,
+        wire: wire.clone(),
+        name: asked.name,
+        client: asked.client.map(|client| client.name),
+        observes: asked.observe,
+        _closer: closer,
+    };
+    post.send(LinkCommand::Attach(link, attach.responder));
+    let busy = Busy::default();
+    while let Some(received) = incoming.next().await {
+        match received {
+            Received::Request(request) if request.method == DESCRIBE => {
+                post.send(LinkCommand::Describe(request.responder));
+            }
+            Received::Request(request) => pass(request, &busy, &post),
+            Received::Notification { method, params } if method == CANCEL_REQUEST => {
+                if let Some(id) = text_member(&params, "requestId") {
+                    wire.requests.cancel(id);
+                }
+            }
+            Received::Notification { method, params } => {
+                let notified = serde_json::from_str::<Notified>(&params);
+                if let Some(notified) = notified.ok().filter(|_| method == NOTIFY) {
+                    post.send(LinkCommand::Passed(notified.request()));
+                } else {
+                    tracing::debug!(method, "unknown notification of a link");
+                }
+            }
+        }
+    }
+    post.send(LinkCommand::Detach);
+}
+
+/// Answers that this process does not own the session.
+pub(in crate::session) fn refuse(responder: Responder) {
+    let refused = Err::<Attached, _>(Refusal::NotOpen);
+    responder.answer(&Ok(message::text(&refused)));
+}
+
+/// Posts a request. Its answer goes back through the link.
+fn pass(request: Message, busy: &Busy, post: &Post) {
+    let Message {
+        method,
+        params,
+        responder,
+    } = request;
+    let passed = serde_json::from_str::<Passed>(&params);
+    let Some(passed) = passed.ok().filter(|_| method == PASS) else {
+        let message = format!("`{method}` is no request of a link of this release");
+        return responder.answer(&Err(error_json(INVALID_PARAMS, &message)));
+    };
+    if let Passed::Prompt { message_id, .. } = &passed {
+        let (post, message_id) = (post.clone(), message_id.clone());
+        responder.on_cancel(move || {
+            post.send(LinkCommand::Passed(Request::WithdrawPrompt(message_id)));
+        });
+    }
+    let cancellation = responder.cancellation();
+    let reply = Reply::new(busy.begin(), cancellation, move |outcome| {
+        let outcome = outcome.map(|answer| answer.done);
+        responder.answer(&Ok(message::text(&outcome)));
+    });
+    post.send(LinkCommand::Passed(passed.request(reply.of_link())));
+}

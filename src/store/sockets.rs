@@ -1,0 +1,53 @@
+//! The sockets of the processes that have sessions open.
+//!
+//! Each process has at most one. The hint of a session that it has open names it, so that another
+//! process finds it by the lock, and never tries what a killed process has left.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::folder::Store;
+use super::medium::Holder;
+use crate::sys::socket::{Listener, Stream};
+
+impl Store {
+    /// Where the sockets are.
+    fn run_folder(&self) -> PathBuf {
+        self.context.root.join("run")
+    }
+
+    /// From now on, processes that need a session which is open here learn where they can reach this
+    /// one: on the socket that [`listen`](Self::listen) makes.
+    pub fn announce_socket(&self) {
+        let id = self.context.sys.ids.uuid().simple().to_string();
+        let id = &id[id.len() - 8..];
+        let name = format!("{}-{id}.sock", std::process::id());
+        self.context.medium.announces(&name);
+        // It keeps the name that it has announced.
+        self.context.socket.set(name).ok();
+    }
+
+    /// Makes the socket that was announced.
+    pub fn listen(&self) -> io::Result<Listener> {
+        let name = self.context.socket.get().ok_or(io::ErrorKind::NotFound)?;
+        let sockets = self.context.sys.sockets;
+        sockets.listen(&self.run_folder(), name)
+    }
+
+    /// Connects to a process that has a session open. Fails if it cannot be reached from here.
+    pub fn connect(&self, holder: &Holder) -> io::Result<Stream> {
+        let unreachable = |why: &str| io::Error::new(io::ErrorKind::Unsupported, why);
+        let Some(name) = &holder.socket else {
+            return Err(unreachable("it has no socket"));
+        };
+        if holder.host != Holder::this_process(None).host {
+            return Err(unreachable("it runs on another host"));
+        }
+        // A hint is not trusted to name a file elsewhere.
+        if name.contains(['/', '\\']) {
+            return Err(unreachable("its socket has no valid name"));
+        }
+        let sockets = self.context.sys.sockets;
+        sockets.connect(&self.run_folder(), name)
+    }
+}

@@ -1,0 +1,108 @@
+//! Local sockets: how processes of one user on one machine reach each other.
+//!
+//! A socket lies in a folder that only this user can enter. Where the system has no such sockets,
+//! everything fails with [`io::ErrorKind::Unsupported`].
+
+#[cfg(not(unix))]
+mod none;
+#[cfg(unix)]
+mod real;
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(not(unix))]
+pub use none::Listener;
+#[cfg(unix)]
+pub use real::Listener;
+
+/// Makes and finds sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// Those of the operating system, if it has any.
+    Real,
+    /// There are none, as on a simulated disk.
+    None,
+}
+
+impl Sockets {
+    /// Makes the socket `name` in `folder`, which is created if it is missing.
+    pub fn listen(self, folder: &Path, name: &str) -> io::Result<Listener> {
+        match self {
+            #[cfg(unix)]
+            Self::Real => real::listen(folder, name),
+            _ => Err(unsupported(folder, name)),
+        }
+    }
+
+    /// Connects to the socket `name` in `folder`.
+    pub fn connect(self, folder: &Path, name: &str) -> io::Result<Stream> {
+        match self {
+            #[cfg(unix)]
+            Self::Real => real::connect(folder, name),
+            _ => Err(unsupported(folder, name)),
+        }
+    }
+}
+
+fn unsupported(folder: &Path, name: &str) -> io::Error {
+    let path = folder.join(name);
+    let message = format!("{} cannot be a socket here", path.display());
+    io::Error::new(io::ErrorKind::Unsupported, message)
+}
+
+/// One end of a connection.
+pub struct Stream {
+    /// What the other end writes.
+    pub input: Box<dyn Read + Send>,
+    /// What the other end reads.
+    pub output: Box<dyn Write + Send>,
+    /// Closes the connection when it is dropped, whoever reads or writes.
+    pub closer: Closer,
+}
+
+/// Closes a connection when the last clone is dropped.
+#[derive(Clone)]
+pub struct Closer(Arc<OnDrop>);
+
+struct OnDrop(Box<dyn Fn() + Send + Sync>);
+
+impl Closer {
+    /// Calls `close` once.
+    pub fn new(close: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(OnDrop(Box::new(close))))
+    }
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Closer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Closer({})", Arc::strong_count(&self.0))
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+#[cfg(unix)]
+fn stream(socket: std::os::unix::net::UnixStream) -> io::Result<Stream> {
+    let (output, closer) = (socket.try_clone()?, socket.try_clone()?);
+    Ok(Stream {
+        input: Box::new(socket),
+        output: Box::new(output),
+        closer: Closer::new(move || {
+            // It may be closed already.
+            closer.shutdown(std::net::Shutdown::Both).ok();
+        }),
+    })
+}

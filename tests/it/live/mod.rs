@@ -1,0 +1,5 @@
+//! Sessions that several clients have open, in processes that come and go.
+
+mod peer;
+mod random;
+mod redeploy;

@@ -1,0 +1,271 @@
+//! A client with a process of its own, which keeps what it is shown of one session.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::agent::GUARD;
+
+/// What a client is shown: each message's text and each tool call's last status, in the order in
+/// which they first came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    order: Vec<String>,
+    parts: BTreeMap<String, String>,
+}
+
+impl Shown {
+    fn add(&mut self, key: String, text: &str, replaces: bool) {
+        if !self.parts.contains_key(&key) {
+            self.order.push(key.clone());
+        }
+        let part = self.parts.entry(key).or_default();
+        if replaces {
+            part.clear();
+        }
+        part.push_str(text);
+    }
+
+    fn update(&mut self, update: &Value) {
+        let text = |name: &str| update[name].as_str().unwrap_or_default().to_owned();
+        let kind = text("sessionUpdate");
+        match kind.as_str() {
+            "agent_message_chunk" => {
+                let words = update["content"]["text"].as_str().unwrap_or_default();
+                self.add(format!("message {}", text("messageId")), words, false);
+            }
+            "tool_call" | "tool_call_update" => {
+                if let Some(status) = update["status"].as_str() {
+                    self.add(format!("call {}", text("toolCallId")), status, true);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A client and its process.
+pub(super) struct Peer {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    version: u8,
+    last: u64,
+    /// Requests without an answer.
+    pub(super) waiting: BTreeSet<u64>,
+    /// The answers to those that have one, until they are looked at.
+    answers: BTreeMap<u64, Value>,
+    /// Requests of the agent that are not answered.
+    pub(super) asked: Vec<Value>,
+    pub(super) shown: Shown,
+    /// The ids of the user's messages, in the order in which they came.
+    pub(super) prompts: Vec<String>,
+}
+
+impl Peer {
+    /// Starts a process on a store, and initializes it.
+    pub(super) fn start(store: &Path, version: u8) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rejoin"))
+            .args(["serve", "--sources", "none", "--store"])
+            .arg(store)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = child.stdout.take().unwrap();
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).expect("stdout has only JSON");
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut peer = Self {
+            child,
+            input,
+            lines,
+            version,
+            last: 0,
+            waiting: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            asked: Vec::new(),
+            shown: Shown::default(),
+            prompts: Vec::new(),
+        };
+        let params = match version {
+            1 => json!({ "protocolVersion": 1 }),
+            _ => json!({
+                "protocolVersion": 2,
+                "info": { "name": "peer", "version": "1" },
+                "capabilities": {},
+            }),
+        };
+        peer.call("initialize", params).unwrap();
+        peer
+    }
+
+    fn send(&mut self, message: Value) {
+        let line = format!("{message}\n");
+        if let Some(input) = &mut self.input {
+            // A process that was killed reads nothing.
+            input.write_all(line.as_bytes()).ok();
+        }
+    }
+
+    /// Sends a request.
+    pub(super) fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.last += 1;
+        let id = self.last;
+        self.waiting.insert(id);
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// Sends a notification.
+    pub(super) fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        let id = self.begin(method, params);
+        self.wait(|peer| peer.answers.contains_key(&id));
+        let answer = self.answers.remove(&id).unwrap();
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    /// The folder and servers of a request that opens the session, with its id if it has one.
+    pub(super) fn place(session: Option<&str>) -> Value {
+        let mut place = json!({ "cwd": "/", "mcpServers": [] });
+        if let Some(session) = session {
+            place["sessionId"] = session.into();
+        }
+        place
+    }
+
+    /// Loads the session.
+    pub(super) fn load(&mut self, session: &str) -> Result<Value, Value> {
+        let mut params = Self::place(Some(session));
+        if self.version == 1 {
+            return self.call("session/load", params);
+        }
+        params["replayFrom"] = json!({ "type": "start" });
+        self.call("session/resume", params)
+    }
+
+    /// Begins a prompt.
+    pub(super) fn prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.begin(
+            "session/prompt",
+            json!({ "sessionId": session, "prompt": prompt }),
+        )
+    }
+
+    /// Answers a request of the agent.
+    pub(super) fn answer(&mut self, request: &Value, option: &str) {
+        let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
+        self.send(json!({ "jsonrpc": "2.0", "id": request["id"], "result": outcome }));
+    }
+
+    /// Handles what has come, and waits for more until `done`.
+    #[track_caller]
+    pub(super) fn wait(&mut self, done: impl Fn(&Self) -> bool) {
+        while !done(self) {
+            match self.lines.recv_timeout(GUARD) {
+                Ok(line) => self.handle(line),
+                Err(error) => panic!(
+                    "{error}: waits for {:?}, is asked {:?}, was shown {:?}",
+                    self.waiting, self.asked, self.shown
+                ),
+            }
+        }
+    }
+
+    /// Waits until it was shown the same as another client.
+    #[track_caller]
+    pub(super) fn wait_until_shown(&mut self, expected: &Shown) {
+        while self.shown != *expected {
+            match self.lines.recv_timeout(GUARD) {
+                Ok(line) => self.handle(line),
+                Err(error) => panic!(
+                    "{error}: version {} was shown {:#?}\ninstead of {expected:#?}",
+                    self.version, self.shown
+                ),
+            }
+        }
+    }
+
+    /// Handles what has come.
+    pub(super) fn look(&mut self) {
+        while let Ok(line) = self.lines.recv_timeout(Duration::ZERO) {
+            self.handle(line);
+        }
+    }
+
+    fn handle(&mut self, line: Value) {
+        let method = line["method"].as_str().unwrap_or_default().to_owned();
+        match (method.as_str(), line.get("id")) {
+            ("session/update", _) => {
+                let update = &line["params"]["update"];
+                self.shown.update(update);
+                let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+                let id = update["messageId"].as_str().unwrap_or_default();
+                if kind.starts_with("user_message") && self.prompts.last().is_none_or(|p| p != id) {
+                    self.prompts.push(id.to_owned());
+                }
+            }
+            ("$/cancel_request", _) => {
+                let id = &line["params"]["requestId"];
+                self.asked.retain(|request| request["id"] != *id);
+                let error = json!({ "code": -32800, "message": "cancelled" });
+                self.send(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            }
+            ("", Some(id)) => {
+                let id = id.as_u64().unwrap();
+                assert!(self.waiting.remove(&id), "a second answer: {line}");
+                self.answers.insert(id, line);
+            }
+            (_, Some(_)) => self.asked.push(line),
+            _ => {}
+        }
+    }
+
+    /// The process's memory of answers is not needed any longer.
+    pub(super) fn forget_answers(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.answers).into_values().collect()
+    }
+
+    /// Ends the input, and waits for the process.
+    pub(super) fn leave(mut self) {
+        self.input = None;
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Kills the process.
+    pub(super) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
