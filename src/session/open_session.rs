@@ -196,6 +196,7 @@ impl OpenSession {
             self.shown = u64::MAX;
         } else if let StoreError::Fenced { holder, .. } = error {
             self.log = LogAccess::Shared(Elsewhere {
+                attached: false,
                 holder: holder.clone(),
                 running: false,
             });

@@ -65,6 +65,7 @@ impl Store {
                 takes_over: OnceLock::new(),
                 sys,
                 durability,
+                socket: OnceLock::new(),
             }),
         }
     }

@@ -22,9 +22,10 @@ impl Store {
         let id = self.context.sys.ids.uuid().simple().to_string();
         let id = &id[id.len() - 8..];
         let name = format!("{}-{id}.sock", std::process::id());
-        self.context.medium.announces(&name);
-        // It keeps the name that it has announced.
-        self.context.socket.set(name).ok();
+        if self.context.medium.announces(&name) {
+            // It keeps the name that it has announced.
+            self.context.socket.set(name).ok();
+        }
     }
 
     /// Makes the socket that was announced.

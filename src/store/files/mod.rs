@@ -73,9 +73,8 @@ impl Medium for Files {
         self.folder.client.set(client.to_owned()).ok();
     }
 
-    fn announces(&self, socket: &str) {
-        // It keeps the name that it has announced.
-        self.folder.socket.set(socket.to_owned()).ok();
+    fn announces(&self, socket: &str) -> bool {
+        self.folder.socket.set(socket.to_owned()).is_ok()
     }
 
     /// It gets its name when it is complete, so that no incomplete session ever has one. After a

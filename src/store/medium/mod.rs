@@ -54,8 +54,11 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     fn serves(&self, client: &str);
 
     /// From now on, other processes that need a session which is open here learn the name of the
-    /// socket on which they can reach this one.
-    fn announces(&self, socket: &str);
+    /// socket on which they can reach this one. Returns false if none can: they may be on other hosts.
+    fn announces(&self, socket: &str) -> bool {
+        tracing::trace!(socket, "nobody learns of it");
+        false
+    }
 
     /// Begins a log that nobody sees until it is [published](Owned::publish). It vanishes if it is
     /// dropped before.
