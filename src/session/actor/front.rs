@@ -37,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// The link to the owner of the session.
 pub(super) struct Front {
-    /// Tells it from earlier links of this actor.
+    /// No earlier link of this actor has it.
     number: u64,
     wire: Arc<ClientConnection>,
     /// The available commands.
@@ -95,7 +95,7 @@ impl Front {
 }
 
 impl Actor {
-    /// Links to the process that has the session open. If there is none any more, locks the session.
+    /// Links to the process that has the session open. If it has ended, locks the session.
     /// One that cannot be reached keeps it: the session is read-only here.
     pub(super) async fn find_owner(&mut self) {
         let until = Instant::now() + SEARCH;

@@ -1,6 +1,6 @@
 //! Local sockets: how processes of one user on one machine reach each other.
 //!
-//! A socket lies in a folder that only this user can enter. Where the system has no such sockets,
+//! A socket is in a folder that only this user can enter. Where the system has no such sockets,
 //! everything fails with [`io::ErrorKind::Unsupported`].
 
 #[cfg(not(unix))]
@@ -59,7 +59,7 @@ pub struct Stream {
     pub input: Box<dyn Read + Send>,
     /// What the other end reads.
     pub output: Box<dyn Write + Send>,
-    /// Closes the connection when it is dropped, whoever reads or writes.
+    /// Closes the connection when it is dropped, even if a thread is reading or writing.
     pub closer: Closer,
 }
 
