@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use super::keep::Stage;
+
 /// The environment variable for `--store`.
 const STORE: &str = "REJOIN_STORE";
 /// What is logged by default.
@@ -30,6 +32,9 @@ pub(super) struct Global {
     /// Append log lines to this file instead of writing them to stderr.
     #[arg(long, global = true, env = "REJOIN_LOG_FILE", value_name = "FILE", value_parser = path())]
     log_file: Option<PathBuf>,
+    /// How far the start of a process is that outlives its client. Rejoin itself gives it.
+    #[arg(long, global = true, value_enum, hide = true)]
+    host: Option<Stage>,
 }
 
 /// Accepts an empty path, too.
@@ -54,6 +59,11 @@ impl Global {
     /// Where to log to, if not to stderr.
     pub(super) fn log_file(&self) -> Option<&Path> {
         given(self.log_file.as_ref())
+    }
+
+    /// How far the start of a process is that outlives its client, if this is to be one.
+    pub(super) fn host(&self) -> Option<Stage> {
+        self.host
     }
 
     /// Whether the command line names a store; the environment may do so for all commands.

@@ -1,6 +1,10 @@
 //! Where log lines go: stderr or a file, never stdout.
 
+#[cfg(unix)]
+use std::fs::File;
 use std::fs::OpenOptions;
+#[cfg(unix)]
+use std::io::{self, Write};
 use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
@@ -11,6 +15,8 @@ use crate::engine::agent::FOR_PEOPLE;
 
 use super::exit::Failure;
 use super::global::Global;
+#[cfg(unix)]
+use super::keep::Stage;
 
 /// Starts logging as the command line asks for.
 #[expect(
@@ -33,6 +39,11 @@ pub(super) fn start(global: &Global) -> Result<(), Failure> {
         .with_env_filter(filter)
         .with_ansi(false);
     match global.log_file() {
+        #[cfg(unix)]
+        None if global.host() == Some(Stage::Serve) => {
+            let log = Bounded::stderr().map_err(Failure::cannot_start)?;
+            builder.with_writer(Mutex::new(log)).init();
+        }
         None => builder.with_writer(std::io::stderr).init(),
         Some(path) => {
             let mut options = OpenOptions::new();
@@ -51,6 +62,46 @@ pub(super) fn start(global: &Global) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The file that is the stderr of a process without a terminal. It begins anew when it gets long.
+#[cfg(unix)]
+#[derive(Debug)]
+struct Bounded {
+    file: File,
+    len: u64,
+}
+
+/// How long it may get, in bytes.
+#[cfg(unix)]
+const LONGEST: u64 = 1024 * 1024;
+
+#[cfg(unix)]
+impl Bounded {
+    fn stderr() -> io::Result<Self> {
+        let stderr = std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned();
+        let file = File::from(stderr?);
+        let len = file.metadata()?.len();
+        Ok(Self { file, len })
+    }
+}
+
+#[cfg(unix)]
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.len > LONGEST {
+            // It is opened for appending, so what follows begins the file.
+            self.file.set_len(0)?;
+            self.len = 0;
+        }
+        let written = self.file.write(bytes)?;
+        self.len += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// The filter for what the user asks for. A level applies to our own lines only. Those of libraries

@@ -12,8 +12,10 @@ pub mod export;
 mod global;
 pub mod guard;
 pub mod import;
+mod keep;
 mod known_agents;
 mod late;
+pub mod live;
 pub mod logging;
 mod look;
 mod man;
@@ -98,6 +100,15 @@ enum Command {
     /// Read a conversation in the browser.
     #[command(after_help = "Example:\n  rejoin open last")]
     Open(open::Args),
+    /// List the sessions that are open in some process, and what they are doing.
+    #[command(after_help = "Example:\n  rejoin ps")]
+    Ps(live::ps::Args),
+    /// Show an open session live in a terminal; connect an ACP client to it otherwise.
+    #[command(after_help = "Example:\n  rejoin attach last --answer")]
+    Attach(live::attach::Args),
+    /// End the turn of a session and close it, wherever it is open.
+    #[command(after_help = "Example:\n  rejoin stop last")]
+    Stop(live::stop::Args),
     /// Show how many sessions, turns and tokens there were, and what they cost.
     #[command(after_help = "Example:\n  rejoin stats --days 30")]
     Stats(stats::Args),
@@ -175,6 +186,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(Command::Export(args)) => printed(|output| export::run(&cli.global, &args, output)),
         Some(Command::Open(args)) => printed(|output| open::run(&cli.global, &args, output)),
+        Some(Command::Ps(args)) => printed(|output| live::ps::run(&cli.global, &args, output)),
+        Some(Command::Attach(args)) => live::attach::run(&cli.global, &args),
+        Some(Command::Stop(args)) => printed(|output| live::stop::run(&cli.global, &args, output)),
         Some(Command::Stats(args)) => printed(|output| stats::run(&cli.global, &args, output)),
         Some(Command::Store(args)) => printed(|output| stores::run(&cli.global, &args, output)),
         Some(Command::Setup(args)) => printed(|output| setup::run(&cli.global, &args, output)),

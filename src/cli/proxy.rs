@@ -22,6 +22,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    if args.agent.serve.keeps() {
+        let why = "the sessions of a proxy end with its conductor";
+        return Err(Failure::usage(why).hint("leave out `--keep`"));
+    }
     let input = stdio::input().map_err(Failure::cannot_start)?;
     let limit = args.agent.serve.line_limit();
     let (port, client) = proxy::split(input, limit).map_err(Failure::cannot_start)?;

@@ -11,12 +11,13 @@ use crate::engine::demo::LocalEngine;
 use crate::record::line::{AROUND, LONGEST};
 use crate::server::{self, Options, ServeError};
 use crate::session::ReplayPolicy;
-use crate::store::Durability;
+use crate::store::{Durability, place};
 use crate::sys::Sys;
 use crate::transport::stdio;
 
 use super::exit::{self, Failure};
 use super::global::Global;
+use super::keep::{self, Stage};
 use super::late::Late;
 use super::note::note;
 use super::size::{Size, bytes};
@@ -77,6 +78,11 @@ pub(super) struct Args {
     /// Enable methods that the protocol calls unstable: it may still change or remove them.
     #[arg(long, env = "REJOIN_UNSTABLE", value_parser = clap::builder::FalseyValueParser::new())]
     unstable: bool,
+    /// Let sessions live on when the client goes: a process that outlives it keeps them and their agent,
+    /// for the next client with the same command line. It ends by itself when nothing was done for this
+    /// long, or never with `none`.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "8h")]
+    keep: Option<Timeout>,
     /// Maximum length of a line of input.
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = line_limit)]
     max_line: usize,
@@ -103,6 +109,11 @@ impl Args {
     /// Which other tools' conversations are listed.
     pub(super) fn sources(&self) -> &sources::Args {
         &self.sources
+    }
+
+    /// Whether sessions live on without the client.
+    pub(super) fn keeps(&self) -> bool {
+        self.keep.is_some()
     }
 
     /// The longest line that is accepted, in bytes.
@@ -136,9 +147,26 @@ pub(super) fn on(
     engine: Arc<dyn Engine>,
     input: impl Read + Send + 'static,
 ) -> Result<(), Failure> {
+    if let (Some(_), Some(Stage::Detach)) = (args.keep, global.host()) {
+        return keep::detach(global);
+    }
     if stdin_is_terminal() {
         let text = "waiting for an ACP client on stdin; press Ctrl-D to end";
         note(global, text, None);
+    }
+    if args.keep.is_some() && args.no_persist {
+        let why = "sessions that are not stored cannot be kept";
+        return Err(Failure::usage(why).hint("leave out `--keep` or `--no-persist`"));
+    }
+    if args.keep.is_some() && place::is_address(&store::root(global)?) {
+        let why = "sessions are kept for their clients only in a store that is a folder";
+        return Err(Failure::usage(why).hint("leave out `--keep`, or name a folder with --store"));
+    }
+    if args.keep.is_some() && !cfg!(unix) {
+        let text = "sessions are not kept without their client on this system";
+        note(global, text, None);
+    } else if args.keep.is_some() && global.host().is_none() {
+        return keep::pipe(global, input);
     }
     let options = Options {
         store: if args.no_persist {
@@ -166,9 +194,14 @@ pub(super) fn on(
         .enable_io()
         .build()
         .map_err(Failure::cannot_start)?;
-    let output = stdio::output().map_err(Failure::cannot_start)?;
     let result = runtime.block_on(async {
         let stop = stop_signal().map_err(Failure::cannot_start)?;
+        if let (Some(unused), Some(root), Some(_)) = (args.keep, &options.store, global.host()) {
+            let keep = keep::keep(root, unused);
+            let hosted = server::host(options, keep, Sys::real(), engine, keep::ready, stop);
+            return hosted.await.map_err(Failure::new);
+        }
+        let output = stdio::output().map_err(Failure::cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)
             .await
             .map_err(|error| match error {

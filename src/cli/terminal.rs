@@ -63,6 +63,15 @@ pub(super) fn wait_for_enter() -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("cannot read from the terminal: {error}")))
 }
 
+/// Reads lines from the terminal until there are no more or `read` wants none.
+pub(super) fn answers(mut read: impl FnMut(String) -> bool) {
+    for line in io::stdin().lines() {
+        if !line.is_ok_and(&mut read) {
+            return;
+        }
+    }
+}
+
 fn is_yes(answer: &str) -> bool {
     ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }

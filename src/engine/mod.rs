@@ -78,6 +78,12 @@ pub trait Engine: Send + Sync + fmt::Debug {
         false
     }
 
+    /// The same with an agent of its own, for clients that speak another version of the protocol than
+    /// the agent of this one. `None` if this one serves all.
+    fn another(&self) -> Option<Arc<dyn Engine>> {
+        None
+    }
+
     /// A client is connected: requests of the agent that belong to no session, and to no request of
     /// another client, go to it.
     fn connect(&self, client: Arc<ClientConnection>) {

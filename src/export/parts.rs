@@ -22,6 +22,9 @@ const LONGEST: usize = 1024 * 1024;
 /// The most bytes of a terminal's output that are kept.
 const OUTPUT: usize = 256 * 1024;
 
+/// How a turn ended that runs, or whose process was killed.
+pub const NO_END: &str = "The turn has no end in the log.";
+
 /// A part of a conversation.
 #[derive(Debug)]
 pub enum Part<'a> {
@@ -89,7 +92,7 @@ pub fn read<E: From<StoreError>>(
         _ => {}
     })?;
     for turn in open.end(None) {
-        ends.insert(turn, "The turn has no end in the log.".to_owned());
+        ends.insert(turn, NO_END.to_owned());
     }
     visit(Part::Session(&about(&scan, reader.id(), options)))?;
     let mut window = Window {

@@ -6,6 +6,7 @@ use crate::engine::relay::Patience;
 use crate::protocol::ProtocolVersion;
 use crate::protocol::method::INITIALIZE;
 use crate::session::Registry;
+use crate::sys::socket::Closer;
 use crate::transport::{ClientConnection, Incoming, Received, Request};
 
 use super::error::{self, Error};
@@ -15,26 +16,51 @@ use super::shutdown::{
     END_OF_INPUT, END_OF_INPUT_WRAPPED, GRACE, Limits, SIGNAL, UnderWay, shutdown,
 };
 
+/// A client with which the process does not end.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) wire: Arc<ClientConnection>,
+    /// What it has sent already.
+    pub(super) first: Option<Received>,
+    pub(super) incoming: Incoming,
+    /// Closes the connection when it is dropped, if that needs more than the end of our output.
+    pub(super) closer: Option<Closer>,
+    /// Whether it only looks on.
+    pub(super) observes: bool,
+}
+
 /// Serves a client with which the process does not end, until its input has ended or it no longer
-/// reads. `first` is what it has sent already.
-pub(super) async fn serve_guest(
-    process: &Process,
-    wire: Arc<ClientConnection>,
-    first: Option<Received>,
-    incoming: Incoming,
-) {
-    let registry = process.begin(wire.clone(), Role::Guest);
+/// reads. Its turns go on to their end.
+pub(super) async fn serve_guest(process: &Process, guest: Guest) {
+    let (wire, mut incoming) = (guest.wire, guest.incoming);
+    let first = match guest.first {
+        None => incoming.next().await,
+        first => first,
+    };
+    let version = match &first {
+        Some(Received::Request(request)) => choose_version(&request.params).ok(),
+        _ => None,
+    };
+    let role = if guest.observes {
+        Role::Observer
+    } else {
+        Role::Guest
+    };
+    let registry = process.begin(wire.clone(), role, version);
     let served = async {
         serve_messages(&registry, first, incoming).await;
         // As long as the client reads, it gets its answers.
         registry.requests().idle().await;
+        let ended = registry.turns().idle();
+        tokio::time::timeout(END_OF_INPUT.turns, ended).await.ok();
         wire.writer.written().await.ok();
     };
     tokio::select! {
         () = served => {}
         () = wire.writer.gone() => {}
     }
-    tracing::info!("a client has gone");
+    drop(guest.closer);
+    tracing::info!(client = registry.client_name(), "a client has gone");
     registry.detach().await;
     process.forget(&registry);
 }

@@ -4,29 +4,30 @@ use std::io;
 
 use crate::protocol::method::INITIALIZE;
 use crate::session::link::{self, ATTACH};
-use crate::sys::socket::Stream;
+use crate::sys::socket::{Listener, Stream};
 use crate::transport::Received;
 
-use super::connection::serve_guest;
+use super::connection::{Guest, serve_guest};
+use super::control::{self, CONNECT, Connect, Connected};
 use super::process::Process;
 
 /// Makes the socket as soon as this process has a session, and serves it. Never ends.
 pub(super) async fn listen(process: &Process) {
-    if process.store().is_some() {
+    if let Some(store) = process.store() {
         process.owners().first().await;
-        if let Err(error) = accept(process).await {
+        let served = match store.listen() {
+            Ok(mut listener) => accept(process, &mut listener).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = served {
             tracing::debug!(%error, "other processes cannot reach this one");
         }
     }
     std::future::pending::<()>().await;
 }
 
-/// Makes the socket and serves it, until that fails.
-pub(super) async fn accept(process: &Process) -> io::Result<()> {
-    let Some(store) = process.store() else {
-        return Ok(());
-    };
-    let mut listener = store.listen()?;
+/// Serves a socket, until that fails.
+pub(super) async fn accept(process: &Process, listener: &mut Listener) -> io::Result<()> {
     loop {
         let stream = listener.accept().await?;
         tokio::spawn(serve_stream(process.clone(), stream));
@@ -39,19 +40,37 @@ async fn serve_stream(process: Process, stream: Stream) {
         Ok(connected) => connected,
         Err(error) => return tracing::warn!(%error, "cannot serve another process"),
     };
-    match incoming.next().await {
-        Some(Received::Request(request)) if request.method == ATTACH => {
-            link::serve(process.owners(), wire, incoming, request, stream.closer).await;
+    let Some(Received::Request(request)) = incoming.next().await else {
+        return;
+    };
+    let (present, mut observes) = (process.client_comes(), false);
+    let first = match request.method.as_str() {
+        ATTACH if present.is_some() => {
+            return link::serve(process.owners(), wire, incoming, request, stream.closer).await;
         }
-        Some(first @ Received::Request(_)) if is_initialize(&first) => {
-            serve_guest(&process, wire, Some(first), incoming).await;
-            drop(stream.closer);
+        INITIALIZE if present.is_some() => Some(Received::Request(request)),
+        CONNECT if present.is_some() => {
+            let connect: Connect = serde_json::from_str(&request.params).unwrap_or_default();
+            let connected = Connected {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            };
+            request.responder.answer(&Ok(control::text(&connected)));
+            observes = connect.observe;
+            None
         }
-        Some(_) => tracing::debug!("an unknown first message"),
-        None => {}
-    }
-}
-
-fn is_initialize(message: &Received) -> bool {
-    matches!(message, Received::Request(request) if request.method == INITIALIZE)
+        // One that is about to end does not answer, so that the client finds the next one.
+        ATTACH | INITIALIZE | CONNECT => return,
+        _ => {
+            drop(present);
+            return control::serve(&process, request, incoming).await;
+        }
+    };
+    let guest = Guest {
+        wire,
+        first,
+        incoming,
+        closer: Some(stream.closer),
+        observes,
+    };
+    serve_guest(&process, guest).await;
 }

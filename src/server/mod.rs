@@ -2,6 +2,8 @@
 
 mod capabilities;
 mod connection;
+pub mod control;
+mod host;
 mod error;
 mod listen;
 mod maintenance;
@@ -10,5 +12,6 @@ mod process;
 pub mod serve;
 mod shutdown;
 
-pub use process::Process;
+pub use host::{HostError, Keep, host};
+pub use process::{Kind, Process};
 pub use serve::{CLIENT_TIMEOUT, Options, ServeError, serve};

@@ -2,20 +2,28 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::engine::relay::Patience;
 use crate::index::Catalog;
-use crate::session::{Deps, Growth, Owners, Registry};
+use crate::protocol::ProtocolVersion;
+use crate::session::{Busy, BusyGuard, Deps, Growth, Owners, Registry};
 use crate::sources::LiveSources;
 use crate::store::{Store, place};
 use crate::sys::{SessionId, Sys, lock};
 use crate::transport::{ClientConnection, Form, Incoming, connect};
 
-use super::connection;
+use super::connection::{Guest, serve_guest};
+use super::control::{Described, DescribedClient, Stopped};
 use super::serve::{Options, RELEASING};
 use super::shutdown::GRACE;
+
+/// How long a host waits for its first client at least.
+const FIRST_CLIENT: Duration = Duration::from_secs(10);
 
 /// A process that serves clients. Clones share it.
 #[derive(Clone, Debug)]
@@ -29,11 +37,39 @@ struct Shared {
     sources: Option<Arc<LiveSources>>,
     catalog: Option<Arc<Catalog>>,
     engine: Arc<dyn Engine>,
+    /// The engine of clients of version 1, if the agent of the other one speaks version 2.
+    other_engine: OnceLock<Arc<dyn Engine>>,
     growth: Arc<Growth>,
     owners: Arc<Owners>,
     closed: Arc<Mutex<BTreeSet<SessionId>>>,
+    /// When it began, in the form of the log.
+    since: String,
+    kind: Kind,
     /// The sessions of each connection, until they are released.
-    connections: Mutex<Vec<Registry>>,
+    connections: Mutex<Vec<Connected>>,
+    /// Counts the clients that are there, and those whose turns go on.
+    clients: Busy,
+    /// Cancelled when the process was asked to end.
+    ending: CancellationToken,
+    /// Whether it is about to end, so that no client can come.
+    ends: Mutex<bool>,
+}
+
+/// A connection whose sessions are not released.
+#[derive(Clone, Debug)]
+struct Connected {
+    registry: Registry,
+    /// When its client came.
+    since: String,
+}
+
+/// Why a process is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// For the client that has started it.
+    OfClient,
+    /// For clients that come and go.
+    Host,
 }
 
 /// Whether a process ends with a connection.
@@ -43,11 +79,13 @@ pub(super) enum Role {
     Owner,
     /// It does not.
     Guest,
+    /// It does not, and the client only looks on.
+    Observer,
 }
 
 impl Process {
     /// A process that answers prompts with this engine.
-    pub fn new(options: Options, sys: Sys, engine: Arc<dyn Engine>) -> Self {
+    pub fn new(options: Options, sys: Sys, engine: Arc<dyn Engine>, kind: Kind) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let root = options.store.as_ref();
         let shown = root.map(|root| place::shown(root));
@@ -70,6 +108,7 @@ impl Process {
             Some(sources) => catalog.with_tools(sources.clone()),
             None => catalog,
         });
+        let since = sys.clock.now().to_string();
         Self(Arc::new(Shared {
             options,
             sys,
@@ -77,10 +116,16 @@ impl Process {
             sources,
             catalog: catalog.map(Arc::new),
             engine,
+            other_engine: OnceLock::new(),
             growth: Arc::default(),
             owners: Arc::default(),
             closed: Arc::default(),
+            since,
+            kind,
             connections: Mutex::default(),
+            clients: Busy::default(),
+            ending: CancellationToken::new(),
+            ends: Mutex::default(),
         }))
     }
 
@@ -91,7 +136,17 @@ impl Process {
         output: impl Write + Send + 'static,
     ) -> io::Result<()> {
         let (wire, incoming) = self.connect(input, output)?;
-        connection::serve_guest(self, wire, None, incoming).await;
+        let Some(_present) = self.client_comes() else {
+            return Ok(());
+        };
+        let guest = Guest {
+            wire,
+            first: None,
+            incoming,
+            closer: None,
+            observes: false,
+        };
+        serve_guest(self, guest).await;
         Ok(())
     }
 
@@ -110,16 +165,23 @@ impl Process {
     }
 
     /// Begins a connection: the sessions of its client, of which there are none yet.
-    pub(super) fn begin(&self, wire: Arc<ClientConnection>, role: Role) -> Registry {
+    /// `version` is that of the protocol, if it is known.
+    pub(super) fn begin(
+        &self,
+        wire: Arc<ClientConnection>,
+        role: Role,
+        version: Option<ProtocolVersion>,
+    ) -> Registry {
         let shared = &*self.0;
         let options = &shared.options;
-        shared.engine.connect(wire.clone());
+        let engine = self.engine_for(version);
+        engine.connect(wire.clone());
         let registry = Registry::new(Arc::new(Deps {
             sys: shared.sys.clone(),
             store: shared.store.clone(),
             catalog: shared.catalog.clone(),
             sources: shared.sources.clone(),
-            engine: shared.engine.clone(),
+            engine,
             wire,
             replay: options.replay,
             expire_after: options.expire_after,
@@ -129,20 +191,120 @@ impl Process {
             growth: shared.growth.clone(),
             owners: shared.owners.clone(),
             closed: shared.closed.clone(),
-            shares_engine: role == Role::Guest,
+            shares_engine: role != Role::Owner,
+            observes: role == Role::Observer,
         }));
-        lock(&shared.connections).push(registry.clone());
+        let since = shared.sys.clock.now().to_string();
+        lock(&shared.connections).push(Connected {
+            registry: registry.clone(),
+            since,
+        });
         registry
     }
 
     /// Forgets a connection whose sessions are released.
     pub(super) fn forget(&self, registry: &Registry) {
-        lock(&self.0.connections).retain(|other| !other.is_same(registry));
+        lock(&self.0.connections).retain(|other| !other.registry.is_same(registry));
     }
 
     /// The connections whose sessions are not released.
     pub(super) fn connections(&self) -> Vec<Registry> {
-        lock(&self.0.connections).clone()
+        let connections = lock(&self.0.connections);
+        let registries = connections.iter();
+        registries.map(|one| one.registry.clone()).collect()
+    }
+
+    /// Counts a client until the result is dropped. `None` if the process is about to end.
+    pub(super) fn client_comes(&self) -> Option<BusyGuard> {
+        let ends = lock(&self.0.ends);
+        (!*ends).then(|| self.0.clients.begin())
+    }
+
+    /// Waits until no client was there for so long, and none had left a turn that runs. From then on
+    /// none can come. The first one has more time.
+    pub(super) async fn unused(&self, time: Option<Duration>) {
+        let clients = &self.0.clients;
+        let mut time = time.map(|time| (time.max(FIRST_CLIENT), time));
+        loop {
+            let passed = async {
+                match time {
+                    Some((now, _)) => tokio::time::sleep(now).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = passed => {
+                    let mut ends = lock(&self.0.ends);
+                    if clients.is_idle() {
+                        *ends = true;
+                        return;
+                    }
+                }
+                () = clients.busy() => {}
+            }
+            time = time.map(|(_, later)| (later, later));
+            clients.idle().await;
+        }
+    }
+
+    /// Waits until the process was asked to end.
+    pub(super) async fn asked_to_end(&self) {
+        self.0.ending.cancelled().await;
+    }
+
+    /// The process, for people.
+    pub(super) fn describe(&self) -> Described {
+        let connections = lock(&self.0.connections).clone();
+        let present = connections
+            .into_iter()
+            .filter(|one| one.registry.has_client());
+        let clients = present.map(|one| DescribedClient {
+            name: one.registry.client_name().map(str::to_owned),
+            since: one.since,
+            sessions: texts(&one.registry.ids()),
+        });
+        Described {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            since: self.0.since.clone(),
+            host: self.0.kind == Kind::Host,
+            clients: clients.collect(),
+        }
+    }
+
+    /// Ends the turn of a session and closes it. A host that has nothing else to do ends.
+    pub(super) async fn stop_session(&self, id: &SessionId) -> Stopped {
+        let mut sessions = Vec::new();
+        for connection in self.connections() {
+            if connection.stop(id).await {
+                sessions = vec![id.to_string()];
+            }
+        }
+        let connections = self.connections();
+        let mut connections = connections.iter();
+        let is_unused = connections.all(|one| !one.has_client() && one.ids().is_empty());
+        self.stopped(sessions, is_unused)
+    }
+
+    /// The same for all sessions. A host ends.
+    pub(super) async fn stop_all(&self) -> Stopped {
+        let mut sessions = BTreeSet::new();
+        for connection in self.connections() {
+            for id in connection.ids() {
+                if connection.stop(&id).await {
+                    sessions.insert(id);
+                }
+            }
+        }
+        self.stopped(texts(&sessions), true)
+    }
+
+    fn stopped(&self, sessions: Vec<String>, is_unused: bool) -> Stopped {
+        let ends = is_unused && self.0.kind == Kind::Host;
+        if ends {
+            self.0.ending.cancel();
+        }
+        Stopped { sessions, ends }
     }
 
     /// Waits until no connection has a request under way.
@@ -154,6 +316,7 @@ impl Process {
 
     /// Ends the turns of all connections, then releases their sessions, then ends the engine.
     pub(super) async fn end(&self, patience: Patience) {
+        *lock(&self.0.ends) = true;
         let guests = self.connections();
         let guests = guests.iter().filter(|one| one.deps().shares_engine);
         let guests: Vec<_> = guests.collect();
@@ -180,7 +343,15 @@ impl Process {
             }
         };
         tokio::time::timeout(RELEASING, released).await.ok();
-        self.engine().leave(patience).await;
+        let other = self.0.other_engine.get();
+        for engine in other.into_iter().chain([self.engine()]) {
+            engine.leave(patience).await;
+        }
+    }
+
+    /// When it began, in the form of the log.
+    pub(super) fn since(&self) -> &str {
+        &self.0.since
     }
 
     pub(super) fn options(&self) -> &Options {
@@ -208,7 +379,22 @@ impl Process {
         self.0.catalog.as_ref()
     }
 
+    /// The engine for a client of this version: an agent speaks one with all its clients, and one that
+    /// speaks version 2 is of no use to a client of version 1.
+    fn engine_for(&self, version: Option<ProtocolVersion>) -> Arc<dyn Engine> {
+        let engine = &self.0.engine;
+        if version != Some(ProtocolVersion::V1) || !engine.is_native() {
+            return engine.clone();
+        }
+        let other = || engine.another().unwrap_or_else(|| engine.clone());
+        self.0.other_engine.get_or_init(other).clone()
+    }
+
     pub(super) fn engine(&self) -> &Arc<dyn Engine> {
         &self.0.engine
     }
+}
+
+fn texts<'a>(ids: impl IntoIterator<Item = &'a SessionId>) -> Vec<String> {
+    ids.into_iter().map(SessionId::to_string).collect()
 }

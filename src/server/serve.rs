@@ -16,7 +16,7 @@ use crate::transport::{LINE_LIMIT, Writer};
 use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
 use super::listen::listen;
 use super::maintenance::{clean_up_at_the_end, run_maintenance};
-use super::process::{Process, Role};
+use super::process::{Kind, Process, Role};
 use super::shutdown::GRACE;
 
 /// How long a client may read nothing, after its own end of input, before it counts as gone: it may
@@ -99,9 +99,9 @@ pub async fn serve(
     output: impl Write + Send + 'static,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    let process = Process::new(options, sys, engine);
+    let process = Process::new(options, sys, engine, Kind::OfClient);
     let (wire, incoming) = process.connect(input, output)?;
-    let registry = process.begin(wire.clone(), Role::Owner);
+    let registry = process.begin(wire.clone(), Role::Owner, None);
     let connection = async {
         serve_messages(&registry, None, incoming).await;
         end_at_end_of_input(&registry).await;

@@ -24,7 +24,7 @@ pub use link::Owners;
 pub use open_session::Elsewhere;
 pub use outcome::{Done, Refusal};
 pub use registry::Registry;
-pub use reply::{Answer, Busy, Reply};
+pub use reply::{Answer, Busy, BusyGuard, Reply};
 pub use request::{AnswerDue, Request};
 
 use crate::engine::{ClientCapabilities, Engine};
@@ -74,6 +74,8 @@ pub struct Deps {
     pub closed: Arc<Mutex<BTreeSet<SessionId>>>,
     /// Whether the engine serves other connections, too, so that it does not end with this one.
     pub shares_engine: bool,
+    /// Whether the client only looks on, and is asked nothing.
+    pub observes: bool,
 }
 
 /// The client of a connection.

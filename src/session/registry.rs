@@ -1,7 +1,7 @@
 //! The sessions of one connection, by id: starts an actor for each that gets a request.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,8 @@ pub(super) enum Command {
     Link(u64, LinkCommand, Held),
     /// The client has gone, and the process goes on.
     Detach,
+    /// Close the session for all its clients.
+    Stop(Reply),
     /// Notify when everything that was sent before has begun.
     Barrier(oneshot::Sender<()>),
 }
@@ -67,6 +69,8 @@ struct Shared {
     /// Unbounded, because the sender must not wait. Its content counts in the connection's flow,
     /// which bounds it: no more is read.
     actors: Mutex<HashMap<SessionId, mpsc::UnboundedSender<Command>>>,
+    /// The name of the client, once it is known.
+    client_name: OnceLock<String>,
 }
 
 impl Registry {
@@ -80,6 +84,7 @@ impl Registry {
             alive: Busy::default(),
             ending: CancellationToken::new(),
             actors: Mutex::default(),
+            client_name: OnceLock::new(),
         });
         let client = Arc::default();
         Self { shared, client }
@@ -88,8 +93,39 @@ impl Registry {
     /// The same sessions for this client.
     #[must_use]
     pub fn for_client(&self, client: Client) -> Self {
+        if let Some(identity) = &client.identity {
+            // The first one counts, as with `initialize`.
+            self.shared.client_name.set(identity.name.clone()).ok();
+        }
         let (shared, client) = (self.shared.clone(), Arc::new(client));
         Self { shared, client }
+    }
+
+    /// The name of the client, if it has one and has sent it.
+    pub fn client_name(&self) -> Option<&str> {
+        self.shared.client_name.get().map(String::as_str)
+    }
+
+    /// Whether the client is there.
+    pub fn has_client(&self) -> bool {
+        !self.shared.deps.wire.has_ended()
+    }
+
+    /// Ends the turn of a session and closes it for all its clients. Returns whether it was open here.
+    pub async fn stop(&self, id: &SessionId) -> bool {
+        if !self.has(id) {
+            return false;
+        }
+        let (closed, is_closed) = oneshot::channel();
+        let reply = Reply::new(
+            self.requests().begin(),
+            CancellationToken::new(),
+            |answer| {
+                closed.send(answer.is_ok()).ok();
+            },
+        );
+        offer(self.lock().get(id), Command::Stop(reply));
+        is_closed.await.unwrap_or(false)
     }
 
     /// The client for which this opens sessions.
@@ -255,7 +291,8 @@ impl Registry {
         true
     }
 
-    fn ids(&self) -> Vec<SessionId> {
+    /// The sessions that are being worked on.
+    pub fn ids(&self) -> Vec<SessionId> {
         let mut ids: Vec<_> = self.lock().keys().cloned().collect();
         ids.sort_unstable();
         ids

@@ -113,6 +113,13 @@ impl Busy {
         *self.0.borrow()
     }
 
+    /// Waits until something is under way.
+    pub async fn busy(&self) {
+        let mut count = self.0.subscribe();
+        // The sender is in `self`, so waiting cannot fail.
+        count.wait_for(|count| *count > 0).await.ok();
+    }
+
     /// Waits until nothing is under way.
     pub async fn idle(&self) {
         let mut count = self.0.subscribe();

@@ -33,6 +33,7 @@ pub mod fork;
 pub mod copy;
 #[cfg(feature = "store-postgres")]
 pub(crate) mod database;
+pub mod hosts;
 mod sockets;
 
 pub use cleanup::LastCleanup;
@@ -40,6 +41,7 @@ pub use copy::Copied;
 pub use damage::{DamageReport, Reason, Torn};
 pub use folder::Store;
 pub use fork::{ForkError, Forked};
+pub use hosts::{Host, Hosting};
 pub use in_memory::log_in_memory;
 pub use log::{Appended, Log};
 pub use medium::{Durability, Holder, StoreError, Sync, Trashed, place};

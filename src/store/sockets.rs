@@ -11,8 +11,8 @@ use super::medium::Holder;
 use crate::sys::socket::{Listener, Stream};
 
 impl Store {
-    /// Where the sockets are.
-    fn run_folder(&self) -> PathBuf {
+    /// The folder of what belongs to running processes, such as their sockets.
+    pub fn run_folder(&self) -> PathBuf {
         self.context.root.join("run")
     }
 
@@ -44,9 +44,20 @@ impl Store {
         if holder.host != Holder::this_process(None).host {
             return Err(unreachable("it runs on another host"));
         }
-        // A hint is not trusted to name a file elsewhere.
+        self.connect_to(name)
+    }
+
+    /// The name of the socket that was announced.
+    pub fn socket(&self) -> Option<&str> {
+        self.context.socket.get().map(String::as_str)
+    }
+
+    /// Connects to the socket with this name.
+    pub fn connect_to(&self, name: &str) -> io::Result<Stream> {
+        // A file is not trusted to name one elsewhere.
         if name.contains(['/', '\\']) {
-            return Err(unreachable("its socket has no valid name"));
+            let error = "its socket has no valid name";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, error));
         }
         let sockets = self.context.sys.sockets;
         sockets.connect(&self.run_folder(), name)

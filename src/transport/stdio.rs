@@ -29,6 +29,14 @@ pub fn output() -> io::Result<impl Write + Send + 'static> {
     Ok(output)
 }
 
+/// Writes the last that this process has to say on standard output, which leads nowhere from then on.
+pub fn last_output(text: &[u8]) -> io::Result<()> {
+    output()?.write_all(text)?;
+    #[cfg(unix)]
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    Ok(())
+}
+
 /// Standard input for a runtime.
 pub fn async_input() -> impl tokio::io::AsyncRead + Send + Unpin + 'static {
     tokio::io::stdin()

@@ -29,6 +29,8 @@ mod postgres;
 mod model;
 #[cfg(test)]
 mod scripted;
+#[cfg(all(test, unix))]
+mod keep;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]

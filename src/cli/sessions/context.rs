@@ -166,7 +166,7 @@ impl<'a> Context<'a> {
     }
 
     /// The short form of the IDs of all sessions, and of these.
-    pub(super) fn short(&self, others: &[Listed]) -> Result<Short, Failure> {
+    pub(in crate::cli) fn short(&self, others: &[Listed]) -> Result<Short, Failure> {
         let mut ids = self.store.ids()?;
         if let Some(Some(tools)) = self.tools.get() {
             ids.extend(tools.ids()?);
@@ -176,7 +176,7 @@ impl<'a> Context<'a> {
     }
 
     /// What a message calls a session: on a terminal, its title helps more than its whole ID.
-    pub(super) fn name(&self, id: &SessionId, output: &Output) -> Result<String, Failure> {
+    pub(in crate::cli) fn name(&self, id: &SessionId, output: &Output) -> Result<String, Failure> {
         if !output.is_terminal() {
             return Ok(id.to_string());
         }

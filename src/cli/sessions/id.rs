@@ -13,7 +13,7 @@ const PAGE: usize = 1000;
 
 /// The session with this name: its ID, one of its agents' IDs, a unique beginning or end of these,
 /// `last`, or a unique part of its title.
-pub(super) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
+pub(in crate::cli) fn find(context: &Context<'_>, text: &str) -> Result<SessionId, Failure> {
     if let Some(id) = find_stored(context, text)?
         && context.store.len_of(&id)?.is_some()
     {

@@ -290,7 +290,7 @@ pub(super) fn minute(at: &str) -> String {
 }
 
 /// Text of a session, on one line.
-pub(super) fn one_line(text: &str) -> String {
+pub(in crate::cli) fn one_line(text: &str) -> String {
     printable(&text.replace(['\n', '\t'], " "))
 }
 

@@ -11,7 +11,7 @@ mod prune;
 mod rename;
 mod restore;
 mod search;
-mod show;
+pub(super) mod show;
 #[cfg(test)]
 mod snapshots;
 mod table;

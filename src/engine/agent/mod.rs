@@ -163,6 +163,14 @@ impl Engine for WrappedEngine {
         self.agent.is_native()
     }
 
+    fn another(&self) -> Option<Arc<dyn Engine>> {
+        let Source::Program(program) = self.agent.source.clone() else {
+            return None;
+        };
+        let names = self.agent.names.clone();
+        Some(Arc::new(Self::new(program, names, self.policy.clone())))
+    }
+
     fn connect(&self, client: Arc<ClientConnection>) {
         self.agent.connect(client);
     }

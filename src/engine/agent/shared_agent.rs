@@ -41,8 +41,8 @@ const NAME_LIMIT: usize = 200;
 /// The agent that all sessions share.
 #[derive(Debug)]
 pub(super) struct Agent {
-    source: Source,
-    names: AgentNames,
+    pub(super) source: Source,
+    pub(super) names: AgentNames,
     /// How long it may take to start and to answer `initialize`.
     start_timeout: Duration,
     /// The name that the store has for it.

@@ -202,7 +202,7 @@ struct Asking {
     results: mpsc::UnboundedSender<TaskResult>,
     withdrawn: CancellationToken,
     limit: Option<Duration>,
-    /// Whether it waits for a client to come if there is none.
+    /// Whether it waits for a client to come if no client is there.
     waits_for_clients: bool,
     sent: Vec<Sent>,
 }

@@ -155,7 +155,7 @@ impl Actor {
             session_id: self.id.to_string(),
             name: self.name.clone(),
             client: self.client.identity.clone(),
-            observe: false,
+            observe: self.deps.observes,
         };
         self.fronts += 1;
         let number = self.fronts;

@@ -62,6 +62,12 @@ impl Links {
         self.list.iter().find(|link| link.number == number)
     }
 
+    /// The session is closed for all its clients.
+    pub(super) fn let_go(&mut self, reply: Reply) -> Request<Reply> {
+        self.list.clear();
+        Request::Close(reply)
+    }
+
     /// Whether other clients have the session open.
     pub(super) fn any(&self) -> bool {
         !self.list.is_empty()

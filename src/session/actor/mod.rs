@@ -251,6 +251,7 @@ impl Actor {
             | Command::Fork(..)
             | Command::Link(..)
             | Command::Detach
+            | Command::Stop(..)
             | Command::Barrier(_) => true,
             Command::Request(..) | Command::ReadForFork(..) => false,
         };
@@ -285,6 +286,7 @@ impl Actor {
             }
             Command::Link(number, command, _held) => return self.link_command(number, command),
             Command::Detach => return self.detach(),
+            Command::Stop(reply) => self.links.let_go(reply),
             Command::Barrier(barrier) => {
                 self.barriers.push(barrier);
                 return Vec::new();

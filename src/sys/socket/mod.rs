@@ -94,12 +94,35 @@ impl fmt::Debug for Stream {
     }
 }
 
+/// What the other end reads. When it is dropped, the other end sees that there is no more.
+#[cfg(unix)]
+struct Output(std::os::unix::net::UnixStream);
+
+#[cfg(unix)]
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Output {
+    fn drop(&mut self) {
+        // It may be closed already.
+        self.0.shutdown(std::net::Shutdown::Write).ok();
+    }
+}
+
 #[cfg(unix)]
 fn stream(socket: std::os::unix::net::UnixStream) -> io::Result<Stream> {
     let (output, closer) = (socket.try_clone()?, socket.try_clone()?);
     Ok(Stream {
         input: Box::new(socket),
-        output: Box::new(output),
+        output: Box::new(Output(output)),
         closer: Closer::new(move || {
             // It may be closed already.
             closer.shutdown(std::net::Shutdown::Both).ok();

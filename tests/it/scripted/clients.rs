@@ -1,12 +1,12 @@
 //! Several clients of one process.
 
-use std::io::{self, PipeWriter, Write};
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 
 use rejoin::engine::{Attach, Attached, CloseReason, Ended};
-use rejoin::server::{Options, Process};
+use rejoin::server::{Kind, Options, Process};
 use rejoin::sys::sim::SimDisk;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::engine::{Event, Scripted};
 use crate::support::agent::{GUARD, Inbox};
+use crate::support::client::Client;
 use crate::support::systems::FOLDER;
 
 /// A process, and what its engine is asked for.
@@ -23,11 +24,9 @@ struct Rig {
     events: Receiver<Event>,
 }
 
-struct Client {
-    input: PipeWriter,
-    inbox: Inbox,
+struct Served {
+    client: Client,
     serving: JoinHandle<io::Result<()>>,
-    last: u64,
 }
 
 impl Rig {
@@ -42,27 +41,20 @@ impl Rig {
         let runtime = Builder::new_multi_thread().enable_all().build();
         Self {
             runtime: runtime.expect("runtimes can be made"),
-            process: Process::new(options, SimDisk::new().sys(), engine),
+            process: Process::new(options, SimDisk::new().sys(), engine, Kind::Host),
             events,
         }
     }
 
-    fn connect(&self, version: u8) -> Client {
+    fn connect(&self, version: u8) -> Served {
         let (input, to_server) = io::pipe().expect("pipes can be made");
         let (from_server, output) = io::pipe().expect("pipes can be made");
         let process = self.process.clone();
         let serving = async move { process.serve_stream(input, output).await };
-        let mut client = Client {
-            input: to_server,
-            inbox: Inbox::new(Box::new(from_server)),
-            serving: self.runtime.spawn(serving),
-            last: 0,
-        };
-        let info = json!({ "name": "rig", "version": "1" });
-        let hello = json!({ "protocolVersion": version, "info": info });
-        let answer = client.answer("initialize", &hello);
-        assert_eq!(answer["result"]["protocolVersion"], version);
-        client
+        let serving = self.runtime.spawn(serving);
+        let inbox = Inbox::new(Box::new(from_server));
+        let client = Client::new(Box::new(to_server), inbox, version);
+        Served { client, serving }
     }
 
     /// The engine is asked to attach, and does.
@@ -85,43 +77,16 @@ impl Rig {
     fn session(&self, client: &mut Client) -> String {
         let id = client.ask("session/new", &json!({ "cwd": FOLDER, "mcpServers": [] }));
         self.attach(Attach::New);
-        let answer = client.take(id);
+        let (_, answer) = client.take(id);
         let session = answer["result"]["sessionId"].as_str();
         session.expect("an id").to_owned()
     }
 
     /// The client has gone, and everything that it had is released.
-    fn gone(&self, client: Client) {
-        drop(client.input);
-        let served = self.runtime.block_on(client.serving);
+    fn gone(&self, served: Served) {
+        drop(served.client);
+        let served = self.runtime.block_on(served.serving);
         served.expect("no panic").expect("serving began");
-    }
-}
-
-impl Client {
-    fn ask(&mut self, method: &str, params: &Value) -> u64 {
-        self.last += 1;
-        let id = self.last;
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        writeln!(self.input, "{request}").expect("the process reads");
-        id
-    }
-
-    /// The answer to a request. What comes before it is passed over.
-    fn take(&self, id: u64) -> Value {
-        loop {
-            let line = self.inbox.next(GUARD).expect("something comes");
-            let line = line.expect("the connection goes on");
-            let message: Value = serde_json::from_slice(&line).expect("a message is JSON");
-            if message["id"] == id {
-                return message;
-            }
-        }
-    }
-
-    fn answer(&mut self, method: &str, params: &Value) -> Value {
-        let id = self.ask(method, params);
-        self.take(id)
     }
 }
 
@@ -137,19 +102,22 @@ fn prompt(session: &str) -> Value {
 fn clients_of_one_process_have_their_own_sessions_versions_and_ends() {
     let rig = Rig::start();
     let (mut first, mut second) = (rig.connect(1), rig.connect(2));
-    let (one, two) = (rig.session(&mut first), rig.session(&mut second));
-    first.ask("session/prompt", &prompt(&one));
+    let (one, two) = (
+        rig.session(&mut first.client),
+        rig.session(&mut second.client),
+    );
+    first.client.ask("session/prompt", &prompt(&one));
     let Event::Prompt(turn_of_first) = rig.event() else {
         panic!("it is prompted");
     };
     // The first client goes in the middle of its turn, and the second one works on.
-    drop(first.input);
-    let asked = second.ask("session/prompt", &prompt(&two));
+    drop(first.client);
+    let asked = second.client.ask("session/prompt", &prompt(&two));
     let Event::Prompt(turn) = rig.event() else {
         panic!("it is prompted");
     };
     turn.send(Ok(end_of_turn())).expect("it waits");
-    assert!(second.take(asked).get("result").is_some());
+    assert!(second.client.take(asked).1.get("result").is_some());
     // The turn that has lost its client runs to its end.
     turn_of_first.send(Ok(end_of_turn())).expect("it waits");
     let served = rig.runtime.block_on(first.serving);
@@ -158,10 +126,10 @@ fn clients_of_one_process_have_their_own_sessions_versions_and_ends() {
     // The next client has all of it.
     let mut third = rig.connect(1);
     let load = json!({ "sessionId": one, "cwd": FOLDER, "mcpServers": [] });
-    let load = third.ask("session/load", &load);
+    let load = third.client.ask("session/load", &load);
     rig.attach(Attach::Again);
-    assert!(third.take(load).get("result").is_some());
-    let listed = third.answer("session/list", &json!({}));
+    assert!(third.client.take(load).1.get("result").is_some());
+    let listed = third.client.answer("session/list", &json!({}));
     assert_eq!(
         listed["result"]["sessions"].as_array().map(Vec::len),
         Some(2)

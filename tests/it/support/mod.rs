@@ -1,6 +1,7 @@
 //! What tests share.
 
 pub(crate) mod agent;
+pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod conductor;
 pub(crate) mod conform;

@@ -1,0 +1,75 @@
+//! `rejoin attach`.
+
+use crate::cli::exit::{Failure, IN_USE};
+use crate::cli::global::Global;
+use crate::cli::keep;
+use crate::cli::output::Output;
+use crate::cli::sessions::context::Context;
+use crate::cli::sessions::id::find;
+use crate::cli::sessions::named::SESSION;
+use crate::cli::store;
+use crate::server::control::Connect;
+use crate::store::Store;
+use crate::sys::{SessionId, Sys};
+use crate::transport::stdio;
+
+use super::{follow, reachable};
+
+/// What to attach to.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[arg(value_name = "ID", help = SESSION)]
+    id: String,
+    /// Only look on: be asked for no permission. Always so in a terminal without `--answer`.
+    #[arg(long)]
+    observe: bool,
+    /// In a terminal, answer requests for permission with `y` or `n`.
+    #[arg(long, conflicts_with = "observe")]
+    answer: bool,
+}
+
+pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
+    let (root, sys) = (store::root(global)?, Sys::real());
+    if !Store::is_at(&root, &sys)? {
+        return Err(store::missing(&root));
+    }
+    let context = Context::open(global, &root, sys)?;
+    let id = find(&context, &args.id)?;
+    let mut output = Output::standard();
+    if output.is_terminal() {
+        follow::run(&context, &id, args.answer, &mut output)?;
+        return output.finish();
+    }
+    if args.answer {
+        let why = "permission can be given with `y` and `n` only in a terminal";
+        return Err(Failure::usage(why).hint("leave out `--answer`: an ACP client is asked itself"));
+    }
+    pipe(&context, &id, args.observe)
+}
+
+/// Connects the ACP client on stdin and stdout to the process that has the session open.
+fn pipe(context: &Context<'_>, id: &SessionId, observe: bool) -> Result<(), Failure> {
+    let Some(holder) = context.store.holder(id) else {
+        return Err(Failure::new(format!("no process has session {id} open")).hint(
+            "let the client start `rejoin` with its agent and load the session; `rejoin ps` lists \
+             what is open",
+        ));
+    };
+    let connected = match reachable(&holder) {
+        Some(socket) => {
+            let connect = Connect {
+                observe,
+                ..Connect::default()
+            };
+            keep::greet(&context.store, socket, &connect).map_err(|error| error.to_string())
+        }
+        None => Err("it has no socket that can be used from here".to_owned()),
+    };
+    let (mut stream, _) = connected.map_err(|why| {
+        let pid = holder.pid;
+        let text = format!("process {pid} has session {id} open and cannot be reached: {why}");
+        Failure::with_code(IN_USE, text)
+    })?;
+    let input = stdio::input().map_err(Failure::cannot_start)?;
+    keep::pass(input, &mut stream)
+}

@@ -1,0 +1,276 @@
+//! The live view of `rejoin attach`: the conversation as text, and what follows as it is written.
+//!
+//! What is written changes the last turn: messages grow, tool calls end. So the lines of the last turn
+//! are painted anew each time, from the first one that has changed.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cli::exit::Failure;
+use crate::cli::look::{ACTIVE, FAINT, WAITING};
+use crate::cli::output::Output;
+use crate::cli::paint::Line;
+use crate::cli::sessions::context::Context;
+use crate::cli::sessions::show::painter::Painter;
+use crate::cli::terminal::answers;
+use crate::export::Options;
+use crate::export::parts::{self, Choice, NO_END, Part};
+use crate::record::State;
+use crate::store::StoreError;
+use crate::sys::SessionId;
+
+use super::permission::{self, Asked};
+
+/// How often it is checked whether a process has the session open, which no change of the log reports.
+const TICK: Duration = Duration::from_secs(2);
+/// How long the view stays as it is at least: it is for people.
+const STEADY: Duration = Duration::from_millis(50);
+/// How much of the time may be spent on reading a long log.
+const PART: u32 = 4;
+/// How many rows a terminal has if it does not say.
+const ROWS: usize = 24;
+
+/// Something that changes the view.
+pub(super) enum Change {
+    /// The log may have grown.
+    Grown,
+    /// The agent asks for permission.
+    Asked(Asked),
+    /// It no longer does.
+    Withdrawn(String),
+    /// The user has typed this.
+    Typed(String),
+}
+
+/// The lines of some turns.
+struct Painted {
+    /// The number of the last turn.
+    turn: u64,
+    /// Where it begins.
+    from: usize,
+    lines: Vec<String>,
+}
+
+/// What is on the screen below the turns that no longer change.
+struct View<'a, 'o> {
+    context: &'a Context<'a>,
+    id: &'a SessionId,
+    output: &'o mut Output,
+    /// The number of the last turn.
+    turn: u64,
+    /// Its lines, and those below it.
+    shown: Vec<String>,
+    /// What the agent asks for.
+    asked: Vec<Asked>,
+}
+
+/// Shows a session until the user ends it. With `answers`, asks for permissions.
+pub(super) fn run(
+    context: &Context<'_>,
+    id: &SessionId,
+    does_answer: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (changes, changed) = mpsc::channel();
+    let grown = changes.clone();
+    let watched = id.clone();
+    let _watch = context.store.watch(move |id| {
+        if id.is_none_or(|id| id == watched) {
+            grown.send(Change::Grown).ok();
+        }
+    })?;
+    if does_answer {
+        permission::watch(context.store.clone(), id.clone(), changes.clone());
+        read_answers(changes);
+    }
+    let mut view = View {
+        context,
+        id,
+        output,
+        turn: 0,
+        shown: Vec::new(),
+        asked: Vec::new(),
+    };
+    view.first()?;
+    view.follow(&changed)
+}
+
+/// Reads what the user types.
+fn read_answers(changes: Sender<Change>) {
+    thread::spawn(move || {
+        answers(|line| changes.send(Change::Typed(line)).is_ok());
+    });
+}
+
+impl View<'_, '_> {
+    /// Shows all that is there.
+    fn first(&mut self) -> Result<(), Failure> {
+        let painted = self.read(None)?;
+        self.show(painted)
+    }
+
+    fn follow(&mut self, changed: &Receiver<Change>) -> Result<(), Failure> {
+        loop {
+            let mut next = changed.recv_timeout(TICK).ok();
+            while let Some(change) = next {
+                self.change(change);
+                next = changed.try_recv().ok();
+            }
+            let begun = Instant::now();
+            let mut painted = self.read(Some(1))?;
+            if painted.turn > self.turn {
+                painted = self.read(Some(painted.turn - self.turn + 1))?;
+            }
+            self.show(painted)?;
+            if self.output.closed() {
+                return Ok(());
+            }
+            // A long log takes long to read.
+            thread::sleep(STEADY.max(begun.elapsed() * PART));
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Grown => {}
+            Change::Asked(asked) => self.asked.push(asked),
+            Change::Withdrawn(id) => self.asked.retain(|asked| asked.id != id),
+            Change::Typed(line) => {
+                // The terminal has shown it, and is on the next row.
+                self.shown.push(line.clone());
+                let answer = line.trim().to_lowercase();
+                let allow = match answer.as_str() {
+                    "y" | "yes" => true,
+                    "n" | "no" => false,
+                    _ => return,
+                };
+                if !self.asked.is_empty() {
+                    self.asked.remove(0).answer(allow);
+                }
+            }
+        }
+    }
+
+    /// Paints the last turns, or everything, of which all but the last turn is printed at once.
+    fn read(&mut self, last: Option<u64>) -> Result<Painted, Failure> {
+        let mut reader = self.context.store.read(self.id)?;
+        let look = self.output.look().clone();
+        let is_running = self.state() != Some(State::Idle) && self.is_open();
+        let mut painter = Painter::new(&look);
+        let (mut turn, mut from, mut lines) = (0, 0, Vec::<String>::new());
+        let choice = Choice {
+            options: Options {
+                last,
+                ..Options::default()
+            },
+            ..Choice::default()
+        };
+        let output = &mut *self.output;
+        let mut visit = |part: Part<'_>| {
+            match &part {
+                Part::Session(_) if last.is_some() => return Ok(()),
+                Part::Ended(NO_END) if is_running => return Ok(()),
+                Part::Turn(number, _) => {
+                    turn = *number;
+                    from = lines.len();
+                    if last.is_none() {
+                        from = 0;
+                        for line in lines.drain(..) {
+                            output.line(line)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            let painted = painter.part(part).into_iter();
+            let painted = painted.map(|line: Line| line.text(look.colour));
+            // One blank line is enough.
+            for line in painted {
+                if !(line.is_empty() && lines.last().is_none_or(String::is_empty)) {
+                    lines.push(line);
+                }
+            }
+            Ok::<(), Stop>(())
+        };
+        match parts::read(&mut reader, choice, &mut visit) {
+            Ok(()) => Ok(Painted { turn, from, lines }),
+            Err(Stop(failure)) => Err(failure),
+        }
+    }
+
+    /// Shows these lines in place of those of the last turn.
+    fn show(&mut self, painted: Painted) -> Result<(), Failure> {
+        let mut lines = painted.lines;
+        lines.push(String::new());
+        lines.push(self.status());
+        let same = self.shown.iter().zip(&lines);
+        let same = same.take_while(|(shown, line)| shown == line).count();
+        if same == lines.len() && same == self.shown.len() {
+            return Ok(());
+        }
+        // What has left the screen stays as it is.
+        let rows = terminal_size::terminal_size().map_or(ROWS, |(_, height)| height.0.into());
+        let within = self.shown.len().saturating_sub(rows.saturating_sub(1));
+        let same = same.max(within).min(lines.len());
+        let up = self.shown.len().saturating_sub(same);
+        if up > 0 {
+            self.output.raw(&format!("\x1b[{up}A\r\x1b[J"))?;
+        }
+        for line in &lines[same..] {
+            self.output.line(line)?;
+        }
+        self.output.flush()?;
+        // The turns before the last one no longer change.
+        self.turn = painted.turn;
+        self.shown = lines.split_off(painted.from);
+        Ok(())
+    }
+
+    /// The last line: what the session is doing, or what the agent asks for.
+    fn status(&self) -> String {
+        let look = self.output.look();
+        if let Some(asked) = self.asked.first() {
+            let text = format!("{}  [y] {}  [n] {}", asked.title, asked.yes, asked.no);
+            return look.paint(WAITING, &cut(&text, look.width));
+        }
+        let (style, text) = match self.state() {
+            _ if !self.is_open() => (
+                FAINT,
+                "no process has the session open: load it in your client",
+            ),
+            Some(State::Running) => (ACTIVE, "running; Ctrl-C leaves, and it goes on"),
+            Some(State::RequiresAction) => (WAITING, "waiting for an answer"),
+            _ => (FAINT, "idle; Ctrl-C leaves"),
+        };
+        look.paint(style, &cut(text, look.width))
+    }
+
+    fn is_open(&self) -> bool {
+        self.context.store.is_open(self.id)
+    }
+
+    fn state(&self) -> Option<State> {
+        let summary = self.context.catalog.find(self.id)?;
+        Some(summary.activity.state())
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    crate::cli::width::cut(text, width.saturating_sub(1))
+}
+
+/// Why the view ends.
+struct Stop(Failure);
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}

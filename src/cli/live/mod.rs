@@ -1,0 +1,107 @@
+//! What is live in the store: `rejoin ps`, `rejoin stop` and `rejoin attach`.
+
+pub(super) mod attach;
+mod follow;
+mod permission;
+pub(super) mod ps;
+mod socket;
+pub(super) mod stop;
+
+use std::collections::BTreeMap;
+
+use crate::cli::exit::Failure;
+use crate::cli::sessions::context::Context;
+use crate::index::Listed;
+use crate::record::State;
+use crate::server::control::Described;
+use crate::store::{Holder, Host};
+use crate::sys::SessionId;
+
+/// A session that a process has open.
+struct LiveSession {
+    listed: Listed,
+    state: State,
+    holder: Holder,
+}
+
+/// What is live.
+struct Live {
+    sessions: Vec<LiveSession>,
+    /// The processes that have answered, by the names of their sockets.
+    processes: BTreeMap<String, Described>,
+    hosts: Vec<Host>,
+}
+
+impl Live {
+    /// Looks for it.
+    fn read(context: &Context<'_>) -> Result<Self, Failure> {
+        let sessions = sessions(context)?;
+        let hosts = context.store.hosts();
+        let sockets = sessions.iter().filter_map(|session| session.socket());
+        let sockets = sockets.chain(hosts.iter().map(|host| host.socket.as_str()));
+        let mut processes = BTreeMap::new();
+        for socket in sockets {
+            if !processes.contains_key(socket)
+                && let Ok(described) = socket::describe(&context.store, socket)
+            {
+                processes.insert(socket.to_owned(), described);
+            }
+        }
+        Ok(Self {
+            sessions,
+            processes,
+            hosts,
+        })
+    }
+
+    /// The process that has a session open, if it has answered.
+    fn process_of(&self, session: &LiveSession) -> Option<&Described> {
+        self.processes.get(session.socket()?)
+    }
+}
+
+impl LiveSession {
+    fn id(&self) -> &SessionId {
+        &self.listed.id
+    }
+
+    /// The socket of the process that has it, if that can be reached from here.
+    fn socket(&self) -> Option<&str> {
+        reachable(&self.holder)
+    }
+}
+
+/// The socket of a process, if that can be reached from here.
+fn reachable(holder: &Holder) -> Option<&str> {
+    let is_here = holder.host == Holder::this_process(None).host;
+    holder.socket.as_deref().filter(|_| is_here)
+}
+
+/// The sessions that processes have open, those first that were used last.
+fn sessions(context: &Context<'_>) -> Result<Vec<LiveSession>, Failure> {
+    let failed = |error| Failure::new(format!("cannot list sessions: {error}"));
+    let mut live = Vec::new();
+    let mut after = None;
+    loop {
+        let page = context.reading(|catalog| catalog.every(after.as_ref()));
+        let page = page.map_err(failed)?;
+        let Some(last) = page.last() else {
+            break;
+        };
+        after = Some(last.id.clone());
+        for listed in page {
+            if let Some(holder) = context.store.holder(&listed.id) {
+                live.push(LiveSession {
+                    state: context.catalog.state(&listed),
+                    listed,
+                    holder,
+                });
+            }
+        }
+    }
+    live.sort_by(|one, other| {
+        let used = |live: &LiveSession| live.listed.summary.updated_at.clone();
+        used(other).cmp(&used(one))
+    });
+    Ok(live)
+}

@@ -1,0 +1,182 @@
+//! `rejoin ps`.
+
+use anstyle::Style;
+use serde_json::{Value, json};
+
+use crate::cli::exit::Failure;
+use crate::cli::global::Global;
+use crate::cli::look::{ACTIVE, FAINT, ID, STRONG, WAITING};
+use crate::cli::output::Output;
+use crate::cli::sessions::context::Context;
+use crate::cli::sessions::list::one_line;
+use crate::cli::store;
+use crate::cli::width::{cut, width};
+use crate::record::State;
+use crate::store::{Host, Store};
+use crate::sys::{Sys, Timestamp};
+
+use super::{Live, LiveSession};
+
+/// How many columns of the terminal are between those of the table.
+const GAP: usize = 2;
+/// The least width of titles.
+const TITLE: usize = 12;
+/// How wide the other columns may be.
+const MOST: usize = 30;
+/// What a session without a title is called.
+const UNTITLED: &str = "(untitled)";
+
+/// How to list what is live.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Print a JSON object with the sessions, and the processes that keep some without a client.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(in crate::cli) fn run(
+    global: &Global,
+    args: &Args,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (root, sys) = (store::root(global)?, Sys::real());
+    if !Store::is_at(&root, &sys)? {
+        if args.json {
+            return output.json(&json!({ "sessions": [], "hosts": [] }));
+        }
+        return Err(store::missing(&root));
+    }
+    let context = Context::open(global, &root, sys)?;
+    let live = Live::read(&context)?;
+    if args.json {
+        return output.json(&json!({
+            "sessions": live.sessions.iter().map(|session| as_json(&live, session)).collect::<Vec<_>>(),
+            "hosts": live.hosts.iter().map(|host| host_json(&live, host)).collect::<Vec<_>>(),
+        }));
+    }
+    print(&context, &live, output)?;
+    for host in unused(&live) {
+        let text = format!(
+            "process {} keeps `rejoin {}` ready, without a session",
+            host.pid,
+            one_line(&host.command.join(" "))
+        );
+        let text = output.look().paint(FAINT, &text);
+        output.line(text)?;
+    }
+    if live.sessions.is_empty() {
+        context.nothing("no session is open");
+    }
+    Ok(())
+}
+
+/// The hosts that have no session.
+fn unused(live: &Live) -> impl Iterator<Item = &Host> {
+    live.hosts.iter().filter(|host| {
+        let mut sockets = live.sessions.iter().map(LiveSession::socket);
+        !sockets.any(|socket| socket == Some(&host.socket))
+    })
+}
+
+/// Prints a table of sessions that fits into the terminal.
+fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), Failure> {
+    if live.sessions.is_empty() {
+        return Ok(());
+    }
+    let (look, now) = (output.look().clone(), context.sys.clock.now());
+    let short = context.short(&[])?;
+    let heads = ["ID", "Agent", "State", "Clients", "Since", "PID", "Title"];
+    let rows = live.sessions.iter().map(|session| {
+        let summary = &session.listed.summary;
+        let process = live.process_of(session);
+        let since = process.and_then(|process| Timestamp::parse(&process.since));
+        let title = summary.title.as_deref().unwrap_or(UNTITLED);
+        [
+            short.id(session.id()),
+            one_line(&summary.source),
+            state(session).0.to_owned(),
+            one_line(&clients(live, session).join(", ")),
+            since.map_or_else(|| "-".to_owned(), |since| look.when(since, now)),
+            session.holder.pid.to_string(),
+            one_line(title),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let wide = |n: usize| {
+        let cells = rows.iter().map(|row| width(&row[n]));
+        cells.chain([width(heads[n])]).max().unwrap_or_default()
+    };
+    let last = heads.len() - 1;
+    let mut wides: Vec<usize> = (0..last).map(|n| wide(n).min(MOST)).collect();
+    let used: usize = wides.iter().map(|wide| wide + GAP).sum();
+    wides.push(look.width.saturating_sub(used).max(TITLE));
+    let line = |cells: &[String], styles: &[Style]| {
+        let mut line = String::new();
+        for (n, cell) in cells.iter().enumerate() {
+            let shown = cut(cell, wides[n]);
+            line.push_str(&look.paint(styles[n], &shown));
+            if n < last {
+                line.push_str(&" ".repeat(wides[n] - width(&shown) + GAP));
+            }
+        }
+        line
+    };
+    output.line(line(&heads.map(str::to_owned), &[STRONG; 7]))?;
+    for (row, session) in rows.iter().zip(&live.sessions) {
+        let plain = Style::new();
+        let styles = [ID, plain, state(session).1, plain, FAINT, FAINT, plain];
+        output.line(line(row, &styles))?;
+    }
+    Ok(())
+}
+
+/// What a session is doing, for people.
+fn state(session: &LiveSession) -> (&'static str, Style) {
+    match session.state {
+        State::Running => ("running", ACTIVE),
+        State::RequiresAction => ("waiting", WAITING),
+        State::Idle => ("idle", FAINT),
+    }
+}
+
+/// The names of a session's clients.
+fn clients(live: &Live, session: &LiveSession) -> Vec<String> {
+    let Some(process) = live.process_of(session) else {
+        // That is all that is known then.
+        return session.holder.client.iter().cloned().collect();
+    };
+    let has_it = process
+        .clients
+        .iter()
+        .filter(|client| client.sessions.iter().any(|id| id == session.id().as_str()));
+    has_it
+        .map(|client| client.name.clone().unwrap_or_else(|| "a client".to_owned()))
+        .collect()
+}
+
+fn as_json(live: &Live, session: &LiveSession) -> Value {
+    let (summary, process) = (&session.listed.summary, live.process_of(session));
+    json!({
+        "sessionId": session.id().as_str(),
+        "title": summary.title,
+        "cwd": summary.cwd,
+        "agent": summary.source,
+        "state": session.state.name(),
+        "clients": clients(live, session),
+        "since": process.map(|process| &process.since),
+        "pid": session.holder.pid,
+        "machine": session.holder.host,
+        "kept": process.map(|process| process.host),
+    })
+}
+
+fn host_json(live: &Live, host: &Host) -> Value {
+    let process = live.processes.get(&host.socket);
+    json!({
+        "pid": host.pid,
+        "version": host.version,
+        "command": host.command,
+        "since": host.since,
+        "clients": process.map(|process| &process.clients),
+    })
+}

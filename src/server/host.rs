@@ -1,0 +1,85 @@
+//! A host: a process without a client of its own, which keeps sessions and their engine for clients
+//! that come and go over its socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::engine::relay::Patience;
+use crate::store::{Host, StoreError};
+use crate::sys::Sys;
+
+use super::listen::accept;
+use super::maintenance::{clean_up_at_the_end, run_maintenance};
+use super::process::{Kind, Process};
+use super::serve::Options;
+
+/// What a host is for.
+#[derive(Clone, Debug)]
+pub struct Keep {
+    /// The name by which it is found.
+    pub name: String,
+    /// The command line that it serves.
+    pub command: Vec<String>,
+    /// How long it waits for a client while nothing is done; for ever if `None`.
+    pub unused: Option<Duration>,
+}
+
+/// A host could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// It keeps nothing.
+    #[error("sessions that are not stored cannot be kept")]
+    NoStore,
+    /// It cannot be reached.
+    #[error("cannot make a socket: {0}")]
+    Socket(std::io::Error),
+    /// It cannot be found.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Serves clients until `stop` resolves, it is asked to end, or nothing was done and no client was
+/// there for a while. Calls `ready` when clients can come; not at all if there is such a host.
+pub async fn host(
+    options: Options,
+    keep: Keep,
+    sys: Sys,
+    engine: Arc<dyn Engine>,
+    ready: impl FnOnce() + Send,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), HostError> {
+    let process = Process::new(options, sys, engine, Kind::Host);
+    let store = process.store().ok_or(HostError::NoStore)?;
+    let mut listener = store.listen().map_err(HostError::Socket)?;
+    let this = Host {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        socket: store.socket().unwrap_or_default().to_owned(),
+        command: keep.command,
+        since: process.since().to_owned(),
+    };
+    let Some(hosting) = store.become_host(&keep.name, &this)? else {
+        return Ok(());
+    };
+    ready();
+    let patience = tokio::select! {
+        ended = accept(&process, &mut listener) => {
+            tracing::error!(error = ?ended.err(), "clients can no longer come");
+            Patience::EndOfInput
+        }
+        () = process.unused(keep.unused) => Patience::EndOfInput,
+        () = process.asked_to_end() => Patience::EndOfInput,
+        () = run_maintenance(&process) => Patience::EndOfInput,
+        () = stop => Patience::Hurry,
+    };
+    tracing::info!("ending");
+    // The next client starts another host.
+    drop(hosting);
+    drop(listener);
+    process.end(patience).await;
+    if patience != Patience::Hurry {
+        clean_up_at_the_end(&process).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! Sessions that live on when their client goes: `--keep`, and the commands for what is live.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::agent::{GUARD, Inbox};
+use crate::support::client::Client;
+use crate::support::command::{command, fails, runs};
+use crate::support::systems::{FOLDER, is_running};
+use crate::support::wrapped::Wrapped;
+
+/// How long to wait before looking again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// A process that serves a client.
+struct Served {
+    process: Child,
+    client: Client,
+}
+
+impl Served {
+    fn start(mut command: Command, version: u8) -> Self {
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let input = process.stdin.take().expect("it was asked for");
+        let output = process.stdout.take().expect("it was asked for");
+        let inbox = Inbox::new(Box::new(output));
+        let client = Client::new(Box::new(input), inbox, version);
+        Self { process, client }
+    }
+
+    fn kill(mut self) {
+        self.process.kill().expect("it is a child of ours");
+        self.process.wait().expect("it is a child of ours");
+    }
+
+    fn end(mut self) {
+        self.client.end();
+        assert!(self.process.wait().expect("it ends").success());
+    }
+
+    fn session(&mut self) -> String {
+        let params = json!({ "cwd": FOLDER, "mcpServers": [] });
+        let answer = self.client.answer("session/new", &params);
+        answer["result"]["sessionId"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"))
+            .to_owned()
+    }
+
+    fn prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        let params = json!({ "sessionId": session, "prompt": prompt });
+        self.client.ask("session/prompt", &params)
+    }
+
+    /// Loads a session. The texts that it shows meanwhile.
+    fn load(&mut self, session: &str) -> Vec<String> {
+        let params = json!({ "sessionId": session, "cwd": FOLDER, "mcpServers": [] });
+        let id = self.client.ask("session/load", &params);
+        let (shown, answer) = self.client.take(id);
+        assert!(answer.get("result").is_some(), "{answer}");
+        texts(&shown)
+    }
+
+    fn permission(&self) -> (Vec<String>, Value) {
+        let (before, asked) = self
+            .client
+            .until(|message| message["method"] == "session/request_permission");
+        (texts(&before), asked["id"].clone())
+    }
+
+    fn allow(&mut self, id: &Value) {
+        let result = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
+        self.client
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    }
+
+    /// The texts that come until one of them ends like this.
+    fn until(&self, end: &str) -> Vec<String> {
+        let is_it = |message: &Value| {
+            let text = message["params"]["update"]["content"]["text"].as_str();
+            text.is_some_and(|text| text.ends_with(end))
+        };
+        let (mut before, last) = self.client.until(is_it);
+        before.push(last);
+        texts(&before)
+    }
+}
+
+/// The texts of the agent's messages among these.
+fn texts(messages: &[Value]) -> Vec<String> {
+    let updates = messages.iter().map(|message| &message["params"]["update"]);
+    let said = updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk");
+    said.filter_map(|update| Some(update["content"]["text"].as_str()?.to_owned()))
+        .collect()
+}
+
+/// A store, and an agent that is wrapped. Nothing of it outlives a test.
+struct Stage {
+    folder: TempDir,
+    agent: Wrapped,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::of(&[])
+    }
+
+    /// An agent with these flags.
+    fn of(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("folders can be made");
+        let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let agent = Wrapped::new(folder.path(), &flags);
+        Self { folder, agent }
+    }
+
+    fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    /// A client of the agent, with these options.
+    fn client(&self, options: &[&str]) -> Served {
+        self.client_of(options, 1)
+    }
+
+    /// The same, which speaks this version.
+    fn client_of(&self, options: &[&str], version: u8) -> Served {
+        let mut command = command(&self.store(), &["wrap"]);
+        command.args(options).args(self.agent.arguments());
+        Served::start(command, version)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let stopped = command(&self.store(), &["stop", "--all"]).output();
+        stopped.expect("the binary was built");
+    }
+}
+
+fn live(store: &Path) -> Value {
+    serde_json::from_str(&runs(store, &["ps", "--json"])).expect("JSON")
+}
+
+/// Waits until what is live is like this.
+fn until(store: &Path, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let begun = Instant::now();
+    loop {
+        let live = live(store);
+        if is_wanted(&live) {
+            return live;
+        }
+        assert!(begun.elapsed() < GUARD, "{live}");
+        std::thread::sleep(AGAIN);
+    }
+}
+
+fn no_hosts(live: &Value) -> bool {
+    live["hosts"] == json!([]) && live["sessions"] == json!([])
+}
+
+/// The process that keeps the only session.
+fn host(live: &Value) -> u32 {
+    let pid = live["hosts"][0]["pid"].as_u64().expect("it runs");
+    u32::try_from(pid).expect("an id")
+}
+
+#[test]
+fn a_turn_outlives_its_client_and_the_next_ones_see_it_once() {
+    let stage = Stage::new();
+    let store = &stage.store();
+    let editor = || stage.client(&["--keep"]);
+    let mut first = editor();
+    let session = first.session();
+    let steps =
+        r#"say one ; ask {"toolCallId":"a"} ; say two ; ask {"toolCallId":"b"} ; say three"#;
+    first.prompt(&session, steps);
+    assert_eq!(first.permission().0, ["one"]);
+    first.kill();
+    let waiting = until(store, |live| live["sessions"][0]["clients"] == json!([]));
+    assert_eq!(waiting["sessions"][0]["state"], "requires_action");
+    assert_eq!(waiting["sessions"][0]["kept"], true);
+    let process = host(&waiting);
+    // Another client comes, sees everything, and allows it.
+    let mut other = Served::start(command(store, &["attach", &session]), 1);
+    assert_eq!(other.load(&session), ["one"]);
+    let (_, asked) = other.permission();
+    other.allow(&asked);
+    let (said, _) = other.permission();
+    assert!(
+        said.last().is_some_and(|text| text.ends_with("two")),
+        "{said:?}"
+    );
+    // The editor comes back.
+    let mut second = editor();
+    let shown = second.load(&session).concat();
+    assert!(
+        shown.starts_with("one") && shown.ends_with("two"),
+        "{shown}"
+    );
+    let (_, also) = second.permission();
+    assert_eq!(host(&live(store)), process, "it is the same process");
+    // One of them answers, and the rest comes to both.
+    second.allow(&also);
+    assert!(second.until("three").concat().contains("selected"));
+    assert!(other.until("three").concat().contains("selected"));
+    other.end();
+    second.end();
+    assert!(runs(store, &["stop", "--all"]).contains("1 process ended"));
+    assert!(no_hosts(&live(store)));
+    until(store, |_| !is_running(process));
+    stage.agent.gone().expect("its agent has ended, too");
+}
+
+#[test]
+fn a_host_that_is_not_used_ends_by_itself() {
+    let stage = Stage::new();
+    let store = &stage.store();
+    let mut client = stage.client(&["--keep=10ms"]);
+    let session = client.session();
+    let asked = client.prompt(&session, "say done");
+    assert!(client.client.take(asked).1.get("result").is_some());
+    let process = host(&live(store));
+    client.end();
+    until(store, no_hosts);
+    until(store, |_| !is_running(process));
+    // The next client starts another one.
+    let mut client = stage.client(&["--keep=10ms"]);
+    assert_eq!(client.load(&session).concat(), "done");
+    assert_ne!(host(&live(store)), process);
+    client.end();
+    until(store, no_hosts);
+}
+
+#[test]
+fn clients_of_both_versions_have_an_agent_that_speaks_theirs() {
+    let stage = Stage::of(&["--version-2"]);
+    let store = &stage.store();
+    let mut sessions = Vec::new();
+    let mut clients = Vec::new();
+    for version in [2, 1, 2] {
+        let mut served = stage.client_of(&["--keep"], version);
+        let session = served.session();
+        let asked = served.prompt(&session, "say done");
+        assert!(served.client.take(asked).1.get("result").is_some());
+        sessions.push(session);
+        clients.push(served);
+    }
+    assert_eq!(live(store)["hosts"].as_array().map(Vec::len), Some(1));
+    // What was said to one is there for the other.
+    assert_eq!(clients[1].load(&sessions[0]).concat(), "done");
+    runs(store, &["stop", "--all"]);
+    stage.agent.gone().expect("both agents have ended");
+}
+
+#[test]
+fn stopping_a_session_ends_its_turn() {
+    let stage = Stage::new();
+    let store = &stage.store();
+    let mut client = stage.client(&["--keep"]);
+    let session = client.session();
+    let prompt = client.prompt(&session, "hang");
+    until(store, |live| live["sessions"][0]["state"] == "running");
+    assert!(runs(store, &["stop", &session]).starts_with("stopped"));
+    let (_, answer) = client.client.take(prompt);
+    assert_eq!(answer["result"]["stopReason"], "cancelled");
+    assert_eq!(live(store)["sessions"], json!([]));
+    assert!(runs(store, &["stop", &session]).is_empty());
+    fails(store, &["attach", &session], 1, "no process has session");
+    // The client may go on with it.
+    assert_eq!(client.load(&session), Vec::<String>::new());
+    client.kill();
+    let process = host(&live(store));
+    runs(store, &["stop", "--all"]);
+    until(store, |_| !is_running(process));
+}
+
+#[test]
+fn options_that_exclude_each_other_are_refused() {
+    let folder = tempfile::tempdir().expect("folders can be made");
+    let store = &folder.path().join("store");
+    for (arguments, why) in [
+        (&["serve", "--keep", "--no-persist"][..], "cannot be kept"),
+        (&["proxy", "--keep"], "conductor"),
+        (&["serve", "--keep=soon"], "soon"),
+        (&["attach", "x", "--observe", "--answer"], "--answer"),
+        (&["stop"], "required"),
+    ] {
+        fails(store, arguments, 2, why);
+    }
+    fails(store, &["ps"], 1, "no store");
+    assert!(no_hosts(&live(store)));
+}
