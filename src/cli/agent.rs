@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::engine::choice::{ChoiceEngine, Config};
+use crate::engine::choice::{self, ChoiceEngine, Config};
 use crate::store::{Durability, Store};
 use crate::sys::Sys;
 use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
+use super::note::note;
+use super::terminal::stdin_is_terminal;
 use super::{agent_options, serve, store};
 
 /// Which agent answers.
@@ -25,13 +27,23 @@ pub(super) struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
     let store = if args.options.serve.persists() {
-        let root = store::root(global)?;
+        let root = store::named(global)?;
         Some(Store::at(&root, Sys::real(), Durability::Os))
     } else {
         None
     };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(chosen) = &args.chosen
+        && let Some(why) = choice::no_agent_called(chosen, &path)
+    {
+        if stdin_is_terminal() {
+            return Err(Failure::usage(why));
+        }
+        // Earlier sessions can be read without it, so clients are served in any case.
+        note(global, &why, None);
+    }
     let engine = ChoiceEngine::new(Config {
-        path: std::env::var_os("PATH").unwrap_or_default(),
+        path,
         agent: args.chosen.clone(),
         store,
         guard: std::env::current_exe().ok(),

@@ -52,7 +52,7 @@ impl Args {
                 let sources = self.serve.sources().named(global, lists_tools)?;
                 Some(Recall {
                     command,
-                    store: store::root(global)?,
+                    store: store::named(global)?,
                     env: sources::folders(&sources),
                     sources,
                 })

@@ -3,79 +3,33 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::known_agents::{
-    AUGGIE, CLAUDE, CODEX, COPILOT, DROID, GEMINI, GOOSE, KIMI, OPENCODE, QWEN, Start, VIBE, start,
-};
+use crate::engine::choice::known::{Known, known};
 
-/// A program that speaks ACP only if it is run in another way.
-struct Known {
-    /// Its names.
-    names: &'static [&'static str],
-    /// What speaks ACP: this program if it is given the last argument, or another one.
-    start: Start,
-    /// Other arguments that make it speak ACP.
-    others: &'static [&'static str],
-}
-
-const fn known(
-    names: &'static [&'static str],
-    start: Start,
-    others: &'static [&'static str],
-) -> Known {
-    Known {
-        names,
-        start,
-        others,
-    }
-}
-
-const KNOWN: [Known; 18] = [
-    known(&["claude", "claude-code"], CLAUDE, &[]),
-    known(&["codex"], CODEX, &[]),
-    known(&["pi"], start("pi-acp", &[], Some("pi-acp")), &[]),
-    known(&["gemini", "gemini-cli"], GEMINI, &["--experimental-acp"]),
-    known(&["qwen", "qwen-code"], QWEN, &["--experimental-acp"]),
-    known(&["copilot"], COPILOT, &[]),
-    known(&["auggie"], AUGGIE, &[]),
-    known(&["cline"], start("cline", &["--acp"], None), &[]),
-    known(&["opencode", "opencode-ai"], OPENCODE, &[]),
-    known(&["kimi", "kimi-code"], KIMI, &["--acp"]),
-    known(&["goose"], GOOSE, &[]),
-    known(
-        &["cursor-agent"],
-        start("cursor-agent", &["acp"], None),
-        &[],
-    ),
-    known(&["kilo"], start("kilo", &["acp"], None), &[]),
-    known(&["kiro-cli"], start("kiro-cli", &["acp"], None), &[]),
-    known(&["devin"], start("devin", &["acp"], None), &[]),
-    known(&["vibe"], VIBE, &[]),
-    known(&["hermes"], start("hermes-acp", &[], None), &["acp"]),
-    known(&["droid"], DROID, &["acp-daemon"]),
-];
-
-impl Known {
-    /// The npm package that has the program that speaks ACP, if that is another one.
-    fn adapter(&self) -> Option<&'static str> {
-        let is_other = !self.names.contains(&self.start.program);
-        self.start.package.filter(|_| is_other)
-    }
+/// The npm package with the program that speaks ACP for one that does not.
+fn adapter(known: &Known) -> Option<&str> {
+    let is_other = known
+        .command
+        .as_ref()
+        .is_some_and(|own| !known.plain.contains(own));
+    known.npx.as_deref().filter(|_| is_other)
 }
 
 /// What was probably meant, as a hint, if this command, whose agent has this name, is known not to
 /// speak ACP.
 pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
-    let known = KNOWN.iter().find(|known| known.names.contains(&name))?;
-    let Start {
-        program, arguments, ..
-    } = known.start;
-    let has = |word: &&str| command.iter().any(|given| given == *word);
-    if arguments.last().into_iter().chain(known.others).any(has) {
+    let is_plain = |known: &&Known| known.plain.iter().any(|plain| plain == name);
+    let known = known().iter().find(is_plain)?;
+    if known.speaks(|word| command.iter().any(|given| given == word)) {
         return None;
     }
-    let words: Vec<_> = [program].iter().chain(arguments).copied().collect();
+    let words: Vec<_> = known
+        .command
+        .iter()
+        .chain(&known.args)
+        .map(String::as_str)
+        .collect();
     let hint = format!("use `rejoin wrap -- {}`", words.join(" "));
-    Some(match known.adapter() {
+    Some(match adapter(known) {
         Some(package) => format!("{hint}, which `npm install --global {package}` installs"),
         None => hint,
     })
@@ -83,8 +37,8 @@ pub(super) fn meant(name: &str, command: &[OsString]) -> Option<String> {
 
 /// How to install the program of this name, if it is known.
 pub(super) fn installation(name: &str) -> Option<String> {
-    let known = KNOWN.iter().find(|known| known.start.program == name)?;
-    let package = known.adapter()?;
+    let is_its = |known: &&Known| known.command.as_deref() == Some(name);
+    let package = known().iter().find(is_its)?.npx.as_ref()?;
     Some(format!("install it with `npm install --global {package}`"))
 }
 
@@ -124,7 +78,8 @@ mod tests {
             ("gemini -m pro", Some("gemini --acp")),
             ("gemini --acp", None),
             ("gemini --experimental-acp", None),
-            ("qwen", Some("qwen --acp")),
+            ("qwen", Some("qwen --acp --experimental-skills")),
+            ("qwen --experimental-acp", None),
             ("opencode", Some("opencode acp")),
             ("opencode acp", None),
             ("kimi acp", None),
@@ -133,6 +88,7 @@ mod tests {
             ("copilot --acp --stdio", None),
             ("droid exec --output-format acp", None),
             ("claude-agent-acp", None),
+            ("claude-code-acp", None),
             ("my-agent", None),
         ] {
             assert_eq!(meant_by(line).as_deref(), command, "{line}");

@@ -26,6 +26,10 @@ pub(super) const HELP: &str = "\
 Exit codes: 0 success, 1 failure, 2 invalid command line, 3 session not found, 4 session in use, \
 5 damage found, 6 the client stopped reading.";
 
+/// What to do if a folder is no store.
+pub(super) const ANOTHER: &str =
+    "name an empty folder, a new one or a store with --store or REJOIN_STORE";
+
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
 pub struct Failure {
@@ -101,6 +105,7 @@ impl From<StoreError> for Failure {
         };
         let failure = Self::with_code(code, &error);
         match code {
+            _ if matches!(error, StoreError::OfAnother { .. }) => failure.hint(ANOTHER),
             NOT_FOUND => failure.hint("run `rejoin sessions list` to see available sessions"),
             IN_USE => failure.hint("close the session there first"),
             _ => failure,

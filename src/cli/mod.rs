@@ -241,11 +241,16 @@ fn parse(arguments: Vec<OsString>) -> (Result<Cli, clap::Error>, Vec<OsString>) 
 /// `rejoin sessions`.
 fn with_sessions(error: &clap::Error, arguments: &[OsString]) -> Option<Vec<OsString>> {
     let word = unknown_command(error)?;
+    let sessions = DEFINITION.find_subcommand("sessions")?;
+    sessions.find_subcommand(word)?;
+    below_sessions(word, arguments)
+}
+
+/// The command line with `sessions` before this word, if that is in the place of a command.
+fn below_sessions(word: &str, arguments: &[OsString]) -> Option<Vec<OsString>> {
     let at = arguments.iter().position(|argument| argument == word)?;
     let (before, behind) = arguments.split_at(at);
     let is_command = |argument: &OsString| DEFINITION.find_subcommand(argument).is_some();
-    let sessions = DEFINITION.find_subcommand("sessions")?;
-    sessions.find_subcommand(word)?;
     let is_first = !before[1..].iter().any(is_command);
     is_first.then(|| [before, &["sessions".into()], behind].concat())
 }
@@ -290,6 +295,7 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
         .iter()
         .map(|argument| printable::printable(&argument.to_string_lossy()));
     let mut error = Cli::<Command>::try_parse_from(shown).err().unwrap_or(error);
+    suggest_commands_of_sessions(&mut error, arguments);
     explain_resume(&mut error);
     explain_wrap(&mut error, arguments);
     // Help goes to stdout and is not a failure; a wrong command line goes to stderr.
@@ -300,6 +306,30 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     };
     error.print().ok();
     ExitCode::from(code)
+}
+
+/// Commands of `rejoin sessions` are suggested, too, since they may be given without that word.
+fn suggest_commands_of_sessions(error: &mut clap::Error, arguments: &[OsString]) {
+    let longer = unknown_command(error).and_then(|word| below_sessions(word, arguments));
+    let Some(longer) = longer else {
+        return;
+    };
+    let below = Cli::<Command>::try_parse_from(longer).err();
+    let mut similar = Vec::new();
+    for error in [below.as_ref(), Some(&*error)] {
+        let suggested = error.and_then(|error| error.get(ContextKind::SuggestedSubcommand));
+        match suggested {
+            Some(ContextValue::String(one)) => similar.push(one.clone()),
+            Some(ContextValue::Strings(several)) => similar.extend_from_slice(several),
+            _ => {}
+        }
+    }
+    if !similar.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(similar),
+        );
+    }
 }
 
 /// A session is resumed in the client. Commands that resemble the word do something else.

@@ -172,7 +172,7 @@ pub(super) fn on(
         store: if args.no_persist {
             None
         } else {
-            Some(store::root(global)?)
+            Some(store::named(global)?)
         },
         sources: args.sources.live(global, lists_tools)?,
         durability: args.durability,

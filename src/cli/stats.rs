@@ -1,8 +1,10 @@
 //! `rejoin stats`.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::cli::count::count;
+use crate::engine::choice::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
 use crate::history::stats::{Groups, Numbers, Stats};
@@ -15,6 +17,7 @@ use super::look::{ID, STRONG};
 use super::open::show;
 use super::output::Output;
 use super::page_file::{self, PrivateFile};
+use super::paint::{Line, wrap};
 use super::printable::printable;
 use super::sessions::context::Context;
 use super::sources;
@@ -30,8 +33,13 @@ const MOST_DAYS: usize = 14;
 /// The widest table, and the widest name in it.
 const WIDEST: usize = 120;
 const WIDEST_NAME: usize = 40;
-/// How wide the columns with numbers are together, with the space before each.
-const NUMBERS: usize = 9 + 8 + 9 + 11;
+/// The columns with numbers, and how wide they are with the space before each: the less important
+/// ones are left out first.
+const NUMBERS: [(&str, usize); 4] = [("turns", 8), ("sessions", 9), ("tokens", 9), ("cost", 11)];
+/// The order in which they are shown.
+const ORDER: [usize; 4] = [1, 0, 2, 3];
+/// What names get at least.
+const LEAST_NAME: usize = 12;
 /// The parts of a bar, from an eighth of a character to seven.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const DAY: Duration = Duration::from_hours(24);
@@ -153,9 +161,20 @@ impl<'a> Table<'a> {
             parts.push(format!("{} tokens", grouped(tokens as usize)));
         }
         parts.extend((!total.cost.is_empty()).then(|| money(total)));
-        self.output.line(self.bold(&parts.join(", ")))?;
+        for line in wrap(&[(STRONG, parts.join(", "))], Some(self.width)) {
+            let line = Line::of(line).text(self.output.colour());
+            self.output.line(line)?;
+        }
+        // Logs have several names for some agents.
+        let mut agents = Groups::default();
+        for (name, numbers) in &stats.agents {
+            agents
+                .entry(title(name).to_owned())
+                .or_default()
+                .add(numbers);
+        }
         for (name, groups) in [
-            ("Agent", &stats.agents),
+            ("Agent", &agents),
             ("Model", &stats.models),
             ("Folder", &stats.folders),
         ] {
@@ -181,31 +200,45 @@ impl<'a> Table<'a> {
         rows: &[(&String, &Numbers)],
         more: usize,
     ) -> Result<(), Failure> {
-        let names: Vec<String> = rows.iter().map(|(name, _)| printable(name)).collect();
+        let look = self.output.look();
+        let name = |name: &str| match kind {
+            "Folder" => printable(&look.folder(name)),
+            _ => printable(name),
+        };
+        let names: Vec<String> = rows.iter().map(|(group, _)| name(group)).collect();
         let longest = names.iter().map(|name| width(name)).max();
-        let room = self.width.saturating_sub(NUMBERS);
+        let mut room = self.width.saturating_sub(LEAST_NAME);
+        let fits = NUMBERS.map(|(_, wide)| {
+            let rest = room.checked_sub(wide);
+            room = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let room = room + LEAST_NAME;
         let wide = longest.unwrap_or(0).clamp(kind.len(), WIDEST_NAME);
-        let wide = wide.min(room.saturating_sub(2).max(8));
+        let wide = wide.min(room);
         // What is left is for the bars, if that is enough to see anything.
         let bars = room.saturating_sub(wide + 3).min(40);
+        let line = |name: &str, cells: [&str; 4]| {
+            let mut line = pad(name, wide);
+            for column in ORDER.into_iter().filter(|column| fits[*column]) {
+                let room = NUMBERS[column].1;
+                // Writing to a string does not fail.
+                write!(line, "{:>room$}", cells[column]).ok();
+            }
+            line
+        };
         self.output.line("")?;
-        let head = format!(
-            "{kind:<wide$} {:>8} {:>7} {:>8} {:>10}",
-            "sessions", "turns", "tokens", "cost"
-        );
+        let head = line(kind, NUMBERS.map(|(name, _)| name));
         self.output.line(self.bold(&head))?;
         let most = rows.iter().map(|(_, numbers)| numbers.turns).max();
         for (name, (_, numbers)) in names.iter().zip(rows) {
             let tokens = numbers.total_tokens().map_or("–".to_owned(), short);
-            let cost = money(numbers);
+            let (turns, sessions) = (numbers.turns, numbers.sessions);
+            let (turns, sessions) = (grouped(turns as usize), grouped(sessions as usize));
+            let cells = [&turns, &sessions, &tokens, &money(numbers)];
             let bar = bar(numbers.turns, most.unwrap_or(1), bars);
-            let line = format!(
-                "{} {:>8} {:>7} {tokens:>8} {cost:>10}  {}",
-                pad(&cut_start(name, wide), wide),
-                grouped(numbers.sessions as usize),
-                grouped(numbers.turns as usize),
-                self.coloured(&bar),
-            );
+            let line = line(&cut_start(name, wide), cells.map(String::as_str));
+            let line = format!("{line}  {}", self.coloured(&bar));
             self.output.line(line.trim_end())?;
         }
         if more > 0 {

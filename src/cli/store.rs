@@ -7,8 +7,19 @@ use crate::store::place;
 use super::exit::Failure;
 use super::global::Global;
 
-/// The store's folder or address: the one that was given, or the platform's default for user data.
+/// The store's folder, which is no file, nor below one, or its address.
 pub(super) fn root(global: &Global) -> Result<PathBuf, Failure> {
+    let root = named(global)?;
+    let mut folders = root.ancestors().filter(|_| !place::is_address(&root));
+    match folders.find(|folder| folder.is_file()) {
+        Some(file) => Err(no_folder(file, &root)),
+        None => Ok(root),
+    }
+}
+
+/// Where the store is, whatever is there: the folder or address that was given, or the platform's default for
+/// user data. A server answers its client with what is wrong.
+pub(super) fn named(global: &Global) -> Result<PathBuf, Failure> {
     match global.store() {
         Some(root) if global.names_store() && place::has_password(root) => {
             let why = "a password on the command line is seen by all users of the machine";
@@ -37,6 +48,13 @@ pub(super) fn absolute(root: &Path) -> Result<PathBuf, Failure> {
         Failure::usage("this rejoin was built without the feature store-postgres")
             .hint("name a folder with --store DIR"),
     )
+}
+
+/// That a store cannot be where a file is.
+fn no_folder(file: &Path, root: &Path) -> Failure {
+    let (file, root) = (file.display(), root.display());
+    Failure::new(format!("cannot use the store {root}: {file} is a file"))
+        .hint("--store and REJOIN_STORE name the folder in which the sessions are")
 }
 
 /// That there is no store, for a command that needs one.

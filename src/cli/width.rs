@@ -1,15 +1,42 @@
 //! Fits text into the columns of a terminal.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
-/// How many columns a text takes. Terminals differ in whether they show joined emoji as one; this is
-/// the larger number, so that no line is wider than expected.
+/// What makes the character before it an emoji, which some terminals show in two columns.
+const EMOJI: char = '\u{fe0f}';
+
+/// How many columns a text takes. Terminals differ in whether they show joined emoji and letters as
+/// one; this is the larger number, so that no line is wider than expected.
 pub(super) fn width(text: &str) -> usize {
-    text.width().max(text.chars().map(of_char).sum())
+    pieces(text).map(|(_, wide)| wide).sum()
+}
+
+/// The parts of a text that no line may separate, and how many columns each takes.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut chars = rest.chars();
+        let (first, second) = (chars.next()?, chars.next());
+        let (count, wide) = match second {
+            Some(second) if is_half_flag(first) && is_half_flag(second) => (2, 2),
+            Some(EMOJI) => (2, of_char(first).max(2)),
+            _ if is_half_flag(first) => (1, 2),
+            _ => (1, of_char(first)),
+        };
+        let end = rest.chars().take(count).map(char::len_utf8).sum();
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        Some((piece, wide))
+    })
 }
 
 fn of_char(c: char) -> usize {
     c.width().unwrap_or(1)
+}
+
+/// Two of these are a flag.
+fn is_half_flag(c: char) -> bool {
+    ('\u{1f1e6}'..='\u{1f1ff}').contains(&c)
 }
 
 /// The beginning of a text, in at most `room` columns.
@@ -17,32 +44,20 @@ pub(super) fn cut(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
-    let mut left = room.saturating_sub(1);
-    let end = text.char_indices().find_map(|(at, c)| {
-        // A variation selector makes some characters wider than they are alone.
-        let wide = if is_widened(&text[at..]) {
-            2
-        } else {
-            of_char(c)
-        };
+    let (mut left, mut end) = (room.saturating_sub(1), 0);
+    for (piece, wide) in pieces(text) {
         match left.checked_sub(wide) {
-            Some(rest) => {
-                left = rest;
-                None
-            }
-            None => Some(at),
+            Some(rest) => left = rest,
+            None => break,
         }
-    });
-    let kept = text[..end.unwrap_or(text.len())].trim_end();
+        end += piece.len();
+    }
+    let kept = text[..end].trim_end();
     if room == 0 {
         String::new()
     } else {
         format!("{kept}…")
     }
-}
-
-fn is_widened(text: &str) -> bool {
-    text.chars().nth(1) == Some('\u{fe0f}')
 }
 
 /// The end of a text, in at most `room` columns; of a path, whole names if they fit.
@@ -53,11 +68,14 @@ pub(super) fn cut_start(text: &str, room: usize) -> String {
     let room = room.saturating_sub(1);
     let fits = |at: &usize| width(&text[*at..]) <= room;
     let names = text.match_indices(['/', '\\']).map(|(at, _)| at);
-    let mut characters = text.char_indices().map(|(at, _)| at);
+    let mut places = pieces(text).scan(0, |at, (piece, _)| {
+        *at += piece.len();
+        Some(*at - piece.len())
+    });
     let begin = names
         .filter(|at| *at > 0)
         .find(fits)
-        .or_else(|| characters.find(fits));
+        .or_else(|| places.find(fits));
     format!("…{}", &text[begin.unwrap_or(text.len())..])
 }
 
@@ -85,11 +103,19 @@ mod tests {
             ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
             ("👩‍👩‍👧 family", 6, "👩‍👩\u{200d}…"),
             ("❤️❤️❤️", 5, "❤️❤️…"),
+            ("🇩🇪🇫🇷🇮🇹", 6, "🇩🇪🇫🇷🇮🇹"),
+            ("🇩🇪🇫🇷🇮🇹", 5, "🇩🇪🇫🇷…"),
+            ("🇩🇪🇫🇷🇮🇹", 4, "🇩🇪…"),
+            ("a🇩b🇪", 5, "a🇩b…"),
+            // Where the letters are joined, this takes fewer columns.
+            ("لا❤️", 4, "لا❤️"),
+            ("لا❤️", 3, "لا…"),
         ] {
             assert_eq!(cut(text, room), shown, "{text} in {room}");
             for room in 0..20 {
                 let shown = cut(text, room);
                 assert!(width(&shown) <= room, "{shown:?} in {room}");
+                assert!(unicode_width::UnicodeWidthStr::width(&*shown) <= room);
                 assert!(width(&pad(&shown, room)) == room, "{shown:?} in {room}");
                 let end = cut_start(text, room.max(1));
                 assert!(width(&end) <= room.max(1), "{end:?} in {room}");

@@ -45,7 +45,8 @@ impl Numbers {
         self.tokens.get("totalTokens").copied()
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds other numbers.
+    pub fn add(&mut self, other: &Self) {
         self.sessions += other.sessions;
         self.turns += other.turns;
         for (name, number) in &other.tokens {

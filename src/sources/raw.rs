@@ -32,8 +32,8 @@ pub struct Part {
 }
 
 impl LiveSources {
-    /// A part of the file with this conversation, from the beginning of the character at `offset` on;
-    /// none if it is in a database, or no listed tool has it.
+    /// A part of the file with this conversation, from the beginning of the character at `offset` on,
+    /// or its end; none if it is in a database, or no listed tool has it.
     pub fn part(
         &self,
         catalog: &Catalog,
@@ -100,11 +100,12 @@ fn cut(found: &Found, offset: u64, length: usize) -> io::Result<(u64, u64, Vec<u
         (whole.len() as u64, whole[start..end].to_vec())
     } else {
         let mut file = File::open(&found.path)?;
+        let size = file.metadata()?.len();
         let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(from))?;
-        let mut file = file.take(wanted as u64);
-        file.read_to_end(&mut bytes)?;
-        (file.into_inner().metadata()?.len(), bytes)
+        // Systems refuse places where no file can have anything.
+        file.seek(SeekFrom::Start(from.min(size)))?;
+        file.take(wanted as u64).read_to_end(&mut bytes)?;
+        (size, bytes)
     };
     let before = bytes.len().min((offset - from) as usize);
     let is_inside = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;

@@ -101,7 +101,7 @@ fn unreadable_store_is_an_error() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("file");
     fs::write(&file, "mine").unwrap();
-    fails(&file, &["sessions", "list"], 1, "cannot inspect");
+    fails(&file, &["sessions", "list"], 1, "is a file");
     let new = json!({ "method": "session/new", "params": place(json!({})) });
     let answers = serve(&file, &[new]);
     assert_eq!(answers[0]["error"]["data"]["error"], "storage_failed");
@@ -125,6 +125,10 @@ fn invalid_command_line_does_nothing() {
             "not one of os, turn, each",
         ),
         (vec!["sessions"], " sessions "),
+        (vec!["lst"], "'list'"),
+        (vec!["serch", "x"], "'search', 'serve'"),
+        (vec!["sessions", "lst"], "'list'"),
+        (vec!["xyzzy"], "unrecognized subcommand 'xyzzy'\n\nUsage"),
         (
             vec!["--unstable", "sessions", "list"],
             "before another command",
@@ -137,6 +141,23 @@ fn invalid_command_line_does_nothing() {
         assert_eq!(fails(root.path(), &arguments, 2, why), "");
     }
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_is_no_store() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("file");
+    fs::write(&file, "").unwrap();
+    for store in [&file, &file.join("below")] {
+        for command in ["list", "import", "stats"] {
+            fails(
+                store,
+                &[command],
+                1,
+                "file is a file\n  hint: --store and REJOIN_STORE name",
+            );
+        }
+    }
 }
 
 #[test]

@@ -115,6 +115,21 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
+fn it_ends_when_its_terminal_is_gone() {
+    let root = TempDir::new().unwrap();
+    session(root.path(), "hello");
+    let mut picker = Picker::start(root.path());
+    picker.expect("1 of 1");
+    let Picker {
+        terminal,
+        mut child,
+        ..
+    } = picker;
+    drop(terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn elsewhere_there_is_help() {
     let root = TempDir::new().unwrap();
     session(root.path(), "hello");

@@ -349,5 +349,6 @@ mod terminal {
             direct.replace("Redis", "Valkey")
         );
         assert_eq!(with("true"), "", "one that is left at once");
+        assert_eq!(with("false"), direct);
     }
 }

@@ -56,6 +56,9 @@ mod cli_show;
 #[cfg(test)]
 mod cli_stats;
 #[cfg(test)]
+#[cfg(unix)]
+mod cli_widths;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod sources;

@@ -5,13 +5,16 @@ use serde_json::Value;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
+use crate::cli::width::{cut, pad};
 use crate::protocol::Role;
 use crate::record::transcript::Entry;
 
 use super::verdict::Verdict;
 
-/// How wide a column is, in characters. Two of them fit a terminal of 80.
+/// How wide a column is at most. Two of them fit a terminal of 80.
 const WIDTH: usize = 36;
+/// What is before, between and behind them.
+const AROUND: usize = 8;
 
 /// Colours, if they are enabled.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +30,9 @@ impl Paint {
         self.with("1;36", text)
     }
 
-    /// A verdict.
-    pub(super) fn verdict(self, verdict: &Verdict) -> String {
-        self.with(
-            if verdict.is_good() { "1;32" } else { "1;31" },
-            &verdict.text(),
-        )
+    /// A line of a verdict.
+    pub(super) fn verdict(self, verdict: &Verdict, line: &str) -> String {
+        self.with(if verdict.is_good() { "1;32" } else { "1;31" }, line)
     }
 
     fn dim(self, text: &str) -> String {
@@ -55,7 +55,14 @@ pub(super) fn print(
     replayed: &[Entry],
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let head = format!("   {:WIDTH$}     {}", "seen live", "replayed after kill -9");
+    let wide = (output.look().width.saturating_sub(AROUND) / 2).min(WIDTH);
+    let cell =
+        |entry: Option<&Entry>| entry.map_or_else(String::new, |entry| cut(&cell(entry), wide));
+    let head = format!(
+        "   {}     {}",
+        pad("seen live", wide),
+        "replayed after kill -9"
+    );
     output.line(paint.dim(&head))?;
     for at in 0..live.len().max(replayed.len()) {
         let (left, right) = (live.get(at), replayed.get(at));
@@ -64,9 +71,8 @@ pub(super) fn print(
         } else {
             paint.with("33", "~")
         };
-        let left = left.map(cell).unwrap_or_default();
-        let right = right.map(cell).unwrap_or_default();
-        output.line(format!("   {left:WIDTH$}  {mark}  {right}"))?;
+        let (left, right) = (pad(&cell(left), wide), cell(right));
+        output.line(format!("   {left}  {mark}  {right}"))?;
     }
     Ok(())
 }
@@ -98,7 +104,7 @@ fn cell(entry: &Entry) -> String {
         }
         Entry::Other { update } => format!("other   {}", update["sessionUpdate"]),
     };
-    shorten(&printable(&text.replace(['\n', '\t'], " ")))
+    printable(&text.replace(['\n', '\t'], " "))
 }
 
 fn block(block: &Value) -> String {
@@ -115,13 +121,4 @@ fn block(block: &Value) -> String {
         }
         _ => "[unknown]".to_owned(),
     }
-}
-
-fn shorten(text: &str) -> String {
-    if text.chars().count() <= WIDTH {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(WIDTH - 1).collect();
-    short.push('…');
-    short
 }

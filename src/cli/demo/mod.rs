@@ -12,6 +12,7 @@ use crate::record::transcript::Transcript;
 
 use super::exit::Failure;
 use super::output::Output;
+use super::paint::{Line, PLAIN, wrap};
 use super::printable::printable;
 use columns::Paint;
 use peer::Peer;
@@ -22,6 +23,11 @@ const PROMPTS: [&str; 2] = ["My name is Ada. Please remember it.", "/demo"];
 const LAST: &str = "/slow 60";
 /// How many pieces of that answer are seen before the kill.
 const PIECES: usize = 6;
+
+/// What precedes what is below a heading.
+const INDENT: &str = "   ";
+/// How many columns precede an answer.
+const ANSWER: usize = 10;
 
 /// How to show it.
 #[derive(Debug, clap::Args)]
@@ -61,10 +67,8 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     let Some(session) = session["sessionId"].as_str().map(str::to_owned) else {
         return Err(Failure::new("the agent gave no session id"));
     };
-    say(
-        output,
-        format!("   process {}, session {session}\n", agent.id()),
-    )?;
+    let text = format!("process {}, session {session}", agent.id());
+    say(output, indented(&text, output, str::to_owned) + "\n")?;
 
     let mut live = Transcript::default();
     for text in PROMPTS {
@@ -101,7 +105,10 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     let replayed = replayed.seen();
     columns::print(paint, &live, &replayed, output)?;
     let verdict = verdict::compare(&live, &replayed);
-    say(output, format!("\n   {}\n", paint.verdict(&verdict)))?;
+    let text = indented(&verdict.text(), output, |line| {
+        paint.verdict(&verdict, line)
+    });
+    say(output, format!("\n{text}\n"))?;
 
     say(
         output,
@@ -113,12 +120,31 @@ fn show(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     say(output, format!("   you    {question}"))?;
     let answer = answer.text();
     let answer = answer.strip_prefix("agent: ").unwrap_or(&answer);
-    for (at, line) in answer.trim().lines().enumerate() {
+    let answer = printable(answer.trim());
+    for (at, line) in lines(&answer, ANSWER, output).iter().enumerate() {
         let who = if at == 0 { "agent" } else { "" };
-        say(output, format!("   {who:<6} {}", printable(line)))?;
+        say(output, format!("   {who:<6} {line}"))?;
     }
     agent.leave()?;
     verdict.into_result()
+}
+
+/// The lines of a text that is behind so many columns, broken if a person reads them.
+fn lines(text: &str, behind: usize, output: &Output) -> Vec<String> {
+    let look = output.look();
+    let room = look.terminal.then(|| look.width.saturating_sub(behind));
+    let lines = wrap(&[(PLAIN, text.to_owned())], room).into_iter();
+    lines.map(|line| Line::of(line).text(false)).collect()
+}
+
+/// A text below a heading. `paint` gives a line its colour.
+fn indented(text: &str, output: &Output, paint: impl Fn(&str) -> String) -> String {
+    let lines = lines(text, INDENT.len(), output);
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| format!("{INDENT}{}", paint(line)))
+        .collect();
+    lines.join("\n")
 }
 
 fn prompt(session: &str, text: &str) -> serde_json::Value {

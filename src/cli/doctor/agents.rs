@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use crate::cli::exit::Failure;
-use crate::cli::known_agents::KNOWN_AGENTS;
+use crate::cli::known_agents::installed;
 use crate::cli::look::Look;
 use crate::engine::agent::{Introduced, Program, probe};
 
@@ -18,9 +18,6 @@ const WITHIN: Duration = Duration::from_secs(15);
 const EXIT: Duration = Duration::from_secs(2);
 
 pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
-    let installed = KNOWN_AGENTS
-        .iter()
-        .filter_map(|known| Some((known, known.installed()?)));
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()
@@ -28,7 +25,7 @@ pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
         .map_err(Failure::cannot_start)?;
     let mut found = runtime.block_on(async {
         let mut tasks = JoinSet::new();
-        for (order, (known, command)) in installed.enumerate() {
+        for (order, (known, command)) in installed().enumerate() {
             tasks.spawn(async move {
                 let path = command.first().cloned().unwrap_or_default();
                 let program = Program {
@@ -38,7 +35,7 @@ pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
                     exit_timeout: EXIT,
                 };
                 let probed = probe(&program, WITHIN).await;
-                (order, known.title, path, probed)
+                (order, known.name.as_str(), path, probed)
             });
         }
         tasks.join_all().await

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::cli::count::count;
 use crate::cli::look::Look;
 use crate::cli::programs::on_path;
-use crate::cli::setup::{Document, Editor, Entry, Folders, SettingsFile};
+use crate::cli::setup::{Document, Editor, Entry, Folders, SettingsFile, has_twin};
 use crate::sys::program::is_program;
 
 use super::Finding;
@@ -36,7 +36,7 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
             return vec![Finding::error(
                 title,
                 failure.message(),
-                "make the file readable",
+                "make it a file that you can read",
             )];
         }
     };
@@ -49,7 +49,10 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
     };
     let setup = format!("`rejoin setup {}`", editor.name());
     let is_wrapped = |entry: &Entry<'_>| entry.command().is_some_and(|command| command.is_rejoin());
-    let entries: Vec<_> = document.entries().collect();
+    let entries = document.entries();
+    let entries: Vec<_> = entries
+        .filter(|entry| !has_twin(&document, *entry))
+        .collect();
     let wrapped = entries.iter().filter(|entry| is_wrapped(entry)).count();
     let first = match (entries.len(), wrapped) {
         (0, _) => Finding::ok(title, format!("{shown}: no agents"))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cli::count::count;
+use crate::cli::exit::ANOTHER;
 use crate::cli::global::Global;
 use crate::cli::look::Look;
 use crate::cli::store as folder;
@@ -37,7 +38,10 @@ pub(super) fn check(global: &Global, look: &Look) -> Vec<Finding> {
     let mut found = Vec::new();
     match Store::is_at(&root, &sys) {
         Err(error) => {
-            let hint = "make the folder accessible to you, or name another one with --store";
+            let hint = match error {
+                StoreError::OfAnother { .. } => ANOTHER,
+                _ => "make the folder accessible to you, or name another one with --store",
+            };
             return vec![Finding::error("store", error, hint)];
         }
         Ok(false) if global.names_store() => {

@@ -17,11 +17,16 @@ use crate::sys::{Sys, with_causes};
 use crate::cli::count::count;
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
+use crate::cli::look::Look;
 use crate::cli::note::note;
 use crate::cli::output::Output;
+use crate::cli::paint::{Line, PLAIN, wrap};
 use crate::cli::printable::printable;
 use crate::cli::terminal::Progress;
 use crate::cli::{sources, store};
+
+/// How many columns the names of sources take, with the space behind them.
+const NAMES: usize = 13;
 
 /// What to import.
 #[derive(Debug, clap::Args)]
@@ -77,7 +82,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
             let folder = (source.root)(&places);
             reports.push(tally.as_json(source, &folder));
         } else {
-            output.line(line_of(source, &tally, &places))?;
+            for line in lines_of(source, &tally, &places, output.look()) {
+                output.line(line)?;
+            }
         }
     }
     if args.json {
@@ -89,10 +96,22 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     }
 }
 
-/// What is said about a source.
-fn line_of(source: &Source, tally: &Tally, places: &Places) -> String {
+/// What is said about a source. People get lines that fit, the others of which are below the name.
+fn lines_of(source: &Source, tally: &Tally, places: &Places, look: &Look) -> Vec<String> {
     let folder = (source.root)(places);
-    format!("{:<12} {}", source.name, tally.as_text(&folder))
+    let (folder, room) = if look.terminal {
+        let folder = look.folder(&folder.to_string_lossy());
+        (folder, Some(look.width.saturating_sub(NAMES)))
+    } else {
+        (folder.display().to_string(), None)
+    };
+    let lines = wrap(&[(PLAIN, tally.as_text(&folder))], room);
+    let lines = lines.into_iter().enumerate().map(|(at, line)| {
+        let name = if at == 0 { source.name } else { "" };
+        let line = Line::of(line).text(false);
+        format!("{name:<NAMES$}{line}")
+    });
+    lines.collect()
 }
 
 /// What became of the conversations of a source.
@@ -177,7 +196,7 @@ impl Tally {
         })
     }
 
-    fn as_text(&self, folder: &Path) -> String {
+    fn as_text(&self, folder: &str) -> String {
         let parts = [
             (self.number(Outcome::Imported), "imported"),
             (self.number(Outcome::Extended), "extended"),
@@ -195,10 +214,7 @@ impl Tally {
             .map(|(number, what)| format!("{number} {what}"))
             .collect();
         if parts.is_empty() {
-            return format!(
-                "no conversations in {}",
-                printable(&folder.to_string_lossy())
-            );
+            return format!("no conversations in {}", printable(folder));
         }
         let left_out = [
             (self.unknown, "unknown record"),

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::exit::Failure;
 use crate::cli::global::Global;
+use crate::cli::look::Look;
 use crate::cli::note::note;
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
@@ -21,7 +22,7 @@ use crate::sources::{Found, Places, Source};
 use crate::store::Store;
 use crate::sys::{Clock, Sys, Timestamp, Watch, lock, watch_tree};
 
-use super::{Args, import, line_of};
+use super::{Args, import, lines_of};
 
 /// How long a file must be left alone before it is read: a tool writes its answer in many pieces.
 const QUIET: Duration = Duration::from_millis(500);
@@ -48,6 +49,7 @@ pub(super) fn run(
         catalog,
         places,
         clock: Sys::real().clock,
+        look: output.look().clone(),
         read: HashMap::new(),
         noted: BTreeSet::new(),
     };
@@ -99,6 +101,7 @@ struct Follower {
     catalog: Catalog,
     places: Places,
     clock: Arc<dyn Clock>,
+    look: Look,
     /// When the conversations that were read had been changed.
     read: HashMap<(PathBuf, Option<String>), Timestamp>,
     /// The errors that were reported.
@@ -174,7 +177,7 @@ impl Follower {
                 }
             }
             if is_first {
-                lines = vec![line_of(source, &tally, &self.places)];
+                lines = lines_of(source, &tally, &self.places, &self.look);
             }
             for line in lines {
                 say(Said::Line(line))?;

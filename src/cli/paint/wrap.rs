@@ -1,7 +1,7 @@
 //! Breaks text into lines that fit.
 
 use super::{PLAIN, Span};
-use crate::cli::width::width;
+use crate::cli::width::{pieces, width};
 
 /// Breaks text at its line breaks, and between words where it is wider than `room` columns. Without
 /// `room` lines are as wide as they are.
@@ -71,14 +71,13 @@ fn fit(line: &[Span], room: usize, lines: &mut Vec<Vec<Span>>) {
         }
         for (style, text) in word.pieces {
             let mut part = String::new();
-            for c in text.chars() {
-                let wide = width(c.encode_utf8(&mut [0; 4]));
+            for (piece, wide) in pieces(&text) {
                 if used + wide > room && used > 0 {
                     current.push((style, std::mem::take(&mut part)));
                     lines.push(std::mem::take(&mut current));
                     used = 0;
                 }
-                part.push(c);
+                part.push_str(piece);
                 used += wide;
             }
             current.push((style, part));

@@ -14,6 +14,7 @@ use crate::cli::look::{ACTIVE, FAINT, Look, WAITING};
 use crate::cli::output::Output;
 use crate::cli::printable::printable;
 use crate::cli::sources::{self, Choice, agent_of, name_of};
+use crate::engine::choice::known::title;
 use crate::history::last_used;
 use crate::index::{Archived, Filter, Listed};
 use crate::record::State;
@@ -216,11 +217,10 @@ pub(super) fn more(
 pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
     let summary = &session.summary;
     let used = Timestamp::parse(last_used(summary));
-    let agent = summary.tool.as_ref().unwrap_or(&summary.source);
     Row {
         title: one_line(summary.title.as_deref().unwrap_or(UNTITLED)),
         id: short.id(&session.id),
-        agent: one_line(agent),
+        agent: one_line(title(&summary.source)),
         when: used.map_or(String::new(), |at| look.when(at, now)),
         folder: one_line(&look.folder(&summary.cwd)),
         ..Row::default()

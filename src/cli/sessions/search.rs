@@ -11,6 +11,7 @@ use crate::cli::note::note;
 use crate::cli::output::Output;
 use crate::cli::sources;
 use crate::cli::width::{cut, cut_start, width};
+use crate::engine::choice::known::Known;
 use crate::history::{last_used, long_before};
 use crate::index::{Archived, Filter, Hit, HitsError, ListError, Listed, Pattern, Query, Search};
 use crate::record::Field;
@@ -29,9 +30,6 @@ const SESSIONS: usize = 50;
 
 /// How many hits are queried at once.
 const PAGE: usize = 100;
-
-/// The longest line of a hit that a program gets, in characters.
-const LINE: usize = 80;
 
 /// On a terminal so wide, it is also said when a hit was recorded.
 const WITH_TIMES: usize = 90;
@@ -56,7 +54,7 @@ pub(super) struct Args {
     /// Only texts of this kind; may be repeated.
     #[arg(long, value_name = "KIND", value_parser = Field::ALL.map(Field::name))]
     kind: Vec<String>,
-    /// Only sessions with this agent, by its name in `sessions list --json`; may be repeated.
+    /// Only sessions with this agent, by any of its names, such as `codex`; may be repeated.
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
     /// Only tool calls of this kind, or with these words in their titles or files.
@@ -162,7 +160,13 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
         archived: Archived::Include,
         ..Filter::default()
     };
-    query.sources.clone_from(&args.agent);
+    for name in &args.agent {
+        // Logs have several names for some agents.
+        let others = Known::called(name).into_iter().flat_map(Known::all_names);
+        query
+            .sources
+            .extend(others.map(str::to_owned).chain([name.clone()]));
+    }
     query.tool.clone_from(&args.tool);
     let is_wanted = |field: &Field| {
         (args.role.is_empty() || args.role.iter().any(|role| role == field.role()))
@@ -226,8 +230,8 @@ fn nothing(args: &Args, query: &Query) -> String {
         let names: Vec<_> = query.fields.iter().map(|field| field.name()).collect();
         limits.push(format!("of the kind {}", names.join(" or ")));
     }
-    if !query.sources.is_empty() {
-        limits.push(format!("with the agent {}", query.sources.join(" or ")));
+    if !args.agent.is_empty() {
+        limits.push(format!("with the agent {}", args.agent.join(" or ")));
     }
     if let Some(tool) = &args.tool {
         limits.push(format!("in tool calls like {tool}"));
@@ -343,21 +347,13 @@ fn show(hits: &[Hit], output: &mut Output) -> Result<(), Failure> {
         list::minute(last_used(summary))
     ))?;
     let title = summary.title.as_deref().unwrap_or(list::UNTITLED);
-    output.line(line_of(&format!("  {}", list::one_line(title))))?;
+    output.line(format!("  {}", list::one_line(title)))?;
     for hit in hits {
         let (at, kind) = (list::minute(&hit.at), hit.field.name());
         let text = list::one_line(&hit.snippet);
-        output.line(line_of(&format!("    {at}  {kind:<10}  {text}")))?;
+        output.line(format!("    {at}  {kind:<10}  {text}"))?;
     }
     Ok(())
-}
-
-/// A line for a program, which is not too long.
-fn line_of(line: &str) -> String {
-    match line.char_indices().nth(LINE) {
-        Some(_) => line.chars().take(LINE - 1).chain(['…']).collect(),
-        None => line.to_owned(),
-    }
 }
 
 fn as_json(hits: &[Hit]) -> Value {

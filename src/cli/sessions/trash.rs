@@ -10,6 +10,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
 use crate::cli::terminal::confirm;
+use crate::engine::choice::known::title;
 use crate::history::long_before;
 use crate::index::Summary;
 use crate::record::header::Implementation;
@@ -227,7 +228,7 @@ fn print(
         Row {
             title: one_line(content.title.as_deref().unwrap_or(UNTITLED)),
             id: short.id(&trashed.id),
-            agent: one_line(&content.agent),
+            agent: one_line(title(&content.agent)),
             when: look.when(trashed.at, now),
             folder: one_line(&look.folder(&content.cwd)),
             ..Row::default()

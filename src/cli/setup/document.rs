@@ -1,5 +1,6 @@
 //! An editor's settings as text: JSON with comments, whose other text stays as it is.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -99,6 +100,16 @@ impl<'a> Document<'a> {
                 at,
                 "the value of `agent_servers` must be an object",
             ));
+        }
+        let objects = document.entries().filter_map(Entry::object);
+        if let Some(prop) = document
+            .agents()
+            .into_iter()
+            .chain(objects)
+            .find_map(repeated)
+        {
+            let what = format!("{:?} is here twice: remove one of them", prop.name.as_str());
+            return Err(broken(text, prop.start(), &what));
         }
         Ok(document)
     }
@@ -362,8 +373,12 @@ impl<'d> Entry<'d> {
         if arguments.is_some_and(|arguments| arguments.value.as_array().is_none()) {
             return None;
         }
+        let program = member.value.as_string_lit()?;
+        if program.value.trim().is_empty() {
+            return None;
+        }
         Some(Command {
-            program: member.value.as_string_lit()?,
+            program,
             member: member.range.start,
             arguments,
         })
@@ -424,6 +439,13 @@ impl<'d> Command<'d> {
         let wrapped = self.wrapped().and_then(|number| self.argument(number));
         wrapped.unwrap_or(self.program())
     }
+}
+
+/// A member with the name of an earlier one: programs differ in which of them counts.
+fn repeated<'d, 'a>(object: &'d Object<'a>) -> Option<&'d ObjectProp<'a>> {
+    let mut names = BTreeSet::new();
+    let mut members = object.properties.iter();
+    members.find(|prop| !names.insert(prop.name.as_str()))
 }
 
 fn broken(text: &str, at: usize, what: &str) -> Broken {

@@ -126,6 +126,19 @@ impl SettingsFile {
 }
 
 fn read(path: &Path) -> Result<Option<String>, Failure> {
+    // A folder cannot be read, and a pipe may have no end.
+    if let Some(kind) = fs::metadata(path).ok().filter(|there| !there.is_file()) {
+        let what = if kind.is_dir() {
+            "a folder"
+        } else {
+            "no regular file"
+        };
+        let path = path.display();
+        let failure = Failure::new(format!("cannot read {path}: it is {what}"));
+        return Err(
+            failure.hint("the settings have to be in a file of this name; nothing was changed")
+        );
+    }
     match fs::read(path) {
         Ok(bytes) => {
             let text = String::from_utf8(bytes).map_err(|error| {

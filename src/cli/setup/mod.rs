@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
+use crate::engine::choice::known::Known;
 use crate::protocol::v2::patch::patch;
 use crate::redact;
 use crate::sys::program::is_program;
 
 use super::exit::Failure;
 use super::global::Global;
-use super::known_agents::KnownAgent;
+use super::known_agents::{command_of, with_npx};
 use super::look::{ACTIVE, FAINT, ID, STRONG, WRONG};
 use super::note::note;
 use super::output::Output;
@@ -30,6 +31,7 @@ use wrapping::{Change, Outcome, Wrapper};
 pub(super) use document::{Document, Entry};
 pub(super) use editor::{Editor, Folders};
 pub(super) use file::SettingsFile;
+pub(super) use wrapping::has_twin;
 
 /// What to set up.
 #[derive(Debug, clap::Args)]
@@ -199,9 +201,9 @@ impl Setup<'_> {
             };
             found?.to_str().map(str::to_owned)
         };
-        let command = |agent: &KnownAgent, install: bool| {
-            let installed = agent.installed();
-            installed.or_else(|| agent.with_npx().filter(|_| install))
+        let command = |agent: &Known, install: bool| {
+            let installed = command_of(agent);
+            installed.or_else(|| with_npx(agent).filter(|_| install))
         };
         let wrapper = Wrapper {
             rejoin: &self.rejoin.path,

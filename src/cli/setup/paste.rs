@@ -1,29 +1,30 @@
 //! Settings in Lua and Emacs Lisp, which the user pastes.
 
-use crate::cli::known_agents::KNOWN_AGENTS;
+use crate::cli::known_agents::installed;
+use crate::engine::choice::known::Known;
 use crate::json;
 
-/// An agent's title, and its command with rejoin in front of it.
-type Wrapped = (&'static str, Vec<String>);
+/// An agent's id and name, and its command with rejoin in front of it.
+type Wrapped = (&'static str, &'static str, Vec<String>);
 
 /// The installed agents with rejoin in front of each, or an example.
 fn agents(rejoin: &[String]) -> Vec<Wrapped> {
-    let wrapped = |title: &'static str, command: Vec<String>| {
-        (title, rejoin.iter().cloned().chain(command).collect())
+    let wrapped = |known: &'static Known, command: Vec<String>| -> Wrapped {
+        let command = rejoin.iter().cloned().chain(command).collect();
+        (&known.id, &known.name, command)
     };
-    let installed = KNOWN_AGENTS
-        .iter()
-        .filter_map(|agent| Some((agent.title, agent.installed()?)));
-    let found: Vec<_> = installed
-        .map(|(title, command)| wrapped(title, command))
+    let found: Vec<_> = installed()
+        .map(|(known, command)| wrapped(known, command))
         .collect();
-    if found.is_empty() {
-        return vec![wrapped(
-            "OpenCode",
-            vec!["opencode".to_owned(), "acp".to_owned()],
-        )];
+    if !found.is_empty() {
+        return found;
     }
-    found
+    let example = Known::called("opencode").into_iter();
+    let example = example.map(|known| {
+        let words = known.command.iter().chain(&known.args);
+        wrapped(known, words.cloned().collect())
+    });
+    example.collect()
 }
 
 /// For Neovim: CodeCompanion and avante. `rejoin` is what comes before the agent's command.
@@ -31,7 +32,7 @@ pub(super) fn neovim(rejoin: &[String]) -> String {
     let agents = agents(rejoin);
     let adapters: String = agents.iter().map(adapter).collect();
     let providers: String = agents.iter().map(provider).collect();
-    let first = agents.first().map(|(title, _)| name_of(title));
+    let first = agents.first().map(|(_, title, _)| name_of(title));
     let first = first.unwrap_or_default();
     format!(
         "-- CodeCompanion: paste this into your settings; `:CodeCompanionChat adapter={first}` uses it.
@@ -53,13 +54,13 @@ require(\"avante\").setup({{
 }
 
 /// An adapter of CodeCompanion.
-fn adapter((title, command): &Wrapped) -> String {
-    let base = match *title {
-        "Claude Agent" => "claude_code",
-        "Codex" => "codex",
-        "Gemini CLI" => "gemini_cli",
-        "Kimi Code" => "kimi_cli",
-        "Goose" => "goose",
+fn adapter((id, title, command): &Wrapped) -> String {
+    let base = match *id {
+        "claude-acp" => "claude_code",
+        "codex-acp" => "codex",
+        "gemini" => "gemini_cli",
+        "kimi" => "kimi_cli",
+        "goose" => "goose",
         // It does nothing special.
         _ => "opencode",
     };
@@ -76,7 +77,7 @@ fn adapter((title, command): &Wrapped) -> String {
 }
 
 /// A provider of avante.
-fn provider((title, command): &Wrapped) -> String {
+fn provider((_, title, command): &Wrapped) -> String {
     let (program, arguments) = command.split_at(1);
     let (program, arguments) = (quoted(program, ""), quoted(arguments, ", "));
     let name = name_of(title);
@@ -87,19 +88,23 @@ fn provider((title, command): &Wrapped) -> String {
 
 /// The name of an agent with rejoin, as a name in Lua.
 fn name_of(title: &str) -> String {
-    format!("{}_rejoin", title.to_lowercase().replace(' ', "_"))
+    let title = title.to_lowercase();
+    format!(
+        "{}_rejoin",
+        title.replace(|c: char| !c.is_alphanumeric(), "_")
+    )
 }
 
 /// For Emacs: agent-shell.
 pub(super) fn emacs(rejoin: &[String]) -> String {
-    let variable = |(title, command): Wrapped| {
-        let name = match title {
-            "Claude Agent" => "anthropic-claude",
-            "Codex" => "openai-codex",
-            "Gemini CLI" => "google-gemini",
-            "OpenCode" => "opencode",
-            "Qwen Code" => "qwen",
-            "Goose" => "goose",
+    let variable = |(id, _, command): Wrapped| {
+        let name = match id {
+            "claude-acp" => "anthropic-claude",
+            "codex-acp" => "openai-codex",
+            "gemini" => "google-gemini",
+            "opencode" => "opencode",
+            "qwen-code" => "qwen",
+            "goose" => "goose",
             _ => return None,
         };
         let command = quoted(&command, " ");

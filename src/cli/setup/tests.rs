@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::document::Document;
 use super::wrapping::{Wrapper, unwrap};
-use crate::cli::known_agents::KnownAgent;
+use crate::engine::choice::known::Known;
 
 /// Space between two tokens, with or without comments.
 fn space() -> impl Strategy<Value = String> {
@@ -165,7 +165,7 @@ proptest! {
             typed: true,
             resolve: &|program| Some(format!("/whole/{program}")),
             is_gone: &|_| false,
-            command: &|agent: &KnownAgent, _| Some(vec![format!("/bin/{}", agent.title)]),
+            command: &|agent: &Known, _| Some(vec![format!("/bin/{}", agent.name)]),
         };
         let after = wrapper.wrap(&document).text;
         let changed = Document::parse(&after).unwrap();

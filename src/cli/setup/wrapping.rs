@@ -3,7 +3,7 @@
 use jsonc_parser::ast::ObjectProp;
 use jsonc_parser::common::Ranged;
 
-use crate::cli::known_agents::{KNOWN_AGENTS, KnownAgent};
+use crate::engine::choice::known::{Known, known};
 use crate::json;
 
 use super::document::{Command, Document, Edit, Entry, Node};
@@ -54,7 +54,7 @@ pub(super) struct Wrapper<'a> {
     /// Whether there is no longer a program with this path.
     pub(super) is_gone: &'a dyn Fn(&str) -> bool,
     /// The command of an agent; the flag says whether it may be installed for this.
-    pub(super) command: &'a dyn Fn(&KnownAgent, bool) -> Option<Vec<String>>,
+    pub(super) command: &'a dyn Fn(&Known, bool) -> Option<Vec<String>>,
 }
 
 impl Wrapper<'_> {
@@ -84,14 +84,12 @@ impl Wrapper<'_> {
                 entries.push((name, outcome));
                 continue;
             }
-            let known = entry
-                .is_installed_by_editor()
-                .then(|| KnownAgent::of_id(&name));
+            let known = entry.is_installed_by_editor().then(|| Known::called(&name));
             let Some(known) = known else {
                 entries.push((name, Outcome::Unclear));
                 continue;
             };
-            let new = known.filter(|known| document.entry(&title(known)).is_none());
+            let new = known.filter(|_| !has_twin(document, entry));
             let env = entry.member("env").map(|env| document.source(&env.value));
             match (known, new.and_then(|new| self.entry_for(new, true, env))) {
                 (_, Some(new)) => added.push(new),
@@ -101,7 +99,7 @@ impl Wrapper<'_> {
         }
         if document.entries().next().is_none() {
             added.extend(
-                KNOWN_AGENTS
+                known()
                     .iter()
                     .filter_map(|known| self.entry_for(known, false, None)),
             );
@@ -153,12 +151,7 @@ impl Wrapper<'_> {
     }
 
     /// An entry for an agent.
-    fn entry_for(
-        &self,
-        known: &KnownAgent,
-        install: bool,
-        env: Option<&str>,
-    ) -> Option<(String, Node)> {
+    fn entry_for(&self, known: &Known, install: bool, env: Option<&str>) -> Option<(String, Node)> {
         let command = (self.command)(known, install)?;
         let (agent, arguments) = command.split_first()?;
         let mut words = self.words(agent);
@@ -175,8 +168,14 @@ impl Wrapper<'_> {
     }
 }
 
-fn title(known: &KnownAgent) -> String {
-    format!("{}{SUFFIX}", known.title)
+/// Whether an entry that the editor installs has one with rejoin beside it.
+pub(in crate::cli) fn has_twin(document: &Document<'_>, entry: Entry<'_>) -> bool {
+    let known = Known::called(entry.name()).filter(|_| entry.is_installed_by_editor());
+    known.is_some_and(|known| document.entry(&title(known)).is_some())
+}
+
+fn title(known: &Known) -> String {
+    format!("{}{SUFFIX}", known.name)
 }
 
 /// Adds entries at the place for them, and makes that place if it does not exist.

@@ -1,36 +1,17 @@
-//! Finds the agents of this machine: those of the ACP registry whose command is in a folder of
+//! Finds the agents of this machine: those that are known whose command is in a folder of
 //! `PATH`, and those that `npx` or `uvx` can run.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::engine::agent::AgentNames;
 use crate::sys::program::find;
 
-/// The agents of the ACP registry; `packaging/agents/update` makes it.
-const REGISTRY: &str = include_str!("agents.json");
-
-/// An agent of the registry.
-#[derive(Debug, Deserialize)]
-struct Entry {
-    id: String,
-    name: String,
-    /// The name of its program, if it can be installed as one.
-    command: Option<String>,
-    /// Its packages on npm and PyPI.
-    npx: Option<String>,
-    uvx: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-}
+use super::known::{Known, known};
 
 /// An agent that can be started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +45,9 @@ impl Found {
         AgentNames::known(&self.names)
     }
 
-    /// Whether it goes by this name: its id, its name, or the name of its program.
+    /// Whether it goes by this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
-        let mut names = [&self.id, &self.name].into_iter().chain(&self.names);
-        names.any(|own| own.eq_ignore_ascii_case(name))
+        Known::called(name).is_some_and(|known| known.id == self.id)
     }
 
     /// The path of its program, for people.
@@ -106,11 +86,10 @@ impl Found {
 /// The agents that can be started with this `PATH`: the installed ones first, otherwise in the order
 /// of the registry's list.
 pub fn agents(path: &OsStr) -> Vec<Found> {
-    let entries: Vec<Entry> = serde_json::from_str(REGISTRY).unwrap_or_default();
     let runners = ["npx", "uvx"].map(|runner| Some((runner, program(path, runner)?)));
     let [npx, uvx] = &runners;
-    let mut found: Vec<Found> = entries
-        .into_iter()
+    let mut found: Vec<Found> = known()
+        .iter()
         .filter_map(|entry| {
             let own = entry.command.as_deref();
             let run = |runner: &Option<(&'static str, PathBuf)>, package: Option<&str>| {
@@ -122,19 +101,15 @@ pub fn agents(path: &OsStr) -> Vec<Found> {
                 .map(|own| (Origin::Installed, vec![own.into_os_string()]))
                 .or_else(|| run(npx, entry.npx.as_deref()))
                 .or_else(|| run(uvx, entry.uvx.as_deref()))?;
-            command.extend(entry.args.into_iter().map(OsString::from));
-            let packages = [entry.npx, entry.uvx].into_iter().flatten();
-            let packages = packages.filter_map(|package| {
-                let name = package.rsplit('/').next()?;
-                (name != "cli").then(|| name.to_owned())
-            });
-            let mut names: Vec<String> = entry.command.into_iter().chain(packages).collect();
+            command.extend(entry.args.iter().map(OsString::from));
+            let packages = entry.packages().map(str::to_owned);
+            let mut names: Vec<String> = entry.command.iter().cloned().chain(packages).collect();
             names.dedup();
             Some(Found {
-                id: entry.id,
-                name: entry.name,
+                id: entry.id.clone(),
+                name: entry.name.clone(),
                 command,
-                env: entry.env.into_iter().collect(),
+                env: entry.env.clone().into_iter().collect(),
                 origin,
                 names,
             })
@@ -194,18 +169,6 @@ mod tests {
             format!("{}: {}", found.id, words.join(" "))
         });
         found.collect()
-    }
-
-    #[test]
-    fn the_whole_list_can_be_read() {
-        let entries: Vec<Entry> = serde_json::from_str(REGISTRY).unwrap();
-        assert!(entries.len() > 20);
-        for entry in &entries {
-            let can_start = entry.command.is_some() || entry.npx.is_some() || entry.uvx.is_some();
-            assert!(can_start, "{entry:?}");
-            let same = entries.iter().filter(|other| other.id == entry.id);
-            assert_eq!(same.count(), 1, "{entry:?}");
-        }
     }
 
     #[test]

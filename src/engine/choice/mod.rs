@@ -1,17 +1,19 @@
 //! The agents of this machine as one engine: each session has one of them, and may change it.
 //!
 //! Each agent is a [`WrappedEngine`], started when a session needs it and ended when the last session
-//! has changed to another one. `found` finds them, `session` is a session with its agent, `options`
+//! has changed to another one. `known` is the list of agents, `found` finds those that are here,
+//! `session` is a session with its agent, `options`
 //! adds the option with which the client chooses it, and `sign_in` asks the right agent.
 
 mod fall_back;
 pub mod found;
+pub mod known;
 mod options;
 mod session;
 mod sign_in;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -303,6 +305,20 @@ impl Engine for ChoiceEngine {
             engine.cancel_subagent(id, params);
         }
     }
+}
+
+/// Why no agent of this name can be started with this `PATH`, if so.
+pub fn no_agent_called(name: &str, path: &OsStr) -> Option<String> {
+    let found = found::agents(path);
+    if found.iter().any(|found| found.is_called(name)) {
+        return None;
+    }
+    let error = if found.is_empty() {
+        none_found()
+    } else {
+        not_found(name, &found)
+    };
+    Some(error.message)
 }
 
 /// The error that no agent can be started.

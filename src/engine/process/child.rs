@@ -30,7 +30,7 @@ const STDERR_LINE: usize = 64 * 1024;
 const STDERR_LINE_END: usize = 8 * 1024;
 
 /// How many of the last lines of stderr are shown with the error that the process ended.
-const STDERR_LINES: usize = 5;
+const STDERR_LINES: usize = 10;
 
 /// A subprocess. Dropping it kills it, unless it was left to its guard.
 #[derive(Debug)]

@@ -125,6 +125,13 @@ impl Read<'_> {
         let part = part.map_err(failed)?.ok_or_else(|| {
             error::invalid_params("`raw`: no tool that is listed has this conversation in a file")
         })?;
+        if offset > part.size {
+            let problem = format!(
+                "`raw.offset` is behind the end of the file, which has {} bytes",
+                part.size
+            );
+            return Err(error::invalid_params(problem));
+        }
         let mut raw = json!({
             "path": part.path,
             "size": part.size,

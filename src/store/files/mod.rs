@@ -63,9 +63,11 @@ impl Medium for Files {
     fn is_there(&self) -> Result<bool, StoreError> {
         let sessions = &self.folder.layout.sessions;
         let found = self.folder.sys.disk.info_if_exists(sessions);
-        Ok(found
-            .map_err(StoreError::disk("inspect", sessions))?
-            .is_some())
+        let found = found.map_err(StoreError::disk("inspect", sessions))?;
+        if found.is_some() {
+            refuse_others(&self.folder.layout, &self.folder.sys)?;
+        }
+        Ok(found.is_some())
     }
 
     fn serves(&self, client: &str) {
@@ -233,11 +235,10 @@ impl Medium for Files {
 /// are known to be safe.
 fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
     let disk = &sys.disk;
-    let folders = [&layout.sessions, &layout.trash, &layout.open];
-    let exists = |folder: &PathBuf| disk.info(folder).is_ok_and(|info| info.is_dir);
-    if folders.into_iter().all(exists) {
+    if is_folder(&layout.sessions, sys) && is_complete(layout, sys) {
         return Ok(());
     }
+    refuse_others(layout, sys)?;
     for folder in [&layout.sessions, &layout.trash] {
         let made = disk.create_dir_all(folder);
         made.map_err(StoreError::disk("create the folder", folder))?;
@@ -254,4 +255,34 @@ fn make_folders(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
     }
     let made = disk.create_dir_all(&layout.open);
     made.map_err(StoreError::disk("create the folder", &layout.open))
+}
+
+fn is_folder(path: &Path, sys: &Sys) -> bool {
+    sys.disk.info(path).is_ok_and(|info| info.is_dir)
+}
+
+/// Whether the folders beside that of the sessions exist.
+fn is_complete(layout: &Layout, sys: &Sys) -> bool {
+    is_folder(&layout.trash, sys) && is_folder(&layout.open, sys)
+}
+
+/// Other programs have folders named `sessions`, too. That of a store has logs of sessions, or is
+/// empty, or has the store's other folders beside it.
+fn refuse_others(layout: &Layout, sys: &Sys) -> Result<(), StoreError> {
+    if is_complete(layout, sys) {
+        return Ok(());
+    }
+    let names = match sys.disk.list(&layout.sessions) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(StoreError::disk("list", &layout.sessions))?,
+    };
+    let mut others = names.iter().filter(|name| !name.starts_with('.'));
+    let is_ours = |name: &String| Layout::session_of(name).is_some();
+    match others.next() {
+        Some(other) if !names.iter().any(is_ours) => Err(StoreError::OfAnother {
+            root: layout.root.clone(),
+            found: layout.sessions.join(other),
+        }),
+        _ => Ok(()),
+    }
 }

@@ -17,6 +17,18 @@ pub enum StoreError {
         /// The session.
         id: SessionId,
     },
+    /// The folder has sessions of another program. Nothing is changed in it.
+    #[error(
+        "{} is no store of rejoin: another program has {} there",
+        root.display(),
+        found.display()
+    )]
+    OfAnother {
+        /// The folder.
+        root: PathBuf,
+        /// One of the files that are not of a store.
+        found: PathBuf,
+    },
     /// The session exists already.
     #[error("session {id} already exists")]
     Exists {

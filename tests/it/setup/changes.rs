@@ -269,3 +269,82 @@ fn help_for_other_editors() {
         is_as_in(std::path::Path::new(&path), &said);
     }
 }
+
+#[test]
+fn what_is_no_file_with_settings_is_left_alone() {
+    let home = Home::new();
+    let path = home.settings("zed", "");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let said = home.fails(&["setup", "zed", "--yes"], 1).1;
+    assert!(
+        said.contains("settings.json: it is a folder\n  hint:"),
+        "{said}"
+    );
+    fs::remove_dir(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    for more in ["--yes", "--undo"] {
+        let said = home.fails(&["setup", "zed", more], 1).1;
+        assert!(said.contains("it is no regular file"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_not_clear_is_not_changed() {
+    let home = Home::new();
+    let one = r#""a": { "command": "gemini", "args": [] }"#;
+    for (settings, problem) in [
+        (
+            format!("{{ \"agent_servers\": {{\n  {one},\n  {one} }} }}"),
+            "line 3, column 3: \"a\" is here twice: remove one of them",
+        ),
+        (
+            r#"{ "agent_servers": { "a": { "command": "x", "command": "y" } } }"#.to_owned(),
+            "line 1, column 45: \"command\" is here twice",
+        ),
+    ] {
+        let path = home.settings("zed", &settings);
+        for more in ["--yes", "--undo"] {
+            let said = home.fails(&["setup", "zed", more], 1).1;
+            assert!(said.contains(problem), "{said}");
+        }
+        assert_eq!(fs::read_to_string(path).unwrap(), settings);
+    }
+    let settings = r#"{ "agent_servers": { "a": { "command": "", "args": [] } } }"#;
+    let path = home.settings("zed", settings);
+    let said = home.runs(&["setup", "zed", "--yes"]);
+    assert!(
+        said.contains("a: has no `command` that can be changed: left alone"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(path).unwrap(), settings);
+}
+
+#[test]
+fn a_path_that_was_corrected_by_hand_is_undone() {
+    let home = Home::new();
+    let path = home.settings("zed", SETTINGS);
+    home.runs(&["setup", "zed", "--yes"]);
+    let text = fs::read_to_string(&path).unwrap();
+    let mine = home.path("bin/rejoin").to_str().unwrap().to_owned();
+    let corrected = text.replace(&mine, "/opt/tools/rejoin");
+    assert_ne!(text, corrected);
+    fs::write(&path, corrected).unwrap();
+    home.runs(&["setup", "zed", "--undo", "--yes"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), SETTINGS);
+}
+
+#[test]
+fn doctor_and_setup_count_the_same_agents() {
+    let home = Home::new();
+    let settings = r#"{ "agent_servers": { "gemini": { "type": "registry" } } }"#;
+    home.settings("zed", settings);
+    home.runs(&["setup", "zed", "--yes"]);
+    let said = home.runs(&["setup", "zed", "--yes"]);
+    assert!(said.contains("nothing to change"), "{said}");
+    let doctor = home.run(&["doctor"]);
+    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    let whole = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(whole.contains("1 agent, with rejoin in front"), "{doctor}");
+}

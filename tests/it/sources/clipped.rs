@@ -106,7 +106,7 @@ fn a_file_is_read_in_parts() {
         offset = read["nextOffset"].clone();
     }
     assert_eq!(text, fs::read_to_string(&file).unwrap());
-    for raw in [json!({ "offset": -1 }), json!(7)] {
+    for raw in [json!({ "offset": -1 }), json!({ "offset": 1e18 }), json!(7)] {
         let params = json!({ "sessionId": id, "raw": raw });
         let answer = client.ask("session/get", params);
         assert_eq!(answer["error"]["data"]["error"], "invalid_params", "{raw}");

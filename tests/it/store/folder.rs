@@ -19,6 +19,7 @@ fn other() -> SessionId {
 #[test]
 fn stray_files_are_ignored() {
     let disk = SimDisk::new();
+    let store = store(&disk);
     let name = |name: &str| root().join("sessions").join(name);
     for stray in [
         ".DS_Store".to_owned(),
@@ -30,13 +31,42 @@ fn stray_files_are_ignored() {
     ] {
         disk.put(&name(&stray), b"x");
     }
-    let store = store(&disk);
     assert_eq!(store.ids().unwrap(), []);
     drop(store.create(&id(), &header()).unwrap());
     disk.put(&name(&format!("{}.jsonl", other())), b"");
     assert_eq!(store.ids().unwrap(), [id(), other()]);
     assert!(store.exists(&id()).unwrap());
     assert_eq!(store.len_of(&other()).unwrap(), Some(0));
+}
+
+#[test]
+fn sessions_of_another_program_are_no_store() {
+    let sessions = root().join("sessions");
+    let log = format!("{}.jsonl", id());
+    for (names, is_store) in [
+        (&[][..], true),
+        (&[".DS_Store"], true),
+        (&["2025/rollout.jsonl"], false),
+        (&["notes.txt", ".DS_Store"], false),
+        // From a backup of the logs alone, for instance.
+        (&["notes.txt", &*log], true),
+    ] {
+        let disk = SimDisk::new();
+        for name in names {
+            disk.put(&sessions.join(name), b"x");
+        }
+        let there = Store::is_at(root(), &disk.sys());
+        let opened = Store::open(root(), disk.sys(), Durability::Turn);
+        if is_store {
+            assert_eq!(there.unwrap(), !names.is_empty(), "{names:?}");
+            opened.unwrap();
+        } else {
+            for error in [opened.unwrap_err(), there.unwrap_err()] {
+                assert!(matches!(error, StoreError::OfAnother { .. }), "{error}");
+            }
+            assert!(disk.sys().disk.info(&root().join("trash")).is_err());
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 pub(crate) struct Terminal {
@@ -20,6 +21,8 @@ impl Terminal {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
+        // A process with this end would keep the terminal alive.
+        fcntl_setfd(&ours, FdFlags::CLOEXEC).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
         let name = OsStr::from_bytes(name.as_bytes()).to_owned();
         Self { ours, name }

@@ -49,6 +49,8 @@ impl Screen {
     /// Takes the screen.
     pub(super) fn enter(colour: bool) -> io::Result<Self> {
         let signals = Signals::new()?;
+        #[cfg(unix)]
+        std::thread::spawn(end_with_terminal);
         let hook: Arc<Hook> = Arc::from(panic::take_hook());
         let before = hook.clone();
         panic::set_hook(Box::new(move |info| {
@@ -160,6 +162,28 @@ fn key_of(code: KeyCode, control: bool) -> Option<Key> {
         KeyCode::Char(c) => Key::Char(c),
         _ => return None,
     })
+}
+
+/// Ends this process when its terminal is gone, which not every process learns by a signal: without
+/// a terminal, reading keys would never end.
+#[cfg(unix)]
+#[expect(
+    clippy::exit,
+    reason = "the thread that draws may be inside of a read that does not end"
+)]
+fn end_with_terminal() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let stdin = io::stdin();
+    loop {
+        // The end is reported in any case.
+        let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
+        match poll(&mut watched, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => std::process::exit(0),
+            // This system does not say it.
+            _ => return,
+        }
+    }
 }
 
 /// The signals that ask this process to end.

@@ -1,6 +1,7 @@
 //! The user's pager: another program that shows text page by page.
 
 use std::io::{BufWriter, Write};
+use std::ops::RangeInclusive;
 use std::process::{Child, Command, Stdio};
 
 #[cfg(unix)]
@@ -15,8 +16,8 @@ const DEFAULT: &str = "less -FRX";
 const STAYING: &str = "less -R";
 /// What a shell has to read.
 const SHELL: &str = "|&;<>()$`\\\"'*?[#~=%";
-/// A shell's exit code for a program that is not there.
-const NO_PROGRAM: i32 = 127;
+/// The exit codes of a program that failed, or is not there.
+const FAILED: RangeInclusive<i32> = 1..=127;
 
 /// A pager that runs.
 pub(super) struct Pager {
@@ -50,10 +51,10 @@ impl Pager {
         Some((pager, Box::new(BufWriter::new(stdin))))
     }
 
-    /// Waits until the user leaves it. False if it showed nothing, since it is not there.
+    /// Waits until the user leaves it. False if it failed, and may have shown nothing.
     pub(super) fn wait(mut self) -> bool {
         let status = self.child.wait();
-        status.is_ok_and(|status| status.code() != Some(NO_PROGRAM))
+        status.is_ok_and(|status| status.code().is_none_or(|code| !FAILED.contains(&code)))
     }
 }
 

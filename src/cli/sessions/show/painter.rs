@@ -10,6 +10,7 @@ use crate::cli::look::{FAINT, ID, Look, STRONG, WAITING};
 use crate::cli::paint::{AGENT, BAD, GOOD, Line, PLAIN, USER, markdown, of_sign, wrap};
 use crate::cli::sessions::list::UNTITLED;
 use crate::cli::width::width;
+use crate::engine::choice::known::title as title_of;
 use crate::export::diff;
 use crate::export::parts::{Part, Said};
 use crate::export::plain::{one_line, plain};
@@ -86,7 +87,15 @@ impl<'a> Painter<'a> {
         self.id = text("sessionId").unwrap_or_default();
         let title = text("title").unwrap_or_else(|| UNTITLED.to_owned());
         self.wrapped(STRONG, &title);
-        let agent = [text("agent"), text("model")].into_iter().flatten();
+        let is_page = self.is_page();
+        let name = text("agent").map(|name| {
+            if is_page {
+                title_of(&name).to_owned()
+            } else {
+                name
+            }
+        });
+        let agent = [name, text("model")].into_iter().flatten();
         let agent = agent.collect::<Vec<_>>().join(", ");
         let folder = text("cwd").map(|cwd| self.look.folder(&cwd));
         let turns = session["turns"].as_u64().unwrap_or_default();
