@@ -11,16 +11,18 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::engine::{Attached, BoxFuture, EngineError, Question};
 use crate::json::text_member;
 use crate::protocol::method::CANCEL_REQUEST;
+use crate::replay::FindMessage;
 use crate::session::effect::Batch;
 use crate::session::link::message::{
     self, ATTACH, Answer, Attach, DESCRIBE, NOTIFY, PASS, PROTOCOL,
 };
 use crate::session::link::message::{Passed, Route};
-use crate::session::open_session::OpenSession;
+use crate::session::machine::is_setting;
+use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::phase::Phase;
 use crate::session::reply::Reply;
-use crate::store::Holder;
+use crate::store::{Holder, StoreError};
 use crate::sys::blocking;
 use crate::sys::socket::Closer;
 use crate::transport::{ClientConnection, Form, Received, Request as Message, connect};
@@ -57,8 +59,8 @@ pub(super) enum FrontEvent {
     /// The owner has answered a request; `None` if it never will.
     Answered {
         reply: Reply,
+        passed: Passed,
         answer: Option<Answer>,
-        is_prompt: bool,
     },
     /// The owner is gone.
     Closed,
@@ -205,9 +207,14 @@ impl Actor {
     pub(super) async fn pass(&mut self, route: Route<Reply>) {
         let Some(front) = &self.front else {
             if let Route::Pass(reply, passed) = route {
-                let is_prompt = matches!(passed, Passed::Prompt { .. });
-                self.lost.push((reply, is_prompt));
-                self.answer_lost().await;
+                let answered = FrontEvent::Answered {
+                    reply,
+                    passed,
+                    answer: None,
+                };
+                self.results
+                    .send(TaskResult::Front(self.fronts, answered))
+                    .ok();
             }
             return;
         };
@@ -220,13 +227,12 @@ impl Actor {
             }
             Route::Pass(reply, passed) => (reply, passed),
         };
-        let is_prompt = matches!(passed, Passed::Prompt { .. });
         if let Passed::Prompt { message_id, .. } = &passed {
             self.own_prompts.insert(message_id.clone());
         }
         let (wire, results, number) = (front.wire.clone(), self.results.clone(), front.number);
         let Some(mut call) = wire.ask(PASS, &message::text(&passed)).await else {
-            self.lost.push((reply, is_prompt));
+            self.lost.push((reply, passed));
             return;
         };
         tokio::spawn(async move {
@@ -241,8 +247,8 @@ impl Actor {
             let answer = outcome.and_then(Result::ok).map(|answer| read(&answer));
             let answered = FrontEvent::Answered {
                 reply,
+                passed,
                 answer,
-                is_prompt,
             };
             results.send(TaskResult::Front(number, answered)).ok();
         });
@@ -274,15 +280,15 @@ impl Actor {
             }
             FrontEvent::Answered {
                 reply,
+                passed,
                 answer: Some(answer),
-                is_prompt,
             } => {
                 let is_gone = matches!(answer, Ok(Done::Deleted | Done::Archived));
                 let accepted = matches!(answer, Ok(Done::Accepted(_)));
                 if !accepted {
                     self.follow(true).await;
                 }
-                self.answer_passed(reply, answer, is_prompt).await;
+                self.answer_passed(reply, answer, &passed).await;
                 if is_gone {
                     self.machine.gone()
                 } else {
@@ -291,15 +297,15 @@ impl Actor {
             }
             FrontEvent::Answered {
                 reply,
+                passed,
                 answer: None,
-                is_prompt,
             } => {
-                self.lost.push((reply, is_prompt));
+                self.lost.push((reply, passed));
                 // What the owner has logged comes first, and so does that it is gone.
-                if !is_current {
-                    self.answer_lost().await;
+                if is_current {
+                    return Vec::new();
                 }
-                Vec::new()
+                self.answer_lost().await
             }
             FrontEvent::Closed if is_current => {
                 self.front = None;
@@ -326,24 +332,67 @@ impl Actor {
                 batch = self.machine.gone();
             }
         }
-        self.answer_lost().await;
+        batch.extend(self.answer_lost().await);
         batch
     }
 
-    /// Answers the requests that the owner has not answered.
-    async fn answer_lost(&mut self) {
-        for (reply, is_prompt) in std::mem::take(&mut self.lost) {
+    /// Serves the requests that the owner has not answered, or answers that it has ended.
+    async fn answer_lost(&mut self) -> Batch<Reply> {
+        let mut batch = Vec::new();
+        for (reply, passed) in std::mem::take(&mut self.lost) {
+            if self.may_repeat(&passed) {
+                if matches!(passed, Passed::Prompt { .. }) {
+                    self.machine.passed_prompt_answered();
+                }
+                batch.extend(self.machine.request(passed.request(reply)));
+                continue;
+            }
             let refusal = if self.left {
                 Refusal::Gone
             } else {
                 Refusal::OwnerEnded
             };
-            self.answer_passed(reply, Err(refusal), is_prompt).await;
+            self.answer_passed(reply, Err(refusal), &passed).await;
+        }
+        batch
+    }
+
+    /// Whether a request that the owner has not answered can be served as if it had not been sent:
+    /// nothing of it is in the log, or it only sets something.
+    fn may_repeat(&self, passed: &Passed) -> bool {
+        let session = self.session.as_ref();
+        let owns = session.is_some_and(|session| matches!(session.log, LogAccess::Own(_)));
+        if self.left || !self.machine.is_settled() || !(owns || self.front.is_some()) {
+            return false;
+        }
+        match passed {
+            Passed::Prompt { message_id, .. } => !self.may_be_logged(message_id),
+            Passed::Call { method, .. } => is_setting(method),
+            Passed::Metadata(_) | Passed::Delete => false,
         }
     }
 
-    async fn answer_passed(&mut self, reply: Reply, answer: Answer, is_prompt: bool) {
-        if is_prompt {
+    /// Whether a message is in the log, as far as it can be read.
+    fn may_be_logged(&self, message_id: &str) -> bool {
+        let Some(store) = &self.deps.store else {
+            return true;
+        };
+        let mut search = FindMessage::new(message_id);
+        let mut found = || -> Result<bool, StoreError> {
+            let mut reader = store.read(&self.id)?;
+            while let Some(entry) = reader.next()? {
+                if search.record(&entry.record) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let found = blocking(&mut found).unwrap_or(true);
+        found || search.finish()
+    }
+
+    async fn answer_passed(&mut self, reply: Reply, answer: Answer, passed: &Passed) {
+        if matches!(passed, Passed::Prompt { .. }) {
             self.machine.passed_prompt_answered();
         }
         self.answer(reply, answer).await;

@@ -28,7 +28,7 @@ use crate::sys::SessionId;
 use crate::transport::Held;
 
 use super::effect::{Batch, Effect};
-use super::link::message::Route;
+use super::link::message::{Passed, Route};
 use super::machine::Machine;
 use super::open_session::OpenSession;
 use super::outcome::Refusal;
@@ -66,8 +66,8 @@ pub(super) struct Actor {
     fronts: u64,
     /// The prompts that were passed on.
     own_prompts: OwnPrompts,
-    /// The requests that the owner will not answer, and whether they are prompts.
-    lost: Vec<(Reply, bool)>,
+    /// The requests that the owner will not answer.
+    lost: Vec<(Reply, Passed)>,
     /// Whether the client is gone, so that the session is not taken over.
     left: bool,
     /// The other clients, if this actor has the session open.

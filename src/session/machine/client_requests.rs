@@ -137,12 +137,12 @@ impl<R> Machine<R> {
         if !self.lifecycle.is_open() {
             return vec![Effect::Check, Effect::Answer(reply, Err(Refusal::NotOpen))];
         }
-        if let (Some(refusal), true) = (self.failure(), is_logged(&method)) {
+        if let (Some(refusal), true) = (self.failure(), is_setting(&method)) {
             return vec![Effect::Answer(reply, Err(refusal.clone()))];
         }
         self.calls += 1;
         let mut batch = Vec::new();
-        if is_logged(&method) {
+        if is_setting(&method) {
             // Its change goes into the log, which this process must have locked for that.
             self.purpose = Purpose::Call;
             batch.push(Effect::Claim);
@@ -176,8 +176,8 @@ impl<R> Machine<R> {
     }
 }
 
-/// Whether what such a request changes is logged.
-fn is_logged(method: &str) -> bool {
+/// Whether a request by this name changes a setting, which is logged.
+pub(in crate::session) fn is_setting(method: &str) -> bool {
     [
         SESSION_SET_MODE,
         SESSION_SET_MODEL,

@@ -36,7 +36,7 @@ use passes::Passes;
 use reports::Reports;
 use turns::{Turns, WaitingPrompt};
 
-pub(super) use client_requests::withdrawn_outcome;
+pub(super) use client_requests::{is_setting, withdrawn_outcome};
 
 /// The state of one session.
 #[derive(Debug)]
