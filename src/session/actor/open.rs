@@ -115,13 +115,11 @@ impl Actor {
             None => (at.clone(), at),
         };
         for (kind, id, payload) in first() {
+            session.history.note(kind, payload);
             session.summary.apply(kind, id, &created_at, payload);
         }
         for (kind, id, payload) in history() {
             session.summary.apply(kind, id, &updated_at, payload);
-        }
-        if let Some(payload) = &system_prompt {
-            session.history.note(Kind::Info, payload);
         }
         session.has_new_alias = agent_session_id.is_some();
         session.summary.created_at = created_at;
@@ -242,6 +240,7 @@ impl Actor {
         }
         if let Some(payload) = session.agent_session_id.take() {
             let kind = Kind::AgentSessionId;
+            session.history.note(kind, &payload);
             session.summary.apply(kind, None, &appended.at, &payload);
         }
         session.summary.scanned = appended.end;
