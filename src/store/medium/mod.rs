@@ -1,6 +1,6 @@
 //! Where logs are kept. Each is a sequence of bytes that grows by whole blocks of records.
 //!
-//! A [`Medium`] knows nothing of records: the folder above reads, checks, recovers and forks logs in
+//! A `Medium` knows nothing of records: the folder above reads, checks, recovers and forks logs in
 //! the same way wherever they are.
 
 pub mod durability;
