@@ -67,6 +67,7 @@ impl Client {
     }
 
     /// Sends no more; waits until nothing more comes.
+    #[cfg(unix)]
     pub(crate) fn end(self) -> Vec<Value> {
         drop(self.input);
         let mut rest = Vec::new();
