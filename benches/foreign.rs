@@ -12,6 +12,8 @@
     reason = "lengths here are far below 2^52"
 )]
 
+mod usage;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use rejoin::sources::import::Importer;
 use rejoin::sources::{Found, LiveSources, Places, SOURCES, Source};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
+
+use usage::{peak_memory, processor_time};
 
 /// A file of a tool, and where copies of it are.
 struct Template {
@@ -306,24 +310,6 @@ fn timed(name: &str, mut run: impl FnMut()) {
         millis(18)
     );
     report(name, &text);
-}
-
-/// How long this process has had a processor, in seconds; 0 outside Linux.
-fn processor_time() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-    let ticks = behind.split_whitespace().skip(11).take(2);
-    ticks
-        .filter_map(|ticks| ticks.parse::<f64>().ok())
-        .sum::<f64>()
-        / 100.0
-}
-
-/// The most memory that this process had; unknown outside Linux.
-fn peak_memory() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.unwrap_or("unknown").trim().to_owned()
 }
 
 #[expect(clippy::print_stdout, reason = "it is what a benchmark is for")]

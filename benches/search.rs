@@ -5,6 +5,8 @@
     reason = "it makes logs by the thousand, without the store"
 )]
 
+mod usage;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -15,6 +17,8 @@ use rejoin::index::{Catalog, Filter, Pattern, Query, Search};
 use rejoin::record::{FORMAT, Kind, line};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::{SessionId, Sys, Timestamp};
+
+use usage::{peak_memory, processor_time};
 
 const SESSIONS: usize = 500;
 /// How many turns a session has.
@@ -188,24 +192,6 @@ fn timed(name: &str, mut run: impl FnMut()) {
 fn size(path: &Path) -> String {
     let len = fs::metadata(path).map_or(0, |file| file.len());
     format!("{} kB", len / 1024)
-}
-
-/// How long this process has had a processor, in seconds; 0 outside Linux.
-fn processor_time() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-    let ticks = behind.split_whitespace().skip(11).take(2);
-    ticks
-        .filter_map(|ticks| ticks.parse::<f64>().ok())
-        .sum::<f64>()
-        / 100.0
-}
-
-/// The most memory that this process had; unknown outside Linux.
-fn peak_memory() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.unwrap_or("unknown").trim().to_owned()
 }
 
 #[expect(clippy::print_stdout, reason = "it is what a benchmark is for")]
