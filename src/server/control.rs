@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, error_json};
+use crate::session::link::message::text;
 use crate::sys::SessionId;
 use crate::transport::{Incoming, Outcome, Received, Request};
 
@@ -110,10 +111,4 @@ async fn answer(process: &Process, method: &str, params: &str) -> Outcome {
             &format!("unknown method {}", json::quoted(method)),
         )),
     }
-}
-
-/// A message as JSON text.
-pub(super) fn text(message: &impl Serialize) -> String {
-    // They hold nothing that is not JSON.
-    serde_json::to_string(message).unwrap_or_else(|_| "{}".to_owned())
 }

@@ -54,7 +54,9 @@ async fn serve_stream(process: Process, stream: Stream) {
             let connected = Connected {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             };
-            request.responder.answer(&Ok(control::text(&connected)));
+            request
+                .responder
+                .answer(&Ok(link::message::text(&connected)));
             observes = connect.observe;
             None
         }

@@ -37,13 +37,10 @@ impl Store {
 
     /// Connects to a process that has a session open. Fails if it cannot be reached from here.
     pub fn connect(&self, holder: &Holder) -> io::Result<Stream> {
-        let unreachable = |why: &str| io::Error::new(io::ErrorKind::Unsupported, why);
-        let Some(name) = &holder.socket else {
-            return Err(unreachable("it has no socket"));
+        let Some(name) = holder.local_socket() else {
+            let error = "it has no socket that can be used from here";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, error));
         };
-        if holder.host != Holder::this_process(None).host {
-            return Err(unreachable("it runs on another host"));
-        }
         self.connect_to(name)
     }
 

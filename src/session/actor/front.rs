@@ -85,11 +85,10 @@ impl Front {
                 .await
                 .ok_or_else(ended)?
                 .map_err(EngineError::internal)?;
-            let attached = read::<message::Attached>(&outcome);
-            let attached =
-                attached.map_err(|refusal| EngineError::internal(refusal.to_string()))?;
+            let answer = read::<Option<String>>(&outcome);
+            let answer = answer.map_err(|refusal| EngineError::internal(refusal.to_string()))?;
             Ok(Attached {
-                answer: attached.answer,
+                answer,
                 ..Attached::default()
             })
         })
@@ -422,8 +421,7 @@ impl Actor {
                 responder.answer(&outcome);
             }
         });
-        let waits_for_user = self.view.has_state();
-        if waits_for_user {
+        if self.view.has_state() {
             self.send_state(&Phase::RequiresAction).await;
         }
         self.engine_asks(question)

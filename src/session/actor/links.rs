@@ -143,7 +143,12 @@ impl Actor {
                 continue;
             }
             tracing::info!(session = %self.id, client = link.client, "another client has attached");
-            self.describe(responder);
+            let session = self.session.as_ref();
+            let attached = Attached {
+                commands: session.and_then(|session| session.conversation.commands()),
+                native: self.deps.engine.is_native(),
+            };
+            responder.answer(&Ok(message::text(&Ok::<_, Refusal>(attached))));
             if !link.observes {
                 self.client_requests.ask_too(&link.target());
             }
@@ -151,22 +156,16 @@ impl Actor {
         }
     }
 
-    /// Answers how the session is now.
+    /// Answers what opens the session in its engine.
     fn describe(&self, responder: Responder) {
         let Some(session) = &self.session else {
             return refuse(responder);
         };
         let attached = session.conversation.attach(Attach::Elsewhere);
-        let commands = session.conversation.commands();
-        let native = self.deps.engine.is_native();
         tokio::spawn(async move {
             let attached = attached.await.map_err(Refusal::Engine);
-            let attached = attached.map(|attached| Attached {
-                answer: attached.answer,
-                commands,
-                native,
-            });
-            responder.answer(&Ok(message::text(&attached)));
+            let answer = attached.map(|attached| attached.answer);
+            responder.answer(&Ok(message::text(&answer)));
         });
     }
 

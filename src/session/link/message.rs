@@ -15,7 +15,8 @@ pub const PROTOCOL: u32 = 1;
 
 /// The first request: [`Attach`], answered with [`Attached`].
 pub const ATTACH: &str = "_rejoin/attach";
-/// Asks for the session as it is now, answered with [`Attached`].
+/// Asks for the session as it is now, answered with the engine's part of the answer that opens it, as
+/// JSON text, if it has one.
 pub const DESCRIBE: &str = "_rejoin/describe";
 /// A request of the client: [`Passed`], answered with an [`Answer`].
 pub const PASS: &str = "_rejoin/pass";
@@ -46,9 +47,6 @@ pub struct Attach {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attached {
-    /// The engine's part of the answer that opens the session, as JSON text.
-    #[serde(default)]
-    pub answer: Option<String>,
     /// The array of available commands that the engine announces itself, as JSON text.
     #[serde(default)]
     pub commands: Option<String>,

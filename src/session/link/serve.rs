@@ -45,7 +45,7 @@ pub(in crate::session) struct Link {
 pub(in crate::session) enum LinkCommand {
     /// A client attaches. The answer is [`Attached`](message::Attached), or a [`Refusal`].
     Attach(Link, Responder),
-    /// A client wants to know how the session is now. The answer is the same.
+    /// A client wants to know how the session is now.
     Describe(Responder),
     /// A request or notification of the client.
     Passed(Request<Reply>),

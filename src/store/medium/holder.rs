@@ -37,6 +37,16 @@ impl Holder {
         }
     }
 
+    /// Whether it runs on the host of this process.
+    pub fn is_on_this_host(&self) -> bool {
+        self.host == Self::this_process(None).host
+    }
+
+    /// The name of its socket, if that can be reached from here.
+    pub fn local_socket(&self) -> Option<&str> {
+        self.socket.as_deref().filter(|_| self.is_on_this_host())
+    }
+
     /// Parses a hint.
     pub(in crate::store) fn read(hint: &[u8]) -> Option<Self> {
         let line = hint.split(|byte| *byte == b'\n').next()?;

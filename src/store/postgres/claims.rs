@@ -220,7 +220,7 @@ impl Tables {
     fn is_gone(&self, writer: &Writer) -> bool {
         let is_here = !self.claims.boot.is_empty()
             && writer.boot == self.claims.boot
-            && writer.holder.host == Holder::this_process(None).host;
+            && writer.holder.is_on_this_host();
         is_here && writer.id != self.claims.me && !is_running(writer.holder.pid)
     }
 
