@@ -7,25 +7,21 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use serde_json::json;
-
-use crate::json::text_member;
 use crate::server::Keep;
-use crate::server::control::{CONNECT, Connect, Connected};
 use crate::store::{Durability, Holder, Store};
 use crate::sys::Sys;
 use crate::sys::socket::Stream;
-use crate::transport::message::request_line;
 use crate::transport::stdio;
 
 use super::exit::Failure;
 use super::global::Global;
 use super::note::note;
+use super::socket::greet;
 use super::store;
 use super::timeout::Timeout;
 
@@ -34,9 +30,6 @@ const ATTEMPTS: u32 = 5;
 
 /// What a host writes when clients can come.
 const READY: &str = "ready\n";
-
-/// The longest answer to the first line, in bytes.
-const ANSWER: u64 = 64 * 1024;
 
 /// How far the start of a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -93,7 +86,7 @@ fn connect_to_host(store: &Store, name: &str) -> Result<(Stream, String), Failur
     let mut failure = Failure::new("the process that keeps the sessions ends again and again");
     for _ in 0..ATTEMPTS {
         if let Some(host) = store.host(name) {
-            match greet(store, &host.socket, &Connect::default()) {
+            match greet(store, &host.socket, false) {
                 Ok(connected) => return Ok(connected),
                 Err(error) => {
                     failure = Failure::new(format!(
@@ -107,32 +100,6 @@ fn connect_to_host(store: &Store, name: &str) -> Result<(Stream, String), Failur
     }
     let log = log(store, name);
     Err(failure.hint(format!("{} may say why", log.display())))
-}
-
-/// Connects to a process of this store and says who comes. Returns its release, too.
-pub(super) fn greet(
-    store: &Store,
-    socket: &str,
-    connect: &Connect,
-) -> io::Result<(Stream, String)> {
-    let mut stream = store.connect_to(socket)?;
-    let connect = Connect {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..connect.clone()
-    };
-    let params = json!(connect).to_string();
-    let line = request_line("0", CONNECT, &params);
-    stream.output.write_all(line.as_bytes())?;
-    let mut input = BufReader::new(stream.input);
-    let mut answer = String::new();
-    input.by_ref().take(ANSWER).read_line(&mut answer)?;
-    let connected = text_member(&answer, "result").map(serde_json::from_str::<Connected>);
-    let Some(Ok(connected)) = connected else {
-        let message = "it does not answer as rejoin does";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    };
-    stream.input = Box::new(input);
-    Ok((stream, connected.version))
 }
 
 /// Starts the host by this name, and waits until clients can come.

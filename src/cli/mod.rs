@@ -31,6 +31,7 @@ pub mod proxy;
 pub mod serve;
 pub mod sessions;
 mod setup;
+mod socket;
 mod size;
 mod sources;
 pub mod stats;

@@ -1,4 +1,4 @@
-//! Asks a process of the store about itself, over its socket.
+//! Asks the processes of a store over their sockets: about themselves, to stop, to serve a client.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::mpsc;
@@ -8,7 +8,10 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::json::{string_member, text_member};
-use crate::server::control::{Described, PROCESSES, STOP, Stop, Stopped};
+use crate::server::control::{
+    CONNECT, Connect, Connected, Described, PROCESSES, STOP, Stop, Stopped,
+};
+use crate::session::link::message::text;
 use crate::store::Store;
 use crate::sys::socket::Stream;
 use crate::transport::message::request_line;
@@ -23,57 +26,51 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// What a process has.
 pub(super) fn describe(store: &Store, socket: &str) -> io::Result<Described> {
-    let stream = store.connect_to(socket)?;
-    within(DESCRIBED, move || {
-        ask(stream, PROCESSES, "{}").map(|(answer, _)| answer)
-    })
+    let mut stream = store.connect_to(socket)?;
+    within(DESCRIBED, move || ask(&mut stream, PROCESSES, "{}"))
 }
 
 /// Stops a session, or all of a process. Waits until the process has ended, if it does.
 pub(super) fn stop(store: &Store, socket: &str, stop: &Stop) -> io::Result<Stopped> {
-    let stream = store.connect_to(socket)?;
-    let params = serde_json::to_string(stop)?;
+    let mut stream = store.connect_to(socket)?;
+    let params = text(stop);
     within(STOPPED, move || {
-        let (stopped, mut rest) = ask::<Stopped>(stream, STOP, &params)?;
+        let stopped = ask::<Stopped>(&mut stream, STOP, &params)?;
         if stopped.ends {
             // It closes the connection when it ends. How does not matter.
-            io::copy(&mut rest, &mut io::sink()).ok();
+            io::copy(&mut stream.input, &mut io::sink()).ok();
         }
         Ok(stopped)
     })
 }
 
-/// Sends a request and waits for its result. Returns the rest of the connection, too.
-fn ask<T: DeserializeOwned>(
-    mut stream: Stream,
-    method: &str,
-    params: &str,
-) -> io::Result<(T, impl Read)> {
-    let line = request_line("1", method, params);
+/// Begins the connection of a client, which only looks on if it `observes`. Returns the release of the
+/// process, too.
+pub(super) fn greet(store: &Store, socket: &str, observe: bool) -> io::Result<(Stream, String)> {
+    let mut stream = store.connect_to(socket)?;
+    let connect = Connect {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        observe,
+    };
+    let connected = ask::<Connected>(&mut stream, CONNECT, &text(&connect))?;
+    Ok((stream, connected.version))
+}
+
+/// Sends the first request of a connection and waits for its result.
+fn ask<T: DeserializeOwned>(stream: &mut Stream, method: &str, params: &str) -> io::Result<T> {
+    let line = request_line("0", method, params);
     stream.output.write_all(line.as_bytes())?;
-    let mut input = BufReader::new(stream.input);
+    let input = std::mem::replace(&mut stream.input, Box::new(io::empty()));
+    let mut input = BufReader::new(input);
     let mut answer = String::new();
     input.by_ref().take(LONGEST).read_line(&mut answer)?;
+    stream.input = Box::new(input);
     let Some(result) = text_member(&answer, "result") else {
         let error = text_member(&answer, "error").and_then(|error| string_member(error, "message"));
         let error = error.unwrap_or_else(|| "it gives no answer".to_owned());
         return Err(io::Error::other(error));
     };
-    let result = serde_json::from_str(result)?;
-    Ok((result, Connected(input, stream.closer, stream.output)))
-}
-
-/// A connection that ends when this is dropped.
-struct Connected<R>(
-    R,
-    #[expect(dead_code, reason = "it is dropped with this")] crate::sys::socket::Closer,
-    #[expect(dead_code, reason = "it is dropped with this")] Box<dyn Write + Send>,
-);
-
-impl<R: Read> Read for Connected<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
+    Ok(serde_json::from_str(result)?)
 }
 
 /// Does some work on a thread of its own, and waits so long for it.

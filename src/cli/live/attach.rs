@@ -7,13 +7,11 @@ use crate::cli::output::Output;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
-use crate::cli::store;
-use crate::server::control::Connect;
-use crate::store::Store;
-use crate::sys::{SessionId, Sys};
+use crate::cli::socket::greet;
+use crate::sys::SessionId;
 use crate::transport::stdio;
 
-use super::{follow, reachable};
+use super::follow;
 
 /// What to attach to.
 #[derive(Debug, clap::Args)]
@@ -29,11 +27,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(in crate::cli) fn run(global: &Global, args: &Args) -> Result<(), Failure> {
-    let (root, sys) = (store::root(global)?, Sys::real());
-    if !Store::is_at(&root, &sys)? {
-        return Err(store::missing(&root));
-    }
-    let context = Context::open(global, &root, sys)?;
+    let context = Context::of_existing(global)?;
     let id = find(&context, &args.id)?;
     let mut output = Output::standard();
     if output.is_terminal() {
@@ -55,14 +49,8 @@ fn pipe(context: &Context<'_>, id: &SessionId, observe: bool) -> Result<(), Fail
              what is open",
         ));
     };
-    let connected = match reachable(&holder) {
-        Some(socket) => {
-            let connect = Connect {
-                observe,
-                ..Connect::default()
-            };
-            keep::greet(&context.store, socket, &connect).map_err(|error| error.to_string())
-        }
+    let connected = match holder.local_socket() {
+        Some(socket) => greet(&context.store, socket, observe).map_err(|error| error.to_string()),
         None => Err("it has no socket that can be used from here".to_owned()),
     };
     let (mut stream, _) = connected.map_err(|why| {

@@ -4,13 +4,13 @@ pub(super) mod attach;
 mod follow;
 mod permission;
 pub(super) mod ps;
-mod socket;
 pub(super) mod stop;
 
 use std::collections::BTreeMap;
 
 use crate::cli::exit::Failure;
 use crate::cli::sessions::context::Context;
+use crate::cli::socket;
 use crate::index::Listed;
 use crate::record::State;
 use crate::server::control::Described;
@@ -67,14 +67,8 @@ impl LiveSession {
 
     /// The socket of the process that has it, if that can be reached from here.
     fn socket(&self) -> Option<&str> {
-        reachable(&self.holder)
+        self.holder.local_socket()
     }
-}
-
-/// The socket of a process, if that can be reached from here.
-fn reachable(holder: &Holder) -> Option<&str> {
-    let is_here = holder.host == Holder::this_process(None).host;
-    holder.socket.as_deref().filter(|_| is_here)
 }
 
 /// The sessions that processes have open, those first that were used last.

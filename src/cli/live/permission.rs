@@ -12,13 +12,12 @@ use crate::cli::sessions::list::one_line;
 use crate::json;
 use crate::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
 use crate::record::header::Implementation;
-use crate::session::link::message::{ATTACH, Attach, PROTOCOL};
+use crate::session::link::message::{ATTACH, Attach, PROTOCOL, text};
 use crate::store::Store;
 use crate::sys::{SessionId, lock};
 use crate::transport::message::{request_line, response_line};
 
 use super::follow::Change;
-use super::reachable;
 
 /// How long to wait before a process is looked for that has the session open.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -76,10 +75,7 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
     let Some(holder) = store.holder(id) else {
         return Ok(());
     };
-    let Some(socket) = reachable(&holder) else {
-        return Ok(());
-    };
-    let mut stream = store.connect_to(socket)?;
+    let mut stream = store.connect(&holder)?;
     let attach = Attach {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -91,8 +87,7 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
         }),
         observe: false,
     };
-    let params = json!(attach).to_string();
-    let line = request_line("0", ATTACH, &params);
+    let line = request_line("0", ATTACH, &text(&attach));
     stream.output.write_all(line.as_bytes())?;
     let output: Output = Arc::new(Mutex::new(stream.output));
     let mut open = Vec::new();

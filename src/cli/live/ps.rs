@@ -39,14 +39,10 @@ pub(in crate::cli) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let (root, sys) = (store::root(global)?, Sys::real());
-    if !Store::is_at(&root, &sys)? {
-        if args.json {
-            return output.json(&json!({ "sessions": [], "hosts": [] }));
-        }
-        return Err(store::missing(&root));
+    if args.json && !Store::is_at(&store::root(global)?, &Sys::real())? {
+        return output.json(&json!({ "sessions": [], "hosts": [] }));
     }
-    let context = Context::open(global, &root, sys)?;
+    let context = Context::of_existing(global)?;
     let live = Live::read(&context)?;
     if args.json {
         return output.json(&json!({

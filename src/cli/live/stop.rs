@@ -9,12 +9,11 @@ use crate::cli::output::Output;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
-use crate::cli::store;
+use crate::cli::socket;
 use crate::server::control::Stop;
-use crate::store::{Holder, Store};
-use crate::sys::Sys;
+use crate::store::Holder;
 
-use super::{Live, reachable, socket};
+use super::Live;
 
 /// What to stop.
 #[derive(Debug, clap::Args)]
@@ -31,11 +30,7 @@ pub(in crate::cli) fn run(
     args: &Args,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let (root, sys) = (store::root(global)?, Sys::real());
-    if !Store::is_at(&root, &sys)? {
-        return Err(store::missing(&root));
-    }
-    let context = Context::open(global, &root, sys)?;
+    let context = Context::of_existing(global)?;
     match &args.id {
         Some(id) => stop_session(&context, id, output),
         None => stop_all(&context, output),
@@ -49,7 +44,7 @@ fn stop_session(context: &Context<'_>, text: &str, output: &mut Output) -> Resul
         context.nothing(&format!("session {name} is not open"));
         return Ok(());
     };
-    let Some(socket) = reachable(&holder) else {
+    let Some(socket) = holder.local_socket() else {
         return Err(unreachable(
             &holder,
             "it has no socket that can be used from here",

@@ -100,6 +100,15 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Opens the store that the command line names, which must exist.
+    pub(in crate::cli) fn of_existing(global: &'a Global) -> Result<Self, Failure> {
+        let (root, sys) = (store::root(global)?, Sys::real());
+        if !Store::is_at(&root, &sys)? {
+            return Err(store::missing(&root));
+        }
+        Self::open(global, &root, sys)
+    }
+
     /// Opens the store that the command line names, for a command that shows what is there: sessions,
     /// and the conversations of these tools. If there is no store, but such a tool, it is created, for
     /// the index.
