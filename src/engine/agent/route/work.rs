@@ -43,9 +43,10 @@ struct Turn {
     is_accepted: bool,
     /// Whether the agent has reported since the prompt was sent that it works.
     has_worked: bool,
-    /// A report of being idle that came before the response to the prompt. It is kept until it is
-    /// known what it is: the end of the turn, if the agent has worked and accepts the prompt; no news,
-    /// if it refuses the prompt; or what it was doing before.
+    /// A report of being idle that came after work and before the response to the prompt. It is kept
+    /// until it is known what it is: the end of the turn, if the agent accepts the prompt; no news, if
+    /// it refuses the prompt; or what it was doing before, if it repeats the prompt or reports something
+    /// else after it.
     early: Option<String>,
 }
 
@@ -120,14 +121,15 @@ impl Work {
             {
                 return Report::Ends(Box::new(turn.sent), params);
             }
-        } else {
+        } else if turn.has_worked {
             turn.early = Some(params);
             return Report::States(early.into_iter().collect());
         }
         Report::States(early.into_iter().chain([params]).collect())
     }
 
-    /// Whether an update repeats the prompt, which the client has been sent already.
+    /// Whether an update repeats the prompt, which the client has been sent already. What was reported
+    /// before that was other work.
     pub(super) fn repeats_prompt(&mut self, kind: UpdateKind, name: &str, update: &str) -> bool {
         let is_message = Role::of_message(name) == Some(Role::User);
         if !is_message && kind != UpdateKind::Chunk(Role::User) {
@@ -136,13 +138,13 @@ impl Work {
         let (Some(turn), Some(id)) = (&mut self.turn, string_member(update, "messageId")) else {
             return false;
         };
-        if turn.message.as_ref() == Some(&id) {
-            return true;
+        if turn.message.as_ref() != Some(&id) {
+            if turn.message.is_some() || !turn.repeats(json::text_member(update, "content")) {
+                return false;
+            }
+            turn.message = Some(id);
+            turn.has_worked &= turn.early.is_none();
         }
-        if turn.message.is_some() || !turn.repeats(json::text_member(update, "content")) {
-            return false;
-        }
-        turn.message = Some(id);
         true
     }
 }
@@ -251,11 +253,6 @@ mod tests {
             }
             sent(&mut work);
         }
-        work.refused("msg");
-        sent(&mut work);
-        assert_eq!(passed(&mut work, IDLE).len(), 0);
-        work.refused("msg");
-        assert_eq!(passed(&mut work, DONE).len(), 0);
     }
 
     #[test]
@@ -264,8 +261,25 @@ mod tests {
         assert!(!ends(&mut work, RUNNING));
         assert!(work.is_busy);
         sent(&mut work);
-        assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
+        assert!(!ends(&mut work, DONE));
         assert!(!work.is_busy);
+        assert!(!ends(&mut work, IDLE));
+        assert!(work.accepted("msg", r#"{"messageId":"m"}"#).is_none());
+        assert!(!ends(&mut work, RUNNING));
+        assert!(ends(&mut work, DONE));
+    }
+
+    #[test]
+    fn work_before_the_message_does_not_end_its_turn() {
+        let mut work = Work::default();
+        sent(&mut work);
+        assert!(!ends(&mut work, RUNNING));
+        assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
+        assert!(repeats(
+            &mut work,
+            "user_message",
+            r#""messageId":"m","content":null"#
+        ));
         let report = work.accepted("msg", r#"{"messageId":"m"}"#);
         assert!(matches!(report, Some(Report::States(reports)) if reports == [params(DONE)]));
         assert!(!ends(&mut work, RUNNING));
