@@ -61,9 +61,10 @@ impl<'a> Turn<'a> {
         prompt.clone_into(&mut self.prompt);
         let steps = steps(prompt);
         if self.agent.is_native() {
-            // It does not take a prompt that begins like this, after reports of its state. Other
-            // steps follow its refusal.
-            let reports = steps.iter().take_while(|step| step.verb == "state").count();
+            // It does not take a prompt that begins like this, after reports of its state and other
+            // updates. Other steps follow its refusal.
+            let is_report = |step: &&Step| matches!(step.verb.as_str(), "state" | "update");
+            let reports = steps.iter().take_while(is_report).count();
             let (reports, others) = steps.split_at(reports);
             if let Some((first, rest)) = others.split_first()
                 && first.verb == "fail"

@@ -209,6 +209,10 @@ impl Intake {
             self.flush();
             return turn_end::reported(&route, report);
         }
+        if route.is_native && !recipient.is_subagent {
+            // Nothing is collected then: that was passed on when the report came.
+            turn_end::reported(route, route.earlier_report());
+        }
         if let Some(subagent) = payload.subagent() {
             self.connection.announce_subagent(&subagent, route);
         }

@@ -54,6 +54,11 @@ impl Route {
         }
     }
 
+    /// A report that is kept, and comes before the update that is taken next.
+    pub(in crate::engine::agent) fn earlier_report(&self) -> Option<Report> {
+        self.lock().work.earlier()
+    }
+
     /// Whether the last report said that the agent is working.
     pub(in crate::engine::agent) fn is_busy(&self) -> bool {
         self.lock().work.is_busy

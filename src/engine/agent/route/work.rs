@@ -43,10 +43,9 @@ struct Turn {
     is_accepted: bool,
     /// Whether the agent has reported since the prompt was sent that it works.
     has_worked: bool,
-    /// A report of being idle that came after work and before the response to the prompt. It is kept
-    /// until it is known what it is: the end of the turn, if the agent accepts the prompt; no news, if
-    /// it refuses the prompt; or what it was doing before, if it repeats the prompt or reports something
-    /// else after it.
+    /// A report of being idle that came before the response to the prompt. It is kept until it is
+    /// known what it is: the end of the turn, if the agent has worked and accepts the prompt; no news,
+    /// if it refuses the prompt; or what it was doing before, if anything else comes first.
     early: Option<String>,
 }
 
@@ -100,6 +99,13 @@ impl Work {
         self.has_refused = true;
     }
 
+    /// The report that is kept and comes before other updates: it is not about the prompt.
+    pub(super) fn earlier(&mut self) -> Option<Report> {
+        let turn = self.turn.as_mut().filter(|turn| !turn.has_worked)?;
+        let early = turn.early.take()?;
+        Some(Report::States(vec![early]))
+    }
+
     /// Takes a report of the agent's state.
     pub(super) fn report(&mut self, payload: &Payload<'_>) -> Report {
         let update = payload.update();
@@ -121,7 +127,7 @@ impl Work {
             {
                 return Report::Ends(Box::new(turn.sent), params);
             }
-        } else if turn.has_worked {
+        } else {
             turn.early = Some(params);
             return Report::States(early.into_iter().collect());
         }
@@ -253,6 +259,9 @@ mod tests {
             }
             sent(&mut work);
         }
+        assert_eq!(passed(&mut work, IDLE).len(), 0);
+        work.refused("msg");
+        assert_eq!(passed(&mut work, DONE).len(), 0);
     }
 
     #[test]
@@ -261,9 +270,18 @@ mod tests {
         assert!(!ends(&mut work, RUNNING));
         assert!(work.is_busy);
         sent(&mut work);
-        assert!(!ends(&mut work, DONE));
-        assert!(!work.is_busy);
-        assert!(!ends(&mut work, IDLE));
+        for is_followed in [false, true] {
+            assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
+            assert!(!work.is_busy);
+            let report = if is_followed {
+                work.earlier()
+            } else {
+                work.accepted("msg", r#"{"messageId":"m"}"#)
+            };
+            assert!(matches!(report, Some(Report::States(reports)) if reports == [params(DONE)]));
+            assert!(work.earlier().is_none());
+            sent(&mut work);
+        }
         assert!(work.accepted("msg", r#"{"messageId":"m"}"#).is_none());
         assert!(!ends(&mut work, RUNNING));
         assert!(ends(&mut work, DONE));
@@ -275,6 +293,7 @@ mod tests {
         sent(&mut work);
         assert!(!ends(&mut work, RUNNING));
         assert_eq!(passed(&mut work, DONE), [] as [&str; 0]);
+        assert!(work.earlier().is_none());
         assert!(repeats(
             &mut work,
             "user_message",
