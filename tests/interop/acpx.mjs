@@ -1,41 +1,13 @@
 // acpx: its queue owner and rejoin are killed, and the next prompt finds the conversation again.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { readFileSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { readFileSync, readdirSync, realpathSync } from "node:fs";
+import { children, run } from "./support/acpx.mjs";
 import { finish, step } from "./support/checks.mjs";
-import { command, wrapped } from "./support/command.mjs";
+import { wrapped } from "./support/command.mjs";
 
 const binary = process.argv[2];
-const cli = fileURLToPath(new URL("dist/cli.js", import.meta.resolve("acpx/package.json")));
-const marker = `INTEROP_DIR=${process.env.INTEROP_DIR}`;
-
-/** Runs acpx with rejoin as its agent; returns what it prints. */
-async function acpx(...args) {
-  const all = [cli, "--agent", command(binary).join(" "), "--approve-all", ...args];
-  const options = { timeout: 60_000, maxBuffer: 1 << 26 };
-  const { stdout } = await promisify(execFile)(process.execPath, all, options);
-  return stdout;
-}
-
-/** The processes that this test started, other than itself, with what they run. */
-function children() {
-  const found = [];
-  for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
-    const pid = Number(name);
-    try {
-      const mine = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(marker);
-      if (mine && pid !== process.pid && pid !== process.ppid) {
-        found.push({ pid, program: readlinkSync(`/proc/${pid}/exe`) });
-      }
-    } catch {
-      // It ended while we looked, or is not ours to look at.
-    }
-  }
-  return found;
-}
+const acpx = (...args) => run(binary, ...args);
 
 /** Kills acpx's queue owner and rejoin as a crash does, and waits until they are gone. */
 async function crash() {
