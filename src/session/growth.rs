@@ -10,7 +10,7 @@ use crate::store::Store;
 use crate::sys::{SessionId, Watch, blocking, lock};
 
 /// The sessions of which the growth is awaited.
-type Awaited = HashMap<SessionId, Weak<Notify>>;
+type Awaited = HashMap<SessionId, Vec<Weak<Notify>>>;
 
 /// Watches the store from the first session on.
 #[derive(Default)]
@@ -27,8 +27,13 @@ impl Growth {
     pub(super) fn of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
         let grown = Arc::new(Notify::new());
         let mut awaited = lock(&self.awaited);
-        awaited.retain(|_, notify| notify.strong_count() > 0);
-        awaited.insert(id.clone(), Arc::downgrade(&grown));
+        awaited.retain(|_, all| {
+            all.retain(|notify| notify.strong_count() > 0);
+            !all.is_empty()
+        });
+        // Each client of a host follows it by itself.
+        let all = awaited.entry(id.clone()).or_default();
+        all.push(Arc::downgrade(&grown));
         drop(awaited);
         let watch = self.watch.get_or_init(|| {
             let awaited = Arc::clone(&self.awaited);
@@ -52,8 +57,8 @@ fn notify(awaited: &Mutex<Awaited>, id: Option<&SessionId>) {
         }
     };
     match id {
-        Some(id) => awaited.get(id).into_iter().for_each(notify),
-        None => awaited.values().for_each(notify),
+        Some(id) => awaited.get(id).into_iter().flatten().for_each(notify),
+        None => awaited.values().flatten().for_each(notify),
     }
 }
 

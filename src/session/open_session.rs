@@ -49,6 +49,8 @@ pub(super) struct OpenSession {
     pub(super) active_at: Option<Timestamp>,
     /// How much of the log the client was sent, in bytes.
     pub(super) shown: u64,
+    /// Where the first record begins that counts as shown and is not sent, in bytes.
+    pub(super) unsent: Option<u64>,
     /// Whether another process wrote the rest. It is then replayed, since the client has not seen
     /// the prompts in it either.
     pub(super) missed_prompts: bool,
@@ -111,6 +113,7 @@ impl OpenSession {
             last_offset: None,
             active_at: None,
             shown: 0,
+            unsent: None,
             missed_prompts: false,
         }
     }

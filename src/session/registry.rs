@@ -13,7 +13,7 @@ use crate::transport::Held;
 
 use super::actor::Actor;
 use super::link::serve::LinkCommand;
-use super::outcome::Refusal;
+use super::outcome::{Done, Refusal};
 use super::reply::{Busy, Reply};
 use super::request::Request;
 use super::{Client, Deps};
@@ -36,6 +36,10 @@ pub(super) enum Command {
     Detach,
     /// Close the session for all its clients.
     Stop(Reply),
+    /// The owner has served a request of the client that this actor serves in its place.
+    Deliver(Reply, Result<Done, Refusal>),
+    /// The actor has ended that has served the client in place of this one, by its key.
+    OwnFrontEnded(String),
     /// Notify when everything that was sent before has begun.
     Barrier(oneshot::Sender<()>),
 }
@@ -124,7 +128,8 @@ impl Registry {
                 closed.send(answer.is_ok()).ok();
             },
         );
-        offer(self.lock().get(id), Command::Stop(reply));
+        // It is not the client that stops it.
+        offer(self.lock().get(id), Command::Stop(reply.of_link()));
         is_closed.await.unwrap_or(false)
     }
 

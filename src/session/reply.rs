@@ -28,7 +28,8 @@ pub struct Answer {
 pub struct Reply {
     send: Box<dyn FnOnce(Result<Answer, Refusal>) + Send>,
     cancellation: CancellationToken,
-    /// Whether a client has sent the request through a link, so that its view is applied there.
+    /// Whether the request has not come from the actor's own client. The view of one that has sent it
+    /// through a link is applied there.
     is_of_link: bool,
     busy: BusyGuard,
 }
@@ -49,7 +50,13 @@ impl Reply {
         }
     }
 
-    /// The reply to a request that has come through a link.
+    /// The reply to a request that no client has sent.
+    pub fn silent() -> Self {
+        let busy = Busy::default().begin();
+        Self::new(busy, CancellationToken::new(), |_answer| {}).of_link()
+    }
+
+    /// The reply to a request that has not come from the actor's own client.
     #[must_use]
     pub fn of_link(self) -> Self {
         Self {
@@ -58,7 +65,7 @@ impl Reply {
         }
     }
 
-    /// Whether the request has come through a link.
+    /// Whether the request has not come from the actor's own client.
     pub fn is_of_link(&self) -> bool {
         self.is_of_link
     }

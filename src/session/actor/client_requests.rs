@@ -30,10 +30,18 @@ use super::{Actor, TaskResult};
 pub(super) struct ClientRequests {
     /// The engine's ends of requests that are not sent yet, or whose response is not passed on yet.
     waiting: HashMap<String, EngineEnd>,
-    /// Those that any client may answer, and have not: where further clients are added.
-    open: HashMap<String, mpsc::UnboundedSender<Target>>,
+    /// Those that clients who come later may answer, too.
+    open: HashMap<String, Open>,
     /// Withdraws the requests that the client has not answered.
     withdrawal: CancellationToken,
+}
+
+/// A request that is not answered.
+struct Open {
+    /// Where further clients are added.
+    asking: mpsc::UnboundedSender<Target>,
+    /// Whether only the actor's own client may answer.
+    is_private: bool,
 }
 
 /// The engine's end of a request.
@@ -80,8 +88,10 @@ impl ClientRequests {
         let mut open: Vec<_> = self.open.iter().collect();
         // Their ids do not say which came first; it does not matter.
         open.sort_unstable_by_key(|(id, _)| *id);
-        for (_, asking) in open {
-            asking.send(target.clone()).ok();
+        for (_, open) in open {
+            if target.is_own || !open.is_private {
+                open.asking.send(target.clone()).ok();
+            }
         }
     }
 
@@ -157,6 +167,7 @@ impl Actor {
             return;
         };
         let is_private = is_private(&request.method);
+        let targets = self.targets(is_private);
         let (wanted, more) = mpsc::unbounded_channel();
         let mut asking = Asking {
             results: self.results.clone(),
@@ -167,7 +178,7 @@ impl Actor {
             engine,
             sent: Vec::new(),
         };
-        for target in self.targets(is_private) {
+        for target in targets {
             if target.is_elsewhere {
                 asking.send(target).await;
                 continue;
@@ -179,17 +190,27 @@ impl Actor {
                 Err(error) if !self.links.any() => return asking.respond(Err(error), None),
                 Err(_) => continue,
             };
+            let params = params.into_owned();
             // Sent here, so that no later update overtakes it.
-            let call = target.wire.ask(&request.method, &params).await;
-            asking.add(target, call);
+            let call = target.wire.ask(&request.method, &params);
+            if let Some(call) = self.is_sent(call).await {
+                asking.add(target, call);
+            }
         }
-        if is_private && asking.sent.is_empty() && self.links.any() {
+        if self.own_front.is_some() && (!is_private || self.is_own_turn()) {
+            // The actor that serves the client links again, or is about to.
+            asking.waits_for_clients = true;
+        } else if is_private && asking.sent.is_empty() && self.links.any() {
             let error = client_gone(&asking.request.method);
             return asking.respond(Err(error), None);
         }
-        if !is_private {
+        if !is_private || self.is_own_turn() {
+            let open = Open {
+                asking: wanted,
+                is_private,
+            };
             let id = asking.request.id.clone();
-            self.client_requests.open.insert(id, wanted);
+            self.client_requests.open.insert(id, open);
         }
         tokio::spawn(asking.run(more));
     }
@@ -216,6 +237,10 @@ struct Sent {
 impl Asking {
     /// Sends it to a client elsewhere.
     async fn send(&mut self, target: Target) {
+        if target.is_own && self.sent.iter().any(|sent| sent.target.is_own) {
+            // It was asked before another actor has come to serve it.
+            return;
+        }
         let params = named(&self.request.params, &target.name);
         let call = target.wire.ask(&self.request.method, &params).await;
         self.add(target, call);

@@ -157,6 +157,7 @@ impl Actor {
             name: self.name.clone(),
             client: self.client.identity.clone(),
             observe: self.deps.observes,
+            key: self.of_owner.as_ref().map(|own| own.key.clone()),
         };
         self.fronts += 1;
         let number = self.fronts;
@@ -204,6 +205,9 @@ impl Actor {
 
     /// Has the owner serve a request.
     pub(super) async fn pass(&mut self, route: Route<Reply>) {
+        if let Route::Pass(_, Passed::Prompt { message_id, .. }) = &route {
+            self.own_prompt(message_id);
+        }
         let Some(front) = &self.front else {
             if let Route::Pass(reply, passed) = route {
                 let answered = FrontEvent::Answered {
@@ -226,9 +230,6 @@ impl Actor {
             }
             Route::Pass(reply, passed) => (reply, passed),
         };
-        if let Passed::Prompt { message_id, .. } = &passed {
-            self.own_prompts.insert(message_id.clone());
-        }
         let (wire, results, number) = (front.wire.clone(), self.results.clone(), front.number);
         let Some(mut call) = wire.ask(PASS, &message::text(&passed)).await else {
             self.lost.push((reply, passed));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
 use crate::engine::{Attach, Prompt};
 use crate::json;
@@ -16,11 +16,12 @@ use crate::session::link::message::{self, Attached};
 use crate::session::link::serve::{Link, LinkCommand, refuse};
 use crate::session::open_session::LogAccess;
 use crate::session::outcome::{Done, Refusal};
-use crate::session::reply::{Busy, Reply};
+use crate::session::reply::Reply;
 use crate::session::request::{AnswerDue, Request};
 use crate::transport::{ClientConnection, Responder};
 
 use super::Actor;
+use super::own_front::PATIENCE;
 
 /// The links of a session that is owned here.
 #[derive(Default)]
@@ -53,6 +54,8 @@ pub(super) struct Target {
     pub(super) name: String,
     /// Whether it is elsewhere.
     pub(super) is_elsewhere: bool,
+    /// Whether it is the actor's own client, perhaps by way of another actor.
+    pub(super) is_own: bool,
     /// The name of a client elsewhere.
     pub(super) client: Option<String>,
 }
@@ -92,6 +95,7 @@ impl Link {
             wire: self.wire.clone(),
             name: self.name.clone(),
             is_elsewhere: true,
+            is_own: self.is_own,
             client: self.client.clone(),
         }
     }
@@ -137,7 +141,7 @@ impl Actor {
         if self.links.waiting.is_empty() || self.machine.is_being_created() {
             return;
         }
-        for (link, responder) in mem::take(&mut self.links.waiting) {
+        for (mut link, responder) in mem::take(&mut self.links.waiting) {
             if self.links.owner.is_none() {
                 refuse(responder);
                 continue;
@@ -149,6 +153,8 @@ impl Actor {
                 native: self.deps.engine.is_native(),
             };
             responder.answer(&Ok(message::text(&Ok::<_, Refusal>(attached))));
+            let own = self.own_front.as_ref();
+            link.is_own = own.is_some_and(|own| own.has(link.key.as_deref()));
             if !link.observes {
                 self.client_requests.ask_too(&link.target());
             }
@@ -221,16 +227,13 @@ impl Actor {
 
     /// A request of the actor's own client, of which others have the session open, too.
     pub(super) fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
+        if let Request::Prompt { message_id, .. } = &request {
+            self.own_prompt(message_id);
+        }
         match request {
             Request::Close(reply) if self.links.any() => {
                 self.links.is_detached = true;
-                let own = self.turns.iter();
-                let own = own.filter(|turn| !self.links.prompters.contains_key(&turn.message_id));
-                let mut batch = if own.count() > 0 {
-                    self.machine.request(Request::Cancel { withdraw: true })
-                } else {
-                    Vec::new()
-                };
+                let mut batch = self.cancel_own_turns();
                 batch.push(Effect::Answer(reply, Ok(Done::Closed)));
                 batch
             }
@@ -252,6 +255,16 @@ impl Actor {
         }
     }
 
+    /// Cancels the turns of the actor's own client, which has closed the session.
+    pub(super) fn cancel_own_turns(&mut self) -> Batch<Reply> {
+        let mut turns = self.turns.iter();
+        if turns.any(|turn| !self.links.prompters.contains_key(&turn.message_id)) {
+            self.machine.request(Request::Cancel { withdraw: true })
+        } else {
+            Vec::new()
+        }
+    }
+
     /// The actor's own client has gone. The session stays open for others, and as long as a turn
     /// runs.
     pub(super) fn detach(&mut self) -> Batch<Reply> {
@@ -265,16 +278,12 @@ impl Actor {
     /// Closes a session that no client has open, unless a turn runs.
     pub(super) fn close_unless_wanted(&mut self) -> Batch<Reply> {
         let links = &self.links;
-        let is_wanted = !links.is_detached || links.any() || !links.waiting.is_empty();
+        let has_own = !links.is_detached || self.own_front.is_some();
+        let is_wanted = has_own || links.any() || !links.waiting.is_empty();
         if is_wanted || !self.turns.is_empty() || !self.machine.is_settled() {
             return Vec::new();
         }
-        let reply = Reply::new(
-            Busy::default().begin(),
-            CancellationToken::new(),
-            |_outcome| {},
-        );
-        self.machine.request(Request::Close(reply))
+        self.machine.request(Request::Close(Reply::silent()))
     }
 
     /// The clients that a request of the engine goes to: files and terminals are those of the client
@@ -284,26 +293,45 @@ impl Actor {
             wire: self.deps.wire.clone(),
             name: self.name.clone(),
             is_elsewhere: false,
+            is_own: true,
             client: None,
         });
-        let turn = self.turns.last();
-        let prompter = turn.and_then(|turn| self.links.prompters.get(&turn.message_id));
-        if let (true, Some(prompter)) = (is_private, prompter) {
+        if let (true, Some(prompter)) = (is_private, self.prompter()) {
             let link = self.links.find(prompter.link).map(Link::target);
             return link.into_iter().collect();
         }
         if is_private {
-            return own.into_iter().collect();
+            let mut links = self.links.list.iter();
+            let own_link = || links.find(|link| link.is_own).map(Link::target);
+            return own.or_else(own_link).into_iter().collect();
         }
         let links = self.links.list.iter().filter(|link| !link.observes);
         own.into_iter().chain(links.map(Link::target)).collect()
     }
 
+    /// The client of the turn that runs, if it is not the actor's own.
+    fn prompter(&self) -> Option<&Prompter> {
+        let turn = self.turns.last()?;
+        self.links.prompters.get(&turn.message_id)
+    }
+
+    /// Whether files and terminals are those of the actor's own client.
+    pub(super) fn is_own_turn(&self) -> bool {
+        self.prompter().is_none()
+    }
+
     /// Passes a notification of the engine on to the other clients.
     pub(super) async fn notify_links(&mut self, method: &str, params: &str) {
+        let mut stuck = Vec::new();
         for link in &self.links.list {
-            link.wire.notify(method, &named(params, &link.name)).await;
+            let params = named(params, &link.name);
+            let notified = link.wire.notify(method, &params);
+            if timeout(PATIENCE, notified).await.is_err() {
+                stuck.push(link.number);
+            }
         }
+        // A process that goes on one day finds the session again.
+        self.links.list.retain(|link| !stuck.contains(&link.number));
     }
 
     /// Whether the client of a prompt is elsewhere; then when it is answered.

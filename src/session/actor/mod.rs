@@ -11,6 +11,7 @@ mod lock;
 mod metadata;
 mod notify;
 mod open;
+mod own_front;
 mod perform;
 mod replay;
 mod trace;
@@ -26,6 +27,7 @@ use crate::engine::{Attached, Called, CloseReason, EngineError, EngineEvent};
 use crate::protocol::ClientView;
 use crate::sys::SessionId;
 use crate::transport::Held;
+use crate::transport::message::notification_line;
 
 use super::effect::{Batch, Effect};
 use super::link::message::{Passed, Route};
@@ -41,6 +43,7 @@ use engine_events::{FromEngine, RunningTurn, TurnOutcome};
 use follow::Following;
 use front::{Front, FrontEvent, OwnPrompts};
 use links::Links;
+use own_front::{OfOwner, OwnFront};
 use replay::{ReplayOutcome, RunningReplay};
 use trace::Trace;
 
@@ -64,7 +67,7 @@ pub(super) struct Actor {
     front: Option<Front>,
     /// How many links to owners there were.
     fronts: u64,
-    /// The prompts that were passed on.
+    /// The prompts that the client has sent, as long as it may be shown them again.
     own_prompts: OwnPrompts,
     /// The requests that the owner will not answer.
     lost: Vec<(Reply, Passed)>,
@@ -72,6 +75,10 @@ pub(super) struct Actor {
     left: bool,
     /// The other clients, if this actor has the session open.
     links: Links,
+    /// The actor that serves the client in place of this one.
+    own_front: Option<OwnFront>,
+    /// If this actor serves the client in place of the owner.
+    of_owner: Option<OfOwner>,
     replays: Busy,
     /// The requests that were answered by the batch that is being performed.
     answered: Vec<BusyGuard>,
@@ -172,6 +179,8 @@ impl Actor {
             lost: Vec::new(),
             left: false,
             links: Links::default(),
+            own_front: None,
+            of_owner: None,
             replays,
             answered: Vec::new(),
             accepted: None,
@@ -203,7 +212,8 @@ impl Actor {
                     if self.may_open(&command) {
                         self.follow_tool().await;
                     }
-                    self.command(command)
+                    let command = self.for_own_front(command);
+                    command.map_or_else(Vec::new, |command| self.command(command))
                 }
                 Event::TaskResult(TaskResult::ClientAnswer(answer)) => self.client_answered(answer),
                 Event::TaskResult(TaskResult::Called(served)) => self.called(served),
@@ -221,6 +231,7 @@ impl Actor {
             };
             self.perform(batch).await;
             self.update_following();
+            self.answer_delivered().await;
             if !self.machine.has_waiting_requests() {
                 self.waiting.clear();
             }
@@ -238,7 +249,8 @@ impl Actor {
                     barrier.send(()).ok();
                 }
             }
-            if self.machine.is_over() && retire(&mut self.mailbox) {
+            let is_over = self.machine.is_over() && self.own_front.is_none();
+            if is_over && retire(&mut self.mailbox) {
                 return;
             }
         }
@@ -252,6 +264,8 @@ impl Actor {
             | Command::Link(..)
             | Command::Detach
             | Command::Stop(..)
+            | Command::Deliver(..)
+            | Command::OwnFrontEnded(_)
             | Command::Barrier(_) => true,
             Command::Request(..) | Command::ReadForFork(..) => false,
         };
@@ -287,6 +301,11 @@ impl Actor {
             Command::Link(number, command, _held) => return self.link_command(number, command),
             Command::Detach => return self.detach(),
             Command::Stop(reply) => self.links.let_go(reply),
+            Command::Deliver(reply, result) => {
+                self.delivered(reply, result);
+                return Vec::new();
+            }
+            Command::OwnFrontEnded(key) => return self.own_front_ended(&key),
             Command::Barrier(barrier) => {
                 self.barriers.push(barrier);
                 return Vec::new();
@@ -365,9 +384,8 @@ impl Actor {
             } => {
                 let params = self.with_client_id(params, session);
                 self.notify_links(&method, &params).await;
-                if !self.links.is_detached {
-                    self.deps.wire.notify(&method, &params).await;
-                }
+                let line = notification_line(&method, &params);
+                self.put(line.as_bytes()).await;
                 Vec::new()
             }
         }
@@ -411,39 +429,6 @@ impl Actor {
             }
         };
         self.machine.finished(message_id, result)
-    }
-
-    fn attached(
-        &mut self,
-        result: Result<Result<Attached, EngineError>, JoinError>,
-    ) -> Batch<Reply> {
-        self.attach = None;
-        let playback = self.replay.as_mut();
-        if let (Some(playback), Ok(Ok(attached))) = (
-            playback.and_then(|replay| replay.playback.as_mut()),
-            &result,
-        ) && let Some(own) = &attached.answer
-        {
-            playback.read_settings(own);
-        }
-        let result = match result {
-            Ok(Err(error)) if error.code == EngineError::cancelled().code => {
-                Err(Refusal::Cancelled)
-            }
-            Ok(Ok(mut attached)) => {
-                self.trace.way = attached.way;
-                self.restore_title(&mut attached);
-                Ok(attached)
-            }
-            Ok(Err(error)) => Err(Refusal::Engine(error)),
-            Err(error) if error.is_cancelled() => Err(Refusal::Cancelled),
-            Err(error) => {
-                tracing::error!(session = %self.id, %error, "the engine panicked");
-                let message = "the engine failed unexpectedly";
-                Err(Refusal::Engine(EngineError::internal(message)))
-            }
-        };
-        self.machine.attached(result)
     }
 
     /// Performs batches until the machine returns no more.

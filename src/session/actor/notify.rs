@@ -33,6 +33,7 @@ impl Actor {
             live_record_line(&self.name, entry.kind, entry.payload, &mut self.line);
         }
         self.put_lines().await;
+        self.all_is_sent();
     }
 
     /// Sends a payload in the form that the client sees live.
@@ -46,11 +47,11 @@ impl Actor {
         if self.links.is_detached {
             return;
         }
-        self.view.lines(&mut self.line);
-        // A client that is gone needs no update; the log has it.
-        self.deps.wire.writer.control(&self.line).await.ok();
-        if self.line.capacity() > LINE_KEPT {
-            self.line = Vec::new();
+        let mut line = std::mem::take(&mut self.line);
+        self.view.lines(&mut line);
+        self.put(&line).await;
+        if line.capacity() <= LINE_KEPT {
+            self.line = line;
         }
     }
 
@@ -75,7 +76,10 @@ impl Actor {
             }
             // Version 1 has no such update; the prompt of a client elsewhere is shown when it begins.
             Notification::UserMessage(_) if !self.view.has_state() => {}
-            Notification::UserMessage(prompt) => self.send_user_message(&prompt).await,
+            Notification::UserMessage(prompt) => {
+                self.send_user_message(&prompt).await;
+                self.all_is_sent();
+            }
             Notification::State(phase) => self.send_state(&phase).await,
         }
     }
@@ -117,13 +121,9 @@ impl Actor {
     /// Sends an update that has the form of the client's version already. `params` are the
     /// parameters of the notification without the session's id.
     async fn send_own(&mut self, params: &str) {
-        if self.links.is_detached {
-            return;
-        }
         let mut line = Vec::new();
         live_params_line(&self.name, params, &mut line);
-        // A client that is gone needs no update.
-        self.deps.wire.writer.control(&line).await.ok();
+        self.put(&line).await;
     }
 
     /// What the session is doing, as far as this process can know: that it does nothing here does
@@ -146,7 +146,10 @@ impl Actor {
 
     /// Answers a request, and waits until the answer precedes all later updates: those of a prompt
     /// that was sent without waiting follow it.
-    pub(super) async fn answer(&mut self, reply: Reply, mut result: Result<Done, Refusal>) {
+    pub(super) async fn answer(&mut self, reply: Reply, result: Result<Done, Refusal>) {
+        let Some((reply, mut result)) = self.deliver(reply, result) else {
+            return;
+        };
         if let Err(refusal) = self.send_missed().await {
             tracing::warn!(session = %self.id, error = %refusal, "updates cannot be sent yet");
             // A client that gets the end of a turn has been sent all of the turn.

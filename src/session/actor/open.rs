@@ -1,12 +1,16 @@
 //! Creates and opens a session's log, and records the workspace in it.
 
-use crate::engine::{Block, ListedTimes, SessionConfig};
+use tokio::task::JoinError;
+
+use crate::engine::{Attached, Block, EngineError, ListedTimes, SessionConfig};
 use crate::index::Summary;
 use crate::record::header::{ForkedFrom, Header, Implementation, Workspace};
 use crate::record::metadata::system_prompt_record;
 use crate::record::{AgentSessionId, FORMAT, FORMAT_V2, Kind};
+use crate::session::effect::Batch;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
+use crate::session::reply::Reply;
 use crate::store::{Scan, StoreError, Sync};
 use crate::sys::blocking;
 
@@ -168,6 +172,40 @@ impl Actor {
         Ok(())
     }
 
+    /// The engine has attached, or has failed to.
+    pub(super) fn attached(
+        &mut self,
+        result: Result<Result<Attached, EngineError>, JoinError>,
+    ) -> Batch<Reply> {
+        self.attach = None;
+        let playback = self.replay.as_mut();
+        if let (Some(playback), Ok(Ok(attached))) = (
+            playback.and_then(|replay| replay.playback.as_mut()),
+            &result,
+        ) && let Some(own) = &attached.answer
+        {
+            playback.read_settings(own);
+        }
+        let result = match result {
+            Ok(Err(error)) if error.code == EngineError::cancelled().code => {
+                Err(Refusal::Cancelled)
+            }
+            Ok(Ok(mut attached)) => {
+                self.trace.way = attached.way;
+                self.restore_title(&mut attached);
+                Ok(attached)
+            }
+            Ok(Err(error)) => Err(Refusal::Engine(error)),
+            Err(error) if error.is_cancelled() => Err(Refusal::Cancelled),
+            Err(error) => {
+                tracing::error!(session = %self.id, %error, "the engine panicked");
+                let message = "the engine failed unexpectedly";
+                Err(Refusal::Engine(EngineError::internal(message)))
+            }
+        };
+        self.machine.attached(result)
+    }
+
     /// Uses a log that was opened.
     pub(super) fn install(&mut self, (log, scan): (LogAccess, Scan), config: SessionConfig) {
         for damage in &scan.damage {
@@ -177,6 +215,7 @@ impl Actor {
         let session =
             OpenSession::with_log(&self.id, &self.deps, &self.client, config, opened, None);
         self.session = Some(session);
+        self.start_in_log();
     }
 
     /// Fails unless the session exists.

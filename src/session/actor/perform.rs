@@ -144,6 +144,7 @@ impl Actor {
             && !self.has_missed()
         {
             self.send_live(Kind::Info, &title).await;
+            self.all_is_sent();
         }
         Ok(())
     }
@@ -231,6 +232,7 @@ impl Actor {
         // What is logged is sent next, unless earlier records are still unsent.
         if self.replay.is_none() && session.shown == before {
             session.shown = appended.end;
+            session.unsent.get_or_insert(before);
         }
         session.summary.scanned = appended.end;
         let had_title = session.summary.title.is_some();

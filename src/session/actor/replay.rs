@@ -201,6 +201,7 @@ impl Actor {
         playback.swap_view(&mut self.view);
         if let Some(session) = &mut self.session {
             session.shown = end.unwrap_or(playback.end);
+            session.unsent = None;
             session.missed_prompts = false;
             if let LogAccess::Shared(elsewhere) = &mut session.log {
                 elsewhere.running = playback.in_turn;
@@ -256,6 +257,7 @@ impl Actor {
                 session.shown = entry.end;
             }
         }
+        self.all_is_sent();
         Ok(())
     }
 
@@ -281,6 +283,7 @@ impl Actor {
         };
         if let Some(session) = &mut self.session {
             session.shown = session.shown.max(playback.end);
+            session.unsent = None;
             session.missed_prompts = played.is_err();
         }
         playback.swap_view(&mut self.view);

@@ -41,6 +41,9 @@ pub struct Attach {
     /// Whether it only looks on, and is asked nothing.
     #[serde(default)]
     pub observe: bool,
+    /// What the owner knows an actor of its own by, which serves its own client.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 /// What the owner says of the session, or why it is not the owner.

@@ -36,6 +36,10 @@ pub(in crate::session) struct Link {
     pub(in crate::session) client: Option<String>,
     /// Whether it is asked nothing.
     pub(in crate::session) observes: bool,
+    /// See [`Attach::key`].
+    pub(in crate::session) key: Option<String>,
+    /// Whether its client is the owner's own, whose key this is.
+    pub(in crate::session) is_own: bool,
     /// Ends the link when it is dropped.
     _closer: Closer,
 }
@@ -103,6 +107,8 @@ pub async fn serve(
         name: asked.name,
         client: asked.client.map(|client| client.name),
         observes: asked.observe,
+        key: asked.key,
+        is_own: false,
         _closer: closer,
     };
     post.send(LinkCommand::Attach(link, attach.responder));

@@ -311,7 +311,7 @@ impl<R> Machine<R> {
     }
 
     /// Whether prompts are being answered, or wait for that.
-    fn has_prompts(&self) -> bool {
+    pub fn has_prompts(&self) -> bool {
         !self.turns.is_empty() || !self.prompts.is_empty() || self.passes.prompts > 0
     }
 

@@ -1,5 +1,6 @@
 //! Sessions that several clients have open, in processes that come and go.
 
+mod behind;
 mod peer;
 mod random;
 mod redeploy;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,10 +15,20 @@ use crate::support::agent::GUARD;
 
 /// What a client is shown: each message's text and each tool call's last status, in the order in
 /// which they first came.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     order: Vec<String>,
     parts: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = self.order.iter().map(|key| {
+            let (text, most) = (&self.parts[key], 80);
+            (key, text.len(), text.get(..most).unwrap_or(text))
+        });
+        f.debug_list().entries(parts).finish()
+    }
 }
 
 impl Shown {
@@ -50,11 +61,32 @@ impl Shown {
     }
 }
 
+/// Whether a client reads what its process writes.
+#[derive(Default)]
+struct Reading {
+    pauses: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Reading {
+    fn set(&self, pauses: bool) {
+        *self.pauses.lock().unwrap() = pauses;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it reads.
+    fn wait(&self) {
+        let pauses = self.pauses.lock().unwrap();
+        drop(self.changed.wait_while(pauses, |pauses| *pauses).unwrap());
+    }
+}
+
 /// A client and its process.
 pub(super) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
+    reading: Arc<Reading>,
     version: u8,
     last: u64,
     /// Requests without an answer.
@@ -82,8 +114,11 @@ impl Peer {
         let input = child.stdin.take();
         let output = child.stdout.take().unwrap();
         let (sender, lines) = channel();
+        let reading = Arc::new(Reading::default());
+        let reader = reading.clone();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
+                reader.wait();
                 let line = serde_json::from_str(&line).expect("stdout has only JSON");
                 if sender.send(line).is_err() {
                     break;
@@ -94,6 +129,7 @@ impl Peer {
             child,
             input,
             lines,
+            reading,
             version,
             last: 0,
             waiting: BTreeSet::new(),
@@ -112,6 +148,16 @@ impl Peer {
         };
         peer.call("initialize", params).unwrap();
         peer
+    }
+
+    /// From now on nothing is read, but for one line.
+    pub(super) fn stops_reading(&self) {
+        self.reading.set(true);
+    }
+
+    /// From now on everything is read.
+    pub(super) fn reads(&self) {
+        self.reading.set(false);
     }
 
     fn send(&mut self, message: Value) {
