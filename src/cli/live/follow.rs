@@ -84,14 +84,7 @@ pub(super) fn run(
         permission::watch(context.store.clone(), id.clone(), changes.clone());
         read_answers(changes);
     }
-    let mut view = View {
-        context,
-        id,
-        output,
-        turn: 0,
-        shown: Vec::new(),
-        asked: Vec::new(),
-    };
+    let mut view = View::new(context, id, output);
     view.first()?;
     view.follow(&changed)
 }
@@ -103,7 +96,18 @@ fn read_answers(changes: Sender<Change>) {
     });
 }
 
-impl View<'_, '_> {
+impl<'a, 'o> View<'a, 'o> {
+    fn new(context: &'a Context<'a>, id: &'a SessionId, output: &'o mut Output) -> Self {
+        Self {
+            context,
+            id,
+            output,
+            turn: 0,
+            shown: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
     /// Shows all that is there.
     fn first(&mut self) -> Result<(), Failure> {
         let painted = self.read(None)?;
@@ -173,6 +177,7 @@ impl View<'_, '_> {
                 Part::Ended(NO_END) if is_running => return Ok(()),
                 Part::Turn(number, _) => {
                     turn = *number;
+                    while lines.pop_if(|line| line.is_empty()).is_some() {}
                     from = lines.len();
                     if last.is_none() {
                         from = 0;
@@ -183,11 +188,13 @@ impl View<'_, '_> {
                 }
                 _ => {}
             }
+            // A turn is apart from what is above it, which may be on the screen already.
+            let is_turn = matches!(part, Part::Turn(..));
             let painted = painter.part(part).into_iter();
             let painted = painted.map(|line: Line| line.text(look.colour));
             // One blank line is enough.
             for line in painted {
-                if !(line.is_empty() && lines.last().is_none_or(String::is_empty)) {
+                if !(line.is_empty() && lines.last().map_or(!is_turn, String::is_empty)) {
                     lines.push(line);
                 }
             }
@@ -272,5 +279,27 @@ impl From<StoreError> for Stop {
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::sessions::snapshots::{check_commands, id};
+
+    #[test]
+    fn a_live_view_looks_like_a_conversation() {
+        let attach = |n: usize| {
+            move |context: Context<'_>, output: &mut Output| {
+                let id = &id(n);
+                let mut view = View::new(&context, id, output);
+                view.first()
+            }
+        };
+        let (waiting, idle) = (attach(1), attach(3));
+        check_commands(
+            "attach",
+            &[("attach 2b3c4d58", &waiting), ("attach b60b60ae", &idle)],
+        );
     }
 }

@@ -11,6 +11,7 @@ use crate::cli::sessions::context::Context;
 use crate::cli::sessions::list::one_line;
 use crate::cli::store;
 use crate::cli::width::{cut, width};
+use crate::engine::choice::known::title as agent;
 use crate::record::State;
 use crate::store::{Host, Store};
 use crate::sys::{Sys, Timestamp};
@@ -20,9 +21,12 @@ use super::{Live, LiveSession};
 /// How many columns of the terminal are between those of the table.
 const GAP: usize = 2;
 /// The least width of titles.
-const TITLE: usize = 12;
+const TITLE: usize = 20;
 /// How wide the other columns may be.
 const MOST: usize = 30;
+/// The columns that are left out of narrow terminals, the least important first: since when, the
+/// process, the agent, the clients.
+const LEFT_OUT: [usize; 4] = [4, 5, 1, 3];
 /// What a session without a title is called.
 const UNTITLED: &str = "(untitled)";
 
@@ -57,8 +61,7 @@ pub(in crate::cli) fn run(
             host.pid,
             one_line(&host.command.join(" "))
         );
-        let text = output.look().paint(FAINT, &text);
-        output.line(text)?;
+        output.say(text)?;
     }
     if live.sessions.is_empty() {
         context.nothing("no session is open");
@@ -89,7 +92,7 @@ fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), 
         let title = summary.title.as_deref().unwrap_or(UNTITLED);
         [
             short.id(session.id()),
-            one_line(&summary.source),
+            one_line(agent(&summary.source)),
             state(session).0.to_owned(),
             one_line(&clients(live, session).join(", ")),
             since.map_or_else(|| "-".to_owned(), |since| look.when(since, now)),
@@ -104,11 +107,19 @@ fn print(context: &Context<'_>, live: &Live, output: &mut Output) -> Result<(), 
     };
     let last = heads.len() - 1;
     let mut wides: Vec<usize> = (0..last).map(|n| wide(n).min(MOST)).collect();
-    let used: usize = wides.iter().map(|wide| wide + GAP).sum();
-    wides.push(look.width.saturating_sub(used).max(TITLE));
+    let used = |wides: &[usize]| -> usize {
+        let shown = wides.iter().filter(|wide| **wide > 0);
+        shown.map(|wide| wide + GAP).sum()
+    };
+    for n in LEFT_OUT {
+        if used(&wides) + TITLE > look.width {
+            wides[n] = 0;
+        }
+    }
+    wides.push(look.width.saturating_sub(used(&wides)).max(TITLE));
     let line = |cells: &[String], styles: &[Style]| {
         let mut line = String::new();
-        for (n, cell) in cells.iter().enumerate() {
+        for (n, cell) in cells.iter().enumerate().filter(|(n, _)| wides[*n] > 0) {
             let shown = cut(cell, wides[n]);
             line.push_str(&look.paint(styles[n], &shown));
             if n < last {
@@ -175,4 +186,22 @@ fn host_json(live: &Live, host: &Host) -> Value {
         "since": host.since,
         "clients": process.map(|process| &process.clients),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::sessions::snapshots::check_commands;
+
+    #[test]
+    fn what_is_live_fits_into_a_terminal() {
+        let ps = |context: Context<'_>, output: &mut Output| {
+            let mut live = Live::read(&context)?;
+            for session in &mut live.sessions {
+                session.holder.pid = 4711;
+            }
+            print(&context, &live, output)
+        };
+        check_commands("ps", &[("ps", &ps)]);
+    }
 }

@@ -60,7 +60,7 @@ fn stop_session(context: &Context<'_>, text: &str, output: &mut Output) -> Resul
     } else {
         String::new()
     };
-    output.line(format!("stopped {name}{ended}"))
+    output.say(format!("stopped {name}{ended}"))
 }
 
 fn stop_all(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
@@ -97,7 +97,7 @@ fn stop_all(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
         0 => String::new(),
         _ => format!("; {} ended", count(processes, "process")),
     };
-    output.line(format!("stopped {}{ended}", count(sessions, "session")))?;
+    output.say(format!("stopped {}{ended}", count(sessions, "session")))?;
     failure.map_or(Ok(()), Err)
 }
 

@@ -13,7 +13,7 @@ mod restore;
 mod search;
 pub(super) mod show;
 #[cfg(test)]
-mod snapshots;
+pub(in crate::cli) mod snapshots;
 mod table;
 mod take_over;
 mod trash;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use clap::Parser;
 use serde_json::{Value, json};
 
+use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::look::Look;
 use crate::cli::output::Output;
@@ -73,8 +74,11 @@ struct CommandLine {
     sessions: super::Args,
 }
 
+/// Something that prints.
+pub(in crate::cli) type Command<'a> = dyn Fn(Context<'_>, &mut Output) -> Result<(), Failure> + 'a;
+
 /// A store, with sessions that are open in a client.
-struct Stored {
+pub(in crate::cli) struct Stored {
     disk: SimDisk,
     store: Store,
     _open: Vec<Log>,
@@ -120,13 +124,13 @@ impl Stored {
     }
 
     /// What a command prints.
-    fn prints(&self, arguments: &[&str], columns: usize, colour: bool) -> String {
-        let line = CommandLine::parse_from([&["rejoin"], arguments].concat());
-        let store = self.store.clone();
-        let context = Context::of(&line.global, sys(&self.disk), store);
+    fn prints(&self, columns: usize, colour: bool, command: &Command<'_>) -> String {
+        let line = CommandLine::parse_from(["rejoin", "list"]);
+        let context = Context::of(&line.global, sys(&self.disk), self.store.clone());
         let screen = Screen::default();
         let mut output = Output::on(Box::new(screen.clone()), look(columns, colour));
-        super::perform(context, &line.sessions.command, &mut output).unwrap();
+        command(context, &mut output).unwrap();
+        drop(output);
         let shown = lock(&screen.0).clone();
         String::from_utf8(shown).unwrap()
     }
@@ -153,7 +157,7 @@ fn sys(disk: &SimDisk) -> Sys {
     }
 }
 
-fn id(n: usize) -> SessionId {
+pub(in crate::cli) fn id(n: usize) -> SessionId {
     let digits = 0x0123_4567_89ab_u64.wrapping_mul(n as u64 + 7) & 0xffff_ffff_ffff;
     SessionId::parse(&format!("sess_01902f3c-7b1e-7c3a-8f00-{digits:012x}")).unwrap()
 }
@@ -209,19 +213,41 @@ fn plain(line: &str) -> String {
 
 /// Compares what commands print with a file of `fixtures/cli`.
 fn check(file: &str, commands: &[&[&str]]) {
+    let lines = commands.iter().map(|arguments| {
+        CommandLine::parse_from([&["rejoin"], *arguments].concat())
+            .sessions
+            .command
+    });
+    let lines: Vec<_> = lines.collect();
+    let run = |command| {
+        move |context: Context<'_>, output: &mut Output| super::perform(context, command, output)
+    };
+    let runs: Vec<_> = lines.iter().map(run).collect();
+    let names = commands
+        .iter()
+        .map(|arguments| format!("sessions {}", arguments.join(" ")));
+    let names: Vec<_> = names.collect();
+    let commands = names.iter().zip(&runs);
+    let commands: Vec<_> = commands
+        .map(|(name, run)| (name.as_str(), run as &Command<'_>))
+        .collect();
+    check_commands(file, &commands);
+}
+
+/// The same with commands by their names.
+pub(in crate::cli) fn check_commands(file: &str, commands: &[(&str, &Command<'_>)]) {
     let stored = Stored::new();
     let mut text = String::new();
     for columns in [60, 100, 200] {
-        for arguments in commands {
-            let shown = stored.prints(arguments, columns, false);
-            let coloured = stored.prints(arguments, columns, true);
+        for (name, command) in commands {
+            let shown = stored.prints(columns, false, command);
+            let coloured = stored.prints(columns, true, command);
             for line in shown.lines() {
                 assert!(width(line) <= columns, "{columns} columns: {line}");
             }
             let lines: Vec<_> = coloured.lines().map(plain).collect();
             assert_eq!(lines, shown.lines().collect::<Vec<_>>());
-            let command = arguments.join(" ");
-            let head = format!("$ rejoin sessions {command}    # ");
+            let head = format!("$ rejoin {name}    # ");
             text.extend([&head, &columns.to_string(), " columns\n", &shown, "\n"]);
             if columns == 60 {
                 let coloured = coloured.replace('\u{1b}', "\\e");
