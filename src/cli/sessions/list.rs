@@ -183,7 +183,7 @@ fn print(context: &Context<'_>, listed: &[Listed], output: &mut Output) -> Resul
 }
 
 /// A session as people see it in a list.
-pub(super) fn row_with_state(
+fn row_with_state(
     context: &Context<'_>,
     session: &Listed,
     short: Short,
@@ -227,8 +227,9 @@ pub(super) fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -
     }
 }
 
-/// What a session is doing, and what can be done with it; empty if that is nothing special.
-fn state(context: &Context<'_>, session: &Listed) -> (String, Style) {
+/// What a session is doing, and what can be done with it; empty if that is nothing special. Asks
+/// whether a process has it open.
+pub(super) fn state(context: &Context<'_>, session: &Listed) -> (String, Style) {
     let summary = &session.summary;
     if summary.tool.is_some() {
         return (READ_ONLY.to_owned(), FAINT);

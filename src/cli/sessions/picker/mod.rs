@@ -3,6 +3,7 @@
 mod screen;
 mod state;
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -50,14 +51,14 @@ pub(super) fn run(context: &Context<'_>, output: &mut Output) -> Result<(), Fail
     let tools = context.tools()?.cloned();
     let short = context.short(&[])?;
     let now = context.sys.clock.now();
-    let rows = listed
-        .iter()
-        .map(|session| row(context, session, short, &look, now));
+    let rows = listed.iter().map(|session| row(session, short, &look, now));
     let (columns, lines) = Screen::size().map_err(|error| broken(&error))?;
     let picker = Picker::new(rows.collect(), columns, lines);
+    let listed = listed.into_iter().map(|one| (one.id.clone(), one));
     let screen = Screen::enter(look.colour).map_err(|error| broken(&error))?;
     let mut session = Session {
         context,
+        listed: listed.collect(),
         screen,
         picker,
         previews: Worker::start(previewer(context.store.clone(), tools.clone(), look)),
@@ -70,9 +71,9 @@ fn broken(error: &io::Error) -> Failure {
     Failure::new(format!("cannot use the terminal: {error}"))
 }
 
-fn row(context: &Context<'_>, session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
+fn row(session: &Listed, short: Short, look: &Look, now: Timestamp) -> Row {
     let summary = &session.summary;
-    let shown = list::row_with_state(context, session, short, look, now);
+    let shown = list::row(session, short, look, now);
     let words = [
         &shown.title,
         session.id.as_str(),
@@ -88,12 +89,14 @@ fn row(context: &Context<'_>, session: &Listed, short: Short, look: &Look, now: 
             format!("It is read-only: {tool} keeps it. `rejoin import {tool}` makes a copy.")
         }),
         shown,
+        has_state: false,
     }
 }
 
 /// The picker while it is on the screen.
 struct Session<'a> {
     context: &'a Context<'a>,
+    listed: HashMap<SessionId, Listed>,
     screen: Screen,
     picker: Picker,
     previews: Worker<(SessionId, usize, usize), (SessionId, Vec<Line>)>,
@@ -115,6 +118,7 @@ impl Session<'_> {
             while let Some((of, hits)) = self.searches.answer() {
                 self.picker.set_hits(of, hits);
             }
+            self.look_up_states();
             let frame = self.picker.frame();
             self.screen.draw(&frame).map_err(|error| broken(&error))?;
             let action = match self.screen.input().map_err(|error| broken(&error))? {
@@ -138,6 +142,18 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// Finds out what the sessions on the screen are doing.
+    fn look_up_states(&mut self) {
+        let wanted = self.picker.wants_states().into_iter();
+        let states = wanted.map(|id| {
+            let listed = self.listed.get(&id);
+            let state = listed.map(|listed| list::state(self.context, listed));
+            (id, state.unwrap_or_default())
+        });
+        let states = states.collect();
+        self.picker.set_states(states);
     }
 
     fn perform(&mut self, action: Action, output: &mut Output) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! What a picker shows, and what keys change. It knows neither the terminal nor the store.
 
+use std::collections::HashMap;
+
 use anstyle::{Effects, Style};
 
 use crate::cli::look::{FAINT, STRONG, WAITING};
@@ -56,6 +58,8 @@ pub(super) struct Row {
     pub(super) kept: Option<String>,
     /// What is searched at once, in lower case.
     pub(super) words: String,
+    /// Whether it is known what the session is doing.
+    pub(super) has_state: bool,
 }
 
 /// The list, the search and the preview.
@@ -206,6 +210,30 @@ impl Picker {
 
     fn chosen(&self) -> Option<SessionId> {
         self.chosen_row().map(|row| row.id.clone())
+    }
+
+    /// The sessions on the screen of which it is not known what they are doing: to look that up for
+    /// all would take long.
+    pub(super) fn wants_states(&self) -> Vec<SessionId> {
+        let shown = self.found.iter().skip(self.top).take(self.list_lines());
+        let rows = shown.map(|place| &self.rows[*place]);
+        rows.filter(|row| !row.has_state)
+            .map(|row| row.id.clone())
+            .collect()
+    }
+
+    /// What these sessions are doing, and how that is shown.
+    pub(super) fn set_states(&mut self, mut states: HashMap<SessionId, (String, Style)>) {
+        if states.is_empty() {
+            return;
+        }
+        for row in &mut self.rows {
+            if let Some((state, style)) = states.remove(&row.id) {
+                row.has_state = true;
+                (row.shown.state, row.shown.state_style) = (state, style);
+            }
+        }
+        self.lay_out();
     }
 
     /// The words that the index was not yet asked for.

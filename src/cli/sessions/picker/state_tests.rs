@@ -20,6 +20,7 @@ fn picker(titles: &[&str], columns: usize, lines: usize) -> Picker {
         },
         kept: (n == 3).then(|| "It is read-only: codex keeps it.".to_owned()),
         words: title.to_lowercase(),
+        has_state: false,
     });
     Picker::new(rows.collect(), columns, lines)
 }
@@ -241,4 +242,21 @@ fn what_is_deleted_is_gone() {
     press(&mut picker, "end");
     picker.remove(&id(4));
     assert!(screen(&picker)[3].starts_with("> A title"), "{shown:?}");
+}
+
+#[test]
+fn states_are_looked_up_for_what_is_on_the_screen() {
+    let titles: Vec<String> = (0..50).map(|n| format!("Session {n}")).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut picker = picker(&titles, 60, 12);
+    let shown = picker.wants_states();
+    assert_eq!(shown, (0..5).map(id).collect::<Vec<_>>());
+    let state = |id| (id, ("running".to_owned(), Style::new()));
+    picker.set_states(shown.into_iter().map(state).collect());
+    assert!(picker.wants_states().is_empty());
+    assert!(screen(&picker)[1].contains("running"));
+    press(&mut picker, "pgdn down");
+    assert_eq!(picker.wants_states(), [id(5)]);
+    press(&mut picker, "end");
+    assert_eq!(picker.wants_states(), (45..50).map(id).collect::<Vec<_>>());
 }
