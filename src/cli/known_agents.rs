@@ -4,6 +4,32 @@ use crate::engine::choice::known::{Known, known};
 
 use super::programs::on_path;
 
+/// Programs that install packages and run them.
+const RUNNERS: [&str; 4] = ["npx", "bunx", "pnpx", "uvx"];
+
+/// The known agent that a command starts: by the name of its program, or of the package that a
+/// runner such as `npx` installs.
+pub(super) fn started_by<'w>(
+    program: &'w str,
+    mut arguments: impl Iterator<Item = &'w str>,
+) -> Option<&'static Known> {
+    let program = name(program);
+    if RUNNERS.contains(&program) {
+        return arguments.find_map(|argument| Known::called(name(argument)));
+    }
+    Known::called(program)
+}
+
+/// The name of a program or package, without its folder or scope, ending or version.
+fn name(word: &str) -> &str {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name = name.split('@').next().unwrap_or_default();
+    let ending = [".exe", ".cmd"]
+        .iter()
+        .find(|ending| name.ends_with(**ending));
+    ending.map_or(name, |ending| &name[..name.len() - ending.len()])
+}
+
 /// The known agents that are installed, with their commands.
 pub(super) fn installed() -> impl Iterator<Item = (&'static Known, Vec<String>)> {
     known()
@@ -26,4 +52,29 @@ pub(super) fn with_npx(known: &Known) -> Option<Vec<String>> {
 fn command<const N: usize>(known: &Known, program: [&str; N]) -> Vec<String> {
     let words = program.into_iter().map(str::to_owned);
     words.chain(known.args.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_known_by_its_command() {
+        for (command, id) in [
+            ("gemini --acp", Some("gemini")),
+            ("/opt/bin/claude-agent-acp", Some("claude-acp")),
+            (r"C:\npm\codex-acp.cmd -c x", Some("codex-acp")),
+            (
+                "npx -y @agentclientprotocol/claude-agent-acp@0.5.1",
+                Some("claude-acp"),
+            ),
+            ("uvx fast-agent-acp", Some("fast-agent")),
+            ("my-agent gemini", None),
+            ("npx -y my-agent", None),
+        ] {
+            let mut words = command.split(' ');
+            let found = started_by(words.next().unwrap(), words);
+            assert_eq!(found.map(|known| &*known.id), id, "{command}");
+        }
+    }
 }

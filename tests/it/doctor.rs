@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::cli_widths::{IDS, plain, write};
 use crate::setup::{Home, is_as_in};
 use crate::support::logs::session;
 
@@ -43,11 +44,12 @@ fn doctor(home: &Home, arguments: &[&str], columns: &str) -> (String, i32) {
 }
 
 /// The lines of checks whose results are the same on every machine.
-fn stable(text: &str) -> String {
+pub(crate) fn stable(text: &str) -> String {
     let mut out = String::new();
     let mut is_stable = true;
     for line in text.lines() {
-        if !line.starts_with("  ") {
+        let bare = plain(line);
+        if !bare.starts_with("  ") {
             let of_machine = ["disk space", "file system"];
             is_stable = !of_machine.iter().any(|check| line.contains(check));
         }
@@ -103,6 +105,10 @@ fn all_is_in_order() {
         );
     }
     assert!(!text.contains("speaks ACP"), "{text}");
+    assert!(
+        text.contains("installed, not started: Gemini CLI"),
+        "{text}"
+    );
     // Nothing is left behind.
     let names = fs::read_dir(home.path("store")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -132,7 +138,7 @@ fn what_is_wrong_is_named_with_what_to_do() {
         } }"#,
     );
     for columns in ["60", "100"] {
-        let (text, code) = doctor(&home, &[], columns);
+        let (text, code) = doctor(&home, &["--agents"], columns);
         assert_eq!(code, 1, "{text}");
         is_shown(&format!("broken-{columns}"), &text);
     }
@@ -185,6 +191,29 @@ fn a_store_that_is_not_there_or_cannot_be_written() {
         "{text}"
     );
     fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn agents_that_nobody_uses_are_started_on_request() {
+    let home = Home::new();
+    fs::remove_file(home.path("bin/claude-agent-acp")).unwrap();
+    program(&home, "gemini", AGENT);
+    program(&home, "qwen", AGENT);
+    let started = |arguments: &[&str]| {
+        let (text, code) = doctor(&home, arguments, "100");
+        assert_eq!(code, 0, "{text}");
+        ["gemini", "qwen"].map(|name| text.contains(&format!("bin/{name} speaks ACP")))
+    };
+    assert_eq!(started(&[]), [false, false]);
+    assert_eq!(started(&["--agents"]), [true, true]);
+    assert_eq!(started(&["--no-agents"]), [false, false]);
+    // A session was begun with one of them, an editor starts the other.
+    write(&home.path("store"), IDS[0], "a question", "an answer");
+    assert_eq!(started(&[]), [true, false]);
+    let settings = r#"{ "agent_servers": { "mine": { "command": "npx", "args": ["-y", "@qwen-code/qwen-code@latest", "--acp"] } } }"#;
+    home.settings("zed", settings);
+    assert_eq!(started(&[]), [true, true]);
+    assert_eq!(started(&["--no-agents"]), [false, false]);
 }
 
 #[test]

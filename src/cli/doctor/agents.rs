@@ -1,4 +1,4 @@
-//! The agents that are installed: each is started to see whether it speaks ACP.
+//! The agents that are installed. Those that are used are started to see whether they speak ACP.
 
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use tokio::task::JoinSet;
 use crate::cli::exit::Failure;
 use crate::cli::known_agents::installed;
 use crate::cli::look::Look;
+use crate::cli::terminal::busy;
 use crate::engine::agent::{Introduced, Program, probe};
+use crate::engine::choice::known::Known;
 
 use super::Finding;
 
@@ -17,41 +19,59 @@ const WITHIN: Duration = Duration::from_secs(15);
 /// How long it may take to exit afterwards.
 const EXIT: Duration = Duration::from_secs(2);
 
-pub(super) fn check(look: &Look) -> Result<Vec<Finding>, Failure> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .map_err(Failure::cannot_start)?;
-    let mut found = runtime.block_on(async {
-        let mut tasks = JoinSet::new();
-        for (order, (known, command)) in installed().enumerate() {
-            tasks.spawn(async move {
-                let path = command.first().cloned().unwrap_or_default();
-                let program = Program {
-                    command: command.into_iter().map(Into::into).collect(),
-                    env: Vec::new(),
-                    guard: std::env::current_exe().ok(),
-                    exit_timeout: EXIT,
-                };
-                let probed = probe(&program, WITHIN).await;
-                (order, known.name.as_str(), path, probed)
-            });
-        }
-        tasks.join_all().await
-    });
-    found.sort_by_key(|(order, ..)| *order);
-    if found.is_empty() {
+/// Starts the installed agents for which this holds, and names the others.
+pub(super) fn check(look: &Look, wanted: impl Fn(&Known) -> bool) -> Result<Vec<Finding>, Failure> {
+    let (started, left): (Vec<_>, Vec<_>) = installed().partition(|(known, _)| wanted(known));
+    if started.is_empty() && left.is_empty() {
         return Ok(vec![Finding::warning(
             "agents",
             "none of the known agents is on PATH",
             "install one, such as with `npm install -g @agentclientprotocol/claude-agent-acp`",
         )]);
     }
-    let found = found.into_iter();
-    let findings =
-        found.map(|(_, title, path, probed)| finding(title, &look.folder(&path), probed));
-    Ok(findings.collect())
+    let mut findings = Vec::new();
+    if !started.is_empty() {
+        let names: Vec<_> = started.iter().map(|(known, _)| &*known.name).collect();
+        let doing = || format!("Starting {} …", names.join(", "));
+        let probed = busy(doing, || probed(&started))?.into_iter().zip(&started);
+        findings.extend(probed.map(|(probed, (known, command))| {
+            let path = command.first().map(String::as_str).unwrap_or_default();
+            finding(&known.name, &look.folder(path), probed)
+        }));
+    }
+    if !left.is_empty() {
+        let names: Vec<_> = left.iter().map(|(known, _)| &*known.name).collect();
+        let message = format!("installed, not started: {}", names.join(", "));
+        let hint = "`rejoin doctor --agents` sees whether they speak ACP";
+        findings.push(Finding::ok("agents", message).hint(hint));
+    }
+    Ok(findings)
+}
+
+/// Starts agents, all at once.
+fn probed(
+    agents: &[(&'static Known, Vec<String>)],
+) -> Result<Vec<Result<Introduced, String>>, Failure> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .map_err(Failure::cannot_start)?;
+    let mut probed = runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for (order, (_, command)) in agents.iter().enumerate() {
+            let program = Program {
+                command: command.iter().map(Into::into).collect(),
+                env: Vec::new(),
+                guard: std::env::current_exe().ok(),
+                exit_timeout: EXIT,
+            };
+            tasks.spawn(async move { (order, probe(&program, WITHIN).await) });
+        }
+        tasks.join_all().await
+    });
+    probed.sort_by_key(|(order, _)| *order);
+    Ok(probed.into_iter().map(|(_, probed)| probed).collect())
 }
 
 fn finding(title: &str, path: &str, probed: Result<Introduced, String>) -> Finding {

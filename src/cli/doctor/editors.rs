@@ -1,8 +1,9 @@
 //! The settings of editors: whether they can be read, and whether what they start is there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::count::count;
+use crate::cli::known_agents::started_by;
 use crate::cli::look::Look;
 use crate::cli::programs::on_path;
 use crate::cli::setup::{Document, Editor, Entry, Folders, SettingsFile, has_twin};
@@ -14,17 +15,46 @@ pub(super) fn check(look: &Look) -> Vec<Finding> {
     let Some(folders) = Folders::of_user() else {
         return Vec::new();
     };
-    let mut found = Vec::new();
-    for editor in Editor::ALL {
-        for (path, _) in editor
-            .files(&folders)
-            .into_iter()
-            .filter(|(_, is_here)| *is_here)
-        {
-            found.extend(file(editor, &path, &folders, look));
-        }
+    let files = files(&folders);
+    let found = files.flat_map(|(editor, path)| file(editor, &path, &folders, look));
+    found.collect()
+}
+
+/// The names of the agents that are in settings.
+pub(super) fn agents() -> Vec<String> {
+    let Some(folders) = Folders::of_user() else {
+        return Vec::new();
+    };
+    let mut agents = Vec::new();
+    for (_, path) in files(&folders) {
+        // What cannot be read is reported by `check`.
+        let Ok(file) = SettingsFile::read(path) else {
+            continue;
+        };
+        let Ok(document) = Document::parse(file.text().unwrap_or_default()) else {
+            continue;
+        };
+        agents.extend(
+            document
+                .entries()
+                .filter_map(|entry| match entry.command() {
+                    Some(command) => {
+                        let known = started_by(command.agent(), command.agent_arguments())?;
+                        Some(known.name.clone())
+                    }
+                    None => Some(entry.name().to_owned()),
+                }),
+        );
     }
-    found
+    agents
+}
+
+/// The settings that are here.
+fn files(folders: &Folders) -> impl Iterator<Item = (Editor, PathBuf)> {
+    Editor::ALL.into_iter().flat_map(|editor| {
+        let files = editor.files(folders).into_iter();
+        files.filter_map(move |(path, is_here)| is_here.then_some((editor, path)))
+    })
 }
 
 fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Finding> {
@@ -60,6 +90,11 @@ fn file(editor: Editor, path: &Path, folders: &Folders, look: &Look) -> Vec<Find
         (all, wrapped) if all == wrapped => {
             let agents = count(all, "agent");
             Finding::ok(title, format!("{shown}: {agents}, with rejoin in front"))
+        }
+        (all, 0) => {
+            let agents = count(all, "agent");
+            Finding::ok(title, format!("{shown}: {agents}, without rejoin in front"))
+                .hint(format!("{setup} puts it in front"))
         }
         (all, wrapped) => {
             let agents = count(all, "agent");

@@ -15,7 +15,7 @@ use super::output::Output;
 use super::printable::printable;
 use super::programs::Rejoin;
 use super::terminal::busy;
-use super::width::{pad, width};
+use super::width::{pad, width, wrapped};
 
 /// The column with the names of checks.
 const NAMES: usize = 16;
@@ -24,10 +24,14 @@ const WIDEST: usize = 100;
 
 /// What to check.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  rejoin doctor --no-agents")]
+#[command(after_help = "Example:\n  rejoin doctor --agents")]
 pub(super) struct Args {
-    /// Do not start agents to see whether they speak ACP.
+    /// Start every installed agent to see whether it speaks ACP. By default those that a session or
+    /// an editor's settings use.
     #[arg(long)]
+    agents: bool,
+    /// Start no agent.
+    #[arg(long, conflicts_with = "agents")]
     no_agents: bool,
     /// Print a JSON array with an object for each finding.
     #[arg(long)]
@@ -97,11 +101,13 @@ impl Finding {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let look = output.look().clone();
     let mut findings = vec![program(&look)];
-    findings.extend(store::check(global, &look));
-    if !args.no_agents {
-        let doing = || "Starting the agents that are installed …".to_owned();
-        findings.extend(busy(doing, || agents::check(&look))?);
-    }
+    let doing = || "Looking at the store …".to_owned();
+    let (found, mut used) = busy(doing, || store::check(global, &look));
+    findings.extend(found);
+    used.extend(editors::agents());
+    findings.extend(agents::check(&look, |known| {
+        args.agents || !args.no_agents && used.iter().any(|name| known.is_called(name))
+    })?);
     findings.extend(editors::check(&look));
     let count = |status| {
         findings
@@ -195,21 +201,4 @@ fn lines(finding: &Finding, global: &Global, look: &Look) -> Vec<String> {
         out.push(look.paint(FAINT, &format!("{}{arrow}{line}", pad("", 2 + NAMES))));
     }
     out
-}
-
-/// A text in lines of at most so many columns. A word that is longer has a line of its own.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && width(&line) + 1 + width(word) > room {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
 }

@@ -1,6 +1,6 @@
 //! The store: where it is, whether it can be written, what is in it, and what it is on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::cli::count::count;
@@ -19,24 +19,33 @@ const SHORT: u64 = 1 << 30;
 /// With less room than this, nothing can be recorded, in bytes.
 const FULL: u64 = 50 << 20;
 
-pub(super) fn check(global: &Global, look: &Look) -> Vec<Finding> {
-    let root = match folder::root(global) {
-        Ok(root) => root,
-        Err(failure) => {
-            return vec![Finding::error(
-                "store",
-                failure.message(),
-                "name a folder with --store DIR",
-            )];
-        }
+/// What is found, and the names of the agents that sessions were begun with.
+pub(super) fn check(global: &Global, look: &Look) -> (Vec<Finding>, BTreeSet<String>) {
+    let mut agents = BTreeSet::new();
+    let found = match folder::root(global) {
+        Ok(root) => findings(global, &root, look, &mut agents),
+        Err(failure) => vec![Finding::error(
+            "store",
+            failure.message(),
+            "name a folder with --store DIR",
+        )],
     };
+    (found, agents)
+}
+
+fn findings(
+    global: &Global,
+    root: &Path,
+    look: &Look,
+    agents: &mut BTreeSet<String>,
+) -> Vec<Finding> {
     let sys = Sys::real();
-    if place::is_address(&root) {
-        return vec![database(&root, &sys)];
+    if place::is_address(root) {
+        return vec![database(root, &sys)];
     }
     let shown = look.folder(&root.to_string_lossy());
     let mut found = Vec::new();
-    match Store::is_at(&root, &sys) {
+    match Store::is_at(root, &sys) {
         Err(error) => {
             let hint = match error {
                 StoreError::OfAnother { .. } => ANOTHER,
@@ -59,9 +68,9 @@ pub(super) fn check(global: &Global, look: &Look) -> Vec<Finding> {
             ));
         }
         Ok(true) => {
-            let store = Store::at(&root, sys.clone(), Durability::Turn);
-            found.extend(sessions(&store, &shown));
-            found.push(writing(&root, &sys));
+            let store = Store::at(root, sys.clone(), Durability::Turn);
+            found.extend(sessions(&store, &shown, agents));
+            found.push(writing(root, &sys));
         }
     }
     // A store that does not exist yet will be where the nearest folder is.
@@ -86,16 +95,20 @@ fn database(root: &Path, sys: &Sys) -> Finding {
 }
 
 /// What is in the store, and who uses it.
-fn sessions(store: &Store, shown: &str) -> Vec<Finding> {
+fn sessions(store: &Store, shown: &str, agents: &mut BTreeSet<String>) -> Vec<Finding> {
     let ids = match store.ids() {
         Ok(ids) => ids,
         Err(error) => return vec![Finding::error("store", error, "make the folder readable")],
     };
     let read = in_parallel(&ids, usize::MAX, |id| look_at(store, id));
+    agents.extend(read.iter().filter_map(|state| match state {
+        State::Fine(agent) => agent.clone(),
+        _ => None,
+    }));
     let number = count(ids.len(), "session");
     let mut found = vec![Finding::ok("store", format!("{shown}: {number}"))];
-    let number_of = |wanted| read.iter().filter(|state| **state == wanted).count();
-    let newer = number_of(State::Newer);
+    let number_of = |wanted: &State| read.iter().filter(|state| *state == wanted).count();
+    let newer = number_of(&State::Newer);
     if newer > 0 {
         let why = format!(
             "{} written by a later version of rejoin",
@@ -107,7 +120,7 @@ fn sessions(store: &Store, shown: &str) -> Vec<Finding> {
             "update this rejoin to open them; nothing is changed until then",
         ));
     }
-    let damaged = number_of(State::Damaged);
+    let damaged = number_of(&State::Damaged);
     if damaged > 0 {
         let why = format!(
             "{} damaged at the beginning and cannot be opened",
@@ -141,9 +154,10 @@ fn are(number: usize, thing: &str) -> String {
 }
 
 /// What the beginning of a log says.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum State {
-    Fine,
+    /// It can be read; the agent that is named in it.
+    Fine(Option<String>),
     Newer,
     Damaged,
 }
@@ -153,10 +167,11 @@ fn look_at(store: &Store, id: &SessionId) -> State {
         Err(StoreError::Newer { .. }) => State::Newer,
         // A power cut may leave an empty file of a session that was never synced.
         Err(StoreError::Headerless { .. }) if store.len_of(id).is_ok_and(|len| len == Some(0)) => {
-            State::Fine
+            State::Fine(None)
         }
         Err(StoreError::Headerless { .. } | StoreError::WrongId { .. }) => State::Damaged,
-        _ => State::Fine,
+        Ok(reader) => State::Fine(Some(reader.header().engine.name.clone())),
+        Err(_) => State::Fine(None),
     }
 }
 

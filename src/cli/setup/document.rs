@@ -439,6 +439,13 @@ impl<'d> Command<'d> {
         let wrapped = self.wrapped().and_then(|number| self.argument(number));
         wrapped.unwrap_or(self.program())
     }
+
+    /// The arguments of that program.
+    pub(in crate::cli) fn agent_arguments(&self) -> impl Iterator<Item = &'d str> {
+        let first = self.wrapped().map_or(0, |number| number + 1);
+        let numbers = first..self.elements().len();
+        numbers.filter_map(|number| self.argument(number))
+    }
 }
 
 /// A member with the name of an earlier one: programs differ in which of them counts.
