@@ -1,16 +1,38 @@
 //! Messages for users, on stderr.
 
 use super::global::Global;
+use super::look::Look;
 use super::printable::printable;
+use super::width::hanging;
+
+/// What messages begin with, and hints, which are as wide.
+const NAME: &str = "rejoin: ";
+const HINT: &str = "  hint: ";
 
 /// Prints a message, and what to do about it.
+pub(super) fn note(global: &Global, text: &str, hint: Option<&str>) {
+    let look = Look::messages();
+    print(NAME, &printable(text), &look);
+    if let Some(hint) = hint {
+        print(HINT, &printable(&global.with_store(hint)), &look);
+    }
+}
+
+/// Prints a text behind its beginning. In a terminal its lines are broken between words.
 #[expect(
     clippy::print_stderr,
     reason = "the one place where messages are printed"
 )]
-pub(super) fn note(global: &Global, text: &str, hint: Option<&str>) {
-    eprintln!("rejoin: {}", printable(text));
-    if let Some(hint) = hint {
-        eprintln!("  hint: {}", printable(&global.with_store(hint)));
+fn print(beginning: &str, text: &str, look: &Look) {
+    let text = format!("{beginning}{text}");
+    if !look.terminal {
+        return eprintln!("{text}");
+    }
+    for (number, line) in text.lines().enumerate() {
+        let spaces = line.len() - line.trim_start().len();
+        let indent = if number == 0 { beginning.len() } else { spaces };
+        for line in hanging(line, indent, look.width) {
+            eprintln!("{line}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::exit::Failure;
 use super::look::Look;
 use super::printable::printable_json;
+use super::width::hanging;
 
 /// Standard output. If its reader goes away, it ends without an error.
 pub struct Output {
@@ -58,6 +59,19 @@ impl Output {
     pub fn line(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
         self.raw(line.as_ref())?;
         self.raw("\n")
+    }
+
+    /// Prints a sentence, in a terminal on as many lines as it takes.
+    pub(super) fn say(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
+        let text = text.as_ref();
+        if !self.look.terminal {
+            return self.line(text);
+        }
+        let indent = text.len() - text.trim_start_matches(' ').len();
+        for line in hanging(text, indent, self.look.width) {
+            self.line(line)?;
+        }
+        Ok(())
     }
 
     /// Prints a value as indented JSON.

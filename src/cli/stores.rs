@@ -71,9 +71,9 @@ fn migrate(global: &Global, output: &mut Output) -> Result<(), Failure> {
     let made = Store::migrate(&root, &Sys::real())?;
     let shown = shown(&root);
     if made {
-        output.line(format!("made the store at {shown}"))
+        output.say(format!("made the store at {shown}"))
     } else {
-        output.line(format!("the store at {shown} is up to date"))
+        output.say(format!("the store at {shown} is up to date"))
     }
 }
 
@@ -85,7 +85,7 @@ fn check(global: &Global, output: &mut Output) -> Result<(), Failure> {
     }
     store.prepare()?;
     let sessions = count(store.ids()?.len(), "session");
-    output.line(format!("{}: {sessions}", shown(&root)))
+    output.say(format!("{}: {sessions}", shown(&root)))
 }
 
 fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
@@ -132,7 +132,7 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
             reports.push(json!({ "sessionId": id.as_str(), "outcome": outcome, "reason": why }));
         } else if let Some(why) = why {
             progress.clear();
-            output.line(why)?;
+            output.say(why)?;
         }
         // Nothing else would be copied, either.
         if let Err(error @ (StoreError::Unreachable { .. } | StoreError::Unusable { .. })) = copied
@@ -147,7 +147,7 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
     } else {
         let [new, continued, same] = done;
         let new = count(new, "session");
-        output.line(format!(
+        output.say(format!(
             "copied {new}, continued {continued}, {same} were there already, {failed} left alone"
         ))?;
     }

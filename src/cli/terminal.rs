@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::exit::Failure;
+use super::look::Look;
 use super::printable::printable;
+use super::width::hanging;
 
 /// Work that takes less time shows no message.
 const QUIET_FOR: Duration = Duration::from_secs(1);
@@ -45,12 +47,18 @@ pub(super) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
 
 /// Asks a question on stderr; whether the answer is yes.
 pub(super) fn ask(question: &str) -> Result<bool, Failure> {
-    eprint!("{} [y/N] ", printable(question));
+    let question = format!("{} [y/N]", printable(question));
+    let lines = hanging(&question, 0, Look::messages().width.saturating_sub(2));
+    eprint!("{} ", lines.join("\n"));
     io::stderr().flush().ok();
     let mut answer = String::new();
-    io::stdin()
+    let length = io::stdin()
         .read_line(&mut answer)
         .map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
+    if length == 0 {
+        // Ctrl-D leaves the cursor behind the question.
+        eprintln!();
+    }
     Ok(is_yes(&answer))
 }
 

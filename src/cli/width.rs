@@ -79,6 +79,63 @@ pub(super) fn cut_start(text: &str, room: usize) -> String {
     format!("…{}", &text[begin.unwrap_or(text.len())..])
 }
 
+/// A text in lines of at most `room` columns, broken between words. A command in backticks stays on
+/// one line if it fits there, so that it can be copied. A longer word has a line of its own.
+pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in words(text, room) {
+        if !line.is_empty() && width(&line) + 1 + width(&word) > room {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    lines.push(line);
+    lines
+}
+
+/// The words of a text; what is in backticks is one of them, unless it is wider than `room`.
+fn words(text: &str, room: usize) -> Vec<String> {
+    let is_open = |word: &str| word.matches('`').count() % 2 == 1;
+    let mut words = Vec::<String>::new();
+    let mut rest = text.split_whitespace();
+    while let Some(word) = rest.next() {
+        let mut quoted = word.to_owned();
+        let mut behind = rest.clone();
+        while is_open(&quoted)
+            && let Some(next) = behind.next()
+        {
+            quoted = format!("{quoted} {next}");
+        }
+        if is_open(&quoted) || width(&quoted) > room {
+            words.push(word.to_owned());
+        } else {
+            words.push(quoted);
+            rest = behind;
+        }
+    }
+    words
+}
+
+/// A line as the lines that fit into `room` columns. Those that follow the first one are indented by
+/// as many columns as it has letters before `indent`.
+pub(super) fn hanging(line: &str, indent: usize, room: usize) -> Vec<String> {
+    if width(line) <= room {
+        return vec![line.to_owned()];
+    }
+    let (head, rest) = line.split_at(indent);
+    let lines = wrapped(rest, room.saturating_sub(indent)).into_iter();
+    let spaces = " ".repeat(width(head));
+    let lines = lines.enumerate().map(|(number, line)| {
+        let before = if number == 0 { head } else { &spaces };
+        format!("{before}{line}")
+    });
+    lines.collect()
+}
+
 /// A text with spaces after it, `room` columns wide.
 pub(super) fn pad(text: &str, room: usize) -> String {
     let missing = room.saturating_sub(width(text));
@@ -120,6 +177,22 @@ mod tests {
                 let end = cut_start(text, room.max(1));
                 assert!(width(&end) <= room.max(1), "{end:?} in {room}");
             }
+        }
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        for (line, indent, room, shown) in [
+            ("a b c", 0, 5, &["a b c"][..]),
+            ("one two three", 0, 8, &["one two", "three"]),
+            ("  one two three", 2, 8, &["  one", "  two", "  three"]),
+            ("say: one  two", 5, 9, &["say: one", "     two"]),
+            ("use `a b c` or d", 0, 8, &["use", "`a b c`", "or d"]),
+            ("use `a b c d e`, d", 0, 8, &["use `a b", "c d e`,", "d"]),
+            ("it`s one of two", 0, 8, &["it`s one", "of two"]),
+            ("a /long/path/name b", 0, 6, &["a", "/long/path/name", "b"]),
+        ] {
+            assert_eq!(hanging(line, indent, room), shown, "{line} in {room}");
         }
     }
 

@@ -98,6 +98,11 @@ fn own(help: &str) -> String {
     help.trim_end().to_owned()
 }
 
+/// The names of all commands.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    all().into_iter().map(|command| command.name)
+}
+
 fn page() -> String {
     let commands = all();
     let mut page = format!("{HEAD}| command | what it does |\n|---|---|\n");

@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         } else {
             id.to_string()
         };
-        output.line(context.global.with_store(&format!(
+        output.say(context.global.with_store(&format!(
             "{name} is in the trash; `rejoin sessions restore {shown}` brings it back"
         )))?;
     }
@@ -80,7 +80,7 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
         context.store.erase(id)?;
         remove_page(&name_of(id))?;
         context.catalog.removed(id, before);
-        output.line(format!("{name} is removed for good"))
+        output.say(format!("{name} is removed for good"))
     });
     // Even if one of them is in use: others may have been removed.
     let erased = context.erase_from_catalog();

@@ -42,7 +42,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn empty(args: &Args, output: &mut Output) -> Result<(), Failure> {
-    output.line(summary(args, 0))
+    output.say(summary(args, 0))
 }
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         let more = count(moved - shown, "more session");
         output.line(format!("… and {more} (--verbose lists all)"))?;
     }
-    output.line(context.global.with_store(&summary(args, moved)))
+    output.say(context.global.with_store(&summary(args, moved)))
 }
 
 /// The sessions as people see them; none if the output is for a program.

@@ -24,5 +24,5 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         .ok_or_else(|| Failure::usage("the title has no visible character"))?;
     let id = find(context, &args.id)?;
     change_metadata(&context.store, Some(&context.catalog), &id, &change)?;
-    output.line(format!("{} is renamed", context.name(&id, output)?))
+    output.say(format!("{} is renamed", context.name(&id, output)?))
 }

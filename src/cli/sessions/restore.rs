@@ -68,7 +68,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             StoreError::NotFound { .. } => absent(),
             error => error.into(),
         })?;
-        output.line(format!("{} is back", context.name(&id, output)?))?;
+        output.say(format!("{} is back", context.name(&id, output)?))?;
     }
     Ok(())
 }

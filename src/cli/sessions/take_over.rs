@@ -19,6 +19,7 @@ pub(super) struct Args {
 /// it.
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let id = find(context, &args.id)?;
+    let name = context.name(&id, output)?;
     let holder = context.store.holder(&id);
     match context.store.take_over_with(&id, &mut |_| {}) {
         Ok(opened) => drop(opened),
@@ -29,10 +30,10 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         Err(error) => return Err(error.into()),
     }
     match holder {
-        Some(holder) => output.line(format!(
-            "{id} was taken from process {} on host {}",
+        Some(holder) => output.say(format!(
+            "{name} was taken from process {} on host {}",
             holder.pid, holder.host
         )),
-        None => output.line(format!("{id} was open nowhere")),
+        None => output.say(format!("{name} was open nowhere")),
     }
 }

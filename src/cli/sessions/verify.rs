@@ -77,7 +77,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
             0 => String::new(),
             empty => format!(", {} without a session", count(empty, "empty file")),
         };
-        output.line(format!(
+        output.say(format!(
             "{sessions}, {sound} sound, {damaged} damaged{later}{empty}"
         ))?;
     }
@@ -112,17 +112,17 @@ fn print(
     output: &mut Output,
 ) -> Result<(), Failure> {
     match scan {
-        Err(error) => output.line(format!(
+        Err(error) => output.say(format!(
             "{id}  cannot be read: {}",
             printable(&error.to_string())
         )),
         Ok(scan) => {
             for damage in &scan.damage {
-                output.line(format!("{id}  {damage}"))?;
+                output.say(format!("{id}  {damage}"))?;
             }
             if let Some(torn) = scan.torn {
                 let (len, at) = (torn.len, torn.offset);
-                output.line(format!(
+                output.say(format!(
                     "{id}  an unfinished line of {len} bytes at byte {at}"
                 ))?;
             }

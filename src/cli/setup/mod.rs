@@ -20,11 +20,13 @@ use crate::sys::program::is_program;
 use super::exit::Failure;
 use super::global::Global;
 use super::known_agents::{command_of, with_npx};
-use super::look::{ACTIVE, FAINT, ID, STRONG, WRONG};
+use super::look::{ACTIVE, FAINT, ID, Look, STRONG, WRONG};
 use super::note::note;
 use super::output::Output;
+use super::paint::{PLAIN, Span, wrap};
 use super::printable::printable;
 use super::programs::{Rejoin, on_path};
+use super::width::width;
 use super::{store, terminal};
 use wrapping::{Change, Outcome, Wrapper};
 
@@ -32,6 +34,9 @@ pub(super) use document::{Document, Entry};
 pub(super) use editor::{Editor, Folders};
 pub(super) use file::SettingsFile;
 pub(super) use wrapping::has_twin;
+
+/// How much deeper the rest of a line is indented that does not fit into the terminal.
+const CONTINUED: usize = 4;
 
 /// What to set up.
 #[derive(Debug, clap::Args)]
@@ -160,7 +165,7 @@ impl Setup<'_> {
         let title = output.look().paint(STRONG, editor.title());
         output.line(format!("{title}  {shown}"))?;
         for (name, outcome) in &change.entries {
-            output.line(format!("  {}: {}", printable(name), describe(*outcome)))?;
+            output.say(format!("  {}: {}", printable(name), describe(*outcome)))?;
         }
         if change.text == old {
             return self.nothing(&change, output);
@@ -177,15 +182,15 @@ impl Setup<'_> {
             return undo(&file, &kept, &change.text, output);
         }
         match file.replace_and_keep(&change.text)? {
-            None => output.line(format!("Created {shown}."))?,
+            None => output.say(format!("Created {shown}."))?,
             Some(kept) => {
                 let kept = path_shown(&kept, output);
-                output.line(format!("Changed {shown}."))?;
-                output.line(format!("The file as it was is {kept}."))?;
+                output.say(format!("Changed {shown}."))?;
+                output.say(format!("The file as it was is {kept}."))?;
             }
         }
         let name = editor.name();
-        output.line(format!(
+        output.say(format!(
             "{} `rejoin setup {name} --undo` undoes this.",
             editor.advice()
         ))
@@ -221,10 +226,10 @@ impl Setup<'_> {
 
     /// Reports that there is nothing to change.
     fn nothing(&self, change: &Change, output: &mut Output) -> Result<(), Failure> {
-        output.line(if self.args.undo {
+        output.say(if self.args.undo {
             "  no agent here is wrapped by `rejoin setup`"
         } else if change.entries.is_empty() {
-            "  no agent is configured here, and none was found on PATH: install one, such as with\n  \
+            "  no agent is configured here, and none was found on PATH: install one, such as with \
              `npm install -g @agentclientprotocol/claude-agent-acp`, and run this again"
         } else {
             "  nothing to change"
@@ -286,16 +291,16 @@ fn undo(
     let shown = path_shown(file.path(), output);
     if kept.is_empty() && is_empty(text) {
         file.remove()?;
-        return output.line(format!("Removed {shown}, which `rejoin setup` created."));
+        return output.say(format!("Removed {shown}, which `rejoin setup` created."));
     }
     file.replace(text)?;
     let same = kept.iter().find(|kept| kept.text() == Some(text));
     let Some(same) = same else {
-        return output.line(format!(
+        return output.say(format!(
             "Changed {shown}: rejoin is gone, what else you changed has stayed."
         ));
     };
-    output.line(format!("{shown} is as it was, byte for byte."))?;
+    output.say(format!("{shown} is as it was, byte for byte."))?;
     same.remove()
 }
 
@@ -342,6 +347,25 @@ fn describe(outcome: Outcome) -> &'static str {
     }
 }
 
+/// A line of a patch as the lines that fit into the terminal.
+fn fitted(line: &str, look: &Look) -> Vec<String> {
+    let room = look.width.saturating_sub(2);
+    if !look.terminal || width(line) <= room || line.starts_with('@') {
+        return vec![line.to_owned()];
+    }
+    let (sign, text) = line.split_at(1);
+    let spaces = text.len() - text.trim_start_matches(' ').len();
+    // What follows is deeper than anything that could stand there by itself.
+    let indent = (spaces + 1 + CONTINUED).min(room / 2);
+    let mut lines = wrap(&[(PLAIN, text.to_owned())], Some(room - indent)).into_iter();
+    let text = |line: Vec<Span>| line.into_iter().map(|(_, text)| text).collect::<String>();
+    let first = lines.next().map(text).unwrap_or_default();
+    let rest = lines.map(|line| " ".repeat(indent) + &text(line));
+    std::iter::once(format!("{sign}{first}"))
+        .chain(rest)
+        .collect()
+}
+
 /// Prints what differs between two texts. Values that look like keys, or whose names do, are masked.
 fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
     let Some(patch) = patch("settings", Some(old), new) else {
@@ -359,8 +383,10 @@ fn show(old: &str, new: &str, output: &mut Output) -> Result<(), Failure> {
             Some(b'@') => ID,
             _ => FAINT,
         };
-        let line = output.look().paint(style, &text);
-        output.line(format!("  {line}"))?;
+        let look = output.look().clone();
+        for line in fitted(&text, &look) {
+            output.line(format!("  {}", look.paint(style, &line)))?;
+        }
     }
     Ok(())
 }

@@ -24,9 +24,17 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let home = Self {
-            folder: TempDir::new().unwrap(),
-        };
+        Self::in_folder(TempDir::new().unwrap())
+    }
+
+    /// One whose path has the same length wherever the test runs: that of `/home/ada-smith`.
+    pub(crate) fn of_ada() -> Self {
+        let folder = TempDir::with_prefix_in("home", "/tmp");
+        Self::in_folder(folder.unwrap())
+    }
+
+    fn in_folder(folder: TempDir) -> Self {
+        let home = Self { folder };
         let bin = home.path("bin");
         fs::create_dir(&bin).unwrap();
         symlink(env!("CARGO_BIN_EXE_rejoin"), bin.join("rejoin")).unwrap();
@@ -77,6 +85,11 @@ impl Home {
             self.general(&String::from_utf8(output.stdout).unwrap()),
             text,
         )
+    }
+
+    /// The same with the path that [`Self::of_ada`] names.
+    pub(crate) fn as_of_ada(&self, text: &str) -> String {
+        text.replace(self.folder.path().to_str().unwrap(), "/home/ada-smith")
     }
 
     pub(crate) fn general(&self, text: &str) -> String {

@@ -56,7 +56,24 @@ impl Terminal {
 #[track_caller]
 pub(crate) fn shown(mut command: Command) -> String {
     let terminal = Terminal::new();
-    let mut child = command.stdout(terminal.open()).spawn().unwrap();
+    command.stdout(terminal.open());
+    let (printed, code) = runs_in(&terminal, command);
+    assert_eq!(code, Some(0), "{printed}");
+    printed
+}
+
+/// What a command prints on a terminal, messages included, and its exit code. The user presses
+/// Ctrl-D.
+pub(crate) fn shown_with_messages(mut command: Command) -> (String, Option<i32>) {
+    let terminal = Terminal::new();
+    terminal.press("\u{4}");
+    command.stdin(terminal.open()).stdout(terminal.open());
+    command.stderr(terminal.open());
+    runs_in(&terminal, command)
+}
+
+fn runs_in(terminal: &Terminal, mut command: Command) -> (String, Option<i32>) {
+    let mut child = command.spawn().unwrap();
     // Its end of the terminal, which would keep ours open.
     drop(command);
     let mut printed = Vec::new();
@@ -67,6 +84,6 @@ pub(crate) fn shown(mut command: Command) -> String {
         }
         printed.extend(more);
     }
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    String::from_utf8(printed).unwrap().replace("\r\n", "\n")
+    let printed = String::from_utf8(printed).unwrap().replace("\r\n", "\n");
+    (printed, child.wait().unwrap().code())
 }
