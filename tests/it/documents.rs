@@ -37,6 +37,12 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "rejoin wrap -- claude-agent-acp\nagent-client",
         CONDUCTOR,
     ),
+    ("docs/sharing.md", "rejoin wrap --keep", KEPT),
+    (
+        "docs/sharing.md",
+        "rejoin attach",
+        "it needs an open session; the tests of `--keep` attach",
+    ),
     ("docs/troubleshooting.md", "rejoin doctor", DOCTOR),
     (
         "packaging/agents/README.md",
@@ -50,6 +56,7 @@ const NOT_PUBLISHED: &str = "nothing is published; the tests of packages run the
 const DATABASE: &str = "the tests of stores in PostgreSQL run these commands";
 const DOCTOR: &str = "what it finds depends on the machine; its own tests run it";
 const ACPX: &str = "the interop tests drive acpx";
+const KEPT: &str = "a process is left behind; the tests of `--keep` run it";
 const CONDUCTOR: &str = "the tests of the proxy drive the conductor";
 
 /// A block of shell commands in a document.
