@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::store::medium::place;
 use crate::sys::environment::variable;
 
+use super::password::{self, PasswordCommand};
 use super::tls::Tls;
 
 /// The schema, unless the address names another one.
 const SCHEMA: &str = "rejoin";
+/// The variable that names a command which prints the password.
+const PASSWORD_COMMAND: &str = "REJOIN_STORE_PASSWORD_COMMAND";
 /// How long statements wait for a database that cannot be reached, unless the address says it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait for a connection.
@@ -28,6 +31,8 @@ pub(in crate::store) struct Address {
     pub(super) schema: String,
     /// Without a password.
     pub(super) shown: String,
+    /// What prints the password, if something does.
+    pub(super) password_command: Option<PasswordCommand>,
     /// How connections are encrypted, if they are.
     pub(super) tls: Option<Tls>,
     /// How long statements wait for a database that cannot be reached.
@@ -43,6 +48,7 @@ impl Address {
         let mut schema = SCHEMA.to_owned();
         let (mut mode, mut authorities) = (None, None);
         let mut patience = PATIENCE;
+        let mut password_command = variable(PASSWORD_COMMAND);
         let mut others = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
@@ -55,6 +61,10 @@ impl Address {
                 Some(("patience", time)) => {
                     patience = humantime::parse_duration(time)
                         .map_err(|error| format!("the patience {time:?}: {error}"))?;
+                }
+                Some(("password_command", command)) => {
+                    let command = percent_decode_str(command).decode_utf8_lossy();
+                    password_command = Some(command.into_owned());
                 }
                 Some(("password", _)) => {
                     return Err("the password belongs into PGPASSWORD or a file".to_owned());
@@ -96,6 +106,10 @@ impl Address {
                 ));
             }
         };
+        if config.get_hosts().len() > 1 {
+            // The others only follow it.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         config.ssl_mode(match tls {
             Some(_) => SslMode::Require,
             None => SslMode::Disable,
@@ -110,6 +124,7 @@ impl Address {
             config,
             schema,
             shown: place::shown(place),
+            password_command: password_command.map(PasswordCommand),
             tls,
             patience,
         })
@@ -136,48 +151,10 @@ fn complete(config: &mut Config) {
         config.dbname(name);
     }
     if config.get_password().is_none()
-        && let Some(password) = variable("PGPASSWORD").or_else(|| password_in_file(config))
+        && let Some(password) = variable("PGPASSWORD").or_else(|| password::in_file(config))
     {
         config.password(password);
     }
-}
-
-/// The password in the file of passwords, lines of `host:port:database:user:password`.
-fn password_in_file(config: &Config) -> Option<String> {
-    let file = variable("PGPASSFILE").map(std::path::PathBuf::from);
-    let file = file.or_else(|| Some(std::env::home_dir()?.join(".pgpass")))?;
-    let text = std::fs::read_to_string(file).ok()?;
-    let host = match config.get_hosts().first()? {
-        Host::Tcp(name) => name.clone(),
-        #[cfg(unix)]
-        Host::Unix(_) => "localhost".to_owned(),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let user = config.get_user().unwrap_or_default();
-    let wanted = [
-        &host,
-        &port.to_string(),
-        config.get_dbname().unwrap_or(user),
-        user,
-    ];
-    text.lines().find_map(|line| password_of(line, wanted))
-}
-
-/// The password of a line, if the line is about this host, port, database and user.
-fn password_of(line: &str, wanted: [&str; 4]) -> Option<String> {
-    let mut fields = vec![String::new()];
-    let mut characters = line.chars();
-    while let Some(c) = characters.next() {
-        match c {
-            ':' if fields.len() < 5 => fields.push(String::new()),
-            '\\' => fields.last_mut()?.extend(characters.next()),
-            c => fields.last_mut()?.push(c),
-        }
-    }
-    let (password, fields) = fields.split_last()?;
-    let fits = |(field, wanted): (&String, &str)| field == "*" || field == wanted;
-    let is_it = fields.len() == 4 && fields.iter().zip(wanted).all(fits);
-    is_it.then(|| password.clone())
 }
 
 impl fmt::Debug for Address {
@@ -189,19 +166,6 @@ impl fmt::Debug for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_password_is_found_by_all_four() {
-        let wanted = ["h", "5432", "d", "u"];
-        for (line, found) in [
-            ("h:5432:d:u:se:cret", Some("se:cret")),
-            ("*:*:*:*:s\\:x\\\\", Some("s:x\\")),
-            ("h:5433:d:u:no", None),
-            ("# comment", None),
-        ] {
-            assert_eq!(password_of(line, wanted).as_deref(), found, "{line}");
-        }
-    }
 
     #[test]
     fn an_address_names_its_schema() {

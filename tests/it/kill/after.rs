@@ -2,13 +2,14 @@
 //! of them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use rejoin::record::Kind;
 use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
 
+use crate::support::place;
 use crate::support::sessions::logged::Logged;
 use crate::support::sessions::random::Random;
 use crate::support::sessions::seen::{Asked, Seen};
@@ -33,10 +34,11 @@ pub(crate) fn look(
     sessions: &mut BTreeMap<String, Seen>,
     random: &mut Random,
 ) {
+    let place = place::at(folder);
     process.client.seen = std::mem::take(sessions);
     let ids: Vec<String> = process.client.seen.keys().cloned().collect();
     for id in &ids {
-        let before = std::fs::read(log(folder, id)).unwrap();
+        let before = place.read(id).unwrap();
         let known = process.client.seen[id].events.len();
         let first = if random.once_in(3) {
             Asked::Resume
@@ -44,7 +46,7 @@ pub(crate) fn look(
             Asked::Load
         };
         process.ask(id, first);
-        let opened = std::fs::read(log(folder, id)).unwrap();
+        let opened = place.read(id).unwrap();
         let logged = Logged::read(&store(folder), id).unwrap();
         check_recovery(&before, &opened, &logged, known);
 
@@ -57,7 +59,7 @@ pub(crate) fn look(
         for _ in 0..2 {
             process.ask(id, Asked::Load);
         }
-        let unchanged = std::fs::read(log(folder, id)).unwrap();
+        let unchanged = place.read(id).unwrap();
         let more = unchanged
             .strip_prefix(&opened[..])
             .map(String::from_utf8_lossy);
@@ -99,8 +101,4 @@ fn check_recovery(before: &[u8], opened: &[u8], logged: &Logged, known: usize) {
 
 pub(crate) fn store(folder: &Path) -> Store {
     Store::open(folder, Sys::real(), Durability::Os).unwrap()
-}
-
-fn log(folder: &Path, id: &str) -> PathBuf {
-    folder.join("sessions").join(format!("{id}.jsonl"))
 }

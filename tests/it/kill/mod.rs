@@ -10,6 +10,7 @@ mod script;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 
 use crate::support::env;
 use crate::support::sessions::logged::survivors;
@@ -25,10 +26,17 @@ const STEPS: usize = 40;
 
 #[test]
 fn kill_minus_nine_loses_nothing_that_was_received() {
+    all(if env::slow() { 50 } else { 2 }, &|seed| {
+        let folder = tempfile::tempdir().unwrap();
+        case(seed, folder.path());
+    });
+}
+
+/// Runs so many cases, or the one that the environment names.
+pub(crate) fn all(cases: u64, case: &dyn Fn(u64)) {
     if let Some(seed) = env::number("KILL_SEED") {
         return case(seed);
     }
-    let cases = if env::slow() { 50 } else { 2 };
     for seed in 0..cases {
         let run = catch_unwind(AssertUnwindSafe(|| case(seed)));
         if let Err(failure) = run {
@@ -38,17 +46,16 @@ fn kill_minus_nine_loses_nothing_that_was_received() {
     }
 }
 
-/// Several lives on one store, each but the last ended by a kill.
-fn case(seed: u64) {
+/// Several lives on one store, which is empty at first, each but the last ended by a kill.
+pub(crate) fn case(seed: u64, store: &Path) {
     let mut random = Random::of(seed);
-    let folder = tempfile::tempdir().unwrap();
     let mut sessions = BTreeMap::new();
     for _ in 0..KILLS {
         let modes = Modes::any(&mut random);
         let kill = Kill::any(&mut random);
         // The first bytes are those of looking at the existing sessions.
-        let mut process = Process::start(folder.path(), modes);
-        after::look(&mut process, folder.path(), &mut sessions, &mut random);
+        let mut process = Process::start(store, modes);
+        after::look(&mut process, store, &mut sessions, &mut random);
         process.kill_after(&kill);
         let mut script = Script::new(&mut random);
         for step in 0..STEPS {
@@ -57,11 +64,11 @@ fn case(seed: u64) {
             }
         }
         sessions = process.kill();
-        survivors(&after::store(folder.path()), &mut sessions);
-        after::verify(folder.path());
+        survivors(&after::store(store), &mut sessions);
+        after::verify(store);
     }
-    let mut process = Process::start(folder.path(), Modes::any(&mut random));
-    after::look(&mut process, folder.path(), &mut sessions, &mut random);
+    let mut process = Process::start(store, Modes::any(&mut random));
+    after::look(&mut process, store, &mut sessions, &mut random);
     process.leave();
-    after::verify(folder.path());
+    after::verify(store);
 }

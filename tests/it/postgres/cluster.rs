@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rejoin::store::Store;
 use rejoin::sys::Sys;
 
+use crate::support::rows::Rows;
+
 /// Says whether tests may do without a server: not if it is `required`.
 const WANTED: &str = "REJOIN_TEST_POSTGRES";
 
@@ -19,6 +21,8 @@ const SERVE: &str = r#"
     cd "$1" || exit
     "$2/initdb" -D data -U rejoin -A trust --no-sync -E UTF8 --locale C >initdb.log 2>&1 || exit
     key() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "$@" 2>>tls.log; }
+    printf 'host all asked all scram-sha-256\n%s\n' "$(cat data/pg_hba.conf)" >hba
+    cp hba data/pg_hba.conf
     echo subjectAltName=DNS:localhost >names
     encrypt="-c ssl=on -c ssl_cert_file=$1/server.crt -c ssl_key_file=$1/server.key"
     key -x509 -subj /CN=authority -keyout ca.key -out ca.crt &&
@@ -40,9 +44,17 @@ const SERVE: &str = r#"
                 echo crashed
                 ;;
             start) start "$@" ;;
+            standby*)
+                "$2/pg_basebackup" -D standby -R -h "$1" -p "$3" -U rejoin -c fast --no-sync \
+                    >>standby.log 2>&1 && echo standby || echo without
+                "$2/postgres" -D standby -k "$1" -p "${command#standby }" \
+                    -c listen_addresses=localhost -c fsync=off -c max_connections=200 \
+                    >>standby.log 2>&1 &
+                standby=$!
+                ;;
         esac
     done
-    kill -INT $server
+    kill -INT $server $standby
     wait
     rm -rf "$1"
 "#;
@@ -50,7 +62,7 @@ const SERVE: &str = r#"
 /// A server for databases.
 pub(crate) struct Cluster {
     folder: PathBuf,
-    port: u16,
+    pub(super) port: u16,
     /// Its input is open as long as the server is to run.
     server: Child,
 }
@@ -77,19 +89,54 @@ impl Cluster {
             .then(|| self.at("localhost", &options))
     }
 
+    /// The addresses of a new store: its own, and one through another port.
+    pub(super) fn through(&self, port: u16) -> (PathBuf, PathBuf) {
+        let number = number();
+        let own = format!("localhost:{}", self.port);
+        let other = format!("127.0.0.1:{port}");
+        (address(&own, number, ""), address(&other, number, ""))
+    }
+
+    /// Starts a server that follows this one, which waits for it with each commit. Returns the
+    /// address of a new store in either of them, and a connection to the one that follows; none if
+    /// there is no program that copies a server.
+    pub(super) fn standby(&mut self) -> Option<(PathBuf, Rows)> {
+        let port = free_port();
+        self.tell(&format!("standby {port}"));
+        if self.heard() != *b"standby\n" {
+            return None;
+        }
+        let hosts = format!("localhost:{},localhost:{port}", self.port);
+        let place = address(&hosts, number(), "&patience=1m");
+        let standby = address(&format!("localhost:{port}"), 0, "&patience=1m");
+        Store::is_at(&standby, &Sys::real()).expect("it follows");
+        let rows = Rows::at(&self.place(""));
+        rows.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            .unwrap();
+        rows.run("SELECT pg_reload_conf()").unwrap();
+        let follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+        while rows.ask(follows, &[]).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        Some((place, Rows::at(&standby)))
+    }
+
     fn at(&self, host: &str, options: &str) -> PathBuf {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let port = self.port;
-        format!("postgres://rejoin@{host}:{port}/postgres?schema=test_{number}{options}").into()
+        address(&format!("{host}:{}", self.port), number(), options)
     }
 
     /// Kills all processes of the server.
     pub(crate) fn crash(&mut self) {
         self.tell("crash");
+        self.heard();
+    }
+
+    /// What the shell has answered.
+    fn heard(&mut self) -> [u8; 8] {
         let output = self.server.stdout.as_mut().unwrap();
-        let mut crashed = [0; 8];
-        output.read_exact(&mut crashed).unwrap();
+        let mut answer = [0; 8];
+        output.read_exact(&mut answer).unwrap();
+        answer
     }
 
     /// Starts it again.
@@ -171,6 +218,16 @@ fn start() -> Option<Cluster> {
     let place = cluster.place("&patience=1m");
     Store::is_at(&place, &Sys::real()).expect("the server starts");
     Some(cluster)
+}
+
+/// A number that no other store of these tests has.
+fn number() -> u32 {
+    static NUMBER: AtomicU32 = AtomicU32::new(1);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn address(hosts: &str, number: u32, options: &str) -> PathBuf {
+    format!("postgres://rejoin@{hosts}/postgres?schema=test_{number}{options}").into()
 }
 
 /// A port that nobody listens on.

@@ -10,11 +10,11 @@ use serde_json::json;
 use super::cluster;
 
 /// The store as a process of its own opens it.
-fn open(place: &Path) -> Store {
+pub(super) fn open(place: &Path) -> Store {
     Store::open(place, Sys::real(), Durability::Turn).unwrap()
 }
 
-fn texts(store: &Store, id: &SessionId) -> Vec<String> {
+pub(super) fn texts(store: &Store, id: &SessionId) -> Vec<String> {
     let mut reader = store.read(id).unwrap();
     let mut texts = Vec::new();
     while let Some(entry) = reader.next().unwrap() {
@@ -24,7 +24,7 @@ fn texts(store: &Store, id: &SessionId) -> Vec<String> {
     texts
 }
 
-fn update(text: &str) -> String {
+pub(super) fn update(text: &str) -> String {
     format!(r#"{{"sessionUpdate":"plan","entries":[],"_meta":{{"text":{text:?}}}}}"#)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn header(id: &SessionId) -> Header {
     .unwrap()
 }
 
-fn new_id() -> SessionId {
+pub(super) fn new_id() -> SessionId {
     Sys::real().ids.session()
 }
 

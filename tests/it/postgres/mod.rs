@@ -2,8 +2,14 @@
 //! `REJOIN_TEST_POSTGRES` is `required`.
 
 mod cluster;
+mod cuts;
+mod failover;
+mod kills;
 mod lists;
 mod logs;
 mod outages;
 mod processes;
+mod proxy;
+mod rights;
+mod transcripts;
 mod zombies;

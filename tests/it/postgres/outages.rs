@@ -1,10 +1,11 @@
 //! The database goes away, and comes back.
 
-use rejoin::store::{Durability, Store};
+use rejoin::store::{Durability, Store, place};
 use rejoin::sys::Sys;
 
 use super::cluster::{self, Cluster};
 use super::processes::{Process, load, prompt};
+use crate::support::rows::Rows;
 
 #[test]
 fn a_turn_waits_for_a_database_that_crashed() {
@@ -47,7 +48,7 @@ fn a_turn_fails_if_the_database_stays_away() {
     first.take_updates(50);
     cluster.crash();
     let failed = first.wait(answering).unwrap_err();
-    assert_eq!(failed["data"]["error"], "storage_failed", "{failed}");
+    assert_eq!(failed["data"]["error"], "store_unreachable", "{failed}");
     let message = failed["message"].as_str().unwrap_or_default();
     assert!(message.contains("cannot reach the store"), "{failed}");
     first
@@ -85,6 +86,24 @@ fn connections_are_encrypted() {
     assert!(Store::migrate(&place, &Sys::real()).unwrap());
     let store = Store::open(&place, Sys::real(), Durability::Turn).unwrap();
     assert_eq!(store.ids().unwrap(), []);
+    // A login is bound to the certificate; the password comes from a command.
+    let rows = Rows::at(&cluster.place(""));
+    rows.run("CREATE ROLE asked LOGIN SUPERUSER PASSWORD 'secret-text'")
+        .unwrap();
+    let asked = place.to_str().unwrap().replace("rejoin@", "asked@") + "&channel_binding=require";
+    let without = Store::is_at(asked.as_ref(), &Sys::real()).unwrap_err();
+    assert!(without.to_string().contains("password"), "{without}");
+    for (command, works) in [
+        ("echo secret-text", true),
+        ("echo other-text", false),
+        ("exit 3", false),
+    ] {
+        let place = place::with_password_command(asked.as_ref(), command);
+        let tried = Store::is_at(&place, &Sys::real());
+        assert_eq!(tried.is_ok(), works, "{command}: {tried:?}");
+        let said = format!("{tried:?} {}", place::shown(&place));
+        assert!(!said.contains("-text"), "{said}");
+    }
     // The certificate is not from an authority that the system trusts.
     let text = place.to_str().unwrap();
     let (text, _) = text.split_once("&sslrootcert=").unwrap();

@@ -117,6 +117,13 @@ impl Process {
         }
     }
 
+    /// Takes messages until the agent has said this.
+    fn take_text(&mut self, text: &str) {
+        while !self.text.contains(text) {
+            self.take().expect("it is said");
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
@@ -232,6 +239,27 @@ fn who_was_stopped_and_goes_on_writes_nothing_more() {
     first.leave();
     second.leave();
     runs(&place, &["sessions", "verify"]);
+}
+
+#[test]
+fn an_idle_process_learns_that_its_session_was_taken_over() {
+    let Some(place) = cluster::store() else {
+        return;
+    };
+    let mut first = Process::start(&place);
+    let session = first.new_session();
+    first
+        .ask("session/prompt", &prompt(&session, "/echo here"))
+        .unwrap();
+    let mut second = Process::start(&place);
+    second.ask("session/load", &load(&session, true)).unwrap();
+    second
+        .ask("session/prompt", &prompt(&session, "/echo elsewhere"))
+        .unwrap();
+    // It asks for nothing, and is sent what the other process has added.
+    first.take_text("elsewhere");
+    first.leave();
+    second.leave();
 }
 
 #[test]

@@ -1,44 +1,32 @@
-//! A session's file from outside: damages it, and compares it with what it should be.
+//! A session's log from outside: damages it, and compares it with what it should be.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
 use super::fixture::{Check, Damage};
 use super::json::Json;
 use super::pattern::Names;
-use super::wrapped::until;
+use super::place::Place;
 
-/// The files of a store.
-#[derive(Debug)]
-pub(crate) struct Files<'a> {
-    pub(crate) store: &'a Path,
-    /// What files were when they were noted or damaged.
+/// The logs of a store.
+pub(crate) struct Files {
+    place: Box<dyn Place>,
+    /// What they were when they were noted or damaged.
     noted: HashMap<String, Vec<u8>>,
 }
 
-impl<'a> Files<'a> {
-    pub(crate) fn new(store: &'a Path) -> Self {
+impl Files {
+    pub(crate) fn new(place: Box<dyn Place>) -> Self {
         let noted = HashMap::new();
-        Self { store, noted }
+        Self { place, noted }
     }
 
-    fn path(&self, session: &str) -> PathBuf {
-        self.store.join("sessions").join(format!("{session}.jsonl"))
-    }
-
-    fn read(&self, session: &str) -> Result<Vec<u8>, String> {
-        fs::read(self.path(session)).map_err(|error| format!("{session}: {error}"))
-    }
-
-    /// Damages the file of a session.
-    #[expect(clippy::disallowed_methods, reason = "this is the disk doing harm")]
+    /// Damages the log of a session.
     pub(crate) fn damage(&mut self, session: &str, damage: &Damage) -> Result<(), String> {
         let mut bytes = match damage {
             Damage::Write(_) | Damage::Log { .. } => Vec::new(),
-            _ => self.read(session)?,
+            _ => self.place.read(session)?,
         };
         let mut session = session.to_owned();
         match damage {
@@ -58,23 +46,15 @@ impl<'a> Files<'a> {
             }
             Damage::Cut(count) => bytes.truncate(bytes.len() - count),
             Damage::Rename(name) => {
-                fs::rename(self.path(&session), self.path(name)).map_err(|e| e.to_string())?;
+                self.place.rename(&session, name)?;
                 session.clone_from(name);
             }
-            Damage::Swap => {
-                let copy = self.path(&session).with_extension("copy");
-                let swapped = fs::write(&copy, &bytes);
-                let swapped = swapped.and_then(|()| fs::rename(&copy, self.path(&session)));
-                swapped.map_err(|error| error.to_string())?;
-            }
-            Damage::Remove => {
-                fs::remove_file(self.path(&session)).map_err(|error| error.to_string())?;
-            }
+            Damage::Swap => self.place.swap(&session, &bytes)?,
+            Damage::Remove => self.place.remove(&session)?,
             Damage::Log { records, count } => {
                 for number in 1..*count {
                     let id = counted(&session, number);
-                    let bytes = log(records, &session, &id)?;
-                    fs::write(self.path(&id), bytes).map_err(|error| error.to_string())?;
+                    self.place.write(&id, &log(records, &session, &id)?)?;
                 }
                 bytes = log(records, &session, &session)?;
             }
@@ -85,41 +65,20 @@ impl<'a> Files<'a> {
             Damage::MetadataChange | Damage::Swap | Damage::Remove
         );
         if !is_done {
-            fs::write(self.path(&session), &bytes).map_err(|error| error.to_string())?;
+            self.place.write(&session, &bytes)?;
         }
         self.noted.insert(session, bytes);
         Ok(())
     }
 
-    /// Puts a file where the folder of the sockets would be.
-    #[expect(clippy::disallowed_methods, reason = "another program would do so")]
+    /// Keeps processes from reaching each other.
     pub(crate) fn prevent_sockets(&self) -> Result<(), String> {
-        let made = fs::create_dir_all(self.store);
-        let written = made.and_then(|()| fs::write(self.store.join("run"), ""));
-        written.map_err(|error| error.to_string())
+        self.place.prevent_sockets()
     }
 
     /// Removes the index with all that belongs to it.
-    #[expect(clippy::disallowed_methods, reason = "another program would do so")]
     pub(crate) fn unindex(&self) -> Result<(), String> {
-        let entries = fs::read_dir(self.store).map_err(|error| error.to_string())?;
-        let mut removed = 0;
-        for entry in entries {
-            let entry = entry.map_err(|error| error.to_string())?;
-            if entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with("index.sqlite")
-            {
-                fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
-                removed += 1;
-            }
-        }
-        if removed > 0 {
-            Ok(())
-        } else {
-            Err("there is no index".to_owned())
-        }
+        self.place.unindex()
     }
 
     /// Checks what is on disk. Records that are `titles` are passed over unless they matter.
@@ -138,39 +97,24 @@ impl<'a> Files<'a> {
             Check::Noted(session) => {
                 let session = names.fill(session)?;
                 let noted = self.noted.get(&session).ok_or("it was not noted before")?;
-                if self.read(&session)? == *noted {
+                if self.place.read(&session)? == *noted {
                     Ok(())
                 } else {
                     Err("the file has changed".to_owned())
                 }
             }
-            Check::Absent(session) => match self.read(&names.fill(session)?) {
+            Check::Absent(session) => match self.place.read(&names.fill(session)?) {
                 Ok(_) => Err("there is such a file".to_owned()),
                 Err(_) => Ok(()),
             },
-            Check::Ending(session) => {
-                let hint = self.store.join("open").join(names.fill(session)?);
-                until(|| match fs::read_to_string(&hint) {
-                    Ok(text) if !text.contains("\"ending\":true") => {
-                        Err(format!("it is not ending: {text}"))
-                    }
-                    _ => Ok(()),
-                })
-            }
-            Check::Files { folder, count } => {
-                let found = fs::read_dir(self.store.join(folder)).map_or(0, Iterator::count);
-                if found == *count {
-                    Ok(())
-                } else {
-                    Err(format!("there are {found}"))
-                }
-            }
+            Check::Ending(session) => self.place.await_ending(&names.fill(session)?),
+            Check::Files { folder, count } => match self.place.count(folder) {
+                found if found == *count => Ok(()),
+                found => Err(format!("there are {found}")),
+            },
             Check::Agent(_) => Err("no agent is wrapped".to_owned()),
-            Check::Private => private(self.store),
-            Check::Nowhere(text) => {
-                let text = names.fill(text)?;
-                nowhere(self.store, text.as_bytes())
-            }
+            Check::Private => self.place.is_private(),
+            Check::Nowhere(text) => self.place.is_nowhere(&names.fill(text)?),
         }
     }
 
@@ -182,7 +126,7 @@ impl<'a> Files<'a> {
         records: &[Json],
         names: &mut Names,
     ) -> Result<(), String> {
-        let bytes = self.read(session)?;
+        let bytes = self.place.read(session)?;
         let lines = bytes
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty());
@@ -264,44 +208,4 @@ fn log(records: &[String], named: &str, id: &str) -> Result<Vec<u8>, String> {
 fn counted(id: &str, number: usize) -> String {
     let digits = number.to_string();
     format!("{}{digits}", &id[..id.len() - digits.len()])
-}
-
-#[cfg(unix)]
-fn private(folder: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
-    let check = |path: &Path| -> Result<bool, String> {
-        let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
-        let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
-        let mode = metadata.permissions().mode() & 0o777;
-        if mode == expected {
-            Ok(metadata.is_dir())
-        } else {
-            Err(format!("{} has mode {mode:o}", path.display()))
-        }
-    };
-    check(folder)?;
-    for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        if check(&path)? {
-            private(&path)?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn private(_: &Path) -> Result<(), String> {
-    Ok(())
-}
-
-fn nowhere(folder: &Path, text: &[u8]) -> Result<(), String> {
-    for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        if path.is_dir() {
-            nowhere(&path, text)?;
-        } else if memchr::memmem::find(&fs::read(&path).unwrap_or_default(), text).is_some() {
-            return Err(format!("it is in {}", path.display()));
-        }
-    }
-    Ok(())
 }

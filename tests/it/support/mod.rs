@@ -15,8 +15,11 @@ pub(crate) mod json;
 pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod pattern;
+pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod rewrite;
+#[cfg(all(unix, feature = "store-postgres"))]
+pub(crate) mod rows;
 pub(crate) mod runner;
 pub(crate) mod env;
 pub(crate) mod schema;

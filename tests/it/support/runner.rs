@@ -15,6 +15,7 @@ use super::fixture::{Action, Check, Event, Order, Pattern, Script, Step};
 use super::http_server::HttpServer;
 use super::json::Json;
 use super::pattern::Names;
+use super::place;
 use super::rewrite::Rewrite;
 use super::systems::{FOLDER, can_run};
 use super::wrapped::{self, Wrapped, mcp_server};
@@ -25,6 +26,13 @@ const REWRITING: Duration = Duration::from_secs(5);
 /// Runs a transcript; the test fails where it goes another way. If `rewrite` is set, the lines
 /// that are expected become those that came.
 pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
+    let folder = tempfile::tempdir().expect("folders can be made");
+    let store = folder.path().join("store");
+    run_on(&store, folder.path(), path, start, rewrite);
+}
+
+/// The same on this store, and with a folder for everything else.
+pub(crate) fn run_on(store: &Path, folder: &Path, path: &Path, start: Start, rewrite: bool) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = path.strip_prefix(root).unwrap_or(path);
     if !can_run(&path.with_extension("").to_string_lossy().replace('\\', "/")) {
@@ -33,9 +41,7 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
     let script = Script::read(path);
     let text = std::fs::read_to_string(path).expect("it was just read");
     let titles = text.contains("session_info_update");
-    let folder = tempfile::tempdir().expect("folders can be made");
-    let store = folder.path().join("store");
-    let work = folder.path().join("work");
+    let work = folder.join("work");
     std::fs::create_dir(&work).expect("it was just made");
     let mut names = Names::default();
     names.set("dir:0", work.to_str().expect("plain text").to_owned());
@@ -44,11 +50,12 @@ pub(crate) fn run(path: &Path, start: Start, rewrite: bool) {
         args: Vec::new(),
         agent: None,
         chooses: false,
-        started: Wrapped::new(folder.path(), &[]),
+        started: Wrapped::new(folder, &[]),
         http: None,
-        folder: folder.path(),
+        folder,
+        store,
         names,
-        files: Files::new(&store),
+        files: Files::new(place::at(store)),
         connections: BTreeMap::new(),
         rewrite: rewrite.then(Rewrite::default),
         titles,
@@ -96,8 +103,9 @@ struct Stage<'a> {
     started: Wrapped,
     http: Option<HttpServer>,
     folder: &'a Path,
+    store: &'a Path,
     names: Names,
-    files: Files<'a>,
+    files: Files,
     connections: BTreeMap<usize, Connection>,
     rewrite: Option<Rewrite>,
     /// Whether the transcript is about titles; otherwise they are passed over.
@@ -176,7 +184,7 @@ impl Stage<'_> {
             let first = self.chooses.then(|| wrapped::CHOICE.to_owned());
             let first: Vec<String> = first.into_iter().collect();
             let args = [&first, &self.args[..], &wrapped.unwrap_or_default()].concat();
-            let started = (self.start)(self.files.store, &args);
+            let started = (self.start)(self.store, &args);
             let connection = Connection::new(started, wraps, self.titles);
             let process = connection.agent.process().to_string();
             self.names.set(&format!("pid:{number}"), process);

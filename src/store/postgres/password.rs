@@ -1,0 +1,116 @@
+//! Where passwords come from that are in no address: a file, or a command.
+
+use std::fmt;
+use std::process::Stdio;
+
+use tokio::process::Command;
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use crate::sys::environment::variable;
+
+/// A command that prints the password. It runs for each connection, since what it prints may be valid
+/// for a short time only.
+#[derive(Clone)]
+pub(super) struct PasswordCommand(pub(super) String);
+
+impl PasswordCommand {
+    /// What the command prints, without its line break.
+    pub(super) async fn run(&self) -> Result<String, String> {
+        let mut command = if cfg!(windows) {
+            let mut command = Command::new("cmd");
+            command.arg("/C");
+            command
+        } else {
+            let mut command = Command::new("sh");
+            command.arg("-c");
+            command
+        };
+        let output = command
+            .arg(&self.0)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await;
+        let output = output.map_err(|error| format!("cannot run the password command: {error}"))?;
+        if !output.status.success() {
+            let status = output.status;
+            return Err(format!("the password command failed: {status}"));
+        }
+        let text = String::from_utf8(output.stdout);
+        let text = text.map_err(|_| "the password command printed no text".to_owned())?;
+        Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    }
+}
+
+impl fmt::Debug for PasswordCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordCommand")
+    }
+}
+
+/// The password in the file of passwords, lines of `host:port:database:user:password`.
+pub(super) fn in_file(config: &Config) -> Option<String> {
+    let file = variable("PGPASSFILE").map(std::path::PathBuf::from);
+    let file = file.or_else(|| Some(std::env::home_dir()?.join(".pgpass")))?;
+    let text = std::fs::read_to_string(file).ok()?;
+    let host = match config.get_hosts().first()? {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(_) => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let user = config.get_user().unwrap_or_default();
+    let wanted = [
+        &host,
+        &port.to_string(),
+        config.get_dbname().unwrap_or(user),
+        user,
+    ];
+    text.lines().find_map(|line| password_of(line, wanted))
+}
+
+/// The password of a line, if the line is about this host, port, database and user.
+fn password_of(line: &str, wanted: [&str; 4]) -> Option<String> {
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            ':' if fields.len() < 5 => fields.push(String::new()),
+            '\\' => fields.last_mut()?.extend(characters.next()),
+            c => fields.last_mut()?.push(c),
+        }
+    }
+    let (password, fields) = fields.split_last()?;
+    let fits = |(field, wanted): (&String, &str)| field == "*" || field == wanted;
+    let is_it = fields.len() == 4 && fields.iter().zip(wanted).all(fits);
+    is_it.then(|| password.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_found_by_all_four() {
+        let wanted = ["h", "5432", "d", "u"];
+        for (line, found) in [
+            ("h:5432:d:u:se:cret", Some("se:cret")),
+            ("*:*:*:*:s\\:x\\\\", Some("s:x\\")),
+            ("h:5433:d:u:no", None),
+            ("# comment", None),
+        ] {
+            assert_eq!(password_of(line, wanted).as_deref(), found, "{line}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_command_prints_the_password() {
+        let run = async |command: &str| PasswordCommand(command.to_owned()).run().await;
+        assert_eq!(run("echo secret").await.as_deref(), Ok("secret"));
+        let failed = run("echo secret; exit 3").await.unwrap_err();
+        assert!(failed.contains("exit status: 3"), "{failed}");
+    }
+}
