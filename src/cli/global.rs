@@ -20,6 +20,14 @@ pub(super) struct Global {
     // Environment variables may be set but empty, which counts as not set.
     #[arg(long, global = true, env = STORE, value_name = "PLACE", value_parser = path())]
     store: Option<PathBuf>,
+    /// Command that prints the password of the store's database, for each connection.
+    #[arg(
+        long,
+        global = true,
+        env = "REJOIN_STORE_PASSWORD_COMMAND",
+        value_name = "COMMAND"
+    )]
+    store_password_command: Option<String>,
     /// What to log: `off`, `error`, `warn`, `info`, `debug`, `trace`, or filters such as `rejoin=debug`.
     #[arg(
         long,
@@ -46,6 +54,12 @@ impl Global {
     /// The store that was given on the command line or in the environment.
     pub(super) fn store(&self) -> Option<&Path> {
         given(self.store.as_ref())
+    }
+
+    /// What prints the password of the store's database.
+    pub(super) fn store_password_command(&self) -> Option<&str> {
+        let command = self.store_password_command.as_deref();
+        command.filter(|command| !command.is_empty())
     }
 
     /// What to log.

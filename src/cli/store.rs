@@ -26,7 +26,13 @@ pub(super) fn named(global: &Global) -> Result<PathBuf, Failure> {
             Err(Failure::usage(why)
                 .hint("put it into PGPASSWORD, a file that PGPASSFILE names, or REJOIN_STORE"))
         }
-        Some(root) => absolute(root),
+        Some(root) => {
+            let root = absolute(root)?;
+            Ok(match global.store_password_command() {
+                Some(command) => place::with_password_command(&root, command),
+                None => root,
+            })
+        }
         None => standard().ok_or_else(|| {
             Failure::usage("cannot determine where to store sessions: the home folder is unknown")
                 .hint("name a folder with --store DIR or REJOIN_STORE")

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+#[cfg(feature = "store-postgres")]
+use crate::store::Rights;
 use crate::store::place::{is_address, shown};
 use crate::store::{Copied, Durability, Store, StoreError};
 use crate::sys::{SessionId, Sys};
@@ -30,6 +32,11 @@ enum Command {
         after_help = "Example:\n  rejoin store migrate --store postgres://rejoin@localhost/work"
     )]
     Migrate,
+    /// Let a role of the database use a store in PostgreSQL.
+    #[command(
+        after_help = "Example:\n  rejoin store grant --as writer agents --store postgres://rejoin@localhost/work"
+    )]
+    Grant(Grant),
     /// Check that a store can be reached and is of a known version.
     Check,
     /// Copy sessions from one store to another, byte for byte.
@@ -37,6 +44,27 @@ enum Command {
         after_help = "Example:\n  rejoin store copy --from ~/acp --to postgres://rejoin@localhost/work"
     )]
     Copy(Copy),
+}
+
+#[derive(Debug, clap::Args)]
+struct Grant {
+    /// Role of the database, which must exist.
+    #[arg(value_name = "ROLE")]
+    role: String,
+    /// What the role is for.
+    #[arg(long = "as", value_name = "KIND")]
+    kind: Kind,
+}
+
+/// What a role of a database is for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kind {
+    /// It sees sessions.
+    Reader,
+    /// It also makes sessions and appends to them, and changes or removes nothing in a log.
+    Writer,
+    /// It also removes what is in the trash.
+    Janitor,
 }
 
 #[derive(Debug, clap::Args)]
@@ -61,6 +89,7 @@ struct Copy {
 pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(), Failure> {
     match &args.command {
         Command::Migrate => migrate(global, output),
+        Command::Grant(grant) => self::grant(global, grant, output),
         Command::Check => check(global, output),
         Command::Copy(copy) => copy_all(copy, output),
     }
@@ -75,6 +104,30 @@ fn migrate(global: &Global, output: &mut Output) -> Result<(), Failure> {
     } else {
         output.say(format!("the store at {shown} is up to date"))
     }
+}
+
+#[cfg(feature = "store-postgres")]
+fn grant(global: &Global, args: &Grant, output: &mut Output) -> Result<(), Failure> {
+    let root = store::root(global)?;
+    if !is_address(&root) {
+        return Err(Failure::usage("a store in a folder has no roles")
+            .hint("name the address of a store in PostgreSQL with --store"));
+    }
+    let (rights, kind) = match args.kind {
+        Kind::Reader => (Rights::Read, "reader"),
+        Kind::Writer => (Rights::Write, "writer"),
+        Kind::Janitor => (Rights::Clean, "janitor"),
+    };
+    Store::grant(&root, &args.role, rights)?;
+    output.line(format!("{} is a {kind} of {}", args.role, shown(&root)))
+}
+
+#[cfg(not(feature = "store-postgres"))]
+fn grant(_: &Global, args: &Grant, _: &mut Output) -> Result<(), Failure> {
+    let (role, kind) = (&args.role, args.kind);
+    Err(Failure::usage(format!(
+        "cannot make {role} a {kind:?}: this rejoin was built without the feature store-postgres"
+    )))
 }
 
 fn check(global: &Global, output: &mut Output) -> Result<(), Failure> {

@@ -64,6 +64,8 @@ pub enum ErrorKind {
     SessionFormatNewer,
     /// A file operation failed: `sessionId` if it concerns one.
     StorageFailed,
+    /// The database that has the sessions cannot be reached: `sessionId` if it concerns one.
+    StoreUnreachable,
 }
 
 impl ErrorKind {
@@ -78,7 +80,8 @@ impl ErrorKind {
             | Self::SessionInUse
             | Self::SessionDamaged
             | Self::SessionFormatNewer
-            | Self::StorageFailed => INTERNAL_ERROR,
+            | Self::StorageFailed
+            | Self::StoreUnreachable => INTERNAL_ERROR,
             Self::RequestCancelled => REQUEST_CANCELLED,
             Self::UnsupportedVersion => UNSUPPORTED_VERSION,
         }
@@ -103,6 +106,7 @@ impl ErrorKind {
             Self::SessionDamaged => "session_damaged",
             Self::SessionFormatNewer => "session_format_newer",
             Self::StorageFailed => "storage_failed",
+            Self::StoreUnreachable => "store_unreachable",
         }
     }
 }

@@ -160,6 +160,11 @@ pub(super) fn storage_failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::StorageFailed, message)
 }
 
+/// The database that has the sessions cannot be reached.
+pub(super) fn store_unreachable(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::StoreUnreachable, message)
+}
+
 /// There is no such session, as far as the client may know. `id` is what it sent.
 pub(super) fn not_found(id: &str) -> Error {
     let message = "Session not found: sessionId does not exist or has expired";
@@ -236,6 +241,7 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
         Refusal::Damaged(_) => (ErrorKind::SessionDamaged, text),
         Refusal::Newer(_) => (ErrorKind::SessionFormatNewer, text),
         Refusal::Storage(_) => (ErrorKind::StorageFailed, text),
+        Refusal::Unreachable(_) => (ErrorKind::StoreUnreachable, text),
     };
     Error::new(kind, message).with("sessionId", id)
 }

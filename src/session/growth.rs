@@ -18,6 +18,10 @@ pub struct Growth {
     awaited: Arc<Mutex<Awaited>>,
     /// `None` if the system reports no changes.
     watch: OnceLock<Option<Watch>>,
+    /// The sessions that this process has open, for when another one takes them over.
+    owned: Arc<Mutex<Awaited>>,
+    /// Whether the store allows that.
+    can_lose: OnceLock<bool>,
 }
 
 impl Growth {
@@ -25,16 +29,7 @@ impl Growth {
     /// once at the start: what was written before is not reported. `None` if the system reports no
     /// changes.
     pub(super) fn of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
-        let grown = Arc::new(Notify::new());
-        let mut awaited = lock(&self.awaited);
-        awaited.retain(|_, all| {
-            all.retain(|notify| notify.strong_count() > 0);
-            !all.is_empty()
-        });
-        // Each client of a host follows it by itself.
-        let all = awaited.entry(id.clone()).or_default();
-        all.push(Arc::downgrade(&grown));
-        drop(awaited);
+        let grown = awaited_in(&self.awaited, id);
         let watch = self.watch.get_or_init(|| {
             let awaited = Arc::clone(&self.awaited);
             let begun = blocking(|| store.watch(move |id| notify(&awaited, id.as_ref())));
@@ -46,6 +41,30 @@ impl Growth {
         grown.notify_one();
         Some(grown)
     }
+
+    /// Notified when another process has taken over this session, which this one has open, for as long
+    /// as it is kept. `None` if the store does not allow that.
+    pub(super) fn loss_of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
+        let can_lose = self.can_lose.get_or_init(|| {
+            let owned = Arc::clone(&self.owned);
+            store.on_loss(move |id| notify(&owned, Some(id)))
+        });
+        can_lose.then(|| awaited_in(&self.owned, id))
+    }
+}
+
+/// From now on, this session is awaited, too.
+fn awaited_in(all: &Mutex<Awaited>, id: &SessionId) -> Arc<Notify> {
+    let notify = Arc::new(Notify::new());
+    let mut awaited = lock(all);
+    awaited.retain(|_, all| {
+        all.retain(|notify| notify.strong_count() > 0);
+        !all.is_empty()
+    });
+    // Each client of a host follows it by itself.
+    let all = awaited.entry(id.clone()).or_default();
+    all.push(Arc::downgrade(&notify));
+    notify
 }
 
 /// Notifies those that wait for this session, or for any if it is unknown which one has grown.

@@ -84,6 +84,9 @@ pub enum Refusal {
     /// The disk has failed.
     #[error("{0}")]
     Storage(String),
+    /// The database that has the sessions cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
     /// The engine has failed, or refuses.
     #[error(transparent)]
     Engine(EngineError),
@@ -103,6 +106,7 @@ impl From<StoreError> for Refusal {
             StoreError::InUse { holder, .. } | StoreError::Fenced { holder, .. } => {
                 Self::InUse { message, holder }
             }
+            StoreError::Unreachable { .. } => Self::Unreachable(message),
             StoreError::Newer { .. } => Self::Newer(message),
             StoreError::Headerless { .. } | StoreError::WrongId { .. } => Self::Damaged(message),
             error => Self::Storage(with_causes(&error)),

@@ -88,6 +88,12 @@ impl Store {
         Ok(is_new)
     }
 
+    /// Lets a role of the database use the tables of a store, as far as `rights` say.
+    #[cfg(feature = "store-postgres")]
+    pub fn grant(address: &Path, role: &str, rights: postgres::Rights) -> Result<(), StoreError> {
+        postgres::grant(address, role, rights)
+    }
+
     /// From now on, other processes that need a session which is open here learn that this client
     /// has it.
     pub fn serves(&self, client: &str) {
@@ -264,6 +270,12 @@ impl Store {
         changed: impl Fn(Option<SessionId>) + Send + 'static,
     ) -> Result<Watch, StoreError> {
         self.context.medium.watch(Box::new(changed))
+    }
+
+    /// Calls `lost` from another thread with each session that another process has taken over from
+    /// this one, some time later and perhaps several times. Returns false if none can be.
+    pub fn on_loss(&self, lost: impl Fn(&SessionId) + Send + std::marker::Sync + 'static) -> bool {
+        self.context.medium.on_loss(Box::new(lost))
     }
 
     /// When a session was last added, removed or renamed, as precise as the medium has it.

@@ -45,6 +45,8 @@ pub use hosts::{Host, Hosting};
 pub use in_memory::log_in_memory;
 pub use log::{Appended, Log};
 pub use medium::{Durability, Holder, StoreError, Sync, Trashed, place};
+#[cfg(feature = "store-postgres")]
+pub use postgres::Rights;
 pub use reader::{Entry, Reader};
 pub use recover::{CALL_INTERRUPTED, Opened};
 pub use scan::Scan;

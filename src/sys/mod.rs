@@ -20,7 +20,7 @@ mod zone;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use boot::boot_id;
+pub use boot::{boot_id, is_running};
 pub use causes::with_causes;
 pub use clock::{Clock, Timestamp};
 pub use disk::{Changed, Disk, DiskFile, Watch};

@@ -155,17 +155,9 @@ mod tests {
         shell.ended().await;
         let (pid, _) = shell.output(100);
         let pid = pid.trim().parse().unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        let gone = || rustix::process::test_kill_process(pid).is_err() || is_zombie(pid);
-        while !gone() {
+        while crate::sys::is_running(pid) {
             std::thread::yield_now();
         }
-    }
-
-    /// Whether it is a zombie: it was reparented, and its new parent may take a while to reap it.
-    fn is_zombie(pid: rustix::process::Pid) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-        stat.is_ok_and(|stat| stat.contains(") Z "))
     }
 
     #[tokio::test]

@@ -16,6 +16,7 @@ use crate::json;
 use crate::protocol::{ProtocolVersion, jetbrains};
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Registry};
+use crate::store::StoreError;
 use crate::sys::worktrees::counterparts;
 use crate::sys::{blocking, with_causes};
 use crate::transport::Load;
@@ -286,6 +287,9 @@ async fn own_page(
 pub(super) fn list_error(error: ListError) -> Error {
     match error {
         ListError::Cursor => invalid_cursor(),
+        ListError::Folder(error @ StoreError::Unreachable { .. }) => {
+            error::store_unreachable(error.to_string())
+        }
         _ => error::storage_failed(with_causes(&error)),
     }
 }

@@ -10,12 +10,12 @@ use crate::protocol::meta::SEARCH_MODES;
 use crate::record::Field;
 use crate::server::error::{self, Error};
 use crate::session::{Deps, Refusal};
-use crate::sys::{Timestamp, with_causes};
+use crate::sys::Timestamp;
 use crate::transport::{Load, Request};
 
 use super::action::Action;
 use super::context::{Context, client_id};
-use super::list::look_at_sources;
+use super::list::{list_error, look_at_sources};
 use super::params::{Integer, decode};
 use super::workspace::absolute;
 
@@ -86,7 +86,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
             Ok(Err(HitsError::List(ListError::Cursor))) => Err(error::invalid_params(
                 "`cursor` is not one that this search has given out",
             )),
-            Ok(Err(error)) => Err(error::storage_failed(with_causes(&error))),
+            Ok(Err(HitsError::List(error))) => Err(list_error(error)),
             Err(_) => Err(error::internal("the search failed")),
         };
         (result, permit)

@@ -22,6 +22,8 @@ pub(super) struct Following {
     grown: Arc<Notify>,
     /// The replay so far. Without one, the log is read from the start.
     playback: Option<Box<Playback>>,
+    /// Whether this process has the session open, and is notified when another one takes it over.
+    is_own: bool,
 }
 
 impl Following {
@@ -38,24 +40,36 @@ impl Following {
 }
 
 impl Actor {
-    /// Begins to follow a session that another process has open, or ends it if none has.
+    /// Begins to follow a session that another process has open, or ends it if none has. In a database,
+    /// another process may also take over what this one has.
     pub(super) fn update_following(&mut self) {
-        let elsewhere = self.session.as_ref().and_then(OpenSession::elsewhere);
-        let (Some(_), Some(store)) = (elsewhere, &self.deps.store) else {
+        let (Some(session), Some(store)) = (&self.session, &self.deps.store) else {
             self.following = None;
             return;
         };
-        if self.following.is_none() {
-            let grown = self.deps.growth.of(store, &self.id);
-            let playback = None;
-            self.following = grown.map(|grown| Following { grown, playback });
-        }
+        let known = self.following.as_ref().map(|following| following.is_own);
+        let (is_own, notified) = match session.log {
+            LogAccess::Own(_) if known == Some(true) => return,
+            LogAccess::Own(_) => (true, self.deps.growth.loss_of(store, &self.id)),
+            LogAccess::Shared(_) if known == Some(false) => return,
+            LogAccess::Shared(_) => (false, self.deps.growth.of(store, &self.id)),
+            _ => (false, None),
+        };
+        self.following = notified.map(|notified| Following {
+            grown: notified,
+            playback: None,
+            is_own,
+        });
     }
 
     /// Continues a replay that has just ended, instead of reading the log again.
     pub(super) fn follow_from(&mut self, playback: Box<Playback>) {
         self.update_following();
-        if let Some(following) = &mut self.following {
+        if let Some(following) = self
+            .following
+            .as_mut()
+            .filter(|following| !following.is_own)
+        {
             following.playback = Some(playback);
         }
     }
@@ -82,6 +96,14 @@ impl Actor {
     /// Sends what another process has appended, and what it is doing. If the log has not `grown`, that
     /// process may be gone.
     pub(super) async fn follow(&mut self, grown: bool) {
+        if self
+            .following
+            .as_ref()
+            .is_some_and(|following| following.is_own)
+        {
+            self.check_claim();
+            return self.update_following();
+        }
         let (Some(following), Some(session), Some(store)) =
             (&mut self.following, &self.session, self.deps.store.clone())
         else {

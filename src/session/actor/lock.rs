@@ -22,15 +22,7 @@ impl Actor {
     /// Tries to lock the log of an open session that another process had, or that another program
     /// has replaced. If another process still has it, the session stays as it is.
     pub(super) async fn try_lock(&mut self) -> Result<(), Refusal> {
-        // A running turn finds out on its own.
-        if self.turns.is_empty()
-            && let Some(session) = &mut self.session
-            && let LogAccess::Own(log) = &session.log
-            && let Err(error) = blocking(|| log.check_name())
-        {
-            tracing::warn!(session = %self.id, %error, "opened again");
-            session.failed_to_append(&error);
-        }
+        self.check_claim();
         let unlocked = self.session.as_ref().is_some_and(OpenSession::is_unlocked);
         let (true, Some(store)) = (unlocked, self.deps.store.clone()) else {
             return Ok(());
@@ -43,6 +35,19 @@ impl Actor {
         let (log, scan) = blocking(|| lock_or_read(&store, &self.id, by_force, &mut |_| {}))?;
         self.refresh(log, scan);
         Ok(())
+    }
+
+    /// Checks that the log is still the one that this process may append to. A running turn finds out on
+    /// its own.
+    pub(super) fn check_claim(&mut self) {
+        if self.turns.is_empty()
+            && let Some(session) = &mut self.session
+            && let LogAccess::Own(log) = &session.log
+            && let Err(error) = blocking(|| log.check_name())
+        {
+            tracing::warn!(session = %self.id, %error, "no longer open for writing");
+            session.failed_to_append(&error);
+        }
     }
 
     /// Makes sure that this process may append to the log.

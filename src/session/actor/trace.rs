@@ -95,6 +95,7 @@ impl Actor {
                 error @ (Refusal::Damaged(_)
                 | Refusal::Newer(_)
                 | Refusal::Storage(_)
+                | Refusal::Unreachable(_)
                 | Refusal::Engine(_)),
             ) => {
                 tracing::info!(%session, %error, "request failed");

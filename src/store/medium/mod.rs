@@ -41,6 +41,9 @@ pub(in crate::store) struct Info {
 /// Called with each session whose log changes; with none if some changes may have been missed.
 pub(in crate::store) type LogChanged = Box<dyn Fn(Option<SessionId>) + Send>;
 
+/// Called with each session that another process has taken over from this one.
+pub(in crate::store) type Lost = Box<dyn Fn(&SessionId) + Send + std::marker::Sync>;
+
 /// The logs of a store.
 pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// Makes sure that sessions can be created. To be called before the first one is.
@@ -67,6 +70,13 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
     /// Makes this process the one writer of a log: by force, even if another process has it, as far
     /// as the medium keeps that process from writing.
     fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError>;
+
+    /// Calls `lost` with each session that another process has taken over from this one, some time
+    /// later and perhaps several times. Returns false if none can be.
+    fn on_loss(&self, lost: Lost) -> bool {
+        drop(lost);
+        false
+    }
 
     /// Whether appending waits for another machine, whatever is appended.
     fn waits(&self) -> bool {

@@ -1,9 +1,14 @@
 //! Names of stores: folders, and addresses of databases.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The beginnings of addresses.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// The option of an address that names a command which prints the password.
+const PASSWORD_COMMAND: &str = "password_command=";
 
 /// Whether a store is in a database, and not a folder.
 pub fn is_address(place: &Path) -> bool {
@@ -11,14 +16,49 @@ pub fn is_address(place: &Path) -> bool {
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
 }
 
-/// The place as it may be shown: an address without its password.
+/// The place as it may be shown: an address without its password, and without the command that prints
+/// it.
 pub fn shown(place: &Path) -> String {
     let text = place.to_string_lossy();
     let Some((user, at)) = user_of(&text) else {
-        return text.into_owned();
+        return without_command(&text);
     };
     let name = user.split(':').next().unwrap_or_default();
-    format!("{}{name}{}", &text[..at], &text[at + user.len()..])
+    without_command(&format!(
+        "{}{name}{}",
+        &text[..at],
+        &text[at + user.len()..]
+    ))
+}
+
+/// An address that names a command which prints the password. Other places stay as they are.
+#[must_use]
+pub fn with_password_command(place: &Path, command: &str) -> PathBuf {
+    if !is_address(place) {
+        return place.to_owned();
+    }
+    let text = place.to_string_lossy();
+    let sign = if text.contains('?') { '&' } else { '?' };
+    let command = utf8_percent_encode(command, NON_ALPHANUMERIC);
+    format!("{text}{sign}{PASSWORD_COMMAND}{command}").into()
+}
+
+fn without_command(address: &str) -> String {
+    let is_shown = |option: &&str| !option.starts_with(PASSWORD_COMMAND);
+    match address
+        .split_once('?')
+        .filter(|_| is_address(Path::new(address)))
+    {
+        None => address.to_owned(),
+        Some((base, options)) => {
+            let shown: Vec<_> = options.split('&').filter(is_shown).collect();
+            if shown.is_empty() {
+                base.to_owned()
+            } else {
+                format!("{base}?{}", shown.join("&"))
+            }
+        }
+    }
 }
 
 /// Whether an address has a password.
@@ -51,9 +91,17 @@ mod tests {
             ("postgres://h/d", "postgres://h/d"),
             ("postgresql://u@h", "postgresql://u@h"),
             ("/a:b@c/d", "/a:b@c/d"),
+            ("postgres://h/d?password_command=x", "postgres://h/d"),
+            (
+                "postgres://h/d?a=1&password_command=x&b=2",
+                "postgres://h/d?a=1&b=2",
+            ),
         ] {
             assert_eq!(shown(Path::new(address)), expected);
         }
+        let place = with_password_command(Path::new("postgres://h/d?a=1"), "get --it '&'");
+        let expected = "postgres://h/d?a=1&password_command=get%20%2D%2Dit%20%27%26%27";
+        assert_eq!(place, Path::new(expected));
         assert!(has_password(Path::new("postgres://u:secret@h/d")));
         assert!(!has_password(Path::new("postgres://u@h/d?schema=a:b@c")));
     }

@@ -1,21 +1,27 @@
 //! Which process may append to a log: claims, their epochs, and signs of life.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::store::medium::{Holder, StoreError};
-use crate::sys::{SessionId, boot_id, lock};
+use crate::store::medium::{Holder, Lost, StoreError};
+use crate::sys::{SessionId, boot_id, is_running, lock};
 
 use super::Tables;
-use super::driver::{Param, Repeat, flag, int, text, uuid};
+use super::driver::{Param, Repeat, flag, int, text, uuid, uuids};
 
 /// How long a process counts as alive after its last sign of life.
 const LEASE: &str = "interval '15 s'";
 /// The time between two signs of life.
 const SIGN: Duration = Duration::from_secs(5);
+
+/// The sessions among these that a process has which is not this one, or none.
+const LOST: &str = "
+    SELECT s.id FROM @.session s JOIN @.fence f USING (no)
+    WHERE s.id = ANY ($1) AND s.state = 'l' AND f.writer IS DISTINCT FROM $2";
 
 const SIGN_OF_LIFE: &str = "
     INSERT INTO @.writer (id, host, pid, boot, client, ending, seen)
@@ -45,7 +51,19 @@ pub(super) struct Claims {
     boot: String,
     /// The name of the connected client, once it is known.
     pub(super) client: OnceLock<String>,
+    /// Who learns of sessions that another process has taken over.
+    pub(super) on_loss: Arc<OnLoss>,
     state: Mutex<Held>,
+}
+
+/// Who learns of sessions that another process has taken over.
+#[derive(Default)]
+pub(super) struct OnLoss(pub(super) OnceLock<Lost>);
+
+impl fmt::Debug for OnLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnLoss").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +80,7 @@ impl Claims {
             me,
             boot: boot(),
             client: OnceLock::new(),
+            on_loss: Arc::default(),
             state: Mutex::default(),
         }
     }
@@ -253,25 +272,41 @@ impl Tables {
     }
 }
 
-/// Gives signs of life for as long as the process has sessions open.
+/// Gives signs of life for as long as the process has sessions open, and looks whether another one
+/// has taken them over.
 async fn stay_alive(tables: Weak<Tables>) {
     loop {
         tokio::time::sleep(SIGN).await;
         let Some(tables) = tables.upgrade() else {
             return;
         };
-        {
+        let ids: Vec<Uuid> = {
             let mut held = lock(&tables.claims.state);
             if held.ids.is_empty() {
                 held.is_alive = false;
                 return;
             }
-        }
-        let (remote, params) = (tables.driver.remote(), tables.claims.sign_of_life());
+            held.ids.iter().map(SessionId::to_uuid).collect()
+        };
+        let (remote, sign) = (tables.driver.remote(), tables.claims.sign_of_life());
+        let (held, on_loss) = (
+            vec![uuids(ids), uuid(tables.claims.me)],
+            tables.claims.on_loss.clone(),
+        );
         // Otherwise the last use of the tables could end here, on the driver's own thread.
         drop(tables);
-        if let Err(error) = remote.query(SIGN_OF_LIFE, &params).await {
-            tracing::debug!(%error, "cannot give a sign of life");
+        let lost = match remote.query(SIGN_OF_LIFE, &sign).await {
+            Ok(_) => remote.query(LOST, &held).await,
+            Err(failure) => Err(failure),
+        };
+        match (lost, on_loss.0.get()) {
+            (Ok(lost), Some(notify)) => {
+                for row in &lost {
+                    notify(&SessionId::from_uuid(row.get(0)));
+                }
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => tracing::debug!(%error, "cannot give a sign of life"),
         }
     }
 }
@@ -304,17 +339,4 @@ fn boot() -> String {
         Ok(namespace) => format!("{boot} {}", namespace.display()),
         Err(_) => String::new(),
     }
-}
-
-#[cfg(unix)]
-fn is_running(pid: u32) -> bool {
-    use rustix::process::{Pid, test_kill_process};
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    // One that may not be signalled runs.
-    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
-}
-
-#[cfg(not(unix))]
-fn is_running(_: u32) -> bool {
-    true
 }

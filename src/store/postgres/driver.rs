@@ -354,7 +354,10 @@ impl Shared {
                 None => break,
             }
         }
-        let config = &self.address.config;
+        let mut config = self.address.config.clone();
+        if let Some(command) = &self.address.password_command {
+            config.password(command.run().await.map_err(Failure::Other)?);
+        }
         let connected = match &self.address.tls {
             Some(tls) => config.connect(tls.clone()).await.map(drive),
             None => config.connect(NoTls).await.map(drive),

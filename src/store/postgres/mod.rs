@@ -6,8 +6,11 @@
 mod address;
 mod claims;
 mod driver;
+mod fingerprint;
 mod image;
 mod owned;
+mod password;
+mod roles;
 mod tables;
 mod tls;
 mod trash;
@@ -19,7 +22,7 @@ use std::sync::Arc;
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use super::medium::{
-    Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed,
+    Durability, Holder, Image, Info, LogChanged, Lost, Medium, Owned, StoreError, Trashed,
 };
 
 use address::Address;
@@ -28,6 +31,8 @@ use driver::{Driver, Repeat};
 pub(crate) use driver::{Param, flag, int, text, texts, uuid, uuids};
 use image::Pages;
 use owned::Claimed;
+pub use roles::Rights;
+pub(in crate::store) use roles::grant;
 pub(in crate::store) use tables::migrate;
 pub(crate) use tokio_postgres::Row;
 
@@ -142,8 +147,9 @@ impl Medium for Postgres {
         tables.hold(id)?;
         let sql = format!(
             "WITH made AS (INSERT INTO @.session (id, state, since) VALUES ($1, 'm', {NOW})
-                 RETURNING no)
-             INSERT INTO @.fence SELECT no, 1, 0, $2, {NOW} FROM made RETURNING no"
+                 RETURNING no),
+             fence AS (INSERT INTO @.fence SELECT no, 1, 0, $2, {NOW} FROM made)
+             SELECT no FROM made"
         );
         let params = vec![uuid(id.to_uuid()), uuid(tables.claims.me)];
         // A second row would never be published, and be removed some time.
@@ -166,6 +172,13 @@ impl Medium for Postgres {
 
     fn claim(&self, id: &SessionId, by_force: bool) -> Result<Box<dyn Owned>, StoreError> {
         self.claimed(id, State::Live, by_force)
+    }
+
+    fn on_loss(&self, lost: Lost) -> bool {
+        // The first one counts; there is one for each process.
+        self.tables
+            .as_ref()
+            .is_ok_and(|tables| tables.claims.on_loss.0.set(lost).is_ok())
     }
 
     fn waits(&self) -> bool {

@@ -278,10 +278,14 @@ impl Owned for Claimed {
         if self.confirmed.is_some_and(|at| at.elapsed() < CURRENT) {
             return Ok(true);
         }
-        let sql = "SELECT 1 FROM @.fence JOIN @.session USING (no)
-                   WHERE no = $1 AND epoch = $2 AND state = 'l'";
-        let params = vec![int(self.claim.no), int(self.claim.epoch)];
-        Ok(!self.tables.ask("look at", sql, params)?.is_empty())
+        let sql =
+            "SELECT epoch FROM @.fence JOIN @.session USING (no) WHERE no = $1 AND state = 'l'";
+        let rows = self.tables.ask("look at", sql, vec![int(self.claim.no)])?;
+        match rows.first().map(|row| row.get::<_, i64>(0)) {
+            None => Ok(false),
+            Some(epoch) if epoch == self.claim.epoch => Ok(true),
+            Some(_) => Err(self.fenced()),
+        }
     }
 
     fn bury(&self) -> Result<bool, StoreError> {

@@ -14,9 +14,11 @@ use super::address::Address;
 use super::driver::{Driver, Failure, Param, Repeat};
 
 /// The version of the tables that this program knows.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// How the tables of version 1 are made.
 const VERSION_1: &str = include_str!("schema.sql");
+/// How they become those of version 2.
+const VERSION_2: &str = include_str!("version_2.sql");
 
 /// The version of a store's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +37,15 @@ pub(in crate::store) fn migrate(place: &Path) -> Result<bool, StoreError> {
     };
     let driver = Driver::new(Address::parse(place).map_err(failed)?);
     let version = version(&driver).map_err(|failure| error(&driver, "look at", failure))?;
-    match version {
-        None => {
-            let made = driver.batch(VERSION_1);
-            made.map_err(|failure| error(&driver, "make the tables of", failure))?;
-            Ok(true)
-        }
-        Some(found) if found.current > VERSION => Err(newer(&driver, found)),
-        Some(_) => Ok(false),
-    }
+    let steps = match version {
+        None => [VERSION_1, VERSION_2].concat(),
+        Some(found) if found.current > VERSION => return Err(newer(&driver, found)),
+        Some(found) if found.current == 1 => VERSION_2.to_owned(),
+        Some(_) => return Ok(false),
+    };
+    let made = driver.batch(&steps);
+    made.map_err(|failure| error(&driver, "make the tables of", failure))?;
+    Ok(true)
 }
 
 fn version(driver: &Driver) -> Result<Option<Version>, Failure> {
@@ -70,7 +72,7 @@ fn newer(driver: &Driver, found: Version) -> StoreError {
 }
 
 /// What a failure means for the caller.
-fn error(driver: &Driver, operation: &'static str, failure: Failure) -> StoreError {
+pub(super) fn error(driver: &Driver, operation: &'static str, failure: Failure) -> StoreError {
     let place = driver.shown();
     match failure {
         Failure::Unreachable(why) | Failure::Unknown(why) => StoreError::Unreachable {
@@ -81,6 +83,16 @@ fn error(driver: &Driver, operation: &'static str, failure: Failure) -> StoreErr
         failure => {
             StoreError::disk(operation, Path::new(place))(io::Error::other(failure.to_string()))
         }
+    }
+}
+
+fn older(place: &str) -> StoreError {
+    StoreError::Unusable {
+        place: place.to_owned(),
+        reason: format!(
+            "its tables are those of an earlier rejoin: bring them up to date with \
+             `rejoin store migrate --store {place}`"
+        ),
     }
 }
 
@@ -136,6 +148,7 @@ impl Tables {
         }
         match self.version()? {
             None => Err(without_tables(self.driver.shown())),
+            Some(found) if found.current < VERSION => Err(older(self.driver.shown())),
             Some(found) if found.min_writer > VERSION || found.min_reader > VERSION => {
                 Err(newer(&self.driver, found))
             }

@@ -16,6 +16,8 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as Encrypted;
 
+use super::fingerprint;
+
 /// How connections are encrypted. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Tls(Arc<ClientConfig>);
@@ -93,7 +95,10 @@ where
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
     fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
+        let (_, session) = self.0.get_ref();
+        let chain = session.peer_certificates().unwrap_or_default();
+        let hash = chain.first().and_then(|server| fingerprint::of(server));
+        hash.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
 
