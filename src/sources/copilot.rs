@@ -110,7 +110,7 @@ impl Reader {
                 let message = as_text(&data["message"]);
                 self.builder.error(at, None, &message);
             }
-            Some("session.shutdown") => self.shutdown(&data["modelMetrics"]),
+            Some("session.shutdown") => self.shutdown(data),
             Some("session.title_changed") => self.builder.title(&as_text(&data["title"])),
             Some("abort") => self.builder.cancel(),
             Some(kind) if SKIPPED.iter().any(|start| kind.starts_with(start)) => {}
@@ -151,8 +151,8 @@ impl Reader {
     }
 
     /// The tokens since the program was started. Those of answers are known already.
-    fn shutdown(&mut self, models: &Value) {
-        let models = models.as_object().into_iter().flatten();
+    fn shutdown(&mut self, data: &Value) {
+        let models = data["modelMetrics"].as_object().into_iter().flatten();
         let sum = |name: &str| {
             models
                 .clone()
@@ -166,13 +166,24 @@ impl Reader {
             "cacheWriteTokens",
         ]
         .map(sum);
-        let spent = Spent {
+        let mut spent = Spent {
             input: input.saturating_sub(cached_read + cached_write),
-            output: output.saturating_sub(std::mem::take(&mut self.output)),
+            output,
             cached_read,
             cached_write,
             ..Spent::default()
         };
+        if spent == Spent::default() {
+            // Some versions have the numbers of all models together, each token in one of them.
+            let of = |name: &str| number(&data["tokenDetails"][name]["tokenCount"]);
+            spent.input = of("input");
+            spent.output = of("output");
+            spent.cached_read = of("cache_read");
+            spent.cached_write = of("cache_write");
+        }
+        spent.output = spent
+            .output
+            .saturating_sub(std::mem::take(&mut self.output));
         self.builder.spent(None, spent);
     }
 

@@ -15,6 +15,7 @@ use crate::sys::Timestamp;
 use super::content::{self, as_text, text};
 use super::conversation::{Builder, Conversation};
 use super::database::open;
+use super::spent::Spent;
 use super::subagents::{self, Subagent};
 use super::tool::Calls;
 use super::{Found, Places, has_extension, lines};
@@ -117,13 +118,25 @@ const UNNAMED: [&str; 4] = ["New session", "New Chat", "CLI Session", "ACP Sessi
 
 fn of(database: &Connection, id: &str, limit: i64) -> rusqlite::Result<Conversation> {
     let sessions = "SELECT * FROM sessions WHERE id = ?";
-    let (cwd, names, model, used) = database.query_row(sessions, params![id], |row| {
+    let (cwd, names, model, used, spent) = database.query_row(sessions, params![id], |row| {
         let names = ["name", "description"].map(|name| column(row, name));
         let model = column(row, "model_config_json");
         let used: Option<i64> = row.get("total_tokens").ok();
-        Ok((column(row, "working_dir"), names, model, used))
+        let number = |name: &str| {
+            row.get(name)
+                .ok()
+                .and_then(|number: i64| u64::try_from(number).ok())
+        };
+        let spent = Spent {
+            input: number("accumulated_input_tokens").unwrap_or(0),
+            output: number("accumulated_output_tokens").unwrap_or(0),
+            ..Spent::default()
+        };
+        Ok((column(row, "working_dir"), names, model, used, spent))
     })?;
     let mut reader = Reader::of(database, id, limit)?;
+    // Goose knows only the sums of a session: they are those of its last turn.
+    reader.builder.spent(None, spent);
     let mut names = names.into_iter().flatten();
     let is_title = |name: &String| !UNNAMED.iter().any(|start| name.starts_with(start));
     if let Some(title) = names.find(is_title) {

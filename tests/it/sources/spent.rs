@@ -6,19 +6,28 @@
 )]
 
 use std::fs;
+use std::path::Path;
 
 use rejoin::record::Kind;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{places, source};
 
 /// The ends of the turns in a file with these lines.
 fn ends(name: &str, path: &str, lines: &[Value]) -> Vec<Value> {
+    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+    ends_in(name, path, |file| {
+        fs::write(file, lines.join("\n") + "\n").unwrap();
+    })
+}
+
+/// The same in a file that `make` makes.
+fn ends_in(name: &str, path: &str, make: impl FnOnce(&Path)) -> Vec<Value> {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join(path);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
-    fs::write(&file, lines.join("\n") + "\n").unwrap();
+    make(&file);
     let source = source(name);
     let found = source.find(&places(home.path())).found.remove(0);
     let conversation = source.read(&found).unwrap();
@@ -124,4 +133,83 @@ fn cost_grows_with_the_session() {
     let cost = |amount: f64| json!({ "amount": amount, "currency": "USD" });
     assert_eq!(costs, [&cost(0.25), &cost(0.75)]);
     assert_eq!(found[1]["usage"]["totalTokens"], 15);
+}
+
+#[test]
+fn each_run_of_copilot_counts_anew() {
+    let event = |kind: &str, data: Value| json!({ "type": kind, "data": data, "id": "e", "timestamp": "2026-03-01T10:00:00.000Z" });
+    let shutdown = |input: u64, output: u64, cached: u64| {
+        let usage = json!({ "inputTokens": input, "outputTokens": output, "cacheReadTokens": cached, "cacheWriteTokens": 0 });
+        event(
+            "session.shutdown",
+            json!({ "modelMetrics": { "m": { "usage": usage } } }),
+        )
+    };
+    let answer = |id: &str| {
+        let answer = json!({ "messageId": id, "content": "Yes", "outputTokens": 7 });
+        event("assistant.message", answer)
+    };
+    let prompt = || event("user.message", json!({ "content": "Hello" }));
+    let start = |kind: &str| {
+        event(
+            kind,
+            json!({ "sessionId": "5f0c8a52-1111-4222-8333-444455556666", "context": { "cwd": "/w" } }),
+        )
+    };
+    let found = ends(
+        "copilot",
+        ".copilot/session-state/5f0c8a52-1111-4222-8333-444455556666/events.jsonl",
+        &[
+            start("session.start"),
+            prompt(),
+            answer("a"),
+            shutdown(100, 10, 60),
+            // It was only looked at.
+            start("session.resume"),
+            event("session.shutdown", json!({ "modelMetrics": {} })),
+            start("session.resume"),
+            prompt(),
+            answer("b"),
+            shutdown(50, 7, 0),
+            start("session.resume"),
+            prompt(),
+            answer("c"),
+            event(
+                "session.shutdown",
+                json!({ "modelMetrics": { "m": { "requests": 2 } },
+                "tokenDetails": { "input": { "tokenCount": 100 }, "output": { "tokenCount": 15 },
+                    "cache_read": { "tokenCount": 5 }, "cache_write": { "tokenCount": 0 } } }),
+            ),
+        ],
+    );
+    let usage: Vec<_> = found.iter().map(|end| &end["usage"]).collect();
+    assert_eq!(
+        usage,
+        [
+            &json!({ "inputTokens": 40, "outputTokens": 10, "cachedReadTokens": 60, "totalTokens": 110 }),
+            &json!({ "inputTokens": 50, "outputTokens": 7, "totalTokens": 57 }),
+            &json!({ "inputTokens": 100, "outputTokens": 15, "cachedReadTokens": 5, "totalTokens": 120 }),
+        ]
+    );
+}
+
+#[test]
+fn the_sums_of_goose_are_those_of_the_last_turn() {
+    let found = ends_in("goose", ".local/share/goose/sessions/sessions.db", |file| {
+        let made = Connection::open(file).unwrap().execute_batch(
+            r#"CREATE TABLE sessions (id, working_dir, updated_at, total_tokens,
+                accumulated_input_tokens, accumulated_output_tokens);
+            CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id, role, content_json,
+                created_timestamp, tokens);
+            INSERT INTO sessions VALUES ('20260401_1', '/w', '2026-04-01 10:00:00', 30, 300, 40);
+            INSERT INTO messages (session_id, role, content_json, created_timestamp)
+                SELECT '20260401_1', role, json_array(json_object('type', 'text', 'text', 'Hello')), 1775037601
+                FROM (SELECT 'user' AS role UNION ALL SELECT 'assistant'
+                    UNION ALL SELECT 'user' UNION ALL SELECT 'assistant');"#,
+        );
+        made.unwrap();
+    });
+    let usage: Vec<_> = found.iter().map(|end| end.get("usage")).collect();
+    let spent = json!({ "inputTokens": 300, "outputTokens": 40, "totalTokens": 340 });
+    assert_eq!(usage, [None, Some(&spent)]);
 }
