@@ -27,7 +27,7 @@ use rejoin::sources::{Found, LiveSources, Places, SOURCES, Source};
 use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
 
-use usage::{peak_memory, processor_time};
+use usage::{of_stat, peak_memory, processor_time};
 
 /// A file of a tool, and where copies of it are.
 struct Template {
@@ -138,6 +138,7 @@ fn main() {
         });
     }
     scan(&catalog, &home);
+    commands(&folder.path().join("store"), &home);
     imports(&store, &catalog, &home, &places);
     report("peak memory", &peak_memory());
 }
@@ -221,6 +222,9 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 /// A text that no file has.
 const NEEDLE: &str = "needle in a haystack";
 
+/// The times of processes that were waited for.
+const OF_OTHERS: usize = 13;
+
 /// A text that no file has, found without the index, and by others.
 fn scan(catalog: &Catalog, home: &Path) {
     let query = Query::new(Pattern::Substring(NEEDLE.to_owned()));
@@ -235,19 +239,48 @@ fn scan(catalog: &Catalog, home: &Path) {
         }
     });
     for (program, arguments) in [("rg", "-uuulF"), ("grep", "-rlF")] {
-        let start = Instant::now();
-        let ran = Command::new(program)
-            .args([arguments, NEEDLE])
-            .arg(home)
-            .output();
-        if ran.is_ok() {
-            let took = start.elapsed().as_secs_f64();
-            report(
-                &format!("the same with `{program}`"),
-                &format!("{took:.2} s"),
-            );
-        }
+        let name = format!("the same with `{program}`");
+        process(
+            &name,
+            Command::new(program).args([arguments, NEEDLE]).arg(home),
+        );
     }
+}
+
+/// Commands of the program, each in a process of its own.
+fn commands(store: &Path, home: &Path) {
+    for (name, arguments) in [
+        (
+            "`sessions list`",
+            &["sessions", "list", "--source", "all"][..],
+        ),
+        (
+            "`sessions search readme`",
+            &["sessions", "search", "readme"],
+        ),
+        ("`stats`", &["stats", "--json"]),
+        ("`stats` again", &["stats", "--json"]),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
+        command.args(arguments).arg("--store").arg(store);
+        command.env("HOME", home).env("REJOIN_SOURCES", "all");
+        for name in Places::VARIABLES {
+            command.env_remove(name);
+        }
+        process(name, &mut command);
+    }
+}
+
+/// Runs a process, and reports what it has used.
+fn process(name: &str, command: &mut Command) {
+    let (start, busy) = (Instant::now(), of_stat(OF_OTHERS));
+    let Ok(ran) = command.output() else {
+        return report(name, "is not here");
+    };
+    let took = start.elapsed().as_secs_f64();
+    let busy = of_stat(OF_OTHERS) - busy;
+    let failed = if ran.status.success() { "" } else { "failed: " };
+    report(name, &format!("{failed}{took:.2} s, processor {busy:.2} s"));
 }
 
 /// Imports the longest conversation of each tool.

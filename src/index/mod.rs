@@ -13,7 +13,7 @@
 //!    (`index_words`, `word_rows`). Words of deleted sessions are erased in small steps
 //!    (`erase_words`).
 //! 6. A search that asks for places gets them from the logs: the index says in which pieces
-//!    (`hits`).
+//!    (`hits`). The text of other tools' conversations is kept in the index (`kept_text`).
 //! 7. A store in a database answers lists itself (`remote`, `tables`).
 //! 8. The file is used only if it is ours (`ownership`), rebuilt if it is damaged, and replaced by a
 //!    database in memory if it cannot be used (`database`, `schema`).
@@ -32,6 +32,7 @@ mod look;
 mod logs;
 mod generation;
 mod index_words;
+mod kept_text;
 mod snippets;
 mod erase_words;
 mod session_rows;

@@ -12,7 +12,7 @@ use super::ownership::APPLICATION_ID;
 
 /// The version of the tables below and of the log format that they describe. A program with a newer
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
-pub(super) const VERSION: i64 = 14_000 + FORMAT_V2 as i64;
+pub(super) const VERSION: i64 = 15_000 + FORMAT_V2 as i64;
 
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
@@ -22,14 +22,14 @@ const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 /// that it may write to the log, in milliseconds; otherwise 0.
 ///
 /// The `text_` columns record how far the words of a log were read, see `word_rows::State`. The number
-/// of a row of `words` contains the `number` of its session, see `texts`; the text itself is not
-/// stored. `number` is a declared column, since `VACUUM` may change row numbers that are not.
+/// of a row of `words` contains the `number` of its session, see `texts`; the text itself is stored
+/// for conversations of other tools only, in `pieces`, see `kept_text.rs`. `number` is a declared column, since `VACUUM` may change row numbers that are not.
 ///
 /// `inners` has the agents' session ids, those of a session in their order, see `agent_ids.rs`.
 ///
 /// `tool` is the source of a conversation that another tool keeps and that has no log here; such a
 /// row has no length and is never dirty. `files` has the files of other tools as they were when they
-/// were last read, see `tool_rows.rs`; a conversation that is a session of ours in the first place, or
+/// were last read, and the numbers of their turns for statistics, see `tool_rows.rs`; a conversation that is a session of ours in the first place, or
 /// was, is not listed a second time: `updated_at` is null then.
 ///
 /// `names` has one row. `epoch` changes each time the tables are created. `listed` is how many
@@ -99,6 +99,7 @@ const STATEMENTS: [&str; 23] = [
         changed INTEGER NOT NULL,
         session TEXT,
         counted INTEGER NOT NULL,
+        turns BLOB,
         UNIQUE (tool, path, part)
     ) STRICT",
     "CREATE INDEX files_of ON files (session) WHERE session IS NOT NULL",
@@ -114,7 +115,7 @@ const STATEMENTS: [&str; 23] = [
         generation INTEGER NOT NULL,
         erasing INTEGER NOT NULL
     ) STRICT",
-    "CREATE TABLE pieces (piece INTEGER PRIMARY KEY, start INTEGER NOT NULL) STRICT",
+    "CREATE TABLE pieces (piece INTEGER PRIMARY KEY, start INTEGER NOT NULL, text BLOB) STRICT",
     "CREATE TRIGGER one_more AFTER INSERT ON sessions
         WHEN new.updated_at IS NOT NULL AND NOT new.archived AND new.tool IS NULL
         BEGIN UPDATE names SET listed = listed + 1; END",

@@ -1,5 +1,7 @@
 //! Translates what a user searches for into queries of the full-text index.
 
+use memchr::memmem;
+
 use super::tokens::{Tokens, is_of_name, is_symbol, parts_of, words};
 
 /// Nobody types more words than this, and each costs a lookup in the index.
@@ -105,6 +107,21 @@ impl Term {
     /// The expression in the index's query language.
     pub(super) fn expression(&self) -> &str {
         &self.expression
+    }
+
+    /// Whether it may be in a text that [`in_ascii`](super::tokens::in_ascii) has returned.
+    pub(super) fn may_be_in(&self, plain: &[u8]) -> bool {
+        // The parts of a name are all in the name, too.
+        let all = if self.parts.is_empty() {
+            &self.words
+        } else {
+            &self.parts
+        };
+        let longest = all
+            .iter()
+            .filter(|word| word.is_ascii())
+            .max_by_key(|word| word.len());
+        longest.is_none_or(|word| memmem::find(plain, word.as_bytes()).is_some())
     }
 
     /// Where a text has it first.

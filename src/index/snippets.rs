@@ -1,18 +1,20 @@
 //! Shows the text around the words that a search found.
 //!
-//! The index does not store the text, so it is read from the logs, for the first sessions of a
-//! page.
+//! The index does not store the text of logs, so it is read from them, for the first sessions of a
+//! page. It does store that of other tools' conversations.
 
 use std::collections::BTreeMap;
 
+use crate::record::Passage;
 use crate::record::title::line_of;
 
 use super::catalog::ListError;
+use super::kept_text;
 use super::refresh::{Refresh, read_all};
 use super::search::Search;
 use super::session_rows::Row;
 use super::tokens::Tokens;
-use super::word_rows;
+use super::word_rows::{self, Place};
 
 /// For how many sessions of a page text is shown.
 const SESSIONS: usize = 50;
@@ -41,11 +43,17 @@ impl Refresh<'_> {
         })?;
         let jobs: Vec<_> = shown.iter().zip(places).collect();
         let read = read_all(&jobs, |(row, place)| {
-            let texts = self.logs.texts(&row.id, (*place)?, OF_A_LOG).ok()?;
-            texts.passages().find_map(|passage| {
+            let around = |passage: &Passage| {
                 let at = term.find(&Tokens::of(&passage.text))?;
                 snippet(&passage.text, at)
-            })
+            };
+            match place.as_ref()? {
+                Place::Log(start, _) => {
+                    let texts = self.logs.texts(&row.id, *start, OF_A_LOG).ok()?;
+                    texts.passages().find_map(around)
+                }
+                Place::Kept(text) => kept_text::unpack(text)?.iter().find_map(around),
+            }
         });
         let read = read.into_iter().enumerate();
         Ok(read

@@ -28,7 +28,9 @@ pub(super) fn parts(text: &str) -> String {
     for name in text.split(|c| !is_of_name(c)) {
         // Nearly all words.
         let rest = name.as_bytes().get(1..).unwrap_or_default();
-        if rest.iter().all(u8::is_ascii_lowercase) {
+        if rest.iter().all(u8::is_ascii_lowercase)
+            || name.is_ascii() && !has_boundary(name.as_bytes())
+        {
             continue;
         }
         for part in parts_of(name).into_iter().flatten() {
@@ -71,6 +73,15 @@ pub(super) fn parts_of(name: &str) -> Option<Vec<&str>> {
     (splits && parts.len() <= MOST_PARTS).then_some(parts)
 }
 
+/// Whether a word in a name of ASCII has several parts.
+fn has_boundary(name: &[u8]) -> bool {
+    name.windows(2).enumerate().any(|(at, two)| {
+        let [before, c] = [two[0], two[1]].map(char::from);
+        let next = name.get(at + 2).copied().map(char::from);
+        before.is_ascii_alphanumeric() && c.is_ascii_alphanumeric() && is_boundary(before, c, next)
+    })
+}
+
 /// Whether a part of a name begins with `c`.
 fn is_boundary(before: char, c: char, next: Option<char>) -> bool {
     (before.is_lowercase() && c.is_uppercase())
@@ -80,15 +91,28 @@ fn is_boundary(before: char, c: char, next: Option<char>) -> bool {
 
 /// Whether a character belongs to a name. Any other character separates names.
 pub(super) fn is_of_name(c: char) -> bool {
-    matches!(c, '.' | '_' | '-') || (c.is_alphanumeric() && !stands_alone(c))
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    }
+    c.is_alphanumeric() && !stands_alone(c)
 }
 
 /// Text as it is indexed.
 pub(super) fn words(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for c in text.chars() {
-        if c.is_ascii() {
-            out.push(if c == '\0' { ' ' } else { c });
+    let mut rest = text;
+    loop {
+        let is_plain = |byte: u8| byte.is_ascii() && byte != 0;
+        let plain = rest.bytes().position(|byte| !is_plain(byte));
+        let (plain, other) = rest.split_at(plain.unwrap_or(rest.len()));
+        out.push_str(plain);
+        let mut chars = other.chars();
+        let Some(c) = chars.next() else {
+            return out;
+        };
+        rest = chars.as_str();
+        if c == '\0' {
+            out.push(' ');
         } else if is_symbol(c) {
             let word = format!(" {SYMBOL}{:x} ", u32::from(c));
             out.push_str(&word);
@@ -103,7 +127,6 @@ pub(super) fn words(text: &str) -> String {
             out.push(c);
         }
     }
-    out
 }
 
 /// Whether a character is of a script that is written without spaces.
@@ -159,7 +182,7 @@ impl Tokens {
                 // An accent of the character before it.
                 continue;
             }
-            let alone = stands_alone(c) || is_symbol(c);
+            let alone = !c.is_ascii() && (stands_alone(c) || is_symbol(c));
             if !alone && !c.is_alphanumeric() {
                 in_name = is_of_name(c) && before.is_some();
                 before = None;
@@ -177,7 +200,11 @@ impl Tokens {
                 });
                 in_name = false;
             }
-            tokens.folded.extend(folded(c));
+            if c.is_ascii() {
+                tokens.folded.push(c.to_ascii_lowercase());
+            } else {
+                tokens.folded.extend(folded(c));
+            }
             before = (!alone).then_some(c);
         }
         tokens
@@ -255,6 +282,20 @@ impl Tokens {
     }
 }
 
+/// A text in lower case, in which words of ASCII are as they are; none if it has characters that are
+/// found as ASCII, such as `é` and `ß`.
+pub(super) fn in_ascii(text: &str) -> Option<Vec<u8>> {
+    let is_plain = text.is_ascii() || !text.chars().any(is_like_ascii);
+    is_plain.then(|| text.as_bytes().to_ascii_lowercase())
+}
+
+/// Whether a character that is not ASCII may be found as ASCII: letters with accents, accents,
+/// ligatures, and the signs for Kelvin and Angstrom.
+fn is_like_ascii(c: char) -> bool {
+    matches!(c, '\u{c0}'..='\u{24f}' | '\u{300}'..='\u{36f}' | '\u{1e00}'..='\u{1eff}'
+        | '\u{212a}' | '\u{212b}' | '\u{fb00}'..='\u{fb06}')
+}
+
 /// A character in lower case and without an accent, as far as accents are common.
 fn folded(c: char) -> impl Iterator<Item = char> {
     let expands = !c.is_ascii() && c.to_uppercase().len() > 1;
@@ -323,6 +364,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_found_as_ascii_is_known() {
+        for c in ('\u{80}'..=char::MAX).filter(|c| !is_like_ascii(*c)) {
+            assert!(!folded(c).any(|c| c.is_ascii_alphanumeric()), "{c:?}");
+        }
+        assert_eq!(
+            in_ascii("The “Redis” 1").unwrap(),
+            "the “redis” 1".as_bytes()
+        );
+        assert_eq!(in_ascii("rédis"), None);
+    }
+
+    #[test]
     fn what_is_sought_is_found_again_in_the_text() {
         for (text, sought, expected) in [
             ("the reconfig of a config", "config", Some("config")),
@@ -345,8 +398,11 @@ mod tests {
             ("", "a", None),
         ] {
             let search = Search::parse(sought).unwrap();
-            let at = search.terms()[0].find(&Tokens::of(text));
+            let term = &search.terms()[0];
+            let at = term.find(&Tokens::of(text));
             assert_eq!(at.map(|at| &text[at..]), expected, "{text:?} {sought:?}");
+            let may = in_ascii(text).is_none_or(|plain| term.may_be_in(&plain));
+            assert!(may || at.is_none(), "{text:?} {sought:?}");
         }
     }
 }

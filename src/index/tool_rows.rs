@@ -4,7 +4,9 @@
 //! file without a conversation of its own is remembered, too, so that it is not read again before it
 //! changes.
 
-use rusqlite::{OptionalExtension, Result, Row as Columns, Transaction, params, params_from_iter};
+use rusqlite::{
+    OptionalExtension, Result, Row as Columns, ToSql, Transaction, params, params_from_iter,
+};
 
 use crate::record::Passage;
 use crate::sys::SessionId;
@@ -51,15 +53,10 @@ pub trait Tools: Send + Sync {
     /// The names of the tools.
     fn names(&self) -> Vec<String>;
 
-    /// The text of a conversation; none if it cannot be read. Offsets are the numbers of its records.
-    /// With `sought`, long input and output of its tools is not clipped, and there is no text if none
-    /// of its files may have what is sought.
-    fn text(
-        &self,
-        tool: &str,
-        file: &FileOfTool,
-        sought: Option<MayHave<'_>>,
-    ) -> Option<Vec<Passage>>;
+    /// The text of a conversation, with long input and output of its tools as a whole; none if it
+    /// cannot be read. Offsets are the numbers of its records. There is no text if none of its files
+    /// may have what is sought.
+    fn text(&self, tool: &str, file: &FileOfTool, sought: MayHave<'_>) -> Option<Vec<Passage>>;
 }
 
 /// A state of the catalog: another process that changes anything in it makes another one.
@@ -187,6 +184,51 @@ impl Catalog {
         })?)
     }
 
+    /// The listed conversations of other tools that have no log, with what
+    /// [`keep_turns`](Self::keep_turns) has kept of each since its file changed.
+    pub fn kept_turns(&self) -> std::result::Result<Vec<(SessionId, Option<Vec<u8>>)>, ListError> {
+        let sql = format!(
+            "SELECT id, (SELECT turns FROM files WHERE session = id ORDER BY changed DESC LIMIT 1)
+             FROM sessions WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
+            is_shown(&self.tools)
+        );
+        Ok(self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(&sql)?;
+            let kept = statement.query_map(params_from_iter(&self.tools), |columns| {
+                Ok((session_rows::id(columns)?, columns.get(1)?))
+            })?;
+            kept.collect()
+        })?)
+    }
+
+    /// Keeps what was counted in files of tools, unless these have changed since.
+    pub fn keep_turns(
+        &self,
+        counted: &[(String, FileOfTool, Vec<u8>)],
+    ) -> std::result::Result<(), ListError> {
+        for batch in counted.chunks(BATCH) {
+            self.database.write(|tx| {
+                let mut keep = tx.prepare_cached(
+                    "UPDATE files SET turns = ?
+                     WHERE tool = ? AND path = ? AND part = ? AND size = ? AND changed = ?",
+                )?;
+                for (tool, file, turns) in batch {
+                    let FileOfTool { path, part, .. } = file;
+                    keep.execute(params![
+                        turns,
+                        tool,
+                        path,
+                        part,
+                        int(file.size),
+                        file.changed
+                    ])?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// The files of a tool that changed last.
     pub fn newest_files(
         &self,
@@ -203,11 +245,7 @@ impl Catalog {
     }
 
     /// The text of a listed conversation of a tool.
-    pub(super) fn text_of_tool(
-        &self,
-        id: &SessionId,
-        sought: Option<MayHave<'_>>,
-    ) -> Option<Vec<Passage>> {
+    pub(super) fn text_of_tool(&self, id: &SessionId, sought: MayHave<'_>) -> Option<Vec<Passage>> {
         let (tool, file) = self.file_of(id).ok()??;
         self.reader.as_ref()?.text(&tool, &file, sought)
     }
@@ -228,21 +266,28 @@ impl Catalog {
         })?)
     }
 
-    /// Files of a tool up to this size that were not read as a whole, those that changed last first.
+    /// Files of the tools that are listed, up to this size, that were not read as a whole, those that
+    /// changed last first, each with its tool.
     pub fn uncounted(
         &self,
-        tool: &str,
         most: u64,
         limit: u32,
-    ) -> std::result::Result<Vec<FileOfTool>, ListError> {
+    ) -> std::result::Result<Vec<(String, FileOfTool)>, ListError> {
+        let sql = format!(
+            "SELECT path, part, size, changed, tool FROM files
+             WHERE session IS NOT NULL AND NOT counted AND {} AND size <= ?
+             ORDER BY changed DESC LIMIT ?",
+            is_shown(&self.tools)
+        );
         Ok(self.database.read(|tx| {
-            let mut statement = tx.prepare_cached(
-                "SELECT path, part, size, changed FROM files
-                 WHERE tool = ? AND session IS NOT NULL AND NOT counted AND size <= ?
-                 ORDER BY changed DESC LIMIT ?",
-            )?;
-            let values = params![tool, int(most), limit];
-            statement.query_map(values, file)?.collect()
+            let mut values: Vec<&dyn ToSql> = Vec::new();
+            values.extend(self.tools.iter().map(|tool| tool as &dyn ToSql));
+            let most = int(most);
+            values.extend([&most as &dyn ToSql, &limit]);
+            let mut statement = tx.prepare_cached(&sql)?;
+            let files =
+                statement.query_map(&*values, |columns| Ok((columns.get(4)?, file(columns)?)))?;
+            files.collect()
         })?)
     }
 }
@@ -261,15 +306,11 @@ pub(super) fn is_shown(tools: &[String]) -> String {
 
 /// Whether all conversations of these tools were read as a whole.
 pub(super) fn are_counted(tx: &Transaction<'_>, tools: &[String]) -> Result<bool> {
-    let mut uncounted = tx.prepare_cached(
-        "SELECT 1 FROM files WHERE tool = ? AND session IS NOT NULL AND NOT counted",
-    )?;
-    for tool in tools {
-        if uncounted.exists([tool])? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let mut uncounted = tx.prepare_cached(&format!(
+        "SELECT 1 FROM files WHERE session IS NOT NULL AND NOT counted AND {}",
+        is_shown(tools)
+    ))?;
+    Ok(!uncounted.exists(params_from_iter(tools))?)
 }
 
 /// How many conversations of these tools are listed that are not archived.
@@ -301,7 +342,8 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         "INSERT INTO files (tool, path, part, size, changed, session, counted)
          VALUES (?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (tool, path, part) DO UPDATE SET size = excluded.size,
-             changed = excluded.changed, session = excluded.session, counted = excluded.counted",
+             changed = excluded.changed, session = excluded.session, counted = excluded.counted,
+             turns = iif(size = excluded.size AND changed = excluded.changed, turns, NULL)",
     )?
     .execute(params![
         tool,

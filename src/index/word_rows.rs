@@ -14,6 +14,7 @@ use crate::sys::SessionId;
 
 use super::erase_words;
 use super::hits::Ranked;
+use super::kept_text;
 use super::logs::Texts;
 use super::search::{Search, Term};
 use super::session_rows::{self, Found, Row};
@@ -90,12 +91,12 @@ pub(super) fn add(tx: &Transaction<'_>, id: &SessionId, old: &State, read: &Read
             .execute([piece(row, pieces)])?;
     }
     for done in &read.texts.done {
-        insert(tx, piece(row, pieces), start, &done.passages)?;
+        insert(tx, piece(row, pieces), start, &done.passages, None)?;
         start = session_rows::int(done.end);
         pieces += 1;
     }
     if let Some(text) = read.texts.open.as_ref().filter(|text| !text.is_empty()) {
-        insert(tx, piece(row, pieces), start, text)?;
+        insert(tx, piece(row, pieces), start, text, None)?;
     }
     tx.prepare_cached(
         "UPDATE sessions SET text_len = ?, text_from = ?, text_pieces = ? WHERE number = ?",
@@ -119,12 +120,19 @@ pub(super) fn replace(tx: &Transaction<'_>, id: &SessionId, text: &[Vec<Passage>
     let Some(row) = row else { return Ok(()) };
     forget(tx, row)?;
     for (number, passages) in (0..).zip(text) {
-        insert(tx, piece(row, number), number, passages)?;
+        let kept = kept_text::pack(passages);
+        insert(tx, piece(row, number), number, passages, Some(&kept))?;
     }
     Ok(())
 }
 
-fn insert(tx: &Transaction<'_>, piece: i64, start: i64, passages: &[Passage]) -> Result<()> {
+fn insert(
+    tx: &Transaction<'_>,
+    piece: i64,
+    start: i64,
+    passages: &[Passage],
+    kept: Option<&[u8]>,
+) -> Result<()> {
     // A column for each field, and one for the parts of names.
     let mut columns: [String; Field::ALL.len() + 1] = Default::default();
     for passage in passages {
@@ -142,30 +150,39 @@ fn insert(tx: &Transaction<'_>, piece: i64, start: i64, passages: &[Passage]) ->
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params_from_iter(columns.into_iter().map(Value::Text).chain([Value::Integer(piece)])))?;
-    tx.prepare_cached("INSERT OR REPLACE INTO pieces VALUES (?, ?)")?
-        .execute([piece, start])?;
+    tx.prepare_cached("INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)")?
+        .execute(params![piece, start, kept])?;
     Ok(())
 }
 
-/// Where in the logs of these sessions the first piece with a term begins.
+/// Where the text of a piece is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a log, from this byte to that one; to the end of the log if it is the last piece.
+    Log(u64, Option<u64>),
+    /// Here, packed by [`kept_text`].
+    Kept(Vec<u8>),
+}
+
+/// Where in these sessions the first piece with a term is.
 pub(super) fn places<'a>(
     tx: &Transaction<'_>,
     ids: impl Iterator<Item = &'a SessionId>,
     term: &Term,
-) -> Result<Vec<Option<u64>>> {
+) -> Result<Vec<Option<Place>>> {
     let numbers: Vec<_> = ids.map(|id| number(tx, id)).collect::<Result<_>>()?;
     let mut wanted: BTreeSet<i64> = numbers.iter().flatten().copied().collect();
-    let mut starts = BTreeMap::new();
+    let mut places = BTreeMap::new();
     let mut matching = tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?")?;
     let mut found = matching.query([term.expression()])?;
     while let Some(row) = found.next()?.filter(|_| !wanted.is_empty()) {
         let piece: i64 = row.get(0)?;
         let number = piece >> PIECE_BITS;
         if wanted.remove(&number) {
-            starts.insert(number, start(tx, piece)?);
+            places.insert(number, place(tx, piece)?);
         }
     }
-    let place = |number: Option<i64>| starts.get(&number?).copied().flatten();
+    let place = |number: Option<i64>| places.remove(&number?).flatten();
     Ok(numbers.into_iter().map(place).collect())
 }
 
@@ -173,11 +190,16 @@ pub(super) fn places<'a>(
 pub(super) fn found(tx: &Transaction<'_>, search: &Search) -> Result<Found> {
     let terms = search.terms().iter().map(Term::expression);
     let rows = with_all(tx, terms)?;
-    let numbers: Vec<_> = rows.iter().map(i64::to_string).collect();
     Ok(Found {
         count: rows.len(),
-        rows: format!("[{}]", numbers.join(",")),
+        rows: as_json(&rows),
     })
+}
+
+/// Numbers as a JSON array.
+fn as_json<'a>(numbers: impl IntoIterator<Item = &'a i64>) -> String {
+    let numbers: Vec<_> = numbers.into_iter().map(i64::to_string).collect();
+    format!("[{}]", numbers.join(","))
 }
 
 /// The numbers of the sessions that match each expression. Each is looked up once, and the rest are
@@ -208,13 +230,89 @@ fn with_all(
 /// The weight of each column of `words` in a ranking.
 const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
 
+/// So many sessions are ranked: the newest that have all words. Others follow, newest first. To rank
+/// what is everywhere takes long, and its number says little.
+const RANKED: usize = 512;
+
 /// The sessions that have all words of a search in these fields, or in any if there are none, best
-/// first.
+/// first, at most `most`.
 pub(super) fn ranked(
     tx: &Transaction<'_>,
     search: &Search,
     fields: &[Field],
+    most: usize,
 ) -> Result<Vec<Ranked>> {
+    let expressions = expressions(search, fields);
+    let found = with_all(tx, &expressions)?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut newest: Vec<i64> = if found.len() > RANKED {
+        newest(tx, &found, most)?
+    } else {
+        found.into_iter().collect()
+    };
+    let others = newest.split_off(newest.len().min(RANKED));
+    let mut matching = tx.prepare_cached(&format!(
+        "SELECT rowid FROM words
+         WHERE words MATCH ? AND rowid >> {PIECE_BITS} IN (SELECT value FROM json_each(?))
+         ORDER BY bm25(words, {WEIGHTS}), rowid DESC"
+    ))?;
+    let mut pieces = matching.query((any(&expressions), as_json(&newest)))?;
+    let mut places: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut sessions: Vec<Ranked> = Vec::new();
+    while let Some(row) = pieces.next()? {
+        let piece: i64 = row.get(0)?;
+        let number = piece >> PIECE_BITS;
+        let place = *places.entry(number).or_insert(sessions.len());
+        match sessions.get_mut(place) {
+            Some(session) => session.pieces.push(piece),
+            None => sessions.push(Ranked {
+                number,
+                pieces: vec![piece],
+            }),
+        }
+    }
+    sessions.extend(others.into_iter().map(|number| Ranked {
+        number,
+        pieces: Vec::new(),
+    }));
+    sessions.truncate(most);
+    Ok(sessions)
+}
+
+/// Of these sessions those that were last active, newest first, at most `most`.
+fn newest(tx: &Transaction<'_>, found: &BTreeSet<i64>, most: usize) -> Result<Vec<i64>> {
+    let mut numbers = tx.prepare_cached(
+        "SELECT number FROM sessions WHERE updated_at IS NOT NULL
+         ORDER BY updated_at DESC, id DESC",
+    )?;
+    let numbers = numbers.query_map([], |row| row.get(0))?;
+    let numbers = numbers.filter(|number| {
+        let number = number.as_ref();
+        number.map_or(true, |number| found.contains(number))
+    });
+    numbers.take(most).collect()
+}
+
+/// The pieces of a session that have some words of a search, at most `most`.
+pub(super) fn pieces(
+    tx: &Transaction<'_>,
+    number: i64,
+    search: &Search,
+    fields: &[Field],
+    most: usize,
+) -> Result<Vec<i64>> {
+    let mut matching =
+        tx.prepare_cached("SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?")?;
+    let (first, last) = (piece(number, 0), piece(number.wrapping_add(1), -1));
+    let any = any(&expressions(search, fields));
+    let pieces = matching.query_map(params![any, first, last], |row| row.get(0))?;
+    pieces.take(most).collect()
+}
+
+/// An expression of the index's query language for each word of a search.
+fn expressions(search: &Search, fields: &[Field]) -> Vec<String> {
     let columns = match fields {
         [] => String::new(),
         fields => {
@@ -228,43 +326,27 @@ pub(super) fn ranked(
         .terms()
         .iter()
         .map(|term| format!("{columns}({})", term.expression()));
-    let expressions: Vec<String> = expressions.collect();
-    let found = with_all(tx, &expressions)?;
-    if found.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut matching = tx.prepare_cached(&format!(
-        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {WEIGHTS}), rowid DESC"
-    ))?;
+    expressions.collect()
+}
+
+/// An expression for any of these.
+fn any(expressions: &[String]) -> String {
     let any = expressions
         .iter()
         .map(|expression| format!("({expression})"));
-    let any = any.collect::<Vec<_>>().join(" OR ");
-    let mut pieces = matching.query([any])?;
-    let mut places: BTreeMap<i64, usize> = BTreeMap::new();
-    let mut sessions: Vec<Ranked> = Vec::new();
-    while let Some(row) = pieces.next()? {
-        let piece: i64 = row.get(0)?;
-        let number = piece >> PIECE_BITS;
-        if !found.contains(&number) {
-            continue;
-        }
-        let place = *places.entry(number).or_insert(sessions.len());
-        match sessions.get_mut(place) {
-            Some(session) => session.pieces.push(piece),
-            None => sessions.push(Ranked {
-                number,
-                pieces: vec![piece],
-            }),
-        }
-    }
-    Ok(sessions)
+    any.collect::<Vec<_>>().join(" OR ")
 }
 
-/// Where a piece begins and ends in its log; no end if it is the last one.
-pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<(u64, Option<u64>)>> {
+/// Where the text of a piece is.
+pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<Place>> {
+    let mut kept = tx.prepare_cached("SELECT text FROM pieces WHERE piece = ?")?;
+    let kept: Option<Option<Vec<u8>>> = kept.query_row([piece], |row| row.get(0)).optional()?;
+    if let Some(Some(kept)) = kept {
+        return Ok(Some(Place::Kept(kept)));
+    }
     let end = start(tx, piece.wrapping_add(1))?;
-    Ok(start(tx, piece)?.map(|start| (start, end.filter(|end| *end > start))))
+    let start = start(tx, piece)?;
+    Ok(start.map(|start| Place::Log(start, end.filter(|end| *end > start))))
 }
 
 /// Where a piece begins in its log.

@@ -112,10 +112,13 @@ impl Deps {
         known.is_some_and(|summary| has_aged(&summary, &before))
     }
 
-    /// Brings the conversations of other tools in the catalog up to date.
-    pub fn scan_tools(&self) -> Result<(), ListError> {
+    /// Brings the conversations of other tools in the catalog up to date, unless that was done within
+    /// this time.
+    pub fn scan_tools(&self, again_after: Duration) -> Result<(), ListError> {
         match (&self.sources, &self.store, &self.catalog) {
-            (Some(sources), Some(store), Some(catalog)) => sources.scan(store, catalog),
+            (Some(sources), Some(store), Some(catalog)) => {
+                sources.scan_again_after(again_after, store, catalog)
+            }
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 //! The first look at a file reads its beginning and its end, which is enough for an entry. What can
 //! only be counted, such as prompts, is read later, while nothing else is done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -26,8 +26,14 @@ const NEWEST: u32 = 8;
 /// The least length of a piece of text that is indexed, in bytes.
 const PIECE: usize = 32 * 1024;
 
-/// How many files of a source are read as a whole in one step.
-const COUNTED: u32 = 8;
+/// How many files are read as a whole in one step.
+const COUNTED: u32 = 32;
+
+/// The largest buffer that is kept, in bytes.
+const LARGEST_BUFFER: usize = 4 << 20;
+
+/// How much text is written at once, in bytes. Other processes wait for a write.
+const WRITTEN_AT_ONCE: usize = 512 * 1024;
 
 /// The sources that are listed beside the sessions of a store.
 #[derive(Debug)]
@@ -38,6 +44,8 @@ pub struct LiveSources {
     pub(super) seen: Mutex<Seen>,
     /// Notified when there are files that were not read as a whole.
     pub(super) uncounted: Notify,
+    /// Buffers for files that are searched, one for each thread that does it.
+    buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl LiveSources {
@@ -48,6 +56,7 @@ impl LiveSources {
             places,
             seen: Mutex::default(),
             uncounted: Notify::new(),
+            buffers: Mutex::default(),
         }
     }
 
@@ -101,20 +110,30 @@ impl LiveSources {
 
     /// Reads some files as a whole, those that changed last first. Returns whether there were any.
     pub fn count_some(&self, catalog: &Catalog) -> Result<bool, ListError> {
-        let mut any = false;
-        for source in &self.sources {
-            let files = catalog.uncounted(source.name, LARGEST, COUNTED)?;
-            any |= !files.is_empty();
-            for file in files {
-                let found = self.found_in(source, &file);
-                let read = source.read_if_small(&found);
-                match self.as_read(source, &found, &file, read, true) {
-                    Some(read) => drop(catalog.put_files(source.name, &[read])?),
-                    // The next scan looks for it again.
-                    None => catalog.remove_files(source.name, &[file])?,
-                }
+        let files = catalog.uncounted(LARGEST, COUNTED)?;
+        let any = !files.is_empty();
+        let mut batch: BTreeMap<&str, Vec<ReadFile>> = BTreeMap::new();
+        let mut len = 0;
+        for (tool, file) in files {
+            let Some(source) = self.source(&tool) else {
+                continue;
+            };
+            let found = self.found_in(source, &file);
+            let read = source.read_if_small(&found);
+            let Some(read) = self.as_read(source, &found, &file, read, true) else {
+                // The next scan looks for it again.
+                catalog.remove_files(source.name, &[file])?;
+                continue;
+            };
+            let passages = read.text.iter().flatten();
+            len += passages.map(|passage| passage.text.len()).sum::<usize>();
+            batch.entry(source.name).or_default().push(read);
+            if len >= WRITTEN_AT_ONCE {
+                put_all(catalog, &mut batch)?;
+                len = 0;
             }
         }
+        put_all(catalog, &mut batch)?;
         if any {
             lock(&self.seen).unsettle();
         }
@@ -184,8 +203,8 @@ impl LiveSources {
         let Some((tool, file)) = catalog.file_of(id)? else {
             return Ok(None);
         };
-        let source = self.sources.iter().find(|source| source.name == tool);
-        Ok(source.map(|source| (*source, self.found_in(source, &file))))
+        let source = self.source(&tool);
+        Ok(source.map(|source| (source, self.found_in(source, &file))))
     }
 
     /// The log that the import of a listed conversation would write; none if it is not listed.
@@ -205,6 +224,11 @@ impl LiveSources {
         roots.any(|root| root.is_dir())
     }
 
+    fn source(&self, tool: &str) -> Option<&'static Source> {
+        let mut sources = self.sources.iter();
+        sources.find(|source| source.name == tool).copied()
+    }
+
     fn found_in(&self, source: &Source, file: &FileOfTool) -> Found {
         Found {
             root: (source.root)(&self.places),
@@ -222,20 +246,28 @@ impl Tools for LiveSources {
         names.collect()
     }
 
-    fn text(
-        &self,
-        tool: &str,
-        file: &FileOfTool,
-        sought: Option<MayHave<'_>>,
-    ) -> Option<Vec<Passage>> {
-        let source = self.sources.iter().find(|source| source.name == tool)?;
+    fn text(&self, tool: &str, file: &FileOfTool, sought: MayHave<'_>) -> Option<Vec<Passage>> {
+        let source = self.source(tool)?;
         let found = self.found_in(source, file);
-        let may_have = sought.unwrap_or(&|_| true);
-        match source.read_if(&found, may_have).ok()? {
-            Some(conversation) => text(&conversation, sought.is_some(), usize::MAX).pop(),
+        // Memory that is new costs as much as reading.
+        let mut buffer = lock(&self.buffers).pop().unwrap_or_default();
+        let read = source.read_if(&found, sought, &mut buffer);
+        if buffer.capacity() <= LARGEST_BUFFER {
+            lock(&self.buffers).push(buffer);
+        }
+        match read.ok()? {
+            Some(conversation) => text(&conversation, true, usize::MAX).pop(),
             None => Some(Vec::new()),
         }
     }
+}
+
+/// Reports files that were read as a whole.
+fn put_all(catalog: &Catalog, read: &mut BTreeMap<&str, Vec<ReadFile>>) -> Result<(), ListError> {
+    for (tool, read) in std::mem::take(read) {
+        catalog.put_files(tool, &read)?;
+    }
+    Ok(())
 }
 
 /// The text of a conversation, in pieces that end with a turn and have at least so many bytes.

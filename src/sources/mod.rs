@@ -30,7 +30,7 @@ mod tool;
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -298,19 +298,25 @@ impl Source {
     /// Reads a conversation, which is empty if the file does not have one. A file that is damaged is
     /// read as far as possible.
     pub fn read(&self, found: &Found) -> io::Result<Conversation> {
-        let read = self.read_if(found, &|_| true)?;
+        let read = self.read_if(found, &|_| true, &mut Vec::new())?;
         Ok(read.unwrap_or_default())
     }
 
     /// The same; nothing if none of the files with words of the conversation may have what is sought.
-    fn read_if(&self, found: &Found, may_have: MayHave<'_>) -> io::Result<Option<Conversation>> {
+    /// The file is read into `bytes`.
+    fn read_if(
+        &self,
+        found: &Found,
+        may_have: MayHave<'_>,
+        bytes: &mut Vec<u8>,
+    ) -> io::Result<Option<Conversation>> {
         let (read, others) = match &self.reader {
             Reader::Files { read, others, .. } => (read, others),
             Reader::Database { read, .. } => return read(found, -1).map(Some),
         };
-        let bytes = bytes(&found.path)?;
-        if !may_have(&bytes)
-            && let Some(others) = others(found, &bytes)
+        read_into(&found.path, bytes)?;
+        if !may_have(bytes)
+            && let Some(others) = others(found, bytes)
             && !others
                 .iter()
                 .any(|path| self::bytes(path).is_ok_and(|bytes| may_have(&bytes)))
@@ -318,7 +324,7 @@ impl Source {
             return Ok(None);
         }
         let mut subagents = Vec::new();
-        let mut conversation = read(found, &bytes, Some(&mut subagents));
+        let mut conversation = read(found, bytes, Some(&mut subagents));
         subagents::merge(&mut conversation, subagents);
         Ok(Some(conversation))
     }
@@ -326,12 +332,23 @@ impl Source {
 
 /// What a file has, which is held in memory as a whole.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let bytes = fs::metadata(path)?.len();
-    if bytes > LARGEST {
-        let message = format!("the file has {bytes} bytes, and at most {LARGEST} are read");
+    let mut bytes = Vec::new();
+    read_into(path, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same in the place of what `bytes` has.
+fn read_into(path: &Path, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut file = fs::File::open(path)?;
+    let len = file.metadata()?.len();
+    if len > LARGEST {
+        let message = format!("the file has {len} bytes, and at most {LARGEST} are read");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    fs::read(path)
+    bytes.clear();
+    bytes.reserve(usize::try_from(len).unwrap_or(0));
+    file.read_to_end(bytes)?;
+    Ok(())
 }
 
 /// The value in a file of JSON; null if no such file can be read.

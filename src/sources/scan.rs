@@ -8,10 +8,11 @@ use std::io::Error;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::thread;
+use std::time::Duration;
 
 use crate::index::{Catalog, Edition, FileOfTool, ListError, ReadFile, read_all};
 use crate::store::Store;
-use crate::sys::{SessionId, in_parallel, lock};
+use crate::sys::{SessionId, Timestamp, in_parallel, lock};
 
 use super::live::{LiveSources, as_file};
 use super::{Found, Source};
@@ -28,6 +29,8 @@ const INDEXED_AT_ONCE: usize = 64;
 pub(super) struct Seen {
     /// Of each tool, by a number for the file's name.
     files: HashMap<&'static str, HashMap<u64, SeenFile>>,
+    /// When all files were last looked at.
+    looked_at: Option<Timestamp>,
     /// Whether all files were looked at once.
     is_complete: bool,
     /// The catalog when it had all of these files as they are.
@@ -86,10 +89,33 @@ impl Seen {
 }
 
 impl LiveSources {
+    /// The same as [`scan`](Self::scan), unless that was done within this time: for searches, which
+    /// follow each other as somebody types.
+    pub fn scan_again_after(
+        &self,
+        time: Duration,
+        store: &Store,
+        catalog: &Catalog,
+    ) -> Result<(), ListError> {
+        let mut seen = lock(&self.seen);
+        let now = store.sys().clock.now().as_millis();
+        let is_recent = seen
+            .looked_at
+            .is_some_and(|at| u128::from(now.abs_diff(at.as_millis())) < time.as_millis());
+        if is_recent {
+            return Ok(());
+        }
+        self.look(store, catalog, &mut seen)
+    }
+
     /// Looks for files that are new, have changed or are gone, and reports them to the catalog: those
     /// that changed last first.
     pub fn scan(&self, store: &Store, catalog: &Catalog) -> Result<(), ListError> {
-        let mut seen = lock(&self.seen);
+        self.look(store, catalog, &mut lock(&self.seen))
+    }
+
+    fn look(&self, store: &Store, catalog: &Catalog, seen: &mut Seen) -> Result<(), ListError> {
+        let began = store.sys().clock.now();
         let searches = in_parallel(&self.sources, usize::MAX, |source| {
             source.search(&self.places)
         });
@@ -111,13 +137,13 @@ impl LiveSources {
             if is_settled && search.errors.is_empty() && seen.has_all(source.name, &present) {
                 continue;
             }
-            let compared = compare(catalog, &mut seen, source, present, &search.errors)?;
+            let compared = compare(catalog, seen, source, present, &search.errors)?;
             changed.extend(compared.0);
             gone.push((source.name, compared.1));
         }
         let nothing_new = changed.is_empty() && gone.iter().all(|(_, gone)| gone.is_empty());
         changed.sort_by_key(|one| Reverse(one.found.modified));
-        self.report(store, catalog, &mut seen, &changed)?;
+        self.report(store, catalog, seen, &changed)?;
         for (tool, gone) in gone {
             catalog.remove_files(tool, &gone)?;
         }
@@ -126,6 +152,7 @@ impl LiveSources {
             self.uncounted.notify_one();
         }
         seen.is_complete = true;
+        seen.looked_at = Some(began);
         // The next look sees whether what was reported has changed other entries.
         seen.settled = nothing_new.then_some(edition);
         Ok(())

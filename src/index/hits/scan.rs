@@ -10,6 +10,7 @@ use memchr::memmem::{self, Finder};
 use regex::Regex;
 
 use crate::index::catalog::{Catalog, Listed, listed};
+use crate::index::cursor;
 use crate::index::refresh::MAX_READERS;
 use crate::index::session_rows::{self, Row, Window};
 use crate::record::search_text::SearchText;
@@ -35,7 +36,7 @@ const LONGEST: usize = 8 * 1024 * 1024;
 const LONG: usize = 4096;
 
 /// The words that the readers of other tools' files add to what these have.
-const OWN_WORDS: &str = "Ask Edit Error Fetch Find List Ready Read Run Search Subagent Unknown Write code console error exit recorded result";
+const OWN_WORDS: &str = "API Ask Edit Error Fetch Find List Ready Read Run Search Subagent The Unknown View Write an code console document error exit file image recorded result returned was";
 
 /// How many records are read between two checks for cancellation.
 const CHECK_INTERVAL: u64 = 1024;
@@ -97,14 +98,22 @@ impl<'q> Matcher<'q> {
         let Some(word) = &literal.word else {
             return true;
         };
-        // Each character can be written as an escape.
-        let is_of_word = |at: usize| {
+        if word.find(file).is_some() {
+            return true;
+        }
+        let mut has_colours = false;
+        for at in memmem::find_iter(file, b"\\u") {
             let digits = file.get(at + 2..at + 6);
             let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
             let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-            unit.is_some_and(|unit| literal.characters.contains(&unit))
-        };
-        word.find(file).is_some() || memmem::find_iter(file, b"\\u").any(is_of_word)
+            // Each character can be written as an escape.
+            if unit.is_some_and(|unit| literal.characters.contains(&unit)) {
+                return true;
+            }
+            has_colours |= unit == Some(0x1b);
+        }
+        // Readers remove what colours text in a terminal, also from within words.
+        has_colours && without_colours(file).is_none_or(|without| word.find(&without).is_some())
     }
 
     /// Whether a string of a JSON text may have it.
@@ -131,10 +140,15 @@ impl Catalog {
         self.with_retries(|| self.bring_up_to_date().map(Some))?;
         let mut page = PageBuilder::new(query, from, true);
         let mut read = 0;
+        let mut after: Option<cursor::Position> = None;
         loop {
             let window = Window {
-                after: None,
-                offset: page.at.sessions as u64,
+                after: after.as_ref(),
+                offset: if after.is_some() {
+                    0
+                } else {
+                    page.at.sessions as u64
+                },
                 limit: SESSIONS + 1,
             };
             let rows = self
@@ -143,13 +157,22 @@ impl Catalog {
             let mut rows = rows.map_err(super::ListError::from)?;
             let more = rows.len() > SESSIONS;
             rows.truncate(SESSIONS);
+            after = rows.last().map(|row| cursor::Position {
+                at: query
+                    .sessions
+                    .order
+                    .time(&row.summary)
+                    .unwrap_or_default()
+                    .to_owned(),
+                id: row.id.clone(),
+            });
             let found = in_parallel(&rows, MAX_READERS, |row| {
                 if !query.admits(row) {
                     return Some(Vec::new());
                 }
                 if row.summary.tool.is_some() {
                     let may_have = |file: &[u8]| matcher.may_be_in_file(file);
-                    let text = self.text_of_tool(&row.id, Some(&may_have))?;
+                    let text = self.text_of_tool(&row.id, &may_have)?;
                     let mut places = Places::of(query, matcher, row);
                     _ = places.add(&text);
                     return Some(places.hits);
@@ -205,6 +228,36 @@ impl Catalog {
         _ = places.add(&text.take());
         Ok(places.hits)
     }
+}
+
+/// A JSON text without the sequences that colour text in a terminal; none if one is not plain.
+fn without_colours(json: &[u8]) -> Option<Vec<u8>> {
+    const ESCAPE: &[u8] = b"u001b[";
+    let mut without = Vec::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        without.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let is_escape = |rest: &[u8]| {
+            rest.get(..5)
+                .is_some_and(|next| next.eq_ignore_ascii_case(b"u001b"))
+        };
+        if is_escape(rest) {
+            rest = rest
+                .strip_prefix(ESCAPE)
+                .or_else(|| rest.strip_prefix(b"u001B["))?;
+            let end = rest.iter().position(|byte| (b'@'..=b'~').contains(byte))?;
+            if rest[end] == b'\\' {
+                return None;
+            }
+            rest = &rest[end + 1..];
+        } else if let [next, behind @ ..] = rest {
+            without.extend_from_slice(&[b'\\', *next]);
+            rest = behind;
+        }
+    }
+    without.extend_from_slice(rest);
+    Some(without)
 }
 
 /// The places that were found in a session.

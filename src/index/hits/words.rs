@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use crate::index::catalog::{Catalog, ListError, Listed, READ_AT_ONCE, listed};
+use crate::index::kept_text;
 use crate::index::refresh::MAX_READERS;
 use crate::index::search::Search;
 use crate::index::session_rows::{self, Row};
-use crate::index::tokens::Tokens;
+use crate::index::tokens::{Tokens, in_ascii};
 use crate::index::tool_rows;
-use crate::index::word_rows;
+use crate::index::word_rows::{self, Place};
 use crate::record::{Field, Passage};
 use crate::store::StoreError;
 use crate::sys::in_parallel;
 
 use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
-/// How many sessions are read at once.
-const BATCH: usize = 16;
+/// The least number of sessions that are read at once.
+const BATCH: usize = 4;
 
 /// How many sessions are read for a page. A filter may leave out most of what they have.
 const SESSIONS: usize = 1024;
@@ -32,7 +33,7 @@ const OF_A_LOG: usize = 256 * 1024;
 pub(in crate::index) struct Ranked {
     /// The number of its row.
     pub(in crate::index) number: i64,
-    /// Its pieces that have some of the words, best first.
+    /// Its pieces that have some of the words, best first; empty if they were not looked up.
     pub(in crate::index) pieces: Vec<i64>,
 }
 
@@ -45,19 +46,22 @@ impl Catalog {
         from: Position,
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
+        // One more shows whether there are more.
+        let most = from.sessions.saturating_add(SESSIONS + 1);
         let (ranked, complete) = self.with_retries(|| {
             self.bring_up_to_date()?;
             let complete = self.refresh().index_words(READ_AT_ONCE)?;
             let ranked = self.read_complete(|tx| {
                 let counted = tool_rows::are_counted(tx, &self.tools)?;
-                Ok((word_rows::ranked(tx, search, &query.fields)?, counted))
+                let ranked = word_rows::ranked(tx, search, &query.fields, most)?;
+                Ok((ranked, counted))
             })?;
             Ok(ranked.map(|(ranked, counted)| (ranked, complete && counted)))
         })?;
         let mut page = PageBuilder::new(query, from, complete);
         let mut left = ranked.get(from.sessions..).unwrap_or_default();
-        let most = left.len().min(SESSIONS);
-        for batch in left[..most].chunks(BATCH) {
+        let at_once = query.limit.div_ceil(query.per_session.max(1));
+        for batch in left[..left.len().min(SESSIONS)].chunks(at_once.clamp(BATCH, SESSIONS)) {
             if cancelled() {
                 return Err(HitsError::Cancelled);
             }
@@ -87,10 +91,14 @@ impl Catalog {
                 let Some(row) = row.filter(|row| query.admits(row)) else {
                     return Ok(None);
                 };
-                let pieces = session.pieces.iter().take(PIECES);
-                let places = pieces.map(|piece| word_rows::place(tx, *piece));
-                let places = places.collect::<rusqlite::Result<Vec<_>>>()?;
-                Ok(Some((row, places)))
+                let mut pieces = session.pieces.clone();
+                if pieces.is_empty() {
+                    pieces = word_rows::pieces(tx, session.number, search, &query.fields, PIECES)?;
+                }
+                pieces.truncate(PIECES);
+                let places = pieces.iter().map(|piece| word_rows::place(tx, *piece));
+                let places = places.filter_map(rusqlite::Result::transpose);
+                Ok(Some((row, places.collect::<rusqlite::Result<Vec<_>>>()?)))
             });
             jobs.collect::<rusqlite::Result<Vec<_>>>()
         })?;
@@ -101,46 +109,42 @@ impl Catalog {
     }
 
     /// The hits in these pieces of a session: the places that have the most words.
-    fn hits_in(
-        &self,
-        query: &Query,
-        search: &Search,
-        row: &Row,
-        places: &[Option<(u64, Option<u64>)>],
-    ) -> Vec<Hit> {
+    fn hits_in(&self, query: &Query, search: &Search, row: &Row, places: &[Place]) -> Vec<Hit> {
         let session = listed(row.clone());
         let mut found = Places::of(query);
-        if session.summary.tool.is_some() {
-            // A tool's file is read as a whole.
-            let text = self.text_of_tool(&session.id, None);
+        if query.tool.is_some()
+            && let Err(error) = self.note_calls(&mut found, query, row, places)
+        {
+            tracing::debug!(session = %row.id, %error, "cannot search a log");
+        }
+        for place in places {
+            let text = match place {
+                Place::Log(start, end) => self.logs.piece(&session.id, *start, *end, OF_A_LOG).ok(),
+                Place::Kept(text) => kept_text::unpack(text),
+            };
             found.add(query, search, &session, &text.unwrap_or_default());
-        } else {
-            if query.tool.is_some()
-                && let Err(error) = self.note_calls(&mut found, query, row, places)
-            {
-                tracing::debug!(session = %row.id, %error, "cannot search a log");
-            }
-            for (start, end) in places.iter().flatten() {
-                let text = self.logs.piece(&session.id, *start, *end, OF_A_LOG);
-                found.add(query, search, &session, &text.unwrap_or_default());
-                if found.complete() >= query.per_session {
-                    break;
-                }
+            if found.complete() >= query.per_session {
+                break;
             }
         }
         found.best(query)
     }
 
-    /// Notes the tool calls before the last of these pieces: a piece may begin within a turn.
+    /// Notes the tool calls before the last of these pieces: one of a log may begin within a turn.
     fn note_calls(
         &self,
         found: &mut Places,
         query: &Query,
         row: &Row,
-        places: &[Option<(u64, Option<u64>)>],
+        places: &[Place],
     ) -> Result<(), StoreError> {
-        let last = places.iter().flatten().map(|(start, _)| *start).max();
-        let last = last.unwrap_or_default();
+        let starts = places.iter().filter_map(|place| match place {
+            Place::Log(start, _) => Some(*start),
+            Place::Kept(_) => None,
+        });
+        let Some(last) = starts.max() else {
+            return Ok(());
+        };
         self.logs.passages(&row.id, last, &mut |passages| {
             found.calls.add(query, &passages);
         })
@@ -169,19 +173,34 @@ impl Places {
     fn add(&mut self, query: &Query, search: &Search, session: &Listed, passages: &[Passage]) {
         let mut best = BTreeMap::new();
         self.calls.add(query, passages);
-        for (n, passage) in wanted(query, &self.calls, passages).enumerate() {
+        let mut candidates: Vec<_> = wanted(query, &self.calls, passages)
+            .enumerate()
+            .map(|(n, passage)| (lacking_at_least(&passage.text, search), n, passage))
+            .collect();
+        if self.first.is_none() {
+            let first = candidates.first();
+            self.first = first.map(|(.., passage)| hit(session, passages, passage, 0));
+        }
+        candidates.sort_by_key(|(lacking, ..)| *lacking);
+        let mut least = self
+            .found
+            .keys()
+            .next()
+            .map_or(search.terms().len(), |key| key.0);
+        for (lacking, n, passage) in candidates {
+            // Only the places with the most words are shown.
+            if lacking > least || lacking == search.terms().len() {
+                break;
+            }
             let tokens = Tokens::of(&passage.text);
             let terms = search.terms().iter();
             let places: Vec<usize> = terms.filter_map(|term| term.find(&tokens)).collect();
-            let Some(first) = places.first() else {
-                if self.first.is_none() {
-                    self.first = Some(hit(session, passages, passage, 0));
-                }
-                continue;
-            };
-            let lacking = search.terms().len() - places.len();
-            let key = (lacking, rank(passage.field), passage.offset, n);
-            best.insert(key, (passage, *first));
+            if let Some(at) = places.first() {
+                let lacking = search.terms().len() - places.len();
+                least = least.min(lacking);
+                let key = (lacking, rank(passage.field), passage.offset, n);
+                best.insert(key, (passage, *at));
+            }
         }
         let best = best.into_iter().take(query.per_session);
         self.found
@@ -203,6 +222,15 @@ impl Places {
         let best = self.found.into_iter().filter(|(key, _)| key.0 == least);
         best.map(|(_, hit)| hit).take(query.per_session).collect()
     }
+}
+
+/// How many words of a search a text lacks, or more. This takes less time than to split it into words.
+fn lacking_at_least(text: &str, search: &Search) -> usize {
+    let Some(plain) = in_ascii(text) else {
+        return 0;
+    };
+    let terms = search.terms().iter();
+    terms.filter(|term| !term.may_be_in(&plain)).count()
 }
 
 /// The order in which hits of one session are shown that have the same words.

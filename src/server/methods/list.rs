@@ -149,7 +149,7 @@ impl Listing {
         } else {
             begun.await;
         }
-        let is_complete = self.cursor.is_some() || look_at_sources(&deps).await;
+        let is_complete = self.cursor.is_some() || look_at_sources(&deps, Duration::ZERO).await;
         // The page is in memory until it is written.
         let permit = deps.wire.flow.read(Load::Light).await;
         let filter = self.filter(&deps);
@@ -186,21 +186,21 @@ impl Listing {
     }
 }
 
-/// Brings the conversations of other tools up to date. If that takes long, it goes on while the list
-/// is answered with what is known, and this returns false.
-pub(super) async fn look_at_sources(deps: &Arc<Deps>) -> bool {
+/// Brings the conversations of other tools up to date, unless that was done within this time. Returns
+/// whether they are. If it takes long, it goes on while the list is answered with what is known.
+pub(super) async fn look_at_sources(deps: &Arc<Deps>, again_after: Duration) -> bool {
     let deps = deps.clone();
     if deps.sources.is_none() {
         return true;
     }
-    let scan = tokio::task::spawn_blocking(move || deps.scan_tools());
+    let scan = tokio::task::spawn_blocking(move || deps.scan_tools(again_after));
     match timeout(LOOK, scan).await {
+        Ok(Ok(Ok(()))) => return true,
         Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot list conversations of other tools"),
         Ok(Err(error)) => tracing::warn!(%error, "cannot list conversations of other tools"),
-        Ok(Ok(Ok(()))) => {}
-        Err(_) => return false,
+        Err(_) => {}
     }
-    true
+    false
 }
 
 /// Parameters with those of JetBrains' clients in their place.

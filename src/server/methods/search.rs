@@ -1,6 +1,7 @@
 //! `_rejoin/search`: the places in conversations where something was said, ranked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -21,6 +22,10 @@ use super::workspace::absolute;
 
 /// The longest text to search for, in bytes.
 const LONGEST_QUERY: usize = 1000;
+
+/// How long a look at the files of other tools is good for: searches follow each other as a user
+/// types.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The most hits on one page, and of one session.
 const MOST_HITS: i64 = 1000;
@@ -65,7 +70,7 @@ pub(super) fn serve(context: &Context, request: &Request) -> Result<Action, Erro
         // The search covers what earlier requests did.
         registry.barrier().await;
         let deps = registry.deps().clone();
-        let all_known = look_at_sources(&deps).await;
+        let all_known = look_at_sources(&deps, LOOK_AGAIN).await;
         let cancelled = || Err(error::refused("", Refusal::Cancelled));
         let permit = tokio::select! {
             permit = deps.wire.flow.read(Load::Light) => permit,

@@ -31,7 +31,7 @@ pub(super) async fn follow(registry: Registry) {
     loop {
         let (looking, sources, catalog) = (deps.clone(), sources.clone(), catalog.clone());
         let looked = spawn_blocking(move || {
-            looking.scan_tools()?;
+            looking.scan_tools(Duration::ZERO)?;
             sources.folders(&catalog)
         });
         match looked.await {

@@ -60,10 +60,6 @@ fn has_subagents(found: &Found, bytes: &[u8]) -> bool {
 
 /// The files of subagents, and all those beside the session that any session may have.
 pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
-    // Escapes of terminals are removed from within words.
-    if memmem::find(bytes, b"u001b").is_some() {
-        return None;
-    }
     if !has_subagents(found, bytes) {
         return Some(Vec::new());
     }

@@ -54,9 +54,10 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
     conversation.counted(0, lines.damaged + usize::from(!is_whole))
 }
 
-/// All ways to start a subagent have this in their names.
+/// All ways to start a subagent have one of these in their names.
 fn may_have_subagents(bytes: &[u8]) -> bool {
-    memmem::find(bytes, b"spawn").is_some()
+    let names: [&[u8]; 2] = [b"spawn_", b"_spawn"];
+    names.iter().any(|name| memmem::find(bytes, name).is_some())
 }
 
 /// None if there may be subagents, which are anywhere, or if the file is compressed.
