@@ -1,15 +1,16 @@
 //! `rejoin stats`.
 
 use std::fmt::Write as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::cli::count::count;
 use crate::engine::choice::known::title;
 use crate::export::stats_page;
 use crate::history::long_before;
-use crate::history::stats::{Groups, Numbers, Stats};
+use crate::history::stats::{Groups, Numbers, Stats, Turn};
 use crate::store::StoreError;
-use crate::sys::{SessionId, grouped, in_parallel};
+use crate::sys::{SessionId, grouped, in_parallel, lock};
 
 use super::exit::Failure;
 use super::global::Global;
@@ -19,7 +20,7 @@ use super::output::Output;
 use super::page_file::{self, PrivateFile};
 use super::paint::{Line, wrap};
 use super::printable::printable;
-use super::sessions::context::Context;
+use super::sessions::context::{Context, OtherTools, unread};
 use super::sources;
 use super::terminal::busy;
 use super::width::{cut_start, pad, width};
@@ -70,28 +71,14 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let doing = || format!("Reading {} …", count(ids.len(), "session"));
     let of_log = |id: &SessionId| -> Result<Stats, Failure> {
         match context.store.read(id) {
-            Ok(mut log) => Ok(Stats::of(&mut log, &since)?),
+            Ok(mut log) => Ok(Stats::of(&Turn::all(&mut log)?, &since)),
             Err(StoreError::NotFound { .. }) => Ok(Stats::default()),
             Err(error) => Err(error.into()),
         }
     };
     let (mut stats, mut unread) = busy(doing, || read(&ids, of_log));
     if let Some(tools) = context.tools()? {
-        let ids = tools.ids()?;
-        let doing = || {
-            format!(
-                "Reading {} of other tools …",
-                count(ids.len(), "conversation")
-            )
-        };
-        let of_tool = |id: &SessionId| -> Result<Stats, Failure> {
-            let log = tools.read(id)?;
-            log.map_or_else(
-                || Ok(Stats::default()),
-                |mut log| Ok(Stats::of(&mut log, &since)?),
-            )
-        };
-        let (of_tools, more) = busy(doing, || read(&ids, of_tool));
+        let (of_tools, more) = of_tools(tools, &since)?;
         stats.add(of_tools);
         unread.extend(more);
     }
@@ -113,6 +100,41 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
         return Ok(());
     }
     Table::new(output).print(&stats)
+}
+
+/// The statistics of other tools' conversations. A file is read only if it has changed since the last
+/// time.
+fn of_tools(tools: &OtherTools, since: &str) -> Result<(Stats, Vec<Failure>), Failure> {
+    let mut stats = Stats::default();
+    let mut unknown = Vec::new();
+    for (id, kept) in tools.catalog.kept_turns().map_err(|error| unread(&error))? {
+        match kept.and_then(|kept| serde_json::from_slice::<Vec<Turn>>(&kept).ok()) {
+            Some(turns) => stats.add(Stats::of(&turns, since)),
+            None => unknown.push(id),
+        }
+    }
+    let counted = Mutex::new(Vec::new());
+    let of_tool = |id: &SessionId| -> Result<Stats, Failure> {
+        let file = tools.catalog.file_of(id);
+        let file = file.map_err(|error| unread(&error))?;
+        let log = tools.read(id)?;
+        let turns = log.map(|mut log| Turn::all(&mut log)).transpose()?;
+        let turns = turns.unwrap_or_default();
+        if let (Some((tool, file)), Ok(kept)) = (file, serde_json::to_vec(&turns)) {
+            lock(&counted).push((tool, file, kept));
+        }
+        Ok(Stats::of(&turns, since))
+    };
+    let doing = || {
+        let conversations = count(unknown.len(), "conversation");
+        format!("Reading {conversations} of other tools …")
+    };
+    let (of_unknown, failed) = busy(doing, || read(&unknown, of_tool));
+    stats.add(of_unknown);
+    let counted = std::mem::take(&mut *lock(&counted));
+    let kept = tools.catalog.keep_turns(&counted);
+    kept.map_err(|error| unread(&error))?;
+    Ok((stats, failed))
 }
 
 /// Adds up the statistics of all sessions, with every core. Returns also what could not be read.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::json;
@@ -16,7 +17,7 @@ use crate::sys::Timestamp;
 const UNKNOWN: &str = "unknown";
 
 /// Numbers of a group of turns.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     /// The sessions that have such a turn.
     pub sessions: u64,
@@ -24,7 +25,7 @@ pub struct Numbers {
     pub turns: u64,
     /// The tokens that agents reported for turns, by the names of the protocol, such as
     /// `totalTokens`.
-    pub tokens: BTreeMap<&'static str, u64>,
+    pub tokens: BTreeMap<String, u64>,
     /// The cost that agents reported, by currency.
     pub cost: BTreeMap<String, f64>,
 }
@@ -50,7 +51,7 @@ impl Numbers {
         self.sessions += other.sessions;
         self.turns += other.turns;
         for (name, number) in &other.tokens {
-            let sum = self.tokens.entry(name).or_default();
+            let sum = self.tokens.entry(name.clone()).or_default();
             *sum = sum.saturating_add(*number);
         }
         for (currency, amount) in &other.cost {
@@ -62,7 +63,7 @@ impl Numbers {
         for name in Self::TOKENS {
             let number = json::text_member(usage, name).and_then(|number| number.parse().ok());
             if let Some(number) = number {
-                let sum: &mut u64 = self.tokens.entry(name).or_default();
+                let sum: &mut u64 = self.tokens.entry(name.to_owned()).or_default();
                 *sum = sum.saturating_add(number);
             }
         }
@@ -99,13 +100,30 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Those of a session, from its log: of the turns that began at this time or later.
-    pub fn of(reader: &mut Reader, since: &str) -> Result<Self, StoreError> {
-        let mut session = Session::new(reader);
-        while let Some(entry) = reader.next()? {
-            session.record(&entry.record, since);
+    /// Those of a session: of the turns that began at this time or later.
+    pub fn of(turns: &[Turn], since: &str) -> Self {
+        let mut stats = Self::default();
+        for turn in turns.iter().filter(|turn| turn.at.as_str() >= since) {
+            stats.count(turn);
         }
-        Ok(session.stats)
+        stats
+    }
+
+    /// Adds the numbers of a turn of the only session to each of its groups.
+    fn count(&mut self, turn: &Turn) {
+        let day = Timestamp::parse(&turn.at).map(Timestamp::local_day);
+        let day = day.unwrap_or_default();
+        let groups = [
+            (&mut self.agents, &turn.agent),
+            (&mut self.models, &turn.model),
+            (&mut self.folders, &turn.folder),
+            (&mut self.days, &day),
+        ];
+        let groups = groups.map(|(groups, name)| groups.entry(name.clone()).or_default());
+        for numbers in [&mut self.total].into_iter().chain(groups) {
+            numbers.add(&turn.numbers);
+            numbers.sessions = 1;
+        }
     }
 
     /// Adds other statistics to these.
@@ -143,25 +161,37 @@ impl Stats {
     }
 }
 
-/// The groups to which a turn belongs.
-#[derive(Clone, Debug)]
-struct Turn {
+/// A turn of a session: its numbers, and the groups to which it belongs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// When it began.
+    at: String,
     agent: String,
     model: String,
     folder: String,
-    day: String,
+    numbers: Numbers,
 }
 
-/// The statistics of a session while its log is read.
+impl Turn {
+    /// The turns of a session, from its log.
+    pub fn all(reader: &mut Reader) -> Result<Vec<Self>, StoreError> {
+        let mut session = Session::new(reader);
+        while let Some(entry) = reader.next()? {
+            session.record(&entry.record);
+        }
+        Ok(session.turns)
+    }
+}
+
+/// The turns of a session while its log is read.
 #[derive(Debug)]
 struct Session {
-    stats: Stats,
+    turns: Vec<Turn>,
     agent: String,
     folder: String,
     activity: Activity,
-    open: OpenTurns<Turn>,
-    /// The turn that began last; what is reported between turns belongs to it.
-    last: Option<Turn>,
+    /// The numbers of open turns.
+    open: OpenTurns<usize>,
     /// The last cost, which grows with the session.
     cost: BTreeMap<String, f64>,
 }
@@ -170,17 +200,16 @@ impl Session {
     fn new(reader: &Reader) -> Self {
         let header = reader.header();
         Self {
-            stats: Stats::default(),
+            turns: Vec::new(),
             agent: Implementation::shown(&header.engine.name).to_owned(),
             folder: header.place.cwd.clone(),
             activity: Activity::default(),
             open: OpenTurns::default(),
-            last: None,
             cost: BTreeMap::new(),
         }
     }
 
-    fn record(&mut self, record: &Record<'_>, since: &str) {
+    fn record(&mut self, record: &Record<'_>) {
         if let Some(info) = snapshot_of(record.kind, record.payload) {
             let (kind, payload) = (Kind::Info, info.as_str());
             let record = Record {
@@ -188,16 +217,13 @@ impl Session {
                 payload,
                 ..*record
             };
-            return self.record(&record, since);
+            return self.record(&record);
         }
         let (kind, payload) = (record.kind, record.payload);
         match kind {
             Kind::Prompt => {
-                let turn = (record.at >= since).then(|| self.begin(record.at));
-                if let Some(turn) = &turn {
-                    self.open.begin(record.id, turn.clone());
-                }
-                self.last = turn;
+                self.open.begin(record.id, self.turns.len());
+                self.begin(record.at);
             }
             Kind::End => self.end(record.id, payload),
             Kind::AgentSessionId | Kind::Info => {
@@ -224,20 +250,18 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, at: &str) -> Turn {
+    fn begin(&mut self, at: &str) {
         let named = |name: &str| if name.is_empty() { UNKNOWN } else { name }.to_owned();
-        let day = Timestamp::parse(at).map(Timestamp::local_day);
-        let turn = Turn {
+        self.turns.push(Turn {
+            at: at.to_owned(),
             agent: named(&self.agent),
             model: named(self.activity.model.as_deref().unwrap_or_default()),
             folder: self.folder.clone(),
-            day: day.unwrap_or_default(),
-        };
-        self.count(&turn, |numbers| {
-            numbers.sessions = 1;
-            numbers.turns += 1;
+            numbers: Numbers {
+                turns: 1,
+                ..Numbers::default()
+            },
         });
-        turn
     }
 
     fn end(&mut self, id: Option<&str>, payload: &str) {
@@ -245,10 +269,10 @@ impl Session {
             self.add_cost(cost);
         }
         let ended = self.open.end(id);
-        if let Some(turn) = ended.last()
+        if let Some(turn) = ended.last().and_then(|turn| self.turns.get_mut(*turn))
             && let Some(usage) = json::text_member(payload, "usage")
         {
-            self.count(turn, |numbers| numbers.usage(usage));
+            turn.numbers.usage(usage);
         }
     }
 
@@ -273,24 +297,9 @@ impl Session {
         } else {
             amount
         };
-        if let Some(turn) = self.last.clone() {
-            self.count(&turn, |numbers| {
-                *numbers.cost.entry(currency.clone()).or_default() += more;
-            });
-        }
-    }
-
-    /// Changes the numbers of each group of a turn.
-    fn count(&mut self, turn: &Turn, change: impl Fn(&mut Numbers)) {
-        let stats = &mut self.stats;
-        change(&mut stats.total);
-        for (groups, name) in [
-            (&mut stats.agents, &turn.agent),
-            (&mut stats.models, &turn.model),
-            (&mut stats.folders, &turn.folder),
-            (&mut stats.days, &turn.day),
-        ] {
-            change(groups.entry(name.clone()).or_default());
+        // What is reported between turns belongs to the one before.
+        if let Some(turn) = self.turns.last_mut() {
+            *turn.numbers.cost.entry(currency).or_default() += more;
         }
     }
 }

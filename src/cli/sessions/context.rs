@@ -76,7 +76,8 @@ impl OtherTools {
     }
 }
 
-fn unread(error: &dyn Error) -> Failure {
+/// Why conversations of other tools are not shown.
+pub(in crate::cli) fn unread(error: &dyn Error) -> Failure {
     let why = with_causes(error);
     Failure::new(format!("cannot read conversations of other tools: {why}"))
 }
