@@ -186,7 +186,7 @@ impl Catalog {
 
     /// The listed conversations of other tools that have no log, with what
     /// [`keep_turns`](Self::keep_turns) has kept of each since its file changed.
-    pub fn kept_turns(&self) -> std::result::Result<Vec<(SessionId, Option<Vec<u8>>)>, ListError> {
+    pub fn kept_turns(&self) -> std::result::Result<KeptTurns, ListError> {
         let sql = format!(
             "SELECT id, (SELECT turns FROM files WHERE session = id ORDER BY changed DESC LIMIT 1)
              FROM sessions WHERE tool IS NOT NULL AND updated_at IS NOT NULL AND {}",
@@ -294,6 +294,9 @@ impl Catalog {
 
 /// The files that were reported, with the sessions that they are.
 type Known = Vec<(FileOfTool, Option<SessionId>)>;
+
+/// Conversations, with what is kept of their turns.
+type KeptTurns = Vec<(SessionId, Option<Vec<u8>>)>;
 
 /// The condition for a row not to belong to a tool other than these, whose names are its values.
 pub(super) fn is_shown(tools: &[String]) -> String {

@@ -92,7 +92,7 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: claude_code::is_conversation,
             read: claude_code::read,
-            others: claude_code::others,
+            others: |found, bytes| Some(claude_code::others(found, bytes)),
         },
     },
     Source {

@@ -59,11 +59,11 @@ fn has_subagents(found: &Found, bytes: &[u8]) -> bool {
 }
 
 /// The files of subagents, and all those beside the session that any session may have.
-pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+pub(super) fn others(found: &Found, bytes: &[u8]) -> Vec<PathBuf> {
     if !has_subagents(found, bytes) {
-        return Some(Vec::new());
+        return Vec::new();
     }
     let beside = memmem::find(bytes, b"agentId").and_then(|_| found.path.parent());
     let beside = beside.map(agents::inside).unwrap_or_default();
-    Some(agents::files(found, beside))
+    agents::files(found, beside)
 }

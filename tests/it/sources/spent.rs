@@ -197,7 +197,7 @@ fn each_run_of_copilot_counts_anew() {
 fn the_sums_of_goose_are_those_of_the_last_turn() {
     let found = ends_in("goose", ".local/share/goose/sessions/sessions.db", |file| {
         let made = Connection::open(file).unwrap().execute_batch(
-            r#"CREATE TABLE sessions (id, working_dir, updated_at, total_tokens,
+            r"CREATE TABLE sessions (id, working_dir, updated_at, total_tokens,
                 accumulated_input_tokens, accumulated_output_tokens);
             CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id, role, content_json,
                 created_timestamp, tokens);
@@ -205,7 +205,7 @@ fn the_sums_of_goose_are_those_of_the_last_turn() {
             INSERT INTO messages (session_id, role, content_json, created_timestamp)
                 SELECT '20260401_1', role, json_array(json_object('type', 'text', 'text', 'Hello')), 1775037601
                 FROM (SELECT 'user' AS role UNION ALL SELECT 'assistant'
-                    UNION ALL SELECT 'user' UNION ALL SELECT 'assistant');"#,
+                    UNION ALL SELECT 'user' UNION ALL SELECT 'assistant');",
         );
         made.unwrap();
     });
