@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::sys::{SessionId, Sys, Timestamp};
+use crate::sys::{SessionId, Sys, Timestamp, folders};
 
 use super::exit::Failure;
-use super::store;
 
 /// How long a page that was shown is kept.
 const KEPT_FOR: Duration = Duration::from_hours(24);
@@ -93,7 +92,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> Failure {
 
 /// The file for a page of this name in the user's cache. Removes those that were shown long ago.
 pub(super) fn page(name: &str) -> Result<PathBuf, Failure> {
-    let folder = store::cache().map(|cache| cache.join("pages"));
+    let folder = folders::cache().map(|cache| cache.join("pages"));
     let folder = folder.ok_or_else(|| {
         Failure::new("cannot determine where to write the page: the home folder is unknown")
             .hint("use `rejoin export --format html --output FILE`")
@@ -105,7 +104,7 @@ pub(super) fn page(name: &str) -> Result<PathBuf, Failure> {
 
 /// Removes the page of this name from the user's cache, if there is one.
 pub(super) fn remove_page(name: &str) -> Result<(), Failure> {
-    let Some(cache) = store::cache() else {
+    let Some(cache) = folders::cache() else {
         return Ok(());
     };
     let page = cache.join("pages").join(name);

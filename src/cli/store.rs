@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::store::place;
+use crate::sys::folders;
 
 use super::exit::Failure;
 use super::global::Global;
@@ -33,7 +34,7 @@ pub(super) fn named(global: &Global) -> Result<PathBuf, Failure> {
                 None => root,
             })
         }
-        None => standard().ok_or_else(|| {
+        None => folders::data().ok_or_else(|| {
             Failure::usage("cannot determine where to store sessions: the home folder is unknown")
                 .hint("name a folder with --store DIR or REJOIN_STORE")
         }),
@@ -73,42 +74,4 @@ pub(super) fn missing(root: &Path) -> Failure {
     }
     Failure::new(format!("there is no store at {}", root.display()))
         .hint("mount its disk, or name another store with --store")
-}
-
-fn standard() -> Option<PathBuf> {
-    users(
-        "Library/Application Support",
-        "XDG_DATA_HOME",
-        ".local/share",
-    )
-}
-
-/// The platform's folder for data that can be made again.
-pub(super) fn cache() -> Option<PathBuf> {
-    let cache = users("Library/Caches", "XDG_CACHE_HOME", ".cache")?;
-    // There, the folder is the one for data.
-    Some(if cfg!(windows) {
-        cache.join("cache")
-    } else {
-        cache
-    })
-}
-
-/// Our folder in one of the platform's: `mac` and `other` are below the home folder, and `variable`
-/// may name another one.
-fn users(mac: &str, variable: &str, other: &str) -> Option<PathBuf> {
-    let home = || std::env::home_dir().filter(|home| home.is_absolute());
-    let folder = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|folder| folder.is_absolute())
-    };
-    let data = if cfg!(windows) {
-        folder("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        home().map(|home| home.join(mac))
-    } else {
-        folder(variable).or_else(|| home().map(|home| home.join(other)))
-    };
-    data.map(|data| data.join("rejoin"))
 }

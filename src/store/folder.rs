@@ -1,11 +1,12 @@
 //! The store: a folder of sessions, and what can be done with them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::record::{Header, Kind};
-use crate::sys::{SessionId, Sys, Timestamp, Watch};
+use crate::sys::file_system::Special;
+use crate::sys::{SessionId, Sys, Timestamp, Watch, folders};
 
 use super::context::StoreContext;
 use super::files::Files;
@@ -42,7 +43,7 @@ impl Store {
             context: Arc::new(StoreContext {
                 medium,
                 root: root.to_owned(),
-                catalog: Some(root.join("index.sqlite")),
+                catalog: catalog_of(root, &sys),
                 #[cfg(feature = "store-postgres")]
                 database: None,
                 takes_over: OnceLock::new(),
@@ -307,4 +308,20 @@ impl Store {
     pub fn read_trashed(&self, trashed: &Trashed) -> Result<Reader, StoreError> {
         Reader::of(&trashed.id, self.context.medium.open_trashed(trashed)?)
     }
+}
+
+/// The file of the catalog of a store in a folder: in it, or on a disk of this machine if the folder is
+/// on another one, where a database does not work. None if there is no such disk.
+fn catalog_of(root: &Path, sys: &Sys) -> Option<PathBuf> {
+    const NAME: &str = "index.sqlite";
+    let is_elsewhere = |path: &Path| {
+        let special = sys.disk.special(path);
+        matches!(special, Some(Special::Network(_) | Special::LocalLocks(_)))
+    };
+    if !is_elsewhere(root) {
+        return Some(root.join(NAME));
+    }
+    let key = md5::compute(root.as_os_str().as_encoded_bytes());
+    let folder = folders::cache()?.join("stores").join(format!("{key:x}"));
+    (!is_elsewhere(&folder)).then(|| folder.join(NAME))
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Timestamp;
+use super::file_system::Special;
 
 /// The metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
         drop(changed);
         tracing::trace!(path = %path.display(), "no changes are reported");
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The special kind of the file system that a path is on, or will be.
+    fn special(&self, path: &Path) -> Option<Special> {
+        tracing::trace!(path = %path.display(), "nothing is known of its file system");
+        None
     }
 
     /// The file's real path, for libraries that open files themselves (SQLite). A simulated disk

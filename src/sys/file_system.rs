@@ -7,6 +7,8 @@ use std::path::Path;
 pub enum Special {
     /// Another machine has the files; the name of its protocol.
     Network(&'static str),
+    /// The same, and a lock is only seen on the machine that has it.
+    LocalLocks(&'static str),
     /// The files are in memory.
     Memory,
 }
@@ -23,6 +25,9 @@ pub fn special(path: &Path) -> Option<Special> {
         0x5346_414f => Special::Network("AFS"),
         0x00c3_6400 => Special::Network("Ceph"),
         0x7375_7245 => Special::Network("Coda"),
+        0x4750_4653 => Special::Network("GPFS"),
+        0x0bd0_0bd0 if has_option(path, "localflock") => Special::LocalLocks("Lustre"),
+        0x0bd0_0bd0 => Special::Network("Lustre"),
         0x0102_1994 | 0x8584_58f6 => Special::Memory,
         _ => return None,
     })
@@ -51,6 +56,28 @@ pub fn special(path: &Path) -> Option<Special> {
     is_share.then_some(Special::Network("SMB"))
 }
 
+/// Whether the file system of a path is mounted with an option.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn has_option(path: &Path, option: &str) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    options_of(&mounts, &path).any(|found| found == option)
+}
+
+/// The options of the mount with a path, from a list such as `/proc/mounts`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn options_of<'a>(mounts: &'a str, path: &Path) -> impl Iterator<Item = &'a str> {
+    let fields = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let place = fields.next()?.replace("\\040", " ");
+        Some((place, fields.nth(1)?))
+    });
+    // The last one hides those before it.
+    let of_path = fields.filter(|(place, _)| path.starts_with(place));
+    let longest = of_path.max_by_key(|(place, _)| place.len());
+    longest.map_or("", |(_, options)| options).split(',')
+}
+
 /// How many bytes the user may still write where an existing path is.
 #[cfg(unix)]
 pub fn free_bytes(path: &Path) -> Option<u64> {
@@ -67,6 +94,22 @@ pub fn free_bytes(_: &Path) -> Option<u64> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_are_those_of_the_nearest_mount() {
+        let mounts = "/dev/sda / ext4 rw 0 0\n\
+            a@tcp:/fs /lustre lustre rw,flock 0 0\n\
+            a@tcp:/fs /lustre/with\\040space lustre rw,localflock,lazystatfs 0 0\n";
+        for (path, expected) in [
+            ("/home", "rw"),
+            ("/lustre/a", "rw,flock"),
+            ("/lustre/with space/a", "rw,localflock,lazystatfs"),
+            ("relative", ""),
+        ] {
+            let found: Vec<_> = options_of(mounts, Path::new(path)).collect();
+            assert_eq!(found.join(","), expected);
+        }
+    }
 
     #[test]
     fn memory_is_known() {

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod disk;
 pub mod environment;
 pub mod file_system;
+pub mod folders;
 pub mod ids;
 mod number;
 mod parallel;

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::{Changed, Disk, DiskFile, FileInfo, Watch};
+use super::file_system::{self, Special};
 use super::{Timestamp, watch};
 
 /// The file system of the machine.
@@ -86,6 +87,11 @@ impl Disk for RealDisk {
 
     fn watch(&self, path: &Path, changed: Changed) -> io::Result<Watch> {
         watch::watch(path, changed)
+    }
+
+    fn special(&self, path: &Path) -> Option<Special> {
+        let mut folders = path.ancestors();
+        file_system::special(folders.find(|folder| folder.exists())?)
     }
 
     fn native_path(&self, path: &Path) -> Option<PathBuf> {

@@ -212,8 +212,16 @@ fn kind(place: &Path) -> Finding {
         None => Finding::ok("file system", "no problem is known of it"),
         Some(Special::Network(name)) => Finding::warning(
             "file system",
-            format!("{name}, a network file system: locks and syncs depend on its server"),
+            format!(
+                "{name}, a network file system: locks and syncs depend on its server, and the index \
+                 is kept on this machine"
+            ),
             "a store on a local disk is safer; never use one store from several machines at once",
+        ),
+        Some(Special::LocalLocks(name)) => Finding::error(
+            "file system",
+            format!("{name}, mounted so that locks are not seen by other machines"),
+            "mount it with `flock`, or name a store on a local disk with --store or REJOIN_STORE",
         ),
         Some(Special::Memory) => Finding::warning(
             "file system",

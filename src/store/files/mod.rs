@@ -14,6 +14,7 @@ use crate::store::medium::{
     Durability, Holder, Image, Info, LogChanged, Medium, Owned, StoreError, Trashed,
 };
 use crate::sys::disk::FileInfo;
+use crate::sys::file_system::Special;
 use crate::sys::{SessionId, Sys, Timestamp, Watch};
 
 use context::Folder;
@@ -23,6 +24,9 @@ use owned::LogFile;
 
 /// The maximum length of a note, in bytes. A longer one is not ours.
 const LONGEST_NOTE: usize = 4096;
+
+/// The note that a store is on a file system of another machine: which kind that is.
+const FILE_SYSTEM: &str = "file-system";
 
 /// A folder of logs.
 #[derive(Debug)]
@@ -57,7 +61,31 @@ impl Files {
 impl Medium for Files {
     /// Creates missing folders of the store.
     fn prepare(&self) -> Result<(), StoreError> {
-        make_folders(&self.folder.layout, &self.folder.sys)
+        let special = self.folder.sys.disk.special(&self.folder.layout.root);
+        if let Some(Special::LocalLocks(name)) = special {
+            return Err(StoreError::Unusable {
+                place: self.folder.layout.root.display().to_string(),
+                reason: format!(
+                    "it is on {name}, mounted so that locks are not seen by other machines, and \
+                     two could write to one session: mount it with `flock`, or name a store on a \
+                     local disk"
+                ),
+            });
+        }
+        make_folders(&self.folder.layout, &self.folder.sys)?;
+        if let Some(Special::Network(name)) = special
+            && self.note(FILE_SYSTEM).is_none()
+        {
+            tracing::warn!(
+                store = %self.folder.layout.root.display(),
+                "the store is on {name}: only one machine at a time may use it (docs/scaling.md)"
+            );
+            // Only once for each store.
+            if let Err(error) = self.set_note(FILE_SYSTEM, name) {
+                tracing::debug!(%error, "the warning comes again");
+            }
+        }
+        Ok(())
     }
 
     fn is_there(&self) -> Result<bool, StoreError> {

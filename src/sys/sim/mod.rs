@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::sys::{Sockets, lock};
 
 use super::disk::{Changed, Disk, DiskFile, FileInfo, Watch};
+use super::file_system::Special;
 use super::ids::RandomIds;
 use super::{Sys, Timestamp};
 pub use fault::{Fault, Tail};
@@ -56,6 +57,11 @@ impl SimDisk {
             disk: Arc::new(self.clone()),
             sockets: Sockets::None,
         }
+    }
+
+    /// From now on, everything is on a file system of this kind.
+    pub fn is_on(&self, special: Special) {
+        self.state().special = Some(special);
     }
 
     /// The number of operations so far.
@@ -231,6 +237,10 @@ impl Disk for SimDisk {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(self.watchers.add(path, changed))
+    }
+
+    fn special(&self, _path: &Path) -> Option<Special> {
+        self.state().special
     }
 
     fn native_path(&self, _path: &Path) -> Option<PathBuf> {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::fault::{Fault, Tail};
+use crate::sys::file_system::Special;
 
 /// A file's content and lock. Its names are stored separately.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) names: BTreeMap<PathBuf, usize>,
     pub(super) dirs: BTreeSet<PathBuf>,
     pub(super) operations: u64,
+    /// The special kind of the file system, if it is one.
+    pub(super) special: Option<Special>,
     pub(super) handles: u64,
     pub(super) faults: BTreeMap<u64, Fault>,
     pub(super) read_only: bool,

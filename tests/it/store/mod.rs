@@ -11,6 +11,7 @@ mod fork;
 mod formats;
 mod header;
 mod long;
+mod network;
 mod reading;
 mod recovery;
 mod support;
