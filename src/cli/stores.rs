@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use crate::store::Rights;
 use crate::store::place::{is_address, shown};
 use crate::store::{Copied, Durability, Store, StoreError};
-use crate::sys::{SessionId, Sys};
+use crate::sys::{SessionId, Sys, Zone};
 
 use super::count::count;
 use super::exit::Failure;
 use super::global::Global;
 use super::output::Output;
+use super::sessions;
 use super::store;
 use super::terminal::Progress;
 
@@ -78,9 +79,15 @@ struct Copy {
     /// Copy this session only; may be repeated.
     #[arg(long = "session", value_name = "ID")]
     sessions: Vec<String>,
+    /// Only sessions written to since then: an age such as `7d`, a date, or a time.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
     /// Read each copy and compare it with the original.
     #[arg(long)]
     verify: bool,
+    /// Move what was copied to the trash of the store from which it comes, once it was compared.
+    #[arg(long = "move")]
+    moves: bool,
     /// Print a JSON array with what became of each session.
     #[arg(long)]
     json: bool,
@@ -148,10 +155,22 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
     if !source.is_there()? {
         return Err(store::missing(&from));
     }
-    let ids = match &args.sessions[..] {
+    let mut ids = match &args.sessions[..] {
         [] => source.ids()?,
         named => named.iter().map(|id| parse(id)).collect::<Result<_, _>>()?,
     };
+    if let Some(since) = &args.since {
+        let since = sessions::when(since, false, &*sys.clock, Zone::Local)
+            .ok_or_else(|| sessions::no_time("--since"))?;
+        let mut recent = Vec::new();
+        for id in ids {
+            let changed = source.changed_at(&id)?;
+            if changed.is_none_or(|at| at.to_string() >= since) {
+                recent.push(id);
+            }
+        }
+        ids = recent;
+    }
     let target = Store::at(&to, sys, Durability::default());
     let mut reports = Vec::new();
     let mut done = [0; 3];
@@ -159,7 +178,7 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
     let mut progress = Progress::new();
     for (at, id) in ids.iter().enumerate() {
         progress.at(|| format!("Copying {} … {at}", count(ids.len(), "session")));
-        let copied = source.copy_to(id, &target, args.verify);
+        let copied = copy_one(args, &source, &target, id);
         let (outcome, why) = match &copied {
             Ok(Copied::New) => ("copied", None),
             Ok(Copied::Continued) => ("continued", None),
@@ -208,6 +227,26 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
         return Err(Failure::reported());
     }
     Ok(())
+}
+
+/// Copies a session, and moves it to the trash if that is wanted.
+fn copy_one(
+    args: &Copy,
+    source: &Store,
+    target: &Store,
+    id: &SessionId,
+) -> Result<Copied, StoreError> {
+    let copied = source.copy_to(id, target, args.verify || args.moves)?;
+    let is_there = matches!(copied, Copied::New | Copied::Continued | Copied::Same);
+    if args.moves && is_there {
+        // Nothing may have been appended since.
+        let is_whole = || match (source.len_of(id), target.len_of(id)) {
+            (Ok(have), Ok(copied)) => have == copied,
+            _ => false,
+        };
+        source.trash_if(id, is_whole)?;
+    }
+    Ok(copied)
 }
 
 fn parse(id: &str) -> Result<SessionId, Failure> {

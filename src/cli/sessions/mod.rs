@@ -31,6 +31,7 @@ use super::output::Output;
 use super::sources::{self, Choice};
 use super::store;
 use context::Context;
+pub(super) use search::{no_time, when};
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]

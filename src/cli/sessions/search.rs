@@ -182,14 +182,9 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
         query.fields.clear();
     }
     let time = |option: &str, text: &Option<String>, is_end: bool| {
-        let time = text.as_ref().map(|text| {
-            when(text, is_end, clock, zone).ok_or_else(|| {
-                Failure::usage(format!(
-                    "{option} must be an age such as 7d, a date such as 2026-11-21, or a time \
-                     such as 2026-11-21T08:30:00Z"
-                ))
-            })
-        });
+        let time = text
+            .as_ref()
+            .map(|text| when(text, is_end, clock, zone).ok_or_else(|| no_time(option)));
         time.transpose()
     };
     query.since = time("--since", &args.since, false)?;
@@ -197,8 +192,21 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
     Ok(query)
 }
 
+/// That the value of an option is no time.
+pub(in crate::cli) fn no_time(option: &str) -> Failure {
+    Failure::usage(format!(
+        "{option} must be an age such as 7d, a date such as 2026-11-21, or a time such as \
+         2026-11-21T08:30:00Z"
+    ))
+}
+
 /// The time that a user means, in the format of the logs. A day is one of the user's.
-fn when(text: &str, is_end: bool, clock: &dyn Clock, zone: Zone) -> Option<String> {
+pub(in crate::cli) fn when(
+    text: &str,
+    is_end: bool,
+    clock: &dyn Clock,
+    zone: Zone,
+) -> Option<String> {
     if let Ok(age) = age(text) {
         return Some(long_before(clock.now(), age).to_string());
     }

@@ -12,11 +12,13 @@ use rejoin::sys::Sys;
 
 use crate::support::rows::Rows;
 
-/// Says whether tests may do without a server: not if it is `required`.
+/// Says whether tests may do without a server: not if it is `required`, nor if it is `pooled`, which
+/// puts a pooler in front of it.
 const WANTED: &str = "REJOIN_TEST_POSTGRES";
 
-/// Makes the cluster in the folder `$1` with the programs in `$2`, which listens on the port `$3`, and
-/// does what its input says until that ends.
+/// Makes the cluster in the folder `$1` with the programs in `$2`, which listens on the port `$3`,
+/// with the pooler `$5` on the port `$4` in front of it if there is one, and does what its input says
+/// until that ends.
 const SERVE: &str = r#"
     cd "$1" || exit
     "$2/initdb" -D data -U rejoin -A trust --no-sync -E UTF8 --locale C >initdb.log 2>&1 || exit
@@ -35,6 +37,14 @@ const SERVE: &str = r#"
         server=$!
     }
     start "$@"
+    if [ "$5" ]; then
+        printf '%s\n' '[databases]' "* = host=$1 port=$3" '[pgbouncer]' 'listen_addr = 127.0.0.1' \
+            "listen_port = $4" 'unix_socket_dir =' 'auth_type = trust' "auth_file = $1/users" \
+            'pool_mode = transaction' 'default_pool_size = 5' "logfile = $1/pooler.log" >pooler.ini
+        echo '"rejoin" ""' >users
+        "$5" -q pooler.ini 2>>pooler.log &
+        pooler=$!
+    fi
     while read -r command; do
         case $command in
             crash)
@@ -54,7 +64,7 @@ const SERVE: &str = r#"
                 ;;
         esac
     done
-    kill -INT $server $standby
+    kill -INT $server $standby $pooler
     wait
     rm -rf "$1"
 "#;
@@ -63,6 +73,8 @@ const SERVE: &str = r#"
 pub(crate) struct Cluster {
     folder: PathBuf,
     pub(super) port: u16,
+    /// That of a pooler in front of it, which gives a connection to each transaction only.
+    pooler: Option<u16>,
     /// Its input is open as long as the server is to run.
     server: Child,
 }
@@ -95,6 +107,13 @@ impl Cluster {
         let own = format!("localhost:{}", self.port);
         let other = format!("127.0.0.1:{port}");
         (address(&own, number, ""), address(&other, number, ""))
+    }
+
+    /// The same store through the pooler, if there is one.
+    pub(super) fn pooled(&self, place: &Path) -> Option<PathBuf> {
+        let (_, options) = place.to_str().unwrap().split_once('?').unwrap();
+        let port = self.pooler?;
+        Some(format!("postgres://rejoin@127.0.0.1:{port}/postgres?patience=1m&{options}").into())
     }
 
     /// Starts a server that follows this one, which waits for it with each commit. Returns the
@@ -150,12 +169,41 @@ impl Cluster {
     }
 }
 
+/// The program of a pooler, if there is one.
+fn pooler_program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let mut programs = folders.map(|folder| folder.join("pgbouncer"));
+    programs.find(|program| program.is_file())
+}
+
 /// The address of a new store, which has its tables; none if there is no server, and none is
 /// required.
 pub(crate) fn store() -> Option<PathBuf> {
     let place = place()?;
     Store::migrate(&place, &Sys::real()).unwrap();
+    if rejoin::sys::environment::variable(WANTED).is_some_and(|wanted| wanted == "pooled") {
+        return Some(shared()?.pooled(&place).expect("PgBouncer is required"));
+    }
     Some(place)
+}
+
+/// The address of a store without the pooler, if there is one.
+pub(crate) fn direct(place: &Path) -> PathBuf {
+    let text = place.to_str().unwrap();
+    match shared() {
+        Some(Cluster {
+            port,
+            pooler: Some(pooler),
+            ..
+        }) => text
+            .replace(
+                &format!("127.0.0.1:{pooler}/"),
+                &format!("localhost:{port}/"),
+            )
+            .into(),
+        _ => place.to_owned(),
+    }
 }
 
 /// The same without tables.
@@ -172,9 +220,8 @@ pub(crate) fn shared() -> Option<&'static Cluster> {
 fn start() -> Option<Cluster> {
     let Some(programs) = programs() else {
         let wanted = rejoin::sys::environment::variable(WANTED);
-        assert_ne!(
-            wanted.as_deref(),
-            Some("required"),
+        assert!(
+            !wanted.is_some_and(|wanted| wanted == "required" || wanted == "pooled"),
             "no PostgreSQL was found"
         );
         return None;
@@ -198,11 +245,13 @@ fn start() -> Option<Cluster> {
     } else {
         Command::new("sh")
     };
-    let port = free_port();
+    let (port, pooler_port) = (free_port(), free_port());
+    let pooler = pooler_program();
     let server = server
         .args(["-c", SERVE, "sh"])
         .args([&folder, &programs])
-        .arg(port.to_string())
+        .args([port.to_string(), pooler_port.to_string()])
+        .arg(pooler.as_deref().unwrap_or(Path::new("")))
         .current_dir(&folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -212,6 +261,7 @@ fn start() -> Option<Cluster> {
     let cluster = Cluster {
         folder,
         port,
+        pooler: pooler.map(|_| pooler_port),
         server,
     };
     // It answers when a store in it can be looked for.

@@ -1,13 +1,14 @@
 //! Stores in PostgreSQL. Without a server on this machine, the tests say so and pass, unless
 //! `REJOIN_TEST_POSTGRES` is `required`.
 
-mod cluster;
+pub(crate) mod cluster;
 mod cuts;
 mod failover;
 mod kills;
 mod lists;
 mod logs;
 mod outages;
+mod pooler;
 mod processes;
 mod proxy;
 mod rights;

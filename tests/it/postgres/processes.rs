@@ -295,7 +295,18 @@ fn commands_work_on_an_address() {
         &["store", "copy", "--from", to, "--to", from, "--json"],
     );
     assert!(again.contains("\"same\""), "{again}");
-    runs(&place, &["sessions", "delete", &session]);
+    let copy = ["store", "copy", "--from", from, "--to", to];
+    let none = runs(&place, &[&copy[..], &["--since", "2999-01-01"]].concat());
+    assert!(none.contains("0 were there already"), "{none}");
+    fails(
+        &place,
+        &[&copy[..], &["--since", "soon"]].concat(),
+        2,
+        "--since",
+    );
+    let moved = runs(&place, &[&copy[..], &["--since", "1d", "--move"]].concat());
+    assert!(moved.contains("1 were there already"), "{moved}");
+    assert!(!runs(&place, &["sessions", "list", "--json"]).contains(&session));
     runs(&place, &["sessions", "restore", &session]);
     runs(
         &place,

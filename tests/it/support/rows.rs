@@ -8,6 +8,7 @@ use tokio_postgres::{Client, Config, NoTls, Row};
 
 use super::place::Place;
 use super::wrapped::until;
+use crate::postgres::cluster;
 
 /// What a statement takes.
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -22,6 +23,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// Connects to the database of a store with this address.
     pub(crate) fn at(store: &Path) -> Self {
+        let store = cluster::direct(store);
         let store = store.to_str().expect("an address is text");
         let (address, options) = store.split_once('?').unwrap_or((store, ""));
         let mut options = options.split('&');
