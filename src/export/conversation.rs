@@ -72,28 +72,39 @@ pub(super) fn about(scan: &Scan, id: &SessionId, options: Options) -> Value {
     json::tree(&redacted).unwrap_or(session)
 }
 
-/// Calls `visit` with each part of the conversation, in the order in which a load would show them,
-/// without the first turns. `damage` is where parts of the log cannot be read.
+/// What is read of a log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Range<'a> {
+    /// How many of the first turns are left out.
+    pub(super) skipped: u64,
+    /// How many turns there are before the reader's position.
+    pub(super) earlier: u64,
+    /// Where parts of the log cannot be read.
+    pub(super) damage: &'a [DamageReport],
+}
+
+/// Calls `visit` with each part of the conversation, in the order in which a load would show them.
 pub(super) fn read<E: From<StoreError>>(
     reader: &mut Reader,
     options: Options,
-    skip_turns: u64,
-    damage: &[DamageReport],
+    range: Range<'_>,
     visit: &mut dyn FnMut(Event<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    let skip_turns = range.skipped;
     let mut replay = Replay::new(
         reader.id().as_str(),
         replay::Options {
             message_limit: LONGEST_MESSAGE,
             skip_turns,
+            earlier_turns: range.earlier,
             ..replay::Options::default()
         },
     );
     let mut lines = Vec::new();
     let mut open = OpenTurns::default();
     let is_shown = |turn: &u64| *turn > skip_turns;
-    let mut turn: u64 = 0;
-    let mut damage = damage.iter().peekable();
+    let mut turn = range.earlier;
+    let mut damage = range.damage.iter().peekable();
     // Damage that was passed while a line was held back, which comes before it.
     let mut passed = Vec::new();
     while let Some(entry) = reader.next()? {

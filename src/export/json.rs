@@ -2,7 +2,7 @@
 
 use crate::store::{Reader, StoreError};
 
-use super::conversation::{Event, Options, about, read};
+use super::conversation::{Event, Options, Range, about, read};
 
 /// The version of this form. It changes when a reader of the previous one would misread it.
 const VERSION: u32 = 1;
@@ -19,7 +19,11 @@ pub(super) fn write<E: From<StoreError>>(
     ))?;
     let mut turns = Vec::new();
     let mut separator = "\n";
-    read(reader, options, options.skipped(&scan), &[], &mut |event| {
+    let range = Range {
+        skipped: options.skipped(&scan),
+        ..Range::default()
+    };
+    read(reader, options, range, &mut |event| {
         match event {
             Event::Update(params) => {
                 put(separator)?;

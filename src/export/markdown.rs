@@ -36,6 +36,7 @@ pub(super) fn write<E: From<StoreError>>(
         }
         put(&out)
     })
+    .map(drop)
 }
 
 /// The title and what is known of the session.

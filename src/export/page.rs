@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::store::{Reader, StoreError};
 
-use super::conversation::{Event, Options, about, read};
+use super::conversation::{Event, Options, Range, about, read};
 
 /// The page without a conversation, as `web/build.mjs` builds it.
 const PAGE: &str = include_str!("../../web/dist/page.html");
@@ -42,7 +42,11 @@ pub(super) fn write<E: From<StoreError>>(
     };
     line(&session.to_string())?;
     let skipped = options.skipped(&scan);
-    read(reader, options, skipped, &[], &mut |event| match event {
+    let range = Range {
+        skipped,
+        ..Range::default()
+    };
+    read(reader, options, range, &mut |event| match event {
         Event::Update(text) | Event::Turn(text) => line(text),
         Event::Damage(_) => Ok(()),
     })?;

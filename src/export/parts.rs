@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use crate::json;
 use crate::record::transcript::{Entry, Transcript};
 use crate::record::{Kind, OpenTurns};
-use crate::store::{DamageReport, Reader, StoreError};
+use crate::store::{DamageReport, Entry as Record, Reader, StoreError};
 
-use super::conversation::{self, Event, Options, about};
+use super::conversation::{self, Event, Options, Range, about};
 use super::plain::one_line;
 
 /// The length of a part, in bytes of what it consists of.
@@ -69,32 +69,67 @@ impl Default for Choice {
     }
 }
 
-/// Calls `visit` with each part of the conversation in a log.
+/// Where a turn begins in a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The offset of its prompt, or of the log's first record before the first prompt.
+    offset: u64,
+    /// How many turns there are before it.
+    turns: u64,
+}
+
+/// Calls `visit` with each part of the conversation in a log. Returns where the last turn begins.
 pub fn read<E: From<StoreError>>(
     reader: &mut Reader,
     choice: Choice,
     visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<Start, E> {
     let options = choice.options;
-    let (mut ends, mut open, mut turns) = (HashMap::new(), OpenTurns::default(), 0_u64);
-    let scan = reader.scan_with(&mut |entry| match entry.record.kind {
-        Kind::Prompt => {
-            turns += 1;
-            open.begin(entry.record.id, turns);
-        }
-        Kind::End => {
-            let ended = open.end(entry.record.id);
-            let how = json::tree(&options.apply(entry.record.payload));
-            if let Some(how) = how.as_ref().and_then(how_it_ended) {
-                ends.extend(ended.into_iter().map(|turn| (turn, how.clone())));
-            }
-        }
-        _ => {}
-    })?;
-    for turn in open.end(None) {
-        ends.insert(turn, NO_END.to_owned());
-    }
+    let mut ends = Ends::new(options, Start::default());
+    let scan = reader.scan_with(&mut |entry| ends.entry(entry))?;
+    let (ends, last) = ends.done();
     visit(Part::Session(&about(&scan, reader.id(), options)))?;
+    let range = Range {
+        skipped: options.skipped(&scan),
+        earlier: 0,
+        damage: &scan.damage,
+    };
+    said(reader, choice, ends, range, visit)?;
+    Ok(last)
+}
+
+/// The same from the beginning of a turn on, for those who have read what is before it.
+pub fn read_on<E: From<StoreError>>(
+    reader: &mut Reader,
+    from: Start,
+    choice: Choice,
+    visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
+) -> Result<Start, E> {
+    let mut ends = Ends::new(choice.options, from);
+    reader.seek(from.offset);
+    while let Some(entry) = reader.next()? {
+        ends.entry(&entry);
+    }
+    let damage = reader.damage().to_vec();
+    let (ends, last) = ends.done();
+    reader.seek(from.offset);
+    let range = Range {
+        skipped: 0,
+        earlier: from.turns,
+        damage: &damage,
+    };
+    said(reader, choice, ends, range, visit)?;
+    Ok(last)
+}
+
+/// Calls `visit` with the parts of a range of the log.
+fn said<E: From<StoreError>>(
+    reader: &mut Reader,
+    choice: Choice,
+    ends: HashMap<u64, String>,
+    range: Range<'_>,
+    visit: &mut dyn FnMut(Part<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut window = Window {
         transcript: Transcript::default(),
         terminals: HashMap::new(),
@@ -104,21 +139,66 @@ pub fn read<E: From<StoreError>>(
         ends,
         visit,
     };
-    conversation::read(
-        reader,
-        options,
-        options.skipped(&scan),
-        &scan.damage,
-        &mut |event| match event {
-            Event::Update(params) => window.update(params),
-            Event::Turn(_) => Ok(()),
-            Event::Damage(report) => {
-                window.flush(0)?;
-                (window.visit)(Part::Damage(report))
-            }
-        },
-    )?;
+    conversation::read(reader, choice.options, range, &mut |event| match event {
+        Event::Update(params) => window.update(params),
+        Event::Turn(_) => Ok(()),
+        Event::Damage(report) => {
+            window.flush(0)?;
+            (window.visit)(Part::Damage(report))
+        }
+    })?;
     window.end()
+}
+
+/// How turns ended that did not end as usual.
+struct Ends {
+    options: Options,
+    how: HashMap<u64, String>,
+    open: OpenTurns<u64>,
+    turns: u64,
+    last: Start,
+}
+
+impl Ends {
+    fn new(options: Options, from: Start) -> Self {
+        Self {
+            options,
+            how: HashMap::new(),
+            open: OpenTurns::default(),
+            turns: from.turns,
+            last: from,
+        }
+    }
+
+    fn entry(&mut self, entry: &Record<'_>) {
+        match entry.record.kind {
+            Kind::Prompt => {
+                self.last = Start {
+                    offset: entry.offset,
+                    turns: self.turns,
+                };
+                self.turns += 1;
+                self.open.begin(entry.record.id, self.turns);
+            }
+            Kind::End => {
+                let ended = self.open.end(entry.record.id);
+                let how = json::tree(&self.options.apply(entry.record.payload));
+                if let Some(how) = how.as_ref().and_then(how_it_ended) {
+                    let how = ended.into_iter().map(|turn| (turn, how.clone()));
+                    self.how.extend(how);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How they ended, by their numbers, and where the last turn begins.
+    fn done(mut self) -> (HashMap<u64, String>, Start) {
+        for turn in self.open.end(None) {
+            self.how.insert(turn, NO_END.to_owned());
+        }
+        (self.how, self.last)
+    }
 }
 
 /// How a turn ended, if not as usual; `end` is the payload of the log's record.

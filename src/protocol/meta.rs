@@ -10,6 +10,10 @@ pub const TAKE_OVER: &str = "takeOver";
 pub const AT: &str = "at";
 /// In an update of a replay: the number of its turn.
 pub const TURN: &str = "turn";
+/// In an update with the user's message: the client that has sent it, if the session had several.
+pub const CLIENT: &str = "client";
+/// In a request that opens a session: its client only looks on.
+pub const OBSERVE: &str = "observe";
 /// In an update of a replay: its turn was interrupted behind it.
 pub const INTERRUPTED: &str = "interrupted";
 /// In an update that was converted to version 1: the updates of version 2 that it was made of.

@@ -41,8 +41,8 @@ pub use live::live_record_line;
 use std::borrow::Cow;
 
 use crate::json;
-use crate::protocol::Role;
 use crate::protocol::update::{self, UpdateKind};
+use crate::protocol::{Role, meta};
 use crate::record::open_turns::is_interrupted;
 use crate::record::{InVersion1, Kind, OpenTurns, Record};
 
@@ -376,9 +376,13 @@ impl Replay {
         let Some(mut blocks) = json::member_elements(payload, 0, "prompt") else {
             return;
         };
+        let client = json::text_member(record.payload, meta::CLIENT);
+        let client = client.filter(|client| client.starts_with('"'));
+        let client = client.map(|client| format!(",\"{}\":{client}", meta::CLIENT));
+        let note = client.as_deref().unwrap_or_default().as_bytes();
         while let Some(block) = blocks.element() {
             let start = out.len();
-            let note_end = self.envelope.open(record.at, b"", out);
+            let note_end = self.envelope.open(record.at, note, out);
             let from = out.len();
             out.extend_from_slice(b"{\"sessionUpdate\":\"user_message_chunk\",\"content\":");
             out.extend_from_slice(&payload[block]);

@@ -227,9 +227,14 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
             let message = "Session is closed, and without a store it cannot be opened again";
             (ErrorKind::SessionNotOpen, message.to_owned())
         }
-        Refusal::PromptInProgress => {
+        Refusal::PromptInProgress { client } => {
             let message = "There is already an active prompt execution";
-            (ErrorKind::PromptInProgress, message.to_owned())
+            let Some(client) = client else {
+                return Error::new(ErrorKind::PromptInProgress, message).with("sessionId", id);
+            };
+            let message = format!("{message}, of {client}");
+            let error = Error::new(ErrorKind::PromptInProgress, message).with("client", client);
+            return error.with("sessionId", id);
         }
         Refusal::InUse { message, holder } => {
             let error = Error::new(ErrorKind::SessionInUse, message).with("sessionId", id);
@@ -238,6 +243,7 @@ pub(super) fn refused(id: &str, refusal: Refusal) -> Error {
                 None => error,
             };
         }
+        Refusal::Observes => (ErrorKind::InvalidRequest, text),
         Refusal::Damaged(_) => (ErrorKind::SessionDamaged, text),
         Refusal::Newer(_) => (ErrorKind::SessionFormatNewer, text),
         Refusal::Storage(_) => (ErrorKind::StorageFailed, text),

@@ -263,6 +263,12 @@ impl Process {
             since: one.since,
             sessions: texts(&one.registry.ids()),
         });
+        let linked = self.0.owners.linked().into_iter();
+        let clients = clients.chain(linked.map(|(id, linked)| DescribedClient {
+            name: linked.client,
+            since: linked.since,
+            sessions: vec![id.to_string()],
+        }));
         Described {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

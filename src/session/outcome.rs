@@ -63,7 +63,13 @@ pub enum Refusal {
     ForkPointNotFound,
     /// A prompt is being answered.
     #[error("there is already an active prompt execution")]
-    PromptInProgress,
+    PromptInProgress {
+        /// The name of the client that has sent it, if the session has several.
+        client: Option<String>,
+    },
+    /// The client only looks on.
+    #[error("this client only looks on: to take part, it loads the session without `observe`")]
+    Observes,
     /// Another process, or another connection of this one, has the session open.
     #[error("{message}")]
     InUse {

@@ -14,8 +14,7 @@ use crate::cli::paint::Line;
 use crate::cli::sessions::context::Context;
 use crate::cli::sessions::show::painter::Painter;
 use crate::cli::terminal::answers;
-use crate::export::Options;
-use crate::export::parts::{self, Choice, NO_END, Part};
+use crate::export::parts::{self, Choice, NO_END, Part, Start};
 use crate::record::State;
 use crate::store::StoreError;
 use crate::sys::SessionId;
@@ -45,9 +44,9 @@ pub(super) enum Change {
 
 /// The lines of some turns.
 struct Painted {
-    /// The number of the last turn.
-    turn: u64,
-    /// Where it begins.
+    /// Where the last turn begins in the log.
+    last: Start,
+    /// Where it begins among the lines.
     from: usize,
     lines: Vec<String>,
 }
@@ -57,8 +56,8 @@ struct View<'a, 'o> {
     context: &'a Context<'a>,
     id: &'a SessionId,
     output: &'o mut Output,
-    /// The number of the last turn.
-    turn: u64,
+    /// Where the last turn begins.
+    last: Start,
     /// Its lines, and those below it.
     shown: Vec<String>,
     /// What the agent asks for.
@@ -102,7 +101,7 @@ impl<'a, 'o> View<'a, 'o> {
             context,
             id,
             output,
-            turn: 0,
+            last: Start::default(),
             shown: Vec::new(),
             asked: Vec::new(),
         }
@@ -110,7 +109,7 @@ impl<'a, 'o> View<'a, 'o> {
 
     /// Shows all that is there.
     fn first(&mut self) -> Result<(), Failure> {
-        let painted = self.read(None)?;
+        let painted = self.read(true)?;
         self.show(painted)
     }
 
@@ -122,10 +121,7 @@ impl<'a, 'o> View<'a, 'o> {
                 next = changed.try_recv().ok();
             }
             let begun = Instant::now();
-            let mut painted = self.read(Some(1))?;
-            if painted.turn > self.turn {
-                painted = self.read(Some(painted.turn - self.turn + 1))?;
-            }
+            let painted = self.read(false)?;
             self.show(painted)?;
             if self.output.closed() {
                 return Ok(());
@@ -156,30 +152,22 @@ impl<'a, 'o> View<'a, 'o> {
         }
     }
 
-    /// Paints the last turns, or everything, of which all but the last turn is printed at once.
-    fn read(&mut self, last: Option<u64>) -> Result<Painted, Failure> {
+    /// Paints the last turn and what follows it, or everything, of which all but the last turn is
+    /// printed at once.
+    fn read(&mut self, all: bool) -> Result<Painted, Failure> {
         let mut reader = self.context.store.read(self.id)?;
         let look = self.output.look().clone();
         let is_running = self.state() != Some(State::Idle) && self.is_open();
         let mut painter = Painter::new(&look);
-        let (mut turn, mut from, mut lines) = (0, 0, Vec::<String>::new());
-        let choice = Choice {
-            options: Options {
-                last,
-                ..Options::default()
-            },
-            ..Choice::default()
-        };
+        let (mut from, mut lines) = (0, Vec::<String>::new());
         let output = &mut *self.output;
         let mut visit = |part: Part<'_>| {
             match &part {
-                Part::Session(_) if last.is_some() => return Ok(()),
                 Part::Ended(NO_END) if is_running => return Ok(()),
-                Part::Turn(number, _) => {
-                    turn = *number;
+                Part::Turn(..) => {
                     while lines.pop_if(|line| line.is_empty()).is_some() {}
                     from = lines.len();
-                    if last.is_none() {
+                    if all {
                         from = 0;
                         for line in lines.drain(..) {
                             output.line(line)?;
@@ -200,8 +188,14 @@ impl<'a, 'o> View<'a, 'o> {
             }
             Ok::<(), Stop>(())
         };
-        match parts::read(&mut reader, choice, &mut visit) {
-            Ok(()) => Ok(Painted { turn, from, lines }),
+        let choice = Choice::default();
+        let read = if all {
+            parts::read(&mut reader, choice, &mut visit)
+        } else {
+            parts::read_on(&mut reader, self.last, choice, &mut visit)
+        };
+        match read {
+            Ok(last) => Ok(Painted { last, from, lines }),
             Err(Stop(failure)) => Err(failure),
         }
     }
@@ -229,7 +223,7 @@ impl<'a, 'o> View<'a, 'o> {
         }
         self.output.flush()?;
         // The turns before the last one no longer change.
-        self.turn = painted.turn;
+        self.last = painted.last;
         self.shown = lines.split_off(painted.from);
         Ok(())
     }

@@ -86,6 +86,7 @@ fn read(store: &Store, id: &SessionId, changes: &Sender<Change>) -> io::Result<(
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         }),
         observe: false,
+        pid: std::process::id(),
         key: None,
     };
     let line = request_line("0", ATTACH, &text(&attach));

@@ -9,6 +9,7 @@ mod calls;
 mod diff;
 mod members;
 mod messages;
+mod permission;
 mod settings;
 mod terminal;
 
@@ -24,6 +25,7 @@ use calls::Calls;
 use members::remade;
 use messages::Messages;
 
+pub use permission::permission;
 pub use settings::answer_of;
 
 /// An update without content, sent only to carry originals in `_meta.rejoin.updates`.

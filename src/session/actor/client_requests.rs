@@ -16,8 +16,9 @@ use crate::engine::Question;
 use crate::json::{self, with_string};
 use crate::protocol::error::{CLIENT_TIMEOUT, INTERNAL_ERROR, error_data, error_json};
 use crate::protocol::method;
-use crate::session::effect::Batch;
+use crate::session::effect::{Batch, Effect};
 use crate::session::machine::withdrawn_outcome;
+use crate::session::phase::Phase;
 use crate::session::reply::Reply;
 use crate::session::request::{ClientRequest, ClientResponse};
 use crate::transport::{Call, Outcome};
@@ -146,7 +147,11 @@ impl Actor {
         }
         let id = response.id.clone();
         self.client_requests.waiting.insert(id, engine);
-        self.machine.answered(response)
+        let mut batch = self.machine.answered(response);
+        if self.runs_elsewhere() && self.client_requests.open.is_empty() {
+            batch.push(Effect::state(Phase::Running));
+        }
+        batch
     }
 
     /// Drops requests that wait for the end of a load, if the engine no longer needs the response.
@@ -173,7 +178,8 @@ impl Actor {
             results: self.results.clone(),
             withdrawn: self.client_requests.withdrawal.clone(),
             limit: time_limit(&request.method, self.deps.client_timeout),
-            waits_for_clients: !is_private && (self.links.is_detached || self.deps.shares_engine),
+            waits_for_clients: !is_private
+                && (self.links.is_detached || self.deps.shares_engine || self.observes()),
             request,
             engine,
             sent: Vec::new(),

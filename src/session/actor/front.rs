@@ -10,18 +10,21 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::engine::{Attached, BoxFuture, EngineError, Question};
 use crate::json::text_member;
-use crate::protocol::method::CANCEL_REQUEST;
+use crate::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
+use crate::protocol::v1;
 use crate::replay::FindMessage;
 use crate::session::effect::Batch;
 use crate::session::link::message::{
-    self, ATTACH, Answer, Attach, DESCRIBE, NOTIFY, PASS, PROTOCOL,
+    self, ATTACH, Answer, Attach, DESCRIBE, NOTIFY, PASS, PROTOCOL, STOPPED,
 };
 use crate::session::link::message::{Passed, Route};
 use crate::session::machine::is_setting;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::{Done, Refusal};
 use crate::session::phase::Phase;
+use crate::session::registry::Command;
 use crate::session::reply::Reply;
+use crate::session::request::Request;
 use crate::store::{Holder, StoreError};
 use crate::sys::blocking;
 use crate::sys::socket::Closer;
@@ -46,6 +49,10 @@ pub(super) struct Front {
     pub(super) commands: Option<String>,
     /// Whether the owner's engine speaks version 2.
     pub(super) native: bool,
+    /// Whether the client is asked nothing.
+    observes: bool,
+    /// Whether the session was stopped on purpose.
+    is_stopped: bool,
     /// Ends the link when it is dropped.
     _closer: Closer,
 }
@@ -156,7 +163,8 @@ impl Actor {
             session_id: self.id.to_string(),
             name: self.name.clone(),
             client: self.client.identity.clone(),
-            observe: self.deps.observes,
+            observe: self.observes(),
+            pid: std::process::id(),
             key: self.of_owner.as_ref().map(|own| own.key.clone()),
         };
         self.fronts += 1;
@@ -199,6 +207,8 @@ impl Actor {
             wire,
             commands: attached.commands,
             native: attached.native,
+            observes: attach.observe,
+            is_stopped: false,
             _closer: stream.closer,
         })
     }
@@ -254,6 +264,19 @@ impl Actor {
         });
     }
 
+    /// The client has opened the session again: from now on it only looks on, or no longer does.
+    pub(super) fn link_again(&mut self) {
+        let observes = self.observes();
+        if self
+            .front
+            .as_ref()
+            .is_some_and(|front| front.observes != observes)
+        {
+            self.front = None;
+            self.machine.pass_on(false);
+        }
+    }
+
     /// The client is gone: the owner goes on with what it was asked. Requests are answered when the
     /// link has ended.
     pub(super) fn leave_owner(&mut self) {
@@ -273,6 +296,12 @@ impl Actor {
                 // The client sees what it is about first.
                 self.follow(true).await;
                 self.asked_by_owner(request).await
+            }
+            FrontEvent::Notified { method, .. } if is_current && method == STOPPED => {
+                if let Some(front) = &mut self.front {
+                    front.is_stopped = true;
+                }
+                Vec::new()
             }
             FrontEvent::Notified { method, params } if is_current => {
                 self.deps.wire.notify(&method, &params).await;
@@ -308,12 +337,29 @@ impl Actor {
                 self.answer_lost().await
             }
             FrontEvent::Closed if is_current => {
-                self.front = None;
+                let front = self.front.take();
                 self.machine.pass_on(false);
+                if front.is_some_and(|front| front.is_stopped) {
+                    self.follow(true).await;
+                    self.rests = true;
+                    return self.answer_lost().await;
+                }
                 self.succeed_owner().await
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether this opens the session again, after it was stopped on purpose.
+    pub(super) fn wakes(&mut self, command: &Command) -> bool {
+        let wakes = matches!(
+            command,
+            Command::Request(
+                Request::Prompt { .. } | Request::Call { .. } | Request::MetadataChange(..),
+                _
+            )
+        );
+        wakes && std::mem::take(&mut self.rests)
     }
 
     /// The owner is gone: another one is found, or this actor becomes it.
@@ -403,10 +449,14 @@ impl Actor {
     async fn asked_by_owner(&mut self, request: Message) -> Batch<Reply> {
         let Message {
             method,
-            params,
+            mut params,
             responder,
         } = request;
         let native = self.front.as_ref().is_some_and(|front| front.native);
+        if native && !self.view.shows_version_2() && method == REQUEST_PERMISSION {
+            // The outcome has the same form in both versions.
+            params = v1::permission(&params);
+        }
         let (reply, outcome) = tokio::sync::oneshot::channel();
         let question = Question {
             params,

@@ -9,18 +9,22 @@ use tokio::time::timeout;
 
 use crate::engine::{Attach, Prompt};
 use crate::json;
+use crate::protocol::meta::CLIENT;
 use crate::record::{Kind, Record};
 use crate::replay::{Options, Replay};
 use crate::session::effect::{Batch, Effect};
-use crate::session::link::message::{self, Attached};
+use crate::session::link::Linked;
+use crate::session::link::message::{self, Attached, STOPPED};
 use crate::session::link::serve::{Link, LinkCommand, refuse};
 use crate::session::open_session::LogAccess;
 use crate::session::outcome::{Done, Refusal};
 use crate::session::reply::Reply;
 use crate::session::request::{AnswerDue, Request};
+use crate::transport::message::notification_line;
 use crate::transport::{ClientConnection, Responder};
 
 use super::Actor;
+use super::lock::observes;
 use super::own_front::PATIENCE;
 
 /// The links of a session that is owned here.
@@ -39,11 +43,13 @@ pub(super) struct Links {
 }
 
 /// The client that has sent a prompt.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Prompter {
     /// The number of its link.
     link: u64,
     due: AnswerDue,
+    /// The name of the client.
+    client: Option<String>,
 }
 
 /// A client that a request of the engine goes to.
@@ -63,12 +69,6 @@ pub(super) struct Target {
 impl Links {
     fn find(&self, number: u64) -> Option<&Link> {
         self.list.iter().find(|link| link.number == number)
-    }
-
-    /// The session is closed for all its clients.
-    pub(super) fn let_go(&mut self, reply: Reply) -> Request<Reply> {
-        self.list.clear();
-        Request::Close(reply)
     }
 
     /// Whether other clients have the session open.
@@ -102,6 +102,19 @@ impl Link {
 }
 
 impl Actor {
+    /// Closes the session for all its clients, on purpose.
+    pub(super) fn stop(&mut self, reply: Reply) -> Batch<Reply> {
+        let stopped = notification_line(STOPPED, "{}");
+        for link in &self.links.list {
+            // One that is gone needs no notification.
+            link.wire
+                .writer
+                .put_line(stopped.trim_end().as_bytes())
+                .ok();
+        }
+        self.machine.request(Request::Close(reply))
+    }
+
     /// Lets links find this actor while it owns the session.
     pub(super) fn update_owner(&mut self) {
         let session = self.session.as_ref();
@@ -115,8 +128,12 @@ impl Actor {
             }
             (false, Some(number)) => {
                 self.deps.owners.remove(&self.id, number);
-                // Their clients find the next owner.
-                self.links = Links::default();
+                // Their clients find the next owner, after they were sent everything.
+                for link in mem::take(&mut self.links).list {
+                    tokio::spawn(async move {
+                        timeout(PATIENCE, link.wire.writer.written()).await.ok();
+                    });
+                }
             }
             _ => {}
         }
@@ -130,6 +147,7 @@ impl Actor {
             LinkCommand::Passed(request) => return self.passed(number, request),
             LinkCommand::Detach => {
                 self.links.list.retain(|link| link.number != number);
+                self.count_links();
                 return self.close_unless_wanted();
             }
         }
@@ -158,8 +176,22 @@ impl Actor {
             if !link.observes {
                 self.client_requests.ask_too(&link.target());
             }
+            link.since = self.deps.sys.clock.now().to_string();
             self.links.list.push(link);
         }
+        self.count_links();
+    }
+
+    /// Lets others know which clients the session has elsewhere.
+    fn count_links(&self) {
+        let elsewhere = self.links.list.iter();
+        // Those of this process are known.
+        let elsewhere = elsewhere.filter(|link| link.pid != std::process::id());
+        let linked = elsewhere.map(|link| Linked {
+            client: link.client.clone(),
+            since: link.since.clone(),
+        });
+        self.deps.owners.set_linked(&self.id, linked.collect());
     }
 
     /// Answers what opens the session in its engine.
@@ -192,6 +224,7 @@ impl Actor {
                     let prompter = Prompter {
                         link: number,
                         due: *due,
+                        client: link.and_then(|link| link.client.clone()),
                     };
                     self.links.prompters.insert(message_id.clone(), prompter);
                 }
@@ -227,6 +260,20 @@ impl Actor {
 
     /// A request of the actor's own client, of which others have the session open, too.
     pub(super) fn among_others(&mut self, request: Request<Reply>) -> Batch<Reply> {
+        let request = match request {
+            Request::Prompt { reply, .. }
+            | Request::Call { reply, .. }
+            | Request::MetadataChange(reply, _)
+            | Request::Delete(reply)
+                if self.observes() =>
+            {
+                return vec![Effect::Answer(reply, Err(Refusal::Observes))];
+            }
+            Request::Cancel { .. } | Request::Notify { .. } if self.observes() => {
+                return Vec::new();
+            }
+            request => request,
+        };
         if let Request::Prompt { message_id, .. } = &request {
             self.own_prompt(message_id);
         }
@@ -253,6 +300,12 @@ impl Actor {
                 self.machine.request(request)
             }
         }
+    }
+
+    /// Whether the actor's own client only looks on, and is asked nothing.
+    pub(super) fn observes(&self) -> bool {
+        let session = self.session.as_ref();
+        self.deps.observes || session.is_some_and(|session| observes(&session.config))
     }
 
     /// Cancels the turns of the actor's own client, which has closed the session.
@@ -289,7 +342,8 @@ impl Actor {
     /// The clients that a request of the engine goes to: files and terminals are those of the client
     /// that has sent the prompt; everything else may be answered by any.
     pub(super) fn targets(&self, is_private: bool) -> Vec<Target> {
-        let own = (!self.links.is_detached).then(|| Target {
+        let is_asked = !self.links.is_detached && !self.observes();
+        let own = is_asked.then(|| Target {
             wire: self.deps.wire.clone(),
             name: self.name.clone(),
             is_elsewhere: false,
@@ -340,6 +394,21 @@ impl Actor {
         Some(prompter.due)
     }
 
+    /// The name of the client that has sent a prompt, if the session has several.
+    pub(super) fn sender_of(&self, message_id: &str) -> Option<String> {
+        match self.links.prompters.get(message_id) {
+            Some(prompter) => prompter.client.clone(),
+            None if self.links.any() => self.client_name().map(str::to_owned),
+            None => None,
+        }
+    }
+
+    /// The name of the client whose turn runs, if the session has several.
+    pub(super) fn prompting_client(&self) -> Option<String> {
+        let turn = self.turns.last()?;
+        self.sender_of(&turn.message_id)
+    }
+
     /// Shows the actor's own client a prompt that another client has sent.
     pub(super) async fn show_prompt(&mut self, prompt: &Prompt) {
         let Some(due) = self.prompted_elsewhere(&prompt.message_id) else {
@@ -352,6 +421,8 @@ impl Actor {
             return;
         }
         let at = self.deps.sys.clock.now().to_string();
+        let client = self.sender_of(&prompt.message_id);
+        let payload = client.map(|client| sent_by(&prompt.params, &client));
         let session = self.session.as_ref();
         let prompts = session.map_or(0, |session| session.summary.prompts);
         let options = Options {
@@ -365,13 +436,23 @@ impl Actor {
             at: &at,
             kind: Kind::Prompt,
             id: Some(&prompt.message_id),
-            payload: &prompt.params,
+            payload: payload.as_deref().unwrap_or(&prompt.params),
             parts: None,
         };
         replay.record(&record, &mut self.line);
         replay.finish(&mut self.line);
         self.put_lines().await;
+        self.all_is_sent();
     }
+}
+
+/// The payload of a prompt with the name of the client that has sent it.
+pub(super) fn sent_by(params: &str, client: &str) -> String {
+    let members = json::text_members(params).into_iter();
+    let client = json::quoted(client);
+    let sender = (CLIENT.to_owned(), &*client);
+    let members = members.filter(|(name, _)| name != CLIENT);
+    json::object(members.chain([sender]))
 }
 
 /// Parameters with another id of the session.

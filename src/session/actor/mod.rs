@@ -73,6 +73,9 @@ pub(super) struct Actor {
     lost: Vec<(Reply, Passed)>,
     /// Whether the client is gone, so that the session is not taken over.
     left: bool,
+    /// Whether the session was stopped on purpose, so that it is not taken over before the client
+    /// requests something.
+    rests: bool,
     /// The other clients, if this actor has the session open.
     links: Links,
     /// The actor that serves the client in place of this one.
@@ -178,6 +181,7 @@ impl Actor {
             own_prompts: OwnPrompts::default(),
             lost: Vec::new(),
             left: false,
+            rests: false,
             links: Links::default(),
             own_front: None,
             of_owner: None,
@@ -211,6 +215,9 @@ impl Actor {
                 Event::Command(Some(command)) => {
                     if self.may_open(&command) {
                         self.follow_tool().await;
+                    }
+                    if self.wakes(&command) {
+                        self.find_owner().await;
                     }
                     let command = self.for_own_front(command);
                     command.map_or_else(Vec::new, |command| self.command(command))
@@ -300,7 +307,7 @@ impl Actor {
             }
             Command::Link(number, command, _held) => return self.link_command(number, command),
             Command::Detach => return self.detach(),
-            Command::Stop(reply) => self.links.let_go(reply),
+            Command::Stop(reply) => return self.stop(reply),
             Command::Deliver(reply, result) => {
                 self.delivered(reply, result);
                 return Vec::new();

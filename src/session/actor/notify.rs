@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::engine::{Block, Prompt};
 use crate::json;
 use crate::protocol::UpdateKind;
+use crate::protocol::meta::{CLIENT, REJOIN};
 use crate::record::{AgentSessionId, Kind};
 use crate::replay::{live_params_line, live_record_line};
 use crate::session::effect::Notification;
@@ -91,8 +92,13 @@ impl Actor {
             .string("messageId", &prompt.message_id)
             .raw("content", blocks)
             .end();
-        let params = json::Object::new().raw("update", &update).end();
-        self.send_own(&params).await;
+        let mut params = json::Object::new();
+        if self.prompted_elsewhere(&prompt.message_id).is_some()
+            && let Some(client) = self.sender_of(&prompt.message_id)
+        {
+            params = params.raw("_meta", &json!({ REJOIN: { CLIENT: client } }).to_string());
+        }
+        self.send_own(&params.raw("update", &update).end()).await;
     }
 
     /// Reports what the session is doing. A client that gets the end of a turn has been sent all of
@@ -156,6 +162,10 @@ impl Actor {
             if let Ok(Done::Stopped(_)) = result {
                 result = Err(refusal);
             }
+        }
+        if let Err(Refusal::PromptInProgress { client: None }) = result {
+            let client = self.prompting_client();
+            result = Err(Refusal::PromptInProgress { client });
         }
         self.trace_answer(&result);
         let damage = match &mut self.session {

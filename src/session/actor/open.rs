@@ -155,6 +155,7 @@ impl Actor {
     pub(super) async fn open(&mut self, config: SessionConfig) -> Result<(), Refusal> {
         if let Some(session) = &mut self.session {
             session.configure(config);
+            self.link_again();
             self.try_lock().await?;
             self.retry_recovery().await;
             return Ok(());

@@ -107,7 +107,7 @@ impl Actor {
         self.start_own_front(Request::Resume(reply, config), from);
     }
 
-    fn client_name(&self) -> Option<&str> {
+    pub(super) fn client_name(&self) -> Option<&str> {
         let identity = self.client.identity.as_ref()?;
         Some(&identity.name)
     }

@@ -15,6 +15,7 @@ use crate::store::Sync;
 use crate::sys::blocking;
 
 use super::engine_events::{End, RunningTurn};
+use super::links::sent_by;
 use super::{Actor, RunningAttach, ServedCall, TaskResult, panicked};
 
 impl Actor {
@@ -122,6 +123,12 @@ impl Actor {
         let records = new.map(|entry| (entry.kind, entry.id, entry.payload));
         if let Some((Kind::End, id, payload)) = records.clone().next() {
             return self.append_end(id, payload, sync).await;
+        }
+        if let Some((Kind::Prompt, Some(id), payload)) = records.clone().next()
+            && let Some(client) = self.sender_of(id)
+        {
+            let payload = sent_by(payload, &client);
+            return self.append(Kind::Prompt, Some(id), &payload, sync);
         }
         self.append_all(records, sync)
     }

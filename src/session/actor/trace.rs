@@ -62,7 +62,7 @@ impl Actor {
         // A request that has to wait until the session is open is not the one that opens it.
         let opening = match result {
             Ok(Created(_) | Forked(_) | Loaded(_) | Resumed(_)) => self.trace.opening.take(),
-            Ok(_) | Err(Refusal::NotOpen | Refusal::PromptInProgress) => None,
+            Ok(_) | Err(Refusal::NotOpen | Refusal::PromptInProgress { .. }) => None,
             Err(_) => self.trace.opening.take(),
         };
         let session = &self.id;

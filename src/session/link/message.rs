@@ -23,6 +23,9 @@ pub const PASS: &str = "_rejoin/pass";
 /// A notification of the client: [`Notified`].
 pub const NOTIFY: &str = "_rejoin/notify";
 
+/// Notifies a client that the session is stopped on purpose, before the link ends.
+pub const STOPPED: &str = "_rejoin/stopped";
+
 /// Who asks for which session.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +44,9 @@ pub struct Attach {
     /// Whether it only looks on, and is asked nothing.
     #[serde(default)]
     pub observe: bool,
+    /// The id of its process.
+    #[serde(default)]
+    pub pid: u32,
     /// What the owner knows an actor of its own by, which serves its own client.
     #[serde(default)]
     pub key: Option<String>,

@@ -9,5 +9,5 @@ pub mod message;
 pub mod owners;
 pub mod serve;
 
-pub use owners::Owners;
+pub use owners::{Linked, Owners};
 pub use serve::{ATTACH, serve};

@@ -1,6 +1,6 @@
 //! The sessions that this process owns, for links.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,13 +13,43 @@ use crate::sys::{SessionId, lock};
 #[derive(Debug, Default)]
 pub struct Owners {
     actors: Mutex<HashMap<SessionId, (u64, mpsc::WeakUnboundedSender<Command>)>>,
+    /// The clients in other processes of each session that has some.
+    linked: Mutex<BTreeMap<SessionId, Vec<Linked>>>,
     /// The last number that was given.
     last: AtomicU64,
     /// Whether there has been an owner.
     any: watch::Sender<bool>,
 }
 
+/// A client in another process.
+#[derive(Clone, Debug)]
+pub struct Linked {
+    /// Its name, if it has one.
+    pub client: Option<String>,
+    /// When it came, in the form of the log.
+    pub since: String,
+}
+
 impl Owners {
+    /// The clients in other processes, with their sessions.
+    pub fn linked(&self) -> Vec<(SessionId, Linked)> {
+        let linked = lock(&self.linked);
+        let each = linked
+            .iter()
+            .flat_map(|(id, all)| all.iter().map(|one| (id.clone(), one.clone())));
+        each.collect()
+    }
+
+    /// The clients in other processes that a session has.
+    pub(in crate::session) fn set_linked(&self, id: &SessionId, clients: Vec<Linked>) {
+        let mut linked = lock(&self.linked);
+        if clients.is_empty() {
+            linked.remove(id);
+        } else {
+            linked.insert(id.clone(), clients);
+        }
+    }
+
     /// Waits until this process owns a session.
     pub async fn first(&self) {
         // The sender is in `self`, so waiting cannot fail.
@@ -47,6 +77,7 @@ impl Owners {
             .is_some_and(|(current, _)| *current == number)
         {
             actors.remove(id);
+            lock(&self.linked).remove(id);
         }
     }
 

@@ -36,6 +36,10 @@ pub(in crate::session) struct Link {
     pub(in crate::session) client: Option<String>,
     /// Whether it is asked nothing.
     pub(in crate::session) observes: bool,
+    /// The id of its process.
+    pub(in crate::session) pid: u32,
+    /// When it came, in the form of the log.
+    pub(in crate::session) since: String,
     /// See [`Attach::key`].
     pub(in crate::session) key: Option<String>,
     /// Whether its client is the owner's own, whose key this is.
@@ -107,6 +111,8 @@ pub async fn serve(
         name: asked.name,
         client: asked.client.map(|client| client.name),
         observes: asked.observe,
+        pid: asked.pid,
+        since: String::new(),
         key: asked.key,
         is_own: false,
         _closer: closer,

@@ -47,7 +47,7 @@ impl<R> Machine<R> {
             if self.turns.len() < OVERLAPPING {
                 return self.begin(prompt);
             }
-            return vec![Effect::Answer(prompt.reply, Err(Refusal::PromptInProgress))];
+            return vec![in_progress(prompt.reply)];
         }
         let holds = match prompt.due {
             AnswerDue::Logged => true,
@@ -63,7 +63,7 @@ impl<R> Machine<R> {
             self.prompts.push_back(prompt);
             return Vec::new();
         }
-        vec![Effect::Answer(prompt.reply, Err(Refusal::PromptInProgress))]
+        vec![in_progress(prompt.reply)]
     }
 
     /// Begins the prompt that has waited longest, if it can begin.
@@ -329,6 +329,11 @@ impl<R> Machine<R> {
             Phase::Running
         }
     }
+}
+
+/// Refuses a prompt while another one is being answered.
+fn in_progress<R>(reply: R) -> Effect<R> {
+    Effect::Answer(reply, Err(Refusal::PromptInProgress { client: None }))
 }
 
 /// The payload of an `end` that could not be logged.

@@ -113,7 +113,7 @@ fn print(reader: &mut Reader, options: Options, output: &mut Output) -> Result<(
         }
     };
     match parts::read(reader, choice, &mut print) {
-        Ok(()) | Err(Stop::Closed) => Ok(()),
+        Ok(_) | Err(Stop::Closed) => Ok(()),
         Err(Stop::Failed(failure)) => Err(failure),
     }
 }
