@@ -88,12 +88,18 @@ pub async fn serve(
 ) {
     let asked = match serde_json::from_str::<Attach>(&attach.params) {
         Ok(asked) if asked.protocol == PROTOCOL => asked,
-        _ => {
+        asked => {
             let version = env!("CARGO_PKG_VERSION");
-            let message =
-                format!("rejoin {version} has the session open and does not know this request");
+            let their =
+                asked.map_or_else(|_| String::new(), |asked| format!(" of {}", asked.version));
+            let message = format!(
+                "rejoin {version} has the session open and does not know this request{their}"
+            );
             let error = error_json(INVALID_PARAMS, &message);
-            return attach.responder.answer(&Err(error));
+            attach.responder.answer(&Err(error));
+            // The connection must not end before that.
+            wire.writer.written().await.ok();
+            return;
         }
     };
     let id = SessionId::parse(&asked.session_id);

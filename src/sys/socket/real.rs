@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -54,15 +54,31 @@ pub(super) fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
     check_private(folder)?;
     let path = folder.join(name);
     if path.as_os_str().len() <= LONGEST {
-        return stream(UnixStream::connect(path)?);
+        return connect_to(&path);
     }
     let pointer = path.with_extension(POINTER);
     let short = short_folder();
     check_private(&short)?;
     let path = short.join(name);
     // Nowhere else do we make any.
+    if !fs::symlink_metadata(&pointer)?.is_file() {
+        return Err(refused(&pointer, "it is no file"));
+    }
     if Path::new(&fs::read_to_string(&pointer)?) != path {
         return Err(refused(&pointer, "it names another folder"));
+    }
+    connect_to(&path)
+}
+
+/// Connects to a socket of this user, and to no link to one.
+fn connect_to(path: &Path) -> io::Result<Stream> {
+    let info = fs::symlink_metadata(path)?;
+    let own = rustix::process::geteuid().as_raw();
+    if !info.file_type().is_socket() {
+        return Err(refused(path, "it is no socket"));
+    }
+    if info.uid() != own {
+        return Err(refused(path, "it belongs to another user"));
     }
     stream(UnixStream::connect(path)?)
 }
@@ -127,7 +143,7 @@ fn check_private(folder: &Path) -> io::Result<()> {
     if !info.is_dir() {
         return Err(refused(folder, "it is no folder"));
     }
-    if info.uid() != own && own != 0 {
+    if info.uid() != own {
         return Err(refused(folder, "it belongs to another user"));
     }
     if info.mode() & 0o077 != 0 {

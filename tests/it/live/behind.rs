@@ -16,6 +16,8 @@ fn behind(version: u8) {
     other.load(&session).unwrap();
     owner.stops_reading();
     let flooded = owner.prompt(&session, FLOOD);
+    let before = other.shown.clone();
+    other.wait(|peer| peer.shown != before);
     // In version 1, it is refused while the turn runs.
     let mut answer = json!({});
     while answer.get("result").is_none() {

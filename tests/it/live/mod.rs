@@ -4,3 +4,5 @@ mod behind;
 mod peer;
 mod random;
 mod redeploy;
+mod security;
+mod stop;
