@@ -112,7 +112,9 @@ mod tests {
         }
         let of = |folder: &str| {
             let found = counterparts(disk, &temp.path().join(folder));
-            let short = found.into_iter().map(|path| path.replacen(base, "", 1));
+            let short = found
+                .into_iter()
+                .map(|path| path.replacen(base, "", 1).replace('\\', "/"));
             short.collect::<Vec<_>>()
         };
         assert_eq!(of("main"), ["/one", "/two"]);

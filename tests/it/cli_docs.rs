@@ -43,7 +43,7 @@ fn help(command: &[String]) -> String {
     assert!(output.status.success(), "{command:?}");
     let help = String::from_utf8(output.stdout).expect("help is text");
     let lines: Vec<_> = help.lines().map(str::trim_end).collect();
-    lines.join("\n")
+    lines.join("\n").replace("rejoin.exe", "rejoin")
 }
 
 /// The names of the commands below one, from its help.
@@ -99,6 +99,7 @@ fn own(help: &str) -> String {
 }
 
 /// The names of all commands.
+#[cfg(unix)]
 pub(crate) fn names() -> impl Iterator<Item = String> {
     all().into_iter().map(|command| command.name)
 }

@@ -85,7 +85,10 @@ fn each_session_event_has_a_log_line() {
     assert_eq!(about(&made.log, id), ["created"]);
     let start = made.log.lines().next().unwrap();
     assert!(start.contains("serving version=\"0."), "{start}");
-    assert!(start.contains(store.to_str().unwrap()), "{start}");
+    assert!(
+        start.contains(&format!("{:?}", store.to_str().unwrap())),
+        "{start}"
+    );
 
     let requests = [
         ("session/resume", place(id)),

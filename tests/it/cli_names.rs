@@ -108,12 +108,7 @@ fn commands_of_sessions_need_not_say_so() {
     assert_eq!(runs(store, &["ls"]), "");
     let trash = runs(store, &["trash", "ls"]);
     assert!(trash.starts_with(&id), "{trash}");
-    fails(
-        store,
-        &["list", "--fnord"],
-        2,
-        "Usage: rejoin sessions list",
-    );
+    fails(store, &["list", "--fnord"], 2, "sessions list [OPTIONS]");
     fails(
         store,
         &["sessions", "trash", "search"],

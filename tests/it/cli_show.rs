@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::command::{command, runs};
+use crate::support::systems;
 
 const ID: &str = "sess_01a1fd7e-723f-7441-b725-49b4fb5b0ded";
 /// When it began: 2026-11-23T14:05:00Z.
@@ -244,6 +245,9 @@ fn a_conversation_in_terminals_of_different_widths() {
 
 #[test]
 fn a_conversation_for_a_program() {
+    if !systems::can_run("a_conversation_for_a_program") {
+        return;
+    }
     let root = TempDir::new().unwrap();
     write(root.path(), &story());
     let shown = printed(show(root.path(), &[]).env("COLUMNS", "60"));

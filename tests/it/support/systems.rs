@@ -12,7 +12,34 @@ pub(crate) const FOLDER: &str = if cfg!(windows) { r"C:\w" } else { "/w" };
 
 /// What cannot be tested on Windows, and why. Each is the end of a test's name, or of the path of a
 /// fixture without its extension.
-const NOT_ON_WINDOWS: [(&str, &str); 0] = [];
+const NOT_ON_WINDOWS: [(&str, &str); 15] = [
+    (
+        "a_conversation_for_a_program",
+        "the home folder of its fixture is one of Unix",
+    ),
+    (
+        "missing_agent_program_is_reported",
+        "where Windows looks for programs is not known before one is started",
+    ),
+    (
+        "cancel/sigterm_during_turn",
+        "there is no signal that asks a process to end",
+    ),
+    ("tools/cancelled_command", SHELL),
+    ("tools/cancelled_terminal", SHELL),
+    ("tools/client_terminal", SHELL),
+    ("tools/command", SHELL),
+    ("tools/crash_during_command", SHELL),
+    ("tools/crash_during_terminal", SHELL),
+    ("tools/late_terminal", SHELL),
+    ("tools/long_command_output", SHELL),
+    ("tools/terminal_of_silent_client", SHELL),
+    ("tools/client_files", NAMES),
+    ("tools/local_files", NAMES),
+    ("tools/paths_outside_session", NAMES),
+];
+const SHELL: &str = "its commands are those of a Unix shell";
+const NAMES: &str = "it names files below the session's folder as Unix does";
 
 /// Whether a test can be run on this system. If not, it says why.
 pub(crate) fn can_run(test: &str) -> bool {
