@@ -22,6 +22,7 @@ use super::remote::{self, Remote};
 use super::reports::Reporter;
 use super::search::Search;
 use super::session_rows::{self, Row, Window};
+use super::snippets::add_snippets;
 use super::summary::Summary;
 use super::tool_rows::{self, Tools};
 use super::word_rows;
@@ -175,9 +176,17 @@ impl Catalog {
             // One row more than the page holds shows whether there is a next page.
             limit: limit.saturating_add(1),
         };
-        if let (Some(remote), None) = (&self.remote, &filter.search) {
-            let (sessions, total) = remote.page(filter, window)?;
-            return Ok(remote::page_of(sessions, limit, total, filter));
+        if let Some(remote) = &self.remote {
+            let complete = filter.search.is_none() || remote.read_words(READ_AT_ONCE)?;
+            let (mut sessions, total) = remote.page(filter, window)?;
+            if let Some(term) = filter
+                .search
+                .as_ref()
+                .and_then(|search| search.terms().first())
+            {
+                add_snippets(&**remote, &self.logs, &mut sessions, term);
+            }
+            return Ok(remote::page_of(sessions, limit, total, complete, filter));
         }
         // Rows that were checked are not checked again, so the loop ends.
         let mut checked = BTreeSet::new();
@@ -292,14 +301,12 @@ impl Catalog {
         })
     }
 
-    /// Whether words are worth reading before anybody searches: not if they are kept in memory only.
-    pub fn keeps_words(&self) -> bool {
-        self.remote.is_none()
-    }
-
     /// Reads words that were not read yet, from about `budget` bytes of logs; returns whether all
     /// are read now. A search does it too, but only for a moment.
     pub fn read_words(&self, budget: usize) -> Result<bool, ListError> {
+        if let Some(remote) = &self.remote {
+            return remote.read_words(budget);
+        }
         self.with_retries(|| {
             self.bring_up_to_date()?;
             Ok(Some(self.refresh().index_words(budget)?))

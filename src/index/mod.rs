@@ -42,7 +42,11 @@ mod tool_rows;
 mod agent_ids;
 mod schema;
 mod ownership;
+#[cfg(feature = "store-postgres")]
+mod lexemes;
 mod remote;
+#[cfg(feature = "store-postgres")]
+mod remote_words;
 #[cfg(feature = "store-postgres")]
 mod tables;
 

@@ -1,12 +1,13 @@
 //! Lists that a store's database answers itself.
 //!
 //! Such a store has a summary of each session beside its log. The process that writes to a session
-//! keeps it up to date, so that no other process has to read the log for a list. The catalog in SQLite is
-//! then in memory, and only for what is searched.
+//! keeps it up to date, so that no other process has to read the log for a list. Words are in the
+//! database, too: a search reads those that no process has read yet. The catalog in SQLite is not
+//! used.
 
 use std::collections::BTreeSet;
 
-use crate::record::AgentSessionId;
+use crate::record::{AgentSessionId, Field};
 use crate::store::Store;
 use crate::sys::SessionId;
 
@@ -15,13 +16,32 @@ use super::cursor;
 use super::filter::Filter;
 #[cfg(feature = "store-postgres")]
 use super::logs::Logs;
-use super::session_rows::Window;
+use super::search::{Search, Term};
+use super::session_rows::{Row, Window};
 use super::summary::Summary;
 #[cfg(feature = "store-postgres")]
 use super::tables::Tables;
+use super::word_rows::Place;
+
+/// A session that has all words of a search, and where, best first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RankedPlaces {
+    pub(super) id: SessionId,
+    pub(super) places: Vec<Place>,
+}
 
 /// Answers of the database.
 pub(super) trait Remote: Send + Sync {
+    /// Reads words that were not read yet, from about `budget` bytes of logs; whether all are read now.
+    fn read_words(&self, budget: usize) -> Result<bool, ListError>;
+
+    /// Where in the logs of these sessions the first piece with a term begins.
+    fn places(&self, ids: &[&SessionId], term: &Term) -> Result<Vec<Option<Place>>, ListError>;
+
+    /// The sessions that have all words of a search in these fields, or in any if there are none, best
+    /// first, with the places of their pieces: where each begins, and where it ends if that is known.
+    fn ranked(&self, search: &Search, fields: &[Field]) -> Result<Vec<RankedPlaces>, ListError>;
+
     /// The entries of a list within a window, and how many there are in all, if that is not very
     /// many.
     fn page(&self, filter: &Filter, window: Window<'_>) -> Result<(Vec<Listed>, u64), ListError>;
@@ -67,11 +87,23 @@ pub(super) fn of(store: &Store) -> Option<Box<dyn Remote>> {
     None
 }
 
+/// A row for what a list shows of a session.
+pub(super) fn row_of(listed: Listed) -> Row {
+    Row {
+        id: listed.id,
+        summary: listed.summary,
+        len: -1,
+        dirty: 0,
+        unreadable: None,
+    }
+}
+
 /// A page with these entries and perhaps one more, which is that of the next page.
 pub(super) fn page_of(
     mut sessions: Vec<Listed>,
     limit: usize,
     total: u64,
+    complete: bool,
     filter: &Filter,
 ) -> Page {
     let more = sessions.len() > limit;
@@ -81,6 +113,6 @@ pub(super) fn page_of(
         next_cursor: last.map(|last| cursor::cursor_after(&last.id, &last.summary, filter)),
         sessions,
         total,
-        complete: true,
+        complete,
     }
 }

@@ -20,6 +20,8 @@ pub struct Search {
 pub struct Term {
     /// An expression in the index's query language, in which all typed text is quoted.
     expression: String,
+    /// The texts of the expression: any of them.
+    phrases: Vec<String>,
     words: Vec<String>,
     /// The parts of the name that it is.
     parts: Vec<String>,
@@ -79,13 +81,14 @@ impl Term {
             return None;
         }
         let parts = parts_of(word).filter(|_| word.chars().all(is_of_name));
-        let expression = match &parts {
-            Some(parts) => format!("\"{whole}\"* OR \"{}\"*", words(&parts.join(" "))),
-            None => format!("\"{whole}\"*"),
-        };
+        let named = parts.as_ref().map(|parts| words(&parts.join(" ")));
+        let phrases: Vec<_> = std::iter::once(whole.to_owned()).chain(named).collect();
+        let expression = phrases.iter().map(|phrase| format!("\"{phrase}\"*"));
+        let expression = expression.collect::<Vec<_>>().join(" OR ");
         let tokens = Tokens::of(word);
         Some(Self {
             expression,
+            phrases,
             words: tokens.words(),
             parts: parts.map(|_| tokens.parts()).unwrap_or_default(),
             prefix: true,
@@ -96,8 +99,10 @@ impl Term {
         let found = Tokens::of(phrase).words();
         // Control characters separate words; a NUL would end the expression.
         let phrase = phrase.replace(char::is_control, " ");
+        let phrase = words(&phrase).trim().to_owned();
         (!found.is_empty()).then(|| Self {
-            expression: format!("\"{}\"", words(&phrase).trim()),
+            expression: format!("\"{phrase}\""),
+            phrases: vec![phrase],
             words: found,
             parts: Vec::new(),
             prefix: false,
@@ -122,6 +127,18 @@ impl Term {
             .filter(|word| word.is_ascii())
             .max_by_key(|word| word.len());
         longest.is_none_or(|word| memmem::find(plain, word.as_bytes()).is_some())
+    }
+
+    /// The texts of which one must be there, as words that follow each other.
+    #[cfg(feature = "store-postgres")]
+    pub(super) fn phrases(&self) -> &[String] {
+        &self.phrases
+    }
+
+    /// Whether the last word may be the beginning of a longer one.
+    #[cfg(feature = "store-postgres")]
+    pub(super) fn is_prefix(&self) -> bool {
+        self.prefix
     }
 
     /// Where a text has it first.

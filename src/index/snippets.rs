@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 
 use crate::record::Passage;
 use crate::record::title::line_of;
+use crate::sys::SessionId;
 
-use super::catalog::ListError;
+use super::catalog::{ListError, Listed};
 use super::kept_text;
+use super::logs::Logs;
 use super::refresh::{Refresh, read_all};
-use super::search::Search;
+use super::remote::Remote;
+use super::search::{Search, Term};
 use super::session_rows::Row;
 use super::tokens::Tokens;
 use super::word_rows::{self, Place};
@@ -41,24 +44,51 @@ impl Refresh<'_> {
             let ids = shown.iter().map(|row| &row.id);
             word_rows::places(tx, ids, term)
         })?;
-        let jobs: Vec<_> = shown.iter().zip(places).collect();
-        let read = read_all(&jobs, |(row, place)| {
-            let around = |passage: &Passage| {
-                let at = term.find(&Tokens::of(&passage.text))?;
-                snippet(&passage.text, at)
-            };
-            match place.as_ref()? {
-                Place::Log(start, _) => {
-                    let texts = self.logs.texts(&row.id, *start, OF_A_LOG).ok()?;
-                    texts.passages().find_map(around)
-                }
-                Place::Kept(text) => kept_text::unpack(text)?.iter().find_map(around),
+        let ids = shown.iter().map(|row| &row.id);
+        Ok(around(self.logs, term, ids.zip(places)))
+    }
+}
+
+/// The text around a term in the first of these sessions, by their indices. With each comes the first
+/// piece that has it.
+fn around<'a>(
+    logs: &Logs,
+    term: &Term,
+    places: impl Iterator<Item = (&'a SessionId, Option<Place>)>,
+) -> BTreeMap<usize, String> {
+    let jobs: Vec<_> = places.take(SESSIONS).collect();
+    let read = read_all(&jobs, |(id, place)| {
+        let around = |passage: &Passage| {
+            let at = term.find(&Tokens::of(&passage.text))?;
+            snippet(&passage.text, at)
+        };
+        match place.as_ref()? {
+            Place::Log(start, _) => {
+                let texts = logs.texts(id, *start, OF_A_LOG).ok()?;
+                texts.passages().find_map(around)
             }
-        });
-        let read = read.into_iter().enumerate();
-        Ok(read
-            .filter_map(|(at, snippet)| Some((at, snippet?)))
-            .collect())
+            Place::Kept(text) => kept_text::unpack(text)?.iter().find_map(around),
+        }
+    });
+    let read = read.into_iter().enumerate();
+    read.filter_map(|(at, snippet)| Some((at, snippet?)))
+        .collect()
+}
+
+/// Adds the text around a term that was found. A search succeeds without it.
+pub(super) fn add_snippets(remote: &dyn Remote, logs: &Logs, sessions: &mut [Listed], term: &Term) {
+    let ids: Vec<_> = sessions.iter().map(|listed| &listed.id).collect();
+    let found = match remote.places(&ids, term) {
+        Ok(places) => around(logs, term, ids.into_iter().zip(places)),
+        Err(error) => {
+            tracing::debug!(%error, "cannot show where words were found");
+            return;
+        }
+    };
+    for (at, snippet) in found {
+        if let Some(listed) = sessions.get_mut(at) {
+            listed.snippet = Some(snippet);
+        }
     }
 }
 

@@ -1,21 +1,27 @@
 //! Lists from the tables of a store in PostgreSQL.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
-use crate::record::AgentSessionId;
+use crate::record::{AgentSessionId, Field};
 use crate::store::database::{Database, Param, Row, flag, int, text, texts, uuid, uuids};
 use crate::sys::SessionId;
 
 use super::catalog::{ListError, Listed};
 use super::filter::{Archived, Filter, Order};
+use super::lexemes::Lexemes;
 use super::logs::Logs;
 use super::refresh::read_all;
-use super::remote::Remote;
+use super::remote::{RankedPlaces, Remote};
+use super::search::{Search, Term};
 use super::session_rows::Window;
 use super::summary::Summary;
+use super::word_rows::Place;
 
 /// The most entries that are counted.
-const MOST_COUNTED: i64 = 100_000;
+const MOST_COUNTED: i64 = 10_000;
+/// In how many pieces of logs a word may be that is looked up before anything else.
+const RARE: i64 = 10_000;
 /// How many logs without a summary are read at once.
 const BATCH: i64 = 256;
 
@@ -29,8 +35,10 @@ const IS_INNER: &str = "EXISTS (
 
 /// The tables.
 pub(super) struct Tables {
-    database: Database,
-    logs: Logs,
+    pub(super) database: Database,
+    pub(super) logs: Logs,
+    /// Splits texts into words.
+    pub(super) lexemes: Mutex<Option<Lexemes>>,
 }
 
 /// The conditions of a statement, with the values for them.
@@ -104,10 +112,45 @@ fn time(order: Order) -> &'static str {
 
 impl Tables {
     pub(super) fn new(database: Database, logs: Logs) -> Self {
-        Self { database, logs }
+        Self {
+            database,
+            logs,
+            lexemes: Mutex::default(),
+        }
     }
 
-    fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, ListError> {
+    /// What rows of a list must be, with the words that are searched.
+    fn conditions(&self, filter: &Filter) -> Result<Conditions, ListError> {
+        let mut all = Conditions::of(filter);
+        if let Some(search) = &filter.search {
+            let queries = self.queries(search)?;
+            if queries.is_empty() {
+                all.and("false", []);
+            }
+            for query in queries {
+                let found = "SELECT w.no FROM @.words w WHERE w.vec @@ ?::tsquery";
+                // The database cannot know how rare a word is.
+                let has = if self.is_rare(&query)? {
+                    format!("s.no = ANY (ARRAY({found}))")
+                } else {
+                    format!("s.no IN ({found})")
+                };
+                all.and(&has, [text(query)]);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether few pieces of logs have what a query looks for.
+    fn is_rare(&self, query: &str) -> Result<bool, ListError> {
+        let sql = "SELECT count(*) FROM
+            (SELECT FROM @.words w WHERE w.vec @@ $1::tsquery LIMIT $2) AS found";
+        let params = vec![text(query.to_owned()), int(RARE + 1)];
+        let rows = self.ask(sql, params)?;
+        Ok(rows.first().is_none_or(|row| row.get::<_, i64>(0) <= RARE))
+    }
+
+    pub(super) fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, ListError> {
         Ok(self.database.ask(sql, params)?)
     }
 
@@ -169,17 +212,30 @@ impl Tables {
 }
 
 impl Remote for Tables {
+    fn read_words(&self, budget: usize) -> Result<bool, ListError> {
+        self.read_new()?;
+        self.read_unread(budget)
+    }
+
+    fn places(&self, ids: &[&SessionId], term: &Term) -> Result<Vec<Option<Place>>, ListError> {
+        self.places_of(ids, term)
+    }
+
+    fn ranked(&self, search: &Search, fields: &[Field]) -> Result<Vec<RankedPlaces>, ListError> {
+        self.ranked_by_words(search, fields)
+    }
+
     fn page(&self, filter: &Filter, window: Window<'_>) -> Result<(Vec<Listed>, u64), ListError> {
         self.read_new()?;
         let time = time(filter.order);
-        let counted = Conditions::of(filter);
+        let counted = self.conditions(filter)?;
         let sql = format!(
             "SELECT count(*) FROM (SELECT FROM @.session s WHERE {} LIMIT {MOST_COUNTED}) AS all_of_it",
             counted.sql
         );
         let rows = self.ask(&sql, counted.params)?;
         let total = rows.first().map_or(0, |row| row.get::<_, i64>(0));
-        let mut listed = Conditions::of(filter);
+        let mut listed = self.conditions(filter)?;
         if let Some(after) = window.after {
             let values = [text(after.at.clone()), uuid(after.id.to_uuid())];
             listed.and(&format!("({time}, s.id) < (?, ?)"), values);
@@ -313,6 +369,6 @@ impl Remote for Tables {
     }
 }
 
-fn id(row: &Row) -> SessionId {
+pub(super) fn id(row: &Row) -> SessionId {
     SessionId::from_uuid(row.get(0))
 }

@@ -126,14 +126,8 @@ pub(super) fn replace(tx: &Transaction<'_>, id: &SessionId, text: &[Vec<Passage>
     Ok(())
 }
 
-fn insert(
-    tx: &Transaction<'_>,
-    piece: i64,
-    start: i64,
-    passages: &[Passage],
-    kept: Option<&[u8]>,
-) -> Result<()> {
-    // A column for each field, and one for the parts of names.
+/// The words of passages: a text for each field, and one for the parts of names.
+pub(super) fn columns(passages: &[Passage]) -> [String; Field::ALL.len() + 1] {
     let mut columns: [String; Field::ALL.len() + 1] = Default::default();
     for passage in passages {
         let text = &passage.text;
@@ -145,6 +139,17 @@ fn insert(
             columns[column].push_str(SEPARATOR);
         }
     }
+    columns
+}
+
+fn insert(
+    tx: &Transaction<'_>,
+    piece: i64,
+    start: i64,
+    passages: &[Passage],
+    kept: Option<&[u8]>,
+) -> Result<()> {
+    let columns = columns(passages);
     tx.prepare_cached(
         "INSERT INTO words (prompt, answer, thought, title, tool, tool_input, tool_output, parts, rowid)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

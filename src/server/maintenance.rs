@@ -114,7 +114,7 @@ async fn read_words(process: &Process) {
     let Some(catalog) = process.catalog().cloned() else {
         return;
     };
-    while catalog.keeps_words() {
+    loop {
         let catalog = catalog.clone();
         match spawn_blocking(move || catalog.read_words(WORDS)).await {
             Ok(Ok(false)) => {}

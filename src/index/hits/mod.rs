@@ -94,6 +94,14 @@ impl Query {
             && self.until.is_none()
     }
 
+    /// In which sessions, for lists.
+    fn unsearched(&self) -> Filter {
+        Filter {
+            search: None,
+            ..self.sessions.clone()
+        }
+    }
+
     /// Whether a session may have hits.
     fn admits(&self, row: &Row) -> bool {
         let summary = &row.summary;

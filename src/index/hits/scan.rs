@@ -12,6 +12,7 @@ use regex::Regex;
 use crate::index::catalog::{Catalog, Listed, listed};
 use crate::index::cursor;
 use crate::index::refresh::MAX_READERS;
+use crate::index::remote::row_of;
 use crate::index::session_rows::{self, Row, Window};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
@@ -137,7 +138,9 @@ impl Catalog {
         from: Position,
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
-        self.with_retries(|| self.bring_up_to_date().map(Some))?;
+        if self.remote.is_none() {
+            self.with_retries(|| self.bring_up_to_date().map(Some))?;
+        }
         let mut page = PageBuilder::new(query, from, true);
         let mut read = 0;
         let mut after: Option<cursor::Position> = None;
@@ -151,10 +154,15 @@ impl Catalog {
                 },
                 limit: SESSIONS + 1,
             };
-            let rows = self
-                .database
-                .read(|tx| session_rows::page(tx, &query.sessions, &self.tools, None, window));
-            let mut rows = rows.map_err(super::ListError::from)?;
+            let mut rows = if let Some(remote) = &self.remote {
+                let (sessions, _) = remote.page(&query.unsearched(), window)?;
+                sessions.into_iter().map(row_of).collect()
+            } else {
+                let rows = self
+                    .database
+                    .read(|tx| session_rows::page(tx, &query.sessions, &self.tools, None, window));
+                rows.map_err(super::ListError::from)?
+            };
             let more = rows.len() > SESSIONS;
             rows.truncate(SESSIONS);
             after = rows.last().map(|row| cursor::Position {

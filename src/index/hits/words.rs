@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::index::catalog::{Catalog, ListError, Listed, READ_AT_ONCE, listed};
 use crate::index::kept_text;
 use crate::index::refresh::MAX_READERS;
+use crate::index::remote::{RankedPlaces, Remote, row_of};
 use crate::index::search::Search;
 use crate::index::session_rows::{self, Row};
 use crate::index::tokens::{Tokens, in_ascii};
@@ -37,6 +38,9 @@ pub(in crate::index) struct Ranked {
     pub(in crate::index) pieces: Vec<i64>,
 }
 
+/// A session that is read, and the pieces of it.
+type Job = (Row, Vec<Place>);
+
 impl Catalog {
     /// The hits of a search for words. Sessions are ranked by their best pieces.
     pub(super) fn word_hits(
@@ -46,6 +50,9 @@ impl Catalog {
         from: Position,
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
+        if let Some(remote) = &self.remote {
+            return self.remote_hits(&**remote, query, search, from, cancelled);
+        }
         // One more shows whether there are more.
         let most = from.sessions.saturating_add(SESSIONS + 1);
         let (ranked, complete) = self.with_retries(|| {
@@ -58,15 +65,52 @@ impl Catalog {
             })?;
             Ok(ranked.map(|(ranked, counted)| (ranked, complete && counted)))
         })?;
-        let mut page = PageBuilder::new(query, from, complete);
-        let mut left = ranked.get(from.sessions..).unwrap_or_default();
+        let page = PageBuilder::new(query, from, complete);
+        let find = |batch: &[Ranked]| self.hits_of(query, search, batch);
+        Self::page_of_hits(page, &ranked, cancelled, find)
+    }
+
+    /// The same from the words in the database of the store.
+    fn remote_hits(
+        &self,
+        remote: &dyn Remote,
+        query: &Query,
+        search: &Search,
+        from: Position,
+        cancelled: Cancelled<'_>,
+    ) -> Result<Hits, HitsError> {
+        let complete = remote.read_words(READ_AT_ONCE)?;
+        let ranked = remote.ranked(search, &query.fields)?;
+        let filter = query.unsearched();
+        let page = PageBuilder::new(query, from, complete);
+        let find = |batch: &[RankedPlaces]| {
+            let jobs = batch.iter().map(|session| {
+                let listed = remote.listed(&session.id, &filter)?;
+                let row = listed.map(row_of).filter(|row| query.admits(row));
+                let most = session.places.len().min(PIECES);
+                Ok(row.map(|row| (row, session.places[..most].to_vec())))
+            });
+            let jobs = jobs.collect::<Result<Vec<_>, ListError>>()?;
+            Ok(self.hits_of_jobs(query, search, &jobs))
+        };
+        Self::page_of_hits(page, &ranked, cancelled, find)
+    }
+
+    /// Fills a page with the hits of sessions, some of which are looked at together.
+    fn page_of_hits<T>(
+        mut page: PageBuilder<'_>,
+        ranked: &[T],
+        cancelled: Cancelled<'_>,
+        find: impl Fn(&[T]) -> Result<Vec<Vec<Hit>>, ListError>,
+    ) -> Result<Hits, HitsError> {
+        let query = page.query;
+        let mut left = ranked.get(page.at.sessions..).unwrap_or_default();
         let at_once = query.limit.div_ceil(query.per_session.max(1));
         for batch in left[..left.len().min(SESSIONS)].chunks(at_once.clamp(BATCH, SESSIONS)) {
             if cancelled() {
                 return Err(HitsError::Cancelled);
             }
-            let hits = self.hits_of(query, search, batch)?;
-            for hits in hits {
+            for hits in find(batch)? {
                 left = &left[1..];
                 if page.session(hits).is_break() {
                     let is_shown = page.at.hits == 0;
@@ -102,10 +146,15 @@ impl Catalog {
             });
             jobs.collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        Ok(in_parallel(&jobs, MAX_READERS, |job| match job {
+        Ok(self.hits_of_jobs(query, search, &jobs))
+    }
+
+    /// The hits of each of these sessions in these pieces of it.
+    fn hits_of_jobs(&self, query: &Query, search: &Search, jobs: &[Option<Job>]) -> Vec<Vec<Hit>> {
+        in_parallel(jobs, MAX_READERS, |job| match job {
             Some((row, places)) => self.hits_in(query, search, row, places),
             None => Vec::new(),
-        }))
+        })
     }
 
     /// The hits in these pieces of a session: the places that have the most words.

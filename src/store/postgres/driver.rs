@@ -41,6 +41,11 @@ pub(crate) fn int(value: i64) -> Param {
     (Box::new(value), Type::INT8)
 }
 
+/// Several numbers as a parameter.
+pub(crate) fn ints(values: Vec<i64>) -> Param {
+    (Box::new(values), Type::INT8_ARRAY)
+}
+
 /// A parameter that is true or false.
 pub(crate) fn flag(value: bool) -> Param {
     (Box::new(value), Type::BOOL)
@@ -178,7 +183,7 @@ impl Driver {
         repeat: Repeat,
     ) -> Result<Pending, Failure> {
         let (done, rows) = sync_channel(1);
-        let sql = sql.replace('@', self.schema());
+        let sql = self.shared.named(sql);
         let shared = self.shared.clone();
         self.handle()?.spawn(async move {
             done.send(shared.query(&sql, &params, repeat).await).ok();
@@ -236,7 +241,7 @@ pub(super) struct Remote(Arc<Shared>);
 impl Remote {
     /// Runs a statement, and tries once if the database cannot be reached.
     pub(super) async fn query(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
-        let sql = sql.replace('@', &self.0.address.schema);
+        let sql = self.0.named(sql);
         self.0.query(&sql, params, Repeat::No).await
     }
 }
@@ -261,6 +266,11 @@ fn start() -> std::io::Result<Thread> {
 }
 
 impl Shared {
+    /// A statement with the schema before the names of tables. There are operators with an `@`.
+    fn named(&self, sql: &str) -> String {
+        sql.replace("@.", &format!("{}.", self.address.schema))
+    }
+
     /// Runs a statement.
     async fn query(
         &self,

@@ -28,7 +28,7 @@ use super::medium::{
 use address::Address;
 use claims::{Claims, State};
 use driver::{Driver, Repeat};
-pub(crate) use driver::{Param, flag, int, text, texts, uuid, uuids};
+pub(crate) use driver::{Param, flag, int, ints, text, texts, uuid, uuids};
 use image::Pages;
 use owned::Claimed;
 pub use roles::Rights;

@@ -1,14 +1,16 @@
 //! Lists that the database answers are those of the catalog.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use rejoin::index::{Archived, Catalog, Filter, Order, Page};
+use rejoin::index::{Archived, Catalog, Filter, Order, Page, Pattern, Query, Search};
+use rejoin::record::Field;
 use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
 use serde_json::json;
 
 use super::cluster;
-use super::processes::{Process, prompt};
+use super::processes::{Process, load, prompt};
 
 fn catalog(place: &Path) -> (Store, Catalog) {
     let store = Store::at(place, Sys::real(), Durability::Turn);
@@ -100,6 +102,111 @@ fn both_catalogs_answer_alike() {
     assert!(tables.trash(id).unwrap());
     assert_eq!(theirs.find(id), None);
     assert!(theirs.find(last).is_some());
+}
+
+#[test]
+fn both_catalogs_find_the_same() {
+    let Some(place) = cluster::store() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start(folder.path());
+    for text in [
+        "the Redis cache times out",
+        "it timed out in MyRedisConfig, v1.2.3",
+        "les données du café",
+        "看日本語 and more 🚀",
+        "in der Straße: don't \\ 'quote' it",
+        &format!("a needle {} timed, out", "the hay ".repeat(3000)),
+    ] {
+        let id = process.new_session();
+        process
+            .ask("session/prompt", &prompt(&id, &format!("/echo {text}")))
+            .unwrap();
+    }
+    process.leave();
+    let (files, ours) = catalog(folder.path());
+    let (tables, theirs) = catalog(&place);
+    for id in files.ids().unwrap() {
+        files.copy_to(&id, &tables, true).unwrap();
+    }
+    for words in [
+        "redis",
+        "red",
+        "RedisC",
+        "config",
+        "\"timed out\"",
+        "\"out timed\"",
+        "timed out",
+        "CAFE donn",
+        "日本",
+        "本日",
+        "🚀",
+        "STRASSE",
+        "don't",
+        "2.3",
+        "1.3",
+        "needle timed",
+        "\"the hay timed\"",
+        "\"hay the hay\"",
+        "nowhere",
+        "\\ ' \"",
+        "???",
+    ] {
+        let filter = Filter {
+            search: Search::parse(words),
+            ..Filter::default()
+        };
+        for limit in [1, 100] {
+            let (here, there) = (all(&ours, &filter, limit), all(&theirs, &filter, limit));
+            assert_eq!(there, here, "{words}");
+        }
+        let Some(search) = Search::parse(words) else {
+            continue;
+        };
+        let places = |catalog: &Catalog, pattern: Pattern, fields: &[Field]| {
+            let query = Query {
+                fields: fields.to_vec(),
+                limit: 1000,
+                ..Query::new(pattern)
+            };
+            let found = catalog.hits(&query, None, &|| false).unwrap();
+            assert!(found.complete);
+            let places = found.hits.into_iter();
+            let places = places.map(|hit| (hit.session.id, hit.offset, hit.snippet));
+            places.collect::<BTreeSet<_>>()
+        };
+        for fields in [&[][..], &[Field::Prompt], &[Field::Thought]] {
+            let words_of = |catalog| places(catalog, Pattern::Words(search.clone()), fields);
+            assert_eq!(words_of(&theirs), words_of(&ours), "{words} {fields:?}");
+        }
+        let text = |catalog| places(catalog, Pattern::Substring(words.to_owned()), &[]);
+        assert_eq!(text(&theirs), text(&ours), "{words}");
+    }
+    // What is added is found, and what is deleted is not.
+    let found = |words: &str| {
+        let filter = Filter {
+            search: Search::parse(words),
+            ..Filter::default()
+        };
+        theirs.list(&filter, None, 10).unwrap().sessions.len()
+    };
+    let id = &tables.ids().unwrap()[0];
+    for n in 0..3 {
+        let mut process = Process::start(&place);
+        process
+            .ask("session/load", &load(id.as_str(), false))
+            .unwrap();
+        let text = format!("/echo addition number{n}");
+        process
+            .ask("session/prompt", &prompt(id.as_str(), &text))
+            .unwrap();
+        process.leave();
+        assert_eq!(found(&format!("number{n}")), 1);
+        assert_eq!(found("addition"), 1);
+    }
+    assert!(tables.trash(id).unwrap());
+    assert_eq!(found("addition"), 0);
 }
 
 #[test]

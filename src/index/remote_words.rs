@@ -1,0 +1,280 @@
+//! Words of logs in the tables of a store in PostgreSQL: reads them from the logs, and finds them.
+
+use crate::record::{Field, Passage};
+use crate::store::database::{int, ints, text, texts, uuids};
+use crate::sys::{SessionId, lock};
+
+use super::catalog::ListError;
+use super::database::DatabaseError;
+use super::lexemes::Lexemes;
+use super::logs::Texts;
+use super::remote::RankedPlaces;
+use super::search::{Search, Term};
+use super::tables::{Tables, id};
+use super::word_rows::{Place, columns};
+
+/// How many unread logs are looked for at once.
+const LOGS: i64 = 16;
+/// How much of one log is read at once, in bytes.
+const OF_A_LOG: usize = 256 * 1024;
+/// The least that reading a log costs, in bytes that could be read instead.
+const LEAST: usize = 1024;
+/// The most pieces that are ranked.
+const RANKED: i64 = 10_000;
+/// The weight of each field in a ranking, and of the parts of names, as in the catalog.
+const WEIGHTS: &str = "ARRAY[4, 3, 1.5, 4, 2, 1, 0.7, 0.5]";
+
+/// How far the words of a log were read: see `text_len` and so on in the table.
+struct State {
+    no: i64,
+    id: SessionId,
+    len: i64,
+    from: i64,
+    pieces: i64,
+    /// How much of the log its summary has.
+    scanned: i64,
+}
+
+/// Rows of the table of words.
+#[derive(Default)]
+struct Rows {
+    pieces: Vec<i64>,
+    fields: Vec<i64>,
+    parts: Vec<i64>,
+    starts: Vec<i64>,
+    vectors: Vec<String>,
+}
+
+impl Rows {
+    fn add(
+        &mut self,
+        lexemes: &Lexemes,
+        piece: i64,
+        start: i64,
+        passages: &[Passage],
+    ) -> rusqlite::Result<()> {
+        for (field, words) in (0..).zip(columns(passages)) {
+            let vectors = lexemes.vectors(&words)?;
+            for (part, vector) in (0..).zip(vectors) {
+                self.pieces.push(piece);
+                self.fields.push(field);
+                self.parts.push(part);
+                self.starts.push(start);
+                self.vectors.push(vector);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tables {
+    fn with_lexemes<T>(
+        &self,
+        work: impl FnOnce(&Lexemes) -> rusqlite::Result<T>,
+    ) -> Result<T, ListError> {
+        let mut lexemes = lock(&self.lexemes);
+        let known = match lexemes.take() {
+            Some(known) => known,
+            None => Lexemes::new().map_err(DatabaseError::from)?,
+        };
+        let done = work(lexemes.insert(known));
+        Ok(done.map_err(DatabaseError::from)?)
+    }
+
+    /// A query for each term of a search.
+    pub(super) fn queries(&self, search: &Search) -> Result<Vec<String>, ListError> {
+        self.with_lexemes(|lexemes| lexemes.queries(search))
+    }
+
+    /// Reads words that were not read yet, the newest sessions first, from about `budget` bytes of
+    /// logs; whether all are read now. Several processes may do it at once.
+    pub(super) fn read_unread(&self, budget: usize) -> Result<bool, ListError> {
+        let sql = "
+            SELECT s.id, s.no, s.text_len, s.text_from, s.text_pieces, s.scanned
+            FROM @.session s
+            WHERE s.state = 'l' AND s.updated_at IS NOT NULL AND s.text_len <> s.scanned
+            ORDER BY s.updated_at DESC, s.id DESC LIMIT $1";
+        let mut left = budget;
+        loop {
+            let rows = self.ask(sql, vec![int(LOGS)])?;
+            if rows.is_empty() {
+                return Ok(true);
+            }
+            for row in &rows {
+                if left == 0 {
+                    return Ok(false);
+                }
+                let state = State {
+                    id: id(row),
+                    no: row.get(1),
+                    len: row.get(2),
+                    from: row.get(3),
+                    pieces: row.get(4),
+                    scanned: row.get(5),
+                };
+                let read = self.read_some(&state)?;
+                left = left.saturating_sub(read.max(LEAST));
+            }
+        }
+    }
+
+    /// Reads more words of a log. Returns how many bytes were read.
+    fn read_some(&self, state: &State) -> Result<usize, ListError> {
+        let from = state.from.unsigned_abs();
+        let texts = match self.logs.texts(&state.id, from, OF_A_LOG) {
+            Ok(texts) => texts,
+            Err(error) => {
+                tracing::debug!(session = %state.id, %error, "cannot read the words of a log");
+                // Until it grows.
+                self.write(
+                    state,
+                    state.scanned,
+                    &Texts {
+                        from,
+                        ..Texts::default()
+                    },
+                )?;
+                return Ok(0);
+            }
+        };
+        let len = if texts.open.is_some() {
+            state.scanned
+        } else {
+            -1
+        };
+        self.write(state, len, &texts)?;
+        let to = state.scanned.unsigned_abs().min(texts.from.max(from + 1));
+        Ok(usize::try_from(to.saturating_sub(from)).unwrap_or_default())
+    }
+
+    /// Writes words, if no other process has done it meanwhile.
+    fn write(&self, old: &State, len: i64, read: &Texts) -> Result<(), ListError> {
+        if old.len >= 0 {
+            // The last piece was read when it could still grow.
+            let sql = "
+                WITH mine AS (UPDATE @.session SET text_len = -1
+                    WHERE no = $1 AND text_len = $2 AND text_from = $3 AND text_pieces = $4
+                    RETURNING no)
+                DELETE FROM @.words w USING mine WHERE w.no = mine.no AND w.piece >= $4";
+            let known = vec![int(old.no), int(old.len), int(old.from), int(old.pieces)];
+            self.ask(sql, known)?;
+        }
+        let mut rows = Rows::default();
+        let (mut piece, mut start) = (old.pieces, old.from);
+        self.with_lexemes(|lexemes| {
+            for done in &read.done {
+                rows.add(lexemes, piece, start, &done.passages)?;
+                piece += 1;
+                start = i64::try_from(done.end).unwrap_or(i64::MAX);
+            }
+            let open = read.open.as_deref().unwrap_or_default();
+            rows.add(lexemes, piece, start, open)
+        })?;
+        let sql = "
+            WITH mine AS (UPDATE @.session SET text_len = $4, text_from = $5, text_pieces = $6
+                WHERE no = $1 AND text_len = -1 AND text_from = $2 AND text_pieces = $3
+                RETURNING no)
+            INSERT INTO @.words (no, piece, field, part, start, vec)
+            SELECT mine.no, row.piece, row.field, row.part, row.start, row.vec::tsvector
+            FROM mine, unnest($7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
+                AS row (piece, field, part, start, vec)
+            ON CONFLICT DO NOTHING";
+        let params = vec![
+            int(old.no),
+            int(old.from),
+            int(old.pieces),
+            int(len),
+            int(start),
+            int(piece),
+            ints(rows.pieces),
+            ints(rows.fields),
+            ints(rows.parts),
+            ints(rows.starts),
+            texts(rows.vectors),
+        ];
+        self.ask(sql, params).map(drop)
+    }
+
+    /// Where in the logs of these sessions the first piece with a term begins.
+    pub(super) fn places_of(
+        &self,
+        ids: &[&SessionId],
+        term: &Term,
+    ) -> Result<Vec<Option<Place>>, ListError> {
+        let query = self.with_lexemes(|lexemes| lexemes.query(term))?;
+        let sql = "
+            SELECT s.id, min(w.start) FROM @.session s JOIN @.words w USING (no)
+            WHERE s.id = ANY ($1) AND s.state = 'l' AND w.vec @@ $2::text::tsquery GROUP BY s.id";
+        let wanted = ids.iter().map(|id| id.to_uuid()).collect();
+        let rows = self.ask(sql, vec![uuids(wanted), text(query)])?;
+        let place = |wanted: &&SessionId| {
+            let row = rows.iter().find(|row| id(row) == **wanted)?;
+            Some(Place::Log(row.get::<_, i64>(1).unsigned_abs(), None))
+        };
+        Ok(ids.iter().map(place).collect())
+    }
+
+    /// The sessions that have all words of a search in these fields, or in any if there are none, best
+    /// first.
+    pub(super) fn ranked_by_words(
+        &self,
+        search: &Search,
+        fields: &[Field],
+    ) -> Result<Vec<RankedPlaces>, ListError> {
+        let queries = self.queries(search)?;
+        if queries.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The parts of names are those of all fields.
+        let parts = Field::ALL.len();
+        let wanted = match fields {
+            [] => (0..=parts).collect(),
+            fields => {
+                let fields = fields.iter().map(|field| *field as usize);
+                fields.chain([parts]).collect::<Vec<_>>()
+            }
+        };
+        let wanted = wanted
+            .into_iter()
+            .map(|field| i64::try_from(field).unwrap_or_default());
+        let mut params = vec![ints(wanted.collect())];
+        let any = queries.iter().map(|query| format!("({query})"));
+        params.push(text(any.collect::<Vec<_>>().join(" | ")));
+        let mut found = Vec::new();
+        for query in queries {
+            params.push(text(query));
+            let number = params.len();
+            found.push(format!(
+                "SELECT no FROM @.words WHERE vec @@ ${number}::text::tsquery AND field = ANY ($1)"
+            ));
+        }
+        params.push(int(RANKED));
+        let sql = format!(
+            "WITH found AS ({})
+             SELECT s.id, w.start, (SELECT min(n.start) FROM @.words n
+                 WHERE n.no = w.no AND n.piece = w.piece + 1)
+             FROM @.words w JOIN found USING (no) JOIN @.session s USING (no)
+             WHERE s.state = 'l' AND w.vec @@ $2::text::tsquery AND w.field = ANY ($1)
+             GROUP BY s.id, w.no, w.piece, w.start
+             ORDER BY max(ts_rank(w.vec, $2::text::tsquery) * ({WEIGHTS})[w.field + 1]) DESC,
+                 w.no DESC, w.piece DESC
+             LIMIT ${}",
+            found.join(" INTERSECT "),
+            params.len()
+        );
+        let mut ranked: Vec<RankedPlaces> = Vec::new();
+        for row in self.ask(&sql, params)? {
+            let id = id(&row);
+            let end = row.get::<_, Option<i64>>(2).map(i64::unsigned_abs);
+            let place = Place::Log(row.get::<_, i64>(1).unsigned_abs(), end);
+            match ranked.iter_mut().find(|session| session.id == id) {
+                Some(session) => session.places.push(place),
+                None => ranked.push(RankedPlaces {
+                    id,
+                    places: vec![place],
+                }),
+            }
+        }
+        Ok(ranked)
+    }
+}
