@@ -280,7 +280,11 @@ fn process(name: &str, command: &mut Command) {
     let took = start.elapsed().as_secs_f64();
     let busy = of_stat(OF_OTHERS) - busy;
     // `rg` and `grep` end with 1 if there is nothing.
-    let failed = if ran.status.code() <= Some(1) { "" } else { "failed: " };
+    let failed = if ran.status.code() <= Some(1) {
+        ""
+    } else {
+        "failed: "
+    };
     report(name, &format!("{failed}{took:.2} s, processor {busy:.2} s"));
 }
 
