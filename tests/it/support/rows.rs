@@ -137,9 +137,10 @@ impl Place for Rows {
         let sql =
             "SELECT 1 FROM @.session s JOIN @.fence f USING (no) JOIN @.writer w ON w.id = f.writer
                    WHERE s.id::text = $1 AND s.state = 'l' AND NOT w.ending";
-        until(|| match self.ask(sql, &[&id(session)])?.is_empty() {
-            true => Ok(()),
-            false => Err("it is not ending".to_owned()),
+        until(|| {
+            let is_at_work = !self.ask(sql, &[&id(session)])?.is_empty();
+            let ending = (!is_at_work).then_some(());
+            ending.ok_or_else(|| "it is not ending".to_owned())
         })
     }
 
