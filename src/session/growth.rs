@@ -26,20 +26,20 @@ pub struct Growth {
 
 impl Growth {
     /// Notified when the log of this session may have grown, for as long as it is kept. It is notified
-    /// once at the start: what was written before is not reported. `None` if the system reports no
-    /// changes.
-    pub(super) fn of(&self, store: &Store, id: &SessionId) -> Option<Arc<Notify>> {
+    /// once at the start: what was written before is not reported. Also returns whether it is notified
+    /// at all: some systems report no changes, and others only so many to each user.
+    pub(super) fn of(&self, store: &Store, id: &SessionId) -> (Arc<Notify>, bool) {
         let grown = awaited_in(&self.awaited, id);
         let watch = self.watch.get_or_init(|| {
             let awaited = Arc::clone(&self.awaited);
             let begun = blocking(|| store.watch(move |id| notify(&awaited, id.as_ref())));
-            let failed =
-                |error| tracing::warn!(%error, "sessions of other processes are not followed");
+            let failed = |error| {
+                tracing::warn!(%error, "sessions of other processes are looked at each second");
+            };
             begun.map_err(failed).ok()
         });
-        watch.as_ref()?;
         grown.notify_one();
-        Some(grown)
+        (grown, watch.is_some())
     }
 
     /// Notified when another process has taken over this session, which this one has open, for as long

@@ -74,11 +74,15 @@ pub(super) fn run(
     let (changes, changed) = mpsc::channel();
     let grown = changes.clone();
     let watched = id.clone();
-    let _watch = context.store.watch(move |id| {
+    let watch = context.store.watch(move |id| {
         if id.is_none_or(|id| id == watched) {
             grown.send(Change::Grown).ok();
         }
-    })?;
+    });
+    if let Err(error) = &watch {
+        // The log is read at each tick, too.
+        tracing::debug!(%error, "changes are not reported");
+    }
     if does_answer {
         permission::watch(context.store.clone(), id.clone(), changes.clone());
         read_answers(changes);

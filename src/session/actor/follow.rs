@@ -13,13 +13,15 @@ use crate::session::playback::Playback;
 use super::Actor;
 
 /// How often to check whether the process is still there in which a turn runs: one that is killed
-/// notifies nobody.
+/// notifies nobody. Also how often to look at a log of which no changes are reported.
 const CHECK: Duration = Duration::from_secs(1);
 
 /// A session that is followed.
 pub(super) struct Following {
     /// Notified when the log may have grown.
     grown: Arc<Notify>,
+    /// Whether it is.
+    is_notified: bool,
     /// The replay so far. Without one, the log is read from the start.
     playback: Option<Box<Playback>>,
     /// Whether this process has the session open, and is notified when another one takes it over.
@@ -30,7 +32,7 @@ impl Following {
     /// Waits until the log may have grown, or until it is time to look for its writer. Returns
     /// whether it may have grown.
     pub(super) async fn due(&self, is_running: bool) -> bool {
-        if !is_running {
+        if !is_running && self.is_notified {
             self.grown.notified().await;
             return true;
         }
@@ -48,15 +50,20 @@ impl Actor {
             return;
         };
         let known = self.following.as_ref().map(|following| following.is_own);
+        let growth = &self.deps.growth;
         let (is_own, notified) = match session.log {
             LogAccess::Own(_) if known == Some(true) => return,
-            LogAccess::Own(_) => (true, self.deps.growth.loss_of(store, &self.id)),
+            LogAccess::Own(_) => (
+                true,
+                growth.loss_of(store, &self.id).map(|lost| (lost, true)),
+            ),
             LogAccess::Shared(_) if known == Some(false) => return,
-            LogAccess::Shared(_) => (false, self.deps.growth.of(store, &self.id)),
+            LogAccess::Shared(_) => (false, Some(growth.of(store, &self.id))),
             _ => (false, None),
         };
-        self.following = notified.map(|notified| Following {
-            grown: notified,
+        self.following = notified.map(|(grown, is_notified)| Following {
+            grown,
+            is_notified,
             playback: None,
             is_own,
         });
@@ -157,5 +164,27 @@ impl Actor {
             };
             self.send_state(&phase).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_of_which_no_changes_are_reported_is_looked_at_all_the_same() {
+        let mut following = Following {
+            grown: Arc::default(),
+            is_notified: false,
+            playback: None,
+            is_own: false,
+        };
+        assert!(!following.due(false).await);
+        following.grown.notify_one();
+        assert!(following.due(false).await);
+        following.is_notified = true;
+        let due = tokio::time::timeout(CHECK * 10, following.due(false));
+        assert!(due.await.is_err(), "nothing was reported");
+        assert!(!following.due(true).await);
     }
 }
