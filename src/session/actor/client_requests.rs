@@ -171,6 +171,10 @@ impl Actor {
         let Some(engine) = self.client_requests.waiting.remove(&request.id) else {
             return;
         };
+        if self.front.is_some() {
+            // It may have waited for the end of a load. The client sees what it is about first.
+            self.follow(true).await;
+        }
         let is_private = is_private(&request.method);
         let targets = self.targets(is_private);
         let (wanted, more) = mpsc::unbounded_channel();

@@ -101,8 +101,11 @@ impl Actor {
     }
 
     /// Sends what another process has appended, and what it is doing. If the log has not `grown`, that
-    /// process may be gone.
+    /// process may be gone. A load that is under way sends it itself.
     pub(super) async fn follow(&mut self, grown: bool) {
+        if !self.may_follow() {
+            return;
+        }
         if self
             .following
             .as_ref()
