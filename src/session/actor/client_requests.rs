@@ -172,8 +172,11 @@ impl Actor {
             return;
         };
         if self.front.is_some() {
-            // It may have waited for the end of a load. The client sees what it is about first.
+            // The client sees what it is about first.
             self.follow(true).await;
+            if self.view.has_state() {
+                self.send_state(&Phase::RequiresAction).await;
+            }
         }
         let is_private = is_private(&request.method);
         let targets = self.targets(is_private);

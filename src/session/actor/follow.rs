@@ -72,11 +72,7 @@ impl Actor {
     /// Continues a replay that has just ended, instead of reading the log again.
     pub(super) fn follow_from(&mut self, playback: Box<Playback>) {
         self.update_following();
-        if let Some(following) = self
-            .following
-            .as_mut()
-            .filter(|following| !following.is_own)
-        {
+        if let Some(following) = &mut self.following {
             following.playback = Some(playback);
         }
     }
@@ -106,19 +102,15 @@ impl Actor {
         if !self.may_follow() {
             return;
         }
-        if self
-            .following
-            .as_ref()
-            .is_some_and(|following| following.is_own)
-        {
-            self.check_claim();
-            return self.update_following();
-        }
         let (Some(following), Some(session), Some(store)) =
             (&mut self.following, &self.session, self.deps.store.clone())
         else {
             return;
         };
+        if following.is_own {
+            self.check_claim();
+            return self.update_following();
+        }
         let (id, shown) = (self.id.clone(), session.shown);
         let known = following.playback.take();
         let mut playback = known.unwrap_or_else(|| Box::new(self.rest()));

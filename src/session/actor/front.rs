@@ -21,7 +21,6 @@ use crate::session::link::message::{Passed, Route};
 use crate::session::machine::is_setting;
 use crate::session::open_session::{LogAccess, OpenSession};
 use crate::session::outcome::{Done, Refusal};
-use crate::session::phase::Phase;
 use crate::session::registry::Command;
 use crate::session::reply::Reply;
 use crate::session::request::Request;
@@ -292,11 +291,7 @@ impl Actor {
             .as_ref()
             .is_some_and(|front| front.number == number);
         match event {
-            FrontEvent::Asked(request) if is_current => {
-                // The client sees what it is about first.
-                self.follow(true).await;
-                self.asked_by_owner(request).await
-            }
+            FrontEvent::Asked(request) if is_current => self.asked_by_owner(request),
             FrontEvent::Notified { method, .. } if is_current && method == STOPPED => {
                 if let Some(front) = &mut self.front {
                     front.is_stopped = true;
@@ -446,7 +441,7 @@ impl Actor {
     }
 
     /// A request of the owner's engine to the client.
-    async fn asked_by_owner(&mut self, request: Message) -> Batch<Reply> {
+    fn asked_by_owner(&mut self, request: Message) -> Batch<Reply> {
         let Message {
             method,
             mut params,
@@ -472,9 +467,6 @@ impl Actor {
                 responder.answer(&outcome);
             }
         });
-        if self.view.has_state() {
-            self.send_state(&Phase::RequiresAction).await;
-        }
         self.engine_asks(question)
     }
 }
