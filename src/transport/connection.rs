@@ -167,9 +167,14 @@ impl ClientConnection {
     /// is gone.
     pub async fn ask(&self, method: &str, params: &str) -> Option<Call> {
         let call = self.outgoing.begin();
-        let line = message::request_line(&call.id.to_string(), method, params);
-        self.writer.control(line.as_bytes()).await.ok()?;
-        Some(call)
+        self.request(call.id, method, params).await.then_some(call)
+    }
+
+    /// Sends the client the request of a call that has begun. Returns false if the client is gone:
+    /// the call ends with the client's input then.
+    pub async fn request(&self, id: u64, method: &str, params: &str) -> bool {
+        let line = message::request_line(&id.to_string(), method, params);
+        self.writer.control(line.as_bytes()).await.is_ok()
     }
 
     /// Waits for the response to a request, as [`ClientConnection::call`] does.

@@ -6,11 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::engine::{Attached, BoxFuture, EngineError, Question};
-use crate::json::text_member;
-use crate::protocol::method::{CANCEL_REQUEST, REQUEST_PERMISSION};
+use crate::protocol::method::REQUEST_PERMISSION;
 use crate::protocol::v1;
 use crate::replay::FindMessage;
 use crate::session::effect::Batch;
@@ -27,9 +28,9 @@ use crate::session::request::Request;
 use crate::store::{Holder, StoreError};
 use crate::sys::blocking;
 use crate::sys::socket::Closer;
-use crate::transport::{ClientConnection, Form, Received, Request as Message, connect};
+use crate::transport::{ClientConnection, Form, Request as Message, connect};
 
-use super::{Actor, TaskResult};
+use super::{Actor, TaskResult, front_events};
 
 /// How long to look for the owner of a session that is locked, if it can be reached at all: it may
 /// have just locked it, or be about to end.
@@ -44,6 +45,8 @@ pub(super) struct Front {
     /// No earlier link of this actor has it.
     number: u64,
     wire: Arc<ClientConnection>,
+    /// Takes the requests that were passed on, until they are answered.
+    passed: mpsc::UnboundedSender<front_events::Passing>,
     /// The available commands.
     pub(super) commands: Option<String>,
     /// Whether the owner's engine speaks version 2.
@@ -151,8 +154,8 @@ impl Actor {
             _ => Unlinked::NotOwner,
         })?;
         let limit = self.deps.line_limit;
-        let (wire, mut incoming) = connect(stream.input, stream.output, limit, Form::JsonRpc)
-            .map_err(|error| {
+        let (wire, incoming) =
+            connect(stream.input, stream.output, limit, Form::JsonRpc).map_err(|error| {
                 tracing::warn!(session = %self.id, %error, "cannot link to the owner");
                 Unlinked::Unreachable
             })?;
@@ -168,29 +171,16 @@ impl Actor {
         };
         self.fronts += 1;
         let number = self.fronts;
-        let (results, requests) = (self.results.clone(), wire.clone());
+        let results = self.results.clone();
         let asked = wire.ask(ATTACH, &message::text(&attach)).await;
         let call = asked.ok_or(Unlinked::NotOwner)?;
-        tokio::spawn(async move {
-            while let Some(received) = incoming.next().await {
-                let event = match received {
-                    Received::Request(request) => FrontEvent::Asked(request),
-                    Received::Notification { method, params } if method == CANCEL_REQUEST => {
-                        if let Some(id) = text_member(&params, "requestId") {
-                            requests.requests.cancel(id);
-                        }
-                        continue;
-                    }
-                    Received::Notification { method, params } => {
-                        FrontEvent::Notified { method, params }
-                    }
-                };
-                results.send(TaskResult::Front(number, event)).ok();
-            }
-            results
-                .send(TaskResult::Front(number, FrontEvent::Closed))
-                .ok();
-        });
+        let (passed, passing) = mpsc::unbounded_channel();
+        let report = move |event| {
+            results.send(TaskResult::Front(number, event)).ok();
+        };
+        let events = front_events::pass_on(incoming, wire.clone(), passing, report);
+        // A budget of polls could leave out a response that is there, and so change the order.
+        tokio::spawn(unconstrained(events));
         let outcome = timeout(ANSWER, call).await;
         let Ok(Some(outcome)) = outcome else {
             return Err(Unlinked::NotOwner);
@@ -204,6 +194,7 @@ impl Actor {
         Ok(Front {
             number,
             wire,
+            passed,
             commands: attached.commands,
             native: attached.native,
             observes: attach.observe,
@@ -239,12 +230,11 @@ impl Actor {
             }
             Route::Pass(reply, passed) => (reply, passed),
         };
-        let (wire, results, number) = (front.wire.clone(), self.results.clone(), front.number);
-        let Some(mut call) = wire.ask(PASS, &message::text(&passed)).await else {
-            self.lost.push((reply, passed));
-            return;
-        };
-        tokio::spawn(async move {
+        let wire = front.wire.clone();
+        let params = message::text(&passed);
+        let mut call = wire.outgoing.begin();
+        let id = call.id;
+        let answered = async move {
             let outcome = tokio::select! {
                 outcome = &mut call => outcome,
                 () = reply.cancellation().cancelled_owned() => {
@@ -254,13 +244,15 @@ impl Actor {
             };
             // An owner that is ending drops its requests.
             let answer = outcome.and_then(Result::ok).map(|answer| read(&answer));
-            let answered = FrontEvent::Answered {
+            FrontEvent::Answered {
                 reply,
                 passed,
                 answer,
-            };
-            results.send(TaskResult::Front(number, answered)).ok();
-        });
+            }
+        };
+        // It is waited for before it can be answered.
+        front.passed.send(Box::pin(answered)).ok();
+        front.wire.request(id, PASS, &params).await;
     }
 
     /// The client has opened the session again: from now on it only looks on, or no longer does.

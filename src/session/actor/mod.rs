@@ -6,6 +6,7 @@ mod engine_events;
 mod follow;
 mod fork;
 mod front;
+mod front_events;
 mod links;
 mod lock;
 mod metadata;

@@ -1,0 +1,85 @@
+//! What comes through the link to the owner of a session, in its order.
+
+use std::future::{poll_fn, ready};
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::sync::mpsc;
+
+use crate::engine::BoxFuture;
+use crate::json::text_member;
+use crate::protocol::method::CANCEL_REQUEST;
+use crate::transport::{ClientConnection, Incoming, Received};
+
+use super::front::FrontEvent;
+
+/// A request that was passed on to the owner: the event of its answer.
+pub(super) type Passing = BoxFuture<'static, FrontEvent>;
+
+/// Reports what comes until the link ends, and then the end of the requests that were passed on.
+pub(super) async fn pass_on(
+    mut incoming: Incoming,
+    wire: Arc<ClientConnection>,
+    mut passing: mpsc::UnboundedReceiver<Passing>,
+    report: impl Fn(FrontEvent),
+) {
+    let mut calls = Vec::new();
+    loop {
+        let received = tokio::select! {
+            biased;
+            Some(call) = passing.recv() => {
+                calls.push(call);
+                continue;
+            }
+            answered = first(&mut calls) => {
+                report(answered);
+                continue;
+            }
+            received = incoming.next() => received,
+        };
+        // Responses that came before this were delivered while it was waited for.
+        loop {
+            tokio::select! {
+                biased;
+                Some(call) = passing.recv() => calls.push(call),
+                answered = first(&mut calls) => report(answered),
+                () = ready(()) => break,
+            }
+        }
+        match received {
+            Some(Received::Request(request)) => report(FrontEvent::Asked(request)),
+            Some(Received::Notification { method, params }) if method == CANCEL_REQUEST => {
+                if let Some(id) = text_member(&params, "requestId") {
+                    wire.requests.cancel(id);
+                }
+            }
+            Some(Received::Notification { method, params }) => {
+                report(FrontEvent::Notified { method, params });
+            }
+            None => break,
+        }
+    }
+    report(FrontEvent::Closed);
+    while let Some(call) = passing.recv().await {
+        calls.push(call);
+    }
+    for call in calls {
+        report(call.await);
+    }
+}
+
+/// The event of the first of these that has ended.
+async fn first(calls: &mut Vec<Passing>) -> FrontEvent {
+    poll_fn(|cx| {
+        for at in 0..calls.len() {
+            if let Some(call) = calls.get_mut(at)
+                && let Poll::Ready(event) = call.as_mut().poll(cx)
+            {
+                drop(calls.remove(at));
+                return Poll::Ready(event);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
