@@ -1,33 +1,17 @@
 //! The commands of known agents, for settings and checks.
 
+use std::ffi::OsString;
+
+use crate::engine::agent::AgentNames;
 use crate::engine::choice::known::{Known, known};
 
 use super::programs::on_path;
 
-/// Programs that install packages and run them.
-const RUNNERS: [&str; 4] = ["npx", "bunx", "pnpx", "uvx"];
-
 /// The known agent that a command starts: by the name of its program, or of the package that a
 /// runner such as `npx` installs.
-pub(super) fn started_by<'w>(
-    program: &'w str,
-    mut arguments: impl Iterator<Item = &'w str>,
-) -> Option<&'static Known> {
-    let program = name(program);
-    if RUNNERS.contains(&program) {
-        return arguments.find_map(|argument| Known::called(name(argument)));
-    }
-    Known::called(program)
-}
-
-/// The name of a program or package, without its folder or scope, ending or version.
-fn name(word: &str) -> &str {
-    let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
-    let name = name.split('@').next().unwrap_or_default();
-    let ending = [".exe", ".cmd"]
-        .iter()
-        .find(|ending| name.ends_with(**ending));
-    ending.map_or(name, |ending| &name[..name.len() - ending.len()])
+pub(super) fn started_by<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static Known> {
+    let command: Vec<_> = words.map(OsString::from).collect();
+    Known::called(&AgentNames::program(&command))
 }
 
 /// The known agents that are installed, with their commands.
@@ -72,8 +56,7 @@ mod tests {
             ("my-agent gemini", None),
             ("npx -y my-agent", None),
         ] {
-            let mut words = command.split(' ');
-            let found = started_by(words.next().unwrap(), words);
+            let found = started_by(command.split(' '));
             assert_eq!(found.map(|known| &*known.id), id, "{command}");
         }
     }

@@ -160,8 +160,7 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
         named => named.iter().map(|id| parse(id)).collect::<Result<_, _>>()?,
     };
     if let Some(since) = &args.since {
-        let since = sessions::when(since, false, &*sys.clock, Zone::Local)
-            .ok_or_else(|| sessions::no_time("--since"))?;
+        let since = sessions::time_of("--since", since, false, &*sys.clock, Zone::Local)?;
         let mut recent = Vec::new();
         for id in ids {
             let changed = source.changed_at(&id)?;

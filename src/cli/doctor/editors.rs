@@ -39,7 +39,7 @@ pub(super) fn agents() -> Vec<String> {
                 .entries()
                 .filter_map(|entry| match entry.command() {
                     Some(command) => {
-                        let known = started_by(command.agent(), command.agent_arguments())?;
+                        let known = started_by(command.agent())?;
                         Some(known.name.clone())
                     }
                     None => Some(entry.name().to_owned()),
@@ -117,8 +117,10 @@ fn programs(editor: Editor, entry: Entry<'_>, folders: &Folders) -> Option<Findi
     let command = entry.command()?;
     let (name, title) = (entry.name(), editor.title());
     let check = format!("{title}, {name}");
-    let agent = command.agent();
-    for program in [command.program(), agent] {
+    for program in [command.program()]
+        .into_iter()
+        .chain(command.agent().next())
+    {
         let is_path = program.contains(['/', '\\']);
         let is_there = if is_path {
             let path = folders.whole(program);

@@ -104,7 +104,9 @@ pub(super) fn run(global: &Global, args: &Args, output: &mut Output) -> Result<(
     let doing = || "Looking at the store …".to_owned();
     let (found, mut used) = busy(doing, || store::check(global, &look));
     findings.extend(found);
-    used.extend(editors::agents());
+    if !args.agents && !args.no_agents {
+        used.extend(editors::agents());
+    }
     findings.extend(agents::check(&look, |known| {
         args.agents || !args.no_agents && used.iter().any(|name| known.is_called(name))
     })?);

@@ -31,7 +31,7 @@ use super::output::Output;
 use super::sources::{self, Choice};
 use super::store;
 use context::Context;
-pub(super) use search::{no_time, when};
+pub(super) use search::time_of;
 
 /// What to do with the sessions.
 #[derive(Debug, clap::Args)]

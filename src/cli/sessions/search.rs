@@ -184,7 +184,7 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
     let time = |option: &str, text: &Option<String>, is_end: bool| {
         let time = text
             .as_ref()
-            .map(|text| when(text, is_end, clock, zone).ok_or_else(|| no_time(option)));
+            .map(|text| time_of(option, text, is_end, clock, zone));
         time.transpose()
     };
     query.since = time("--since", &args.since, false)?;
@@ -192,23 +192,17 @@ fn query(args: &Args, clock: &dyn Clock, zone: Zone) -> Result<Query, Failure> {
     Ok(query)
 }
 
-/// That the value of an option is no time.
-pub(in crate::cli) fn no_time(option: &str) -> Failure {
-    Failure::usage(format!(
-        "{option} must be an age such as 7d, a date such as 2026-11-21, or a time such as \
-         2026-11-21T08:30:00Z"
-    ))
-}
-
-/// The time that a user means, in the format of the logs. A day is one of the user's.
-pub(in crate::cli) fn when(
+/// The time that the value of an option means, in the format of the logs. A day is one of the
+/// user's.
+pub(in crate::cli) fn time_of(
+    option: &str,
     text: &str,
     is_end: bool,
     clock: &dyn Clock,
     zone: Zone,
-) -> Option<String> {
+) -> Result<String, Failure> {
     if let Ok(age) = age(text) {
-        return Some(long_before(clock.now(), age).to_string());
+        return Ok(long_before(clock.now(), age).to_string());
     }
     let of_day = || {
         let day: NaiveDate = text.parse().ok()?;
@@ -219,7 +213,13 @@ pub(in crate::cli) fn when(
         };
         zone.time(time?)
     };
-    Some(Timestamp::parse(text).or_else(of_day)?.to_string())
+    let time = Timestamp::parse(text).or_else(of_day).ok_or_else(|| {
+        Failure::usage(format!(
+            "{option} must be an age such as 7d, a date such as 2026-11-21, or a time such as \
+             2026-11-21T08:30:00Z"
+        ))
+    })?;
+    Ok(time.to_string())
 }
 
 /// Says that nothing was found, and what was searched.

@@ -434,17 +434,13 @@ impl<'d> Command<'d> {
         (separator + 1 < self.elements().len()).then_some(separator + 1)
     }
 
-    /// The program of the agent: the one that rejoin wraps, or the one that the editor starts.
-    pub(in crate::cli) fn agent(&self) -> &'d str {
-        let wrapped = self.wrapped().and_then(|number| self.argument(number));
-        wrapped.unwrap_or(self.program())
-    }
-
-    /// The arguments of that program.
-    pub(in crate::cli) fn agent_arguments(&self) -> impl Iterator<Item = &'d str> {
-        let first = self.wrapped().map_or(0, |number| number + 1);
-        let numbers = first..self.elements().len();
-        numbers.filter_map(|number| self.argument(number))
+    /// The agent's program and its arguments: what rejoin wraps, or what the editor starts.
+    pub(in crate::cli) fn agent(&self) -> impl Iterator<Item = &'d str> {
+        let wrapped = self.wrapped();
+        let program = wrapped.is_none().then_some(self.program());
+        let numbers = wrapped.unwrap_or(0)..self.elements().len();
+        let arguments = numbers.filter_map(|number| self.argument(number));
+        program.into_iter().chain(arguments)
     }
 }
 

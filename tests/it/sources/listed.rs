@@ -303,7 +303,7 @@ fn nothing_is_called_complete_while_files_are_looked_at() {
     let chat =
         json!({ "sessionId": "s", "startTime": "2026-03-01T10:00:00.000Z", "messages": said });
     fs::write(project.join("chats/session-a.json"), chat.to_string()).unwrap();
-    // Whoever reads this waits until somebody writes.
+    // A reader waits until a writer opens it.
     let place = project.join(".project_root");
     mknodat(CWD, &place, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     let mut client = Client::new(store.path(), home.path(), &["gemini"]);
