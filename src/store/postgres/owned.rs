@@ -39,6 +39,8 @@ pub(super) struct Claimed {
     is_unsafe: bool,
     /// The last of it, to be written again after such a crash: blocks and where they begin.
     kept: VecDeque<(i64, Vec<u8>)>,
+    /// How many bytes these are.
+    kept_len: usize,
     /// When the last append was confirmed.
     confirmed: Option<Instant>,
 }
@@ -60,6 +62,7 @@ impl Claimed {
             is_draft,
             is_unsafe: true,
             kept: VecDeque::new(),
+            kept_len: 0,
             confirmed: None,
         }
     }
@@ -85,30 +88,30 @@ impl Claimed {
     }
 
     fn append_once(&self, end: i64, block: &[u8], safe: bool) -> Result<bool, Failure> {
-        let mut at = end;
-        let (mut offsets, mut parts) = (Vec::new(), Vec::new());
-        for part in block.chunks(LONGEST) {
-            offsets.push(at);
-            parts.push(part.to_vec());
-            at += i64::try_from(part.len()).unwrap_or(i64::MAX);
-        }
+        let to = end.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
+        // Each append is planned anew, so that it needs no connection of its own. That is most of its
+        // cost, so the usual statement is as plain as can be.
+        let parts = if block.len() <= LONGEST {
+            "$3, $2, $6 FROM held".to_owned()
+        } else {
+            format!(
+                "$3 + at, $2, substring($6 FROM at::int + 1 FOR {LONGEST})
+                 FROM held, generate_series(0, $4 - $3 - 1, {LONGEST}) AS at"
+            )
+        };
         let sql = format!(
-            "WITH mode AS MATERIALIZED (SELECT set_config('synchronous_commit', $5, true)),
-             held AS (UPDATE @.fence SET end_off = $4, changed = {NOW} FROM mode
-                 WHERE no = $1 AND epoch = $2 AND end_off = $3 RETURNING 1)
-             INSERT INTO @.block
-             SELECT $1, part.off, $2, part.bytes
-             FROM held, unnest($6::bigint[], $7::bytea[]) AS part (off, bytes)
-             RETURNING 1"
+            "WITH held AS (UPDATE @.fence SET end_off = $4, changed = {NOW}
+                 WHERE no = $1 AND epoch = $2 AND end_off = $3
+                 RETURNING set_config('synchronous_commit', $5, true))
+             INSERT INTO @.block SELECT $1, {parts} RETURNING 1"
         );
         let params = vec![
             int(self.claim.no),
             int(self.claim.epoch),
             int(end),
-            int(at),
+            int(to),
             text(if safe { "on" } else { "off" }.to_owned()),
-            (Box::new(offsets), Type::INT8_ARRAY),
-            (Box::new(parts), Type::BYTEA_ARRAY),
+            (Box::new(block.to_vec()), Type::BYTEA),
         ];
         let rows = self.tables.driver.query(&sql, params, Repeat::No)?;
         Ok(!rows.is_empty())
@@ -117,12 +120,17 @@ impl Claimed {
     /// Keeps a block that a crash of the database may take, and only as many as memory allows.
     fn keep(&mut self, from: i64, block: &[u8]) {
         self.kept.push_back((from, block.to_vec()));
-        let mut kept: usize = self.kept.iter().map(|(_, block)| block.len()).sum();
-        while kept > MOST_KEPT
+        self.kept_len += block.len();
+        while self.kept_len > MOST_KEPT
             && let Some((_, block)) = self.kept.pop_front()
         {
-            kept -= block.len();
+            self.kept_len -= block.len();
         }
+    }
+
+    fn keep_nothing(&mut self) {
+        self.kept.clear();
+        self.kept_len = 0;
     }
 
     /// Writes again what the database has lost of what it had confirmed: the log ends at `end`, and
@@ -209,7 +217,7 @@ impl Owned for Claimed {
         }
         self.is_unsafe = !safe;
         if safe {
-            self.kept.clear();
+            self.keep_nothing();
         } else {
             self.keep(from, block);
         }
@@ -226,13 +234,13 @@ impl Owned for Claimed {
             UPDATE @.fence SET end_off = end_off FROM mode WHERE no = $1 AND epoch = $2 RETURNING 1";
         self.change("sync", sql, Vec::new())?;
         self.is_unsafe = false;
-        self.kept.clear();
+        self.keep_nothing();
         Ok(())
     }
 
     fn cut(&mut self, end: u64) -> Result<(), StoreError> {
         self.pages.forget();
-        self.kept.clear();
+        self.keep_nothing();
         let end = i64::try_from(end).unwrap_or(i64::MAX);
         let sql = "
             WITH held AS (UPDATE @.fence SET end_off = least(end_off, $3)
