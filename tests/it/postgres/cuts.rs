@@ -47,6 +47,11 @@ impl Stage {
         }
     }
 
+    /// The same to a new session each time.
+    fn cut_with_sessions(&self, mut act: impl FnMut(&Store, &SessionId, &str)) {
+        self.cut_everywhere(|store, at| act(store, &self.new_session(), at));
+    }
+
     fn new_session(&self) -> SessionId {
         let id = new_id();
         drop(self.direct.create(&id, &header(&id)).unwrap());
@@ -75,12 +80,11 @@ fn a_session_is_claimed_once() {
     let Some(stage) = Stage::new() else {
         return;
     };
-    stage.cut_everywhere(|store, at| {
-        let id = stage.new_session();
-        let mut log = store.open_log(&id).unwrap().log;
+    stage.cut_with_sessions(|store, id, at| {
+        let mut log = store.open_log(id).unwrap().log;
         let text = update(at);
         log.append(Kind::Update, None, &text, Sync::Turn).unwrap();
-        assert_eq!(texts(&stage.direct, &id)[1..], [text]);
+        assert_eq!(texts(&stage.direct, id)[1..], [text]);
     });
 }
 
@@ -108,10 +112,9 @@ fn the_trash_has_it_once() {
         return;
     };
     let mut ids = Vec::new();
-    stage.cut_everywhere(|store, at| {
-        let id = stage.new_session();
-        assert!(store.trash(&id).unwrap(), "{at}");
-        ids.push(id);
+    stage.cut_with_sessions(|store, id, at| {
+        assert!(store.trash(id).unwrap(), "{at}");
+        ids.push(id.clone());
     });
     let trashed = stage.direct.trashed().unwrap();
     ids.sort_unstable();
@@ -124,13 +127,12 @@ fn a_session_is_restored_once() {
     let Some(stage) = Stage::new() else {
         return;
     };
-    stage.cut_everywhere(|store, at| {
-        let id = stage.new_session();
-        assert!(stage.direct.trash(&id).unwrap());
-        let restored = store.restore(&id);
+    stage.cut_with_sessions(|store, id, at| {
+        assert!(stage.direct.trash(id).unwrap());
+        let restored = store.restore(id);
         restored.unwrap_or_else(|error| panic!("{at}: {error}"));
         assert_eq!(stage.direct.trashed().unwrap(), []);
-        assert_eq!(texts(&stage.direct, &id).len(), 2, "{at}");
+        assert_eq!(texts(&stage.direct, id).len(), 2, "{at}");
     });
 }
 
@@ -139,9 +141,8 @@ fn a_session_is_erased_once() {
     let Some(stage) = Stage::new() else {
         return;
     };
-    stage.cut_everywhere(|store, at| {
-        let id = stage.new_session();
-        assert!(store.erase(&id).unwrap(), "{at}");
-        assert!(!stage.direct.has_traces_of(&id).unwrap());
+    stage.cut_with_sessions(|store, id, at| {
+        assert!(store.erase(id).unwrap(), "{at}");
+        assert!(!stage.direct.has_traces_of(id).unwrap());
     });
 }

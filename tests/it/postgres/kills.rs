@@ -7,7 +7,7 @@ use crate::support::env;
 
 #[test]
 fn kill_minus_nine_loses_nothing_that_was_received() {
-    if cluster::store().is_none() {
+    if cluster::shared().is_none() {
         return;
     }
     kill::all(if env::slow() { 50 } else { 2 }, &|seed| {

@@ -1,13 +1,14 @@
 //! Lists that the database answers are those of the catalog.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rejoin::index::{Archived, Catalog, Filter, Order, Page, Pattern, Query, Search};
 use rejoin::record::Field;
 use rejoin::store::{Durability, Store};
 use rejoin::sys::Sys;
 use serde_json::json;
+use tempfile::TempDir;
 
 use super::cluster;
 use super::processes::{Process, load, prompt};
@@ -15,6 +16,40 @@ use super::processes::{Process, load, prompt};
 fn catalog(place: &Path) -> (Store, Catalog) {
     let store = Store::at(place, Sys::real(), Durability::Turn);
     (store.clone(), Catalog::open(store))
+}
+
+/// A store in a folder with what `fill` says to a process, and one in a database with a copy of it.
+struct Both {
+    folder: TempDir,
+    place: PathBuf,
+}
+
+impl Both {
+    fn filled(fill: impl FnOnce(&mut Process)) -> Option<Self> {
+        let place = cluster::store()?;
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Process::start(folder.path());
+        fill(&mut process);
+        process.leave();
+        let both = Self { folder, place };
+        let ((files, _), (tables, _)) = both.catalogs();
+        for id in files.ids().unwrap() {
+            files.copy_to(&id, &tables, true).unwrap();
+        }
+        Some(both)
+    }
+
+    fn catalogs(&self) -> ((Store, Catalog), (Store, Catalog)) {
+        (catalog(self.folder.path()), catalog(&self.place))
+    }
+}
+
+/// What finds sessions with these words.
+fn with_words(words: &str) -> Filter {
+    Filter {
+        search: Search::parse(words),
+        ..Filter::default()
+    }
 }
 
 /// All pages of a list.
@@ -31,28 +66,21 @@ fn all(catalog: &Catalog, filter: &Filter, limit: usize) -> Vec<Page> {
 
 #[test]
 fn both_catalogs_answer_alike() {
-    let Some(place) = cluster::store() else {
+    let both = Both::filled(|process| {
+        for n in 0..12 {
+            let cwd = ["/work", "/a", "/b"][n % 3];
+            let made = process.ask("session/new", &json!({ "cwd": cwd, "mcpServers": [] }));
+            let id = made.unwrap()["sessionId"].as_str().unwrap().to_owned();
+            if n % 5 != 4 {
+                let text = format!("the question number {n}");
+                process.ask("session/prompt", &prompt(&id, &text)).unwrap();
+            }
+        }
+    });
+    let Some(both) = both else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let mut process = Process::start(folder.path());
-    let mut sessions = Vec::new();
-    for n in 0..12 {
-        let cwd = ["/work", "/a", "/b"][n % 3];
-        let made = process.ask("session/new", &json!({ "cwd": cwd, "mcpServers": [] }));
-        let id = made.unwrap()["sessionId"].as_str().unwrap().to_owned();
-        if n % 5 != 4 {
-            let text = format!("the question number {n}");
-            process.ask("session/prompt", &prompt(&id, &text)).unwrap();
-        }
-        sessions.push(id);
-    }
-    process.leave();
-    let (files, ours) = catalog(folder.path());
-    let (tables, theirs) = catalog(&place);
-    for id in files.ids().unwrap() {
-        files.copy_to(&id, &tables, true).unwrap();
-    }
+    let ((files, ours), (tables, theirs)) = both.catalogs();
     let filters = [
         Filter::default(),
         Filter {
@@ -106,30 +134,25 @@ fn both_catalogs_answer_alike() {
 
 #[test]
 fn both_catalogs_find_the_same() {
-    let Some(place) = cluster::store() else {
+    let both = Both::filled(|process| {
+        for text in [
+            "the Redis cache times out",
+            "it timed out in MyRedisConfig, v1.2.3",
+            "les données du café",
+            "看日本語 and more 🚀",
+            "in der Straße: don't \\ 'quote' it",
+            &format!("a needle {} timed, out", "the hay ".repeat(3000)),
+        ] {
+            let id = process.new_session();
+            process
+                .ask("session/prompt", &prompt(&id, &format!("/echo {text}")))
+                .unwrap();
+        }
+    });
+    let Some(both) = both else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let mut process = Process::start(folder.path());
-    for text in [
-        "the Redis cache times out",
-        "it timed out in MyRedisConfig, v1.2.3",
-        "les données du café",
-        "看日本語 and more 🚀",
-        "in der Straße: don't \\ 'quote' it",
-        &format!("a needle {} timed, out", "the hay ".repeat(3000)),
-    ] {
-        let id = process.new_session();
-        process
-            .ask("session/prompt", &prompt(&id, &format!("/echo {text}")))
-            .unwrap();
-    }
-    process.leave();
-    let (files, ours) = catalog(folder.path());
-    let (tables, theirs) = catalog(&place);
-    for id in files.ids().unwrap() {
-        files.copy_to(&id, &tables, true).unwrap();
-    }
+    let ((_, ours), (tables, theirs)) = both.catalogs();
     for words in [
         "redis",
         "red",
@@ -153,10 +176,7 @@ fn both_catalogs_find_the_same() {
         "\\ ' \"",
         "???",
     ] {
-        let filter = Filter {
-            search: Search::parse(words),
-            ..Filter::default()
-        };
+        let filter = with_words(words);
         for limit in [1, 100] {
             let (here, there) = (all(&ours, &filter, limit), all(&theirs, &filter, limit));
             assert_eq!(there, here, "{words}");
@@ -185,15 +205,12 @@ fn both_catalogs_find_the_same() {
     }
     // What is added is found, and what is deleted is not.
     let found = |words: &str| {
-        let filter = Filter {
-            search: Search::parse(words),
-            ..Filter::default()
-        };
-        theirs.list(&filter, None, 10).unwrap().sessions.len()
+        let found = theirs.list(&with_words(words), None, 10);
+        found.unwrap().sessions.len()
     };
     let id = &tables.ids().unwrap()[0];
     for n in 0..3 {
-        let mut process = Process::start(&place);
+        let mut process = Process::start(&both.place);
         process
             .ask("session/load", &load(id.as_str(), false))
             .unwrap();
@@ -230,10 +247,6 @@ fn a_list_shows_what_another_process_does() {
         .unwrap();
     process.leave();
     assert_eq!(list()[0].summary.prompts, 2);
-    let search = rejoin::index::Search::parse("listed");
-    let found = Filter {
-        search,
-        ..Filter::default()
-    };
-    assert_eq!(catalog.list(&found, None, 10).unwrap().sessions.len(), 1);
+    let found = catalog.list(&with_words("listed"), None, 10);
+    assert_eq!(found.unwrap().sessions.len(), 1);
 }

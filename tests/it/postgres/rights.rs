@@ -110,8 +110,9 @@ fn a_reader_writes_nothing() {
     drop(owner.create(&id, &header(&id)).unwrap());
     // The owner of the tables has not made it a member.
     assert!(matches!(store.read(&id), Err(StoreError::NotFound { .. })));
-    rows.run("INSERT INTO @.note VALUES ('a', 'b')")
-        .unwrap_err();
+    let refused = rows.run("INSERT INTO @.note VALUES ('a', 'b')");
+    let refused = refused.unwrap_err();
+    assert!(refused.contains("permission denied"), "{refused}");
 }
 
 #[test]
@@ -137,6 +138,13 @@ fn teams_see_nothing_of_each_other() {
     log.append(Kind::End, None, r#"{"stopReason":"end_turn"}"#, Sync::Turn)
         .unwrap();
     drop(log);
+    let uuid = id.to_uuid();
+    for sql in [
+        format!("INSERT INTO @.torn VALUES ('{uuid}', 0, 0, 'x')"),
+        format!("INSERT INTO @.agent_id (agent, id, session) VALUES ('a', 'b', '{uuid}')"),
+    ] {
+        stage.owner.run(&sql).unwrap();
+    }
     let listed = |place: &Path, search: Option<&str>| {
         let catalog = Catalog::open(Store::at(place, Sys::real(), Durability::Turn));
         let search = search.and_then(Search::parse);
@@ -156,7 +164,7 @@ fn teams_see_nothing_of_each_other() {
         assert_eq!(store.holder(&id), None);
         for table in ["session", "fence", "block", "agent_id", "words", "torn"] {
             let found = rows.ask(&format!("SELECT FROM @.{table}"), &[]).unwrap();
-            assert!(sees == 1 || found.is_empty(), "{role}: {table}");
+            assert_eq!(found.is_empty(), sees == 0, "{role}: {table}");
         }
     }
     let (bob, rows) = stage.as_role("bob");
