@@ -2,6 +2,7 @@
 //! as with 100,000. A page holds up to 1,000, so it is longer with 100,000; a store of just 1,000
 //! tells what is due to that.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rejoin::store::Durability;
@@ -15,7 +16,7 @@ const FEW: usize = 100;
 /// As many as a page holds.
 const PAGE: usize = 1000;
 
-type Measure = fn(&Filled) -> Result<Duration>;
+type Measure = fn(&Path) -> Result<Duration>;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     let filled = |sessions| -> Result<Filled> {
@@ -39,12 +40,20 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
         ("session/new, then list", new_and_list),
     ];
     for (name, measure) in measures {
-        let pairs = Pairs::measure(settings.rounds, || measure(&many), || measure(&few))?;
+        let pairs = Pairs::measure(
+            settings.rounds,
+            || measure(many.path()),
+            || measure(few.path()),
+        )?;
         let detail = format!("{}; few {}", ms(pairs.ours()), ms(pairs.theirs()));
         report.at_most(name, pairs.ratio(), 3.0, "x", &detail);
     }
     for (name, measure) in measures.into_iter().take(2) {
-        let pairs = Pairs::measure(settings.rounds, || measure(&many), || measure(&page))?;
+        let pairs = Pairs::measure(
+            settings.rounds,
+            || measure(many.path()),
+            || measure(page.path()),
+        )?;
         let detail = format!("{}; a page {}", ms(pairs.ours()), ms(pairs.theirs()));
         let name = format!("{name}, page against page");
         report.at_most(&name, pairs.ratio(), 1.5, "x", &detail);
@@ -52,25 +61,25 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn first_list(store: &Filled) -> Result<Duration> {
-    let mut client = Client::initialized(store.path(), &[])?;
+pub(crate) fn first_list(store: &Path) -> Result<Duration> {
+    let mut client = Client::initialized(store, &[])?;
     timed(|| client.call("session/list", "{}").map(drop))
 }
 
-fn further_list(store: &Filled) -> Result<Duration> {
-    let mut client = Client::initialized(store.path(), &[])?;
+pub(crate) fn further_list(store: &Path) -> Result<Duration> {
+    let mut client = Client::initialized(store, &[])?;
     client.call("session/list", "{}")?;
     timed(|| client.call("session/list", "{}").map(drop))
 }
 
-fn new_session(store: &Filled) -> Result<Duration> {
-    let mut client = Client::initialized(store.path(), &[])?;
+fn new_session(store: &Path) -> Result<Duration> {
+    let mut client = Client::initialized(store, &[])?;
     client.new_session()?;
     timed(|| client.new_session().map(drop))
 }
 
-fn new_and_list(store: &Filled) -> Result<Duration> {
-    let mut client = Client::initialized(store.path(), &[])?;
+fn new_and_list(store: &Path) -> Result<Duration> {
+    let mut client = Client::initialized(store, &[])?;
     client.call("session/list", "{}")?;
     timed(|| {
         client.new_session()?;

@@ -23,6 +23,8 @@ mod live;
 mod load;
 mod machine;
 mod memory;
+#[cfg(all(unix, feature = "store-postgres"))]
+mod postgres;
 mod replay;
 mod report;
 mod sources;
@@ -40,7 +42,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 type Question = fn(&Settings, &mut Report) -> Result<()>;
 
-const QUESTIONS: [(&str, Question); 12] = [
+const QUESTIONS: &[(&str, Question)] = &[
     ("replay", replay::run),
     ("v2", v2::run),
     ("memory", memory::run),
@@ -53,16 +55,19 @@ const QUESTIONS: [(&str, Question); 12] = [
     ("load", load::run),
     ("live", live::run),
     ("wrap", wrap::run),
+    #[cfg(all(unix, feature = "store-postgres"))]
+    ("postgres", postgres::run),
 ];
 
 const HELP: &str = "\
 usage: cargo bench -- [NAME…] [--rounds N] [--memory-mb N] [--sessions N]
   NAME           replay, v2, memory, append, start, list, subscription,
-                 history, sources, load, live, wrap; all by default
+                 history, sources, load, live, wrap, postgres; all by default
   --rounds N     how often each thing is measured; 11 by default
   --memory-mb N  the size of the log in `memory`; 256 by default, the promise is about 1024
   --sessions N   the size of the large store in `list`, `load` and `subscription`,
-                 and ten times the conversations in `sources`; 100000 by default";
+                 a tenth of the sessions in `postgres`, and ten times
+                 the conversations in `sources`; 100000 by default";
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +114,7 @@ fn main() -> ExitCode {
     }
     println!("{}", machine::describe());
     let mut report = Report::new();
-    for (name, question) in QUESTIONS {
+    for &(name, question) in QUESTIONS {
         if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
             continue;
         }

@@ -79,7 +79,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 }
 
 /// Builds the agent that the tests wrap, unless it is there, and says where it is.
-fn agent() -> Result<PathBuf> {
+pub(crate) fn agent() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().and_then(Path::parent).ok_or("no folder")?;
     let cargo = std::env::var_os("CARGO").ok_or("run it with `cargo bench`")?;
@@ -102,7 +102,7 @@ fn wrapped(filled: &Filled, agent: &Path, options: &[&str]) -> Result<Client> {
 }
 
 /// A client of the agent itself, with `cat` in between.
-fn bare(agent: &Path) -> Result<Client> {
+pub(crate) fn bare(agent: &Path) -> Result<Client> {
     let mut command = Command::new("sh");
     command.args(["-c", "\"$0\" | cat"]).arg(agent);
     initialized(command)
@@ -126,7 +126,7 @@ fn wrap_of(filled: &Filled, agent: &Path, kind: &str) -> Command {
     command
 }
 
-fn initialized(command: Command) -> Result<Client> {
+pub(crate) fn initialized(command: Command) -> Result<Client> {
     initialized_as(command, INITIALIZE)
 }
 
@@ -138,7 +138,7 @@ fn initialized_as(command: Command, initialize: &str) -> Result<Client> {
 }
 
 /// Makes a session and asks it for something; returns the request's id.
-fn prompt(client: &mut Client, text: &str) -> Result<u64> {
+pub(crate) fn prompt(client: &mut Client, text: &str) -> Result<u64> {
     let session = client.new_session()?;
     client.ask(
         "session/prompt",
@@ -164,7 +164,7 @@ fn flood_until_end(mut client: Client) -> Result<Duration> {
 }
 
 /// The median time from when the agent writes an update to when the client has read it.
-fn latency(mut client: Client) -> Result<Duration> {
+pub(crate) fn latency(mut client: Client) -> Result<Duration> {
     let asked = prompt(&mut client, &format!("ticks {TICKS} {REST_MICROS}"))?;
     let mut times = Vec::new();
     client.output.until_answer_with(asked, |read| {

@@ -10,15 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rejoin::store::Store;
 use rejoin::sys::Sys;
 
-use crate::support::rows::Rows;
-
 /// Says whether tests may do without a server: not if it is `required`, nor if it is `pooled`, which
 /// puts a pooler in front of it.
 const WANTED: &str = "REJOIN_TEST_POSTGRES";
 
 /// Makes the cluster in the folder `$1` with the programs in `$2`, which listens on the port `$3`,
-/// with the pooler `$5` on the port `$4` in front of it if there is one, and does what its input says
-/// until that ends.
+/// with the pooler `$5` on the port `$4` in front of it if there is one, writes to the disk as `$6` says,
+/// and does what its input says until that ends.
 const SERVE: &str = r#"
     cd "$1" || exit
     "$2/initdb" -D data -U rejoin -A trust --no-sync -E UTF8 --locale C >initdb.log 2>&1 || exit
@@ -32,7 +30,7 @@ const SERVE: &str = r#"
         openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile names \
             -out server.crt 2>>tls.log || encrypt=
     start() {
-        "$2/postgres" -D data -k "$1" -p "$3" -c listen_addresses=localhost -c fsync=off \
+        "$2/postgres" -D data -k "$1" -p "$3" -c listen_addresses=localhost -c "fsync=$6" \
             -c max_connections=200 $encrypt >>server.log 2>&1 &
         server=$!
     }
@@ -80,9 +78,10 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A server of one's own, which may crash; none if there is no server here.
-    pub(crate) fn start() -> Option<Self> {
-        start()
+    /// A server of one's own, which may crash; none if there is no server here. If it is `synced`, a
+    /// commit waits for the disk.
+    pub(crate) fn start(synced: bool) -> Option<Self> {
+        start(synced)
     }
 
     /// The address of a new store in it, without tables.
@@ -116,10 +115,9 @@ impl Cluster {
         Some(format!("postgres://rejoin@127.0.0.1:{port}/postgres?patience=1m&{options}").into())
     }
 
-    /// Starts a server that follows this one, which waits for it with each commit. Returns the
-    /// address of a new store in either of them, and a connection to the one that follows; none if
-    /// there is no program that copies a server.
-    pub(super) fn standby(&mut self) -> Option<(PathBuf, Rows)> {
+    /// Starts a server that follows this one. Returns the address of a new store in either of them,
+    /// and that of the server that follows; none if there is no program that copies a server.
+    pub(super) fn standby(&mut self) -> Option<(PathBuf, PathBuf)> {
         let port = free_port();
         self.tell(&format!("standby {port}"));
         if self.heard() != *b"standby\n" {
@@ -129,15 +127,7 @@ impl Cluster {
         let place = address(&hosts, number(), "&patience=1m");
         let standby = address(&format!("localhost:{port}"), 0, "&patience=1m");
         Store::is_at(&standby, &Sys::real()).expect("it follows");
-        let rows = Rows::at(&self.place(""));
-        rows.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
-            .unwrap();
-        rows.run("SELECT pg_reload_conf()").unwrap();
-        let follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
-        while rows.ask(follows, &[]).unwrap().is_empty() {
-            std::thread::yield_now();
-        }
-        Some((place, Rows::at(&standby)))
+        Some((place, standby))
     }
 
     fn at(&self, host: &str, options: &str) -> PathBuf {
@@ -214,10 +204,10 @@ pub(crate) fn place() -> Option<PathBuf> {
 /// The server that all tests share.
 pub(crate) fn shared() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
-    CLUSTER.get_or_init(start).as_ref()
+    CLUSTER.get_or_init(|| start(false)).as_ref()
 }
 
-fn start() -> Option<Cluster> {
+fn start(synced: bool) -> Option<Cluster> {
     let Some(programs) = programs() else {
         let wanted = rejoin::sys::environment::variable(WANTED);
         assert!(
@@ -252,6 +242,7 @@ fn start() -> Option<Cluster> {
         .args([&folder, &programs])
         .args([port.to_string(), pooler_port.to_string()])
         .arg(pooler.as_deref().unwrap_or(Path::new("")))
+        .arg(if synced { "on" } else { "off" })
         .current_dir(&folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

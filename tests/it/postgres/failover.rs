@@ -8,6 +8,8 @@ use rejoin::sys::Sys;
 
 use super::cluster::Cluster;
 use super::logs::{header, new_id, texts, update};
+use crate::support::rows::Rows;
+use crate::support::wrapped::until;
 
 /// How many updates are appended before the server is killed, and in all.
 const BEFORE: usize = 300;
@@ -23,14 +25,32 @@ fn nothing_is_lost_of_a_turn_that_goes_on() {
     fail_over(Durability::Turn);
 }
 
+/// Has a server wait for the one that follows it.
+fn await_with_each_commit(server: &Rows) {
+    for sql in [
+        "ALTER SYSTEM SET synchronous_standby_names = '*'",
+        "SELECT pg_reload_conf()",
+    ] {
+        server.run(sql).unwrap();
+    }
+    let follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+    until(|| match server.ask(follows, &[])?.first() {
+        Some(_) => Ok(()),
+        None => Err("no server follows".to_owned()),
+    })
+    .unwrap();
+}
+
 fn fail_over(durability: Durability) {
-    let Some(mut cluster) = Cluster::start() else {
+    let Some(mut cluster) = Cluster::start(false) else {
         return;
     };
     let Some((place, standby)) = cluster.standby() else {
         eprintln!("skipped: there is no pg_basebackup here");
         return;
     };
+    await_with_each_commit(&Rows::at(&cluster.place("")));
+    let standby = Rows::at(&standby);
     Store::migrate(&place, &Sys::real()).unwrap();
     let store = Store::open(&place, Sys::real(), durability).unwrap();
     let id = new_id();

@@ -9,7 +9,7 @@ use crate::support::rows::Rows;
 
 #[test]
 fn a_turn_waits_for_a_database_that_crashed() {
-    let Some(mut cluster) = Cluster::start() else {
+    let Some(mut cluster) = Cluster::start(false) else {
         return;
     };
     let place = cluster.place("&patience=1m");
@@ -37,7 +37,7 @@ fn a_turn_waits_for_a_database_that_crashed() {
 
 #[test]
 fn a_turn_fails_if_the_database_stays_away() {
-    let Some(mut cluster) = Cluster::start() else {
+    let Some(mut cluster) = Cluster::start(false) else {
         return;
     };
     let place = cluster.place("&patience=100ms");
