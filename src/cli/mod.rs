@@ -24,6 +24,7 @@ mod note;
 pub mod open;
 pub mod output;
 mod page_file;
+mod pager;
 mod paint;
 pub mod printable;
 mod programs;
@@ -127,7 +128,7 @@ enum Command {
     Mcp(mcp::Args),
     /// Print a script that completes rejoin's command line in a shell.
     Completions(completions::Args),
-    /// Print the manual page, or write a page for each command.
+    /// Show the manual page, or write a page for each command.
     Man(man::Args),
 }
 

@@ -1,11 +1,11 @@
 //! `rejoin sessions show`.
 
-mod pager;
 pub(in crate::cli) mod painter;
 
 use crate::cli::count::number;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
+use crate::cli::pager::{Pager, pager_stays};
 use crate::cli::printable::printable_json;
 use crate::cli::sources;
 use crate::cli::terminal::wait_for_enter;
@@ -15,7 +15,6 @@ use crate::store::Reader;
 
 use super::context::Context;
 use super::id::find_readable;
-use pager::{Pager, pager_stays};
 use painter::Painter;
 
 /// What to show.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 #[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::look::Look;
+use super::look::Look;
 
 /// What is used if the user names none: it ends by itself if all fits, shows colours, and leaves the
 /// text on the screen.
@@ -42,6 +42,11 @@ impl Pager {
             let options = std::env::var_os("LESS").unwrap_or_else(|| "R".into());
             command.env("LESS", format!("{} -+F", options.to_string_lossy()));
         }
+        Self::of(command)
+    }
+
+    /// Starts a program that shows what it is given. What is written to the second result is shown.
+    pub(super) fn of(mut command: Command) -> Option<(Self, Box<dyn Write + Send>)> {
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
         let stdin = child.stdin.take()?;
         let pager = Self {
