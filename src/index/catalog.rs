@@ -178,15 +178,13 @@ impl Catalog {
         };
         if let Some(remote) = &self.remote {
             let complete = filter.search.is_none() || remote.read_words(READ_AT_ONCE)?;
-            let (mut sessions, total) = remote.page(filter, window)?;
-            if let Some(term) = filter
-                .search
-                .as_ref()
-                .and_then(|search| search.terms().first())
-            {
-                add_snippets(&**remote, &self.logs, &mut sessions, term);
+            let (sessions, total) = remote.page(filter, window)?;
+            let mut page = remote::page_of(sessions, limit, total, complete, filter);
+            let search = filter.search.as_ref();
+            if let Some(term) = search.and_then(|search| search.terms().first()) {
+                add_snippets(&**remote, &self.logs, &mut page.sessions, term);
             }
-            return Ok(remote::page_of(sessions, limit, total, complete, filter));
+            return Ok(page);
         }
         // Rows that were checked are not checked again, so the loop ends.
         let mut checked = BTreeSet::new();

@@ -30,13 +30,19 @@ pub(super) struct Position {
     pub(super) id: SessionId,
 }
 
+impl Position {
+    /// That of a session in a list with this order.
+    pub(super) fn of(id: &SessionId, summary: &Summary, order: Order) -> Self {
+        Self {
+            at: order.time(summary).unwrap_or_default().to_owned(),
+            id: id.clone(),
+        }
+    }
+}
+
 /// The cursor for the entries after this session, in the list with this filter.
 pub fn cursor_after(id: &SessionId, summary: &Summary, filter: &Filter) -> String {
-    let position = Position {
-        at: filter.order.time(summary).unwrap_or_default().to_owned(),
-        id: id.clone(),
-    };
-    encode(&position, filter)
+    encode(&Position::of(id, summary, filter.order), filter)
 }
 
 /// A cursor that holds any text, for lists that combine ours with others. It is valid for this

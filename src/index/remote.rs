@@ -46,6 +46,9 @@ pub(super) trait Remote: Send + Sync {
     /// many.
     fn page(&self, filter: &Filter, window: Window<'_>) -> Result<(Vec<Listed>, u64), ListError>;
 
+    /// The same entries alone: to count them may take longer.
+    fn entries(&self, filter: &Filter, window: Window<'_>) -> Result<Vec<Listed>, ListError>;
+
     /// A session, if the list shows it.
     fn listed(&self, id: &SessionId, filter: &Filter) -> Result<Option<Listed>, ListError>;
 

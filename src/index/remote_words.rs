@@ -1,5 +1,7 @@
 //! Words of logs in the tables of a store in PostgreSQL: reads them from the logs, and finds them.
 
+use std::collections::BTreeMap;
+
 use crate::record::{Field, Passage};
 use crate::store::database::{int, ints, text, texts, uuids};
 use crate::sys::{SessionId, lock};
@@ -11,7 +13,7 @@ use super::logs::Texts;
 use super::remote::RankedPlaces;
 use super::search::{Search, Term};
 use super::tables::{Tables, id};
-use super::word_rows::{Place, columns};
+use super::word_rows::{Place, WEIGHTS, columns};
 
 /// How many unread logs are looked for at once.
 const LOGS: i64 = 16;
@@ -21,8 +23,6 @@ const OF_A_LOG: usize = 256 * 1024;
 const LEAST: usize = 1024;
 /// The most pieces that are ranked.
 const RANKED: i64 = 10_000;
-/// The weight of each field in a ranking, and of the parts of names, as in the catalog.
-const WEIGHTS: &str = "ARRAY[4, 3, 1.5, 4, 2, 1, 0.7, 0.5]";
 
 /// How far the words of a log were read: see `text_len` and so on in the table.
 struct State {
@@ -256,18 +256,20 @@ impl Tables {
              FROM @.words w JOIN found USING (no) JOIN @.session s USING (no)
              WHERE s.state = 'l' AND w.vec @@ $2::text::tsquery AND w.field = ANY ($1)
              GROUP BY s.id, w.no, w.piece, w.start
-             ORDER BY max(ts_rank(w.vec, $2::text::tsquery) * ({WEIGHTS})[w.field + 1]) DESC,
+             ORDER BY max(ts_rank(w.vec, $2::text::tsquery) * (ARRAY[{WEIGHTS}])[w.field + 1]) DESC,
                  w.no DESC, w.piece DESC
              LIMIT ${}",
             found.join(" INTERSECT "),
             params.len()
         );
+        let mut at = BTreeMap::new();
         let mut ranked: Vec<RankedPlaces> = Vec::new();
         for row in self.ask(&sql, params)? {
             let id = id(&row);
             let end = row.get::<_, Option<i64>>(2).map(i64::unsigned_abs);
             let place = Place::Log(row.get::<_, i64>(1).unsigned_abs(), end);
-            match ranked.iter_mut().find(|session| session.id == id) {
+            let at = *at.entry(id.clone()).or_insert(ranked.len());
+            match ranked.get_mut(at) {
                 Some(session) => session.places.push(place),
                 None => ranked.push(RankedPlaces {
                     id,

@@ -18,9 +18,7 @@ pub struct Search {
 /// A word or a phrase to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// An expression in the index's query language, in which all typed text is quoted.
-    expression: String,
-    /// The texts of the expression: any of them.
+    /// The texts of which one must be there, as words that follow each other.
     phrases: Vec<String>,
     words: Vec<String>,
     /// The parts of the name that it is.
@@ -83,11 +81,8 @@ impl Term {
         let parts = parts_of(word).filter(|_| word.chars().all(is_of_name));
         let named = parts.as_ref().map(|parts| words(&parts.join(" ")));
         let phrases: Vec<_> = std::iter::once(whole.to_owned()).chain(named).collect();
-        let expression = phrases.iter().map(|phrase| format!("\"{phrase}\"*"));
-        let expression = expression.collect::<Vec<_>>().join(" OR ");
         let tokens = Tokens::of(word);
         Some(Self {
-            expression,
             phrases,
             words: tokens.words(),
             parts: parts.map(|_| tokens.parts()).unwrap_or_default(),
@@ -101,7 +96,6 @@ impl Term {
         let phrase = phrase.replace(char::is_control, " ");
         let phrase = words(&phrase).trim().to_owned();
         (!found.is_empty()).then(|| Self {
-            expression: format!("\"{phrase}\""),
             phrases: vec![phrase],
             words: found,
             parts: Vec::new(),
@@ -109,9 +103,12 @@ impl Term {
         })
     }
 
-    /// The expression in the index's query language.
-    pub(super) fn expression(&self) -> &str {
-        &self.expression
+    /// An expression in the index's query language, in which all typed text is quoted.
+    pub(super) fn expression(&self) -> String {
+        let end = if self.prefix { "*" } else { "" };
+        let phrases = self.phrases.iter();
+        let phrases: Vec<_> = phrases.map(|text| format!("\"{text}\"{end}")).collect();
+        phrases.join(" OR ")
     }
 
     /// Whether it may be in a text that [`in_ascii`](super::tokens::in_ascii) has returned.

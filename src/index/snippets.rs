@@ -49,14 +49,14 @@ impl Refresh<'_> {
     }
 }
 
-/// The text around a term in the first of these sessions, by their indices. With each comes the first
+/// The text around a term in these sessions, by their indices. With each comes the first
 /// piece that has it.
 fn around<'a>(
     logs: &Logs,
     term: &Term,
     places: impl Iterator<Item = (&'a SessionId, Option<Place>)>,
 ) -> BTreeMap<usize, String> {
-    let jobs: Vec<_> = places.take(SESSIONS).collect();
+    let jobs: Vec<_> = places.collect();
     let read = read_all(&jobs, |(id, place)| {
         let around = |passage: &Passage| {
             let at = term.find(&Tokens::of(&passage.text))?;
@@ -77,7 +77,8 @@ fn around<'a>(
 
 /// Adds the text around a term that was found. A search succeeds without it.
 pub(super) fn add_snippets(remote: &dyn Remote, logs: &Logs, sessions: &mut [Listed], term: &Term) {
-    let ids: Vec<_> = sessions.iter().map(|listed| &listed.id).collect();
+    let shown = sessions.iter().take(SESSIONS);
+    let ids: Vec<_> = shown.map(|listed| &listed.id).collect();
     let found = match remote.places(&ids, term) {
         Ok(places) => around(logs, term, ids.into_iter().zip(places)),
         Err(error) => {

@@ -41,6 +41,13 @@ pub(super) struct Tables {
     pub(super) lexemes: Mutex<Option<Lexemes>>,
 }
 
+/// A word or phrase to look for.
+struct Sought {
+    query: String,
+    /// Whether few pieces of logs have it, which the database cannot know.
+    is_rare: bool,
+}
+
 /// The conditions of a statement, with the values for them.
 #[derive(Default)]
 struct Conditions {
@@ -82,6 +89,24 @@ impl Conditions {
         all
     }
 
+    /// The same for a list of what a search finds.
+    fn of_found(filter: &Filter, sought: Option<&[Sought]>) -> Self {
+        let mut all = Self::of(filter);
+        if sought.is_some_and(<[Sought]>::is_empty) {
+            all.and("false", []);
+        }
+        for Sought { query, is_rare } in sought.unwrap_or_default() {
+            let found = "SELECT w.no FROM @.words w WHERE w.vec @@ ?::tsquery";
+            let has = if *is_rare {
+                format!("s.no = ANY (ARRAY({found}))")
+            } else {
+                format!("s.no IN ({found})")
+            };
+            all.and(&has, [text(query.clone())]);
+        }
+        all
+    }
+
     fn and<const N: usize>(&mut self, condition: &str, values: [Param; N]) {
         self.sql.push_str(" AND ");
         self.push(condition, values);
@@ -119,26 +144,55 @@ impl Tables {
         }
     }
 
-    /// What rows of a list must be, with the words that are searched.
-    fn conditions(&self, filter: &Filter) -> Result<Conditions, ListError> {
-        let mut all = Conditions::of(filter);
-        if let Some(search) = &filter.search {
-            let queries = self.queries(search)?;
-            if queries.is_empty() {
-                all.and("false", []);
-            }
-            for query in queries {
-                let found = "SELECT w.no FROM @.words w WHERE w.vec @@ ?::tsquery";
-                // The database cannot know how rare a word is.
-                let has = if self.is_rare(&query)? {
-                    format!("s.no = ANY (ARRAY({found}))")
-                } else {
-                    format!("s.no IN ({found})")
-                };
-                all.and(&has, [text(query)]);
-            }
+    /// What a list looks for.
+    fn sought(&self, filter: &Filter) -> Result<Option<Vec<Sought>>, ListError> {
+        let Some(search) = &filter.search else {
+            return Ok(None);
+        };
+        let sought = self.queries(search)?.into_iter().map(|query| {
+            let is_rare = self.is_rare(&query)?;
+            Ok(Sought { query, is_rare })
+        });
+        sought.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// How many entries a list has.
+    fn count(&self, filter: &Filter, sought: Option<&[Sought]>) -> Result<u64, ListError> {
+        let counted = Conditions::of_found(filter, sought);
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT FROM @.session s WHERE {} LIMIT {MOST_COUNTED}) AS all_of_it",
+            counted.sql
+        );
+        let rows = self.ask(&sql, counted.params)?;
+        let count = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(count.unsigned_abs())
+    }
+
+    /// The entries of a list within a window.
+    fn within(
+        &self,
+        filter: &Filter,
+        sought: Option<&[Sought]>,
+        window: Window<'_>,
+    ) -> Result<Vec<Listed>, ListError> {
+        let time = time(filter.order);
+        let mut listed = Conditions::of_found(filter, sought);
+        if let Some(after) = window.after {
+            let values = [text(after.at.clone()), uuid(after.id.to_uuid())];
+            listed.and(&format!("({time}, s.id) < (?, ?)"), values);
         }
-        Ok(all)
+        let limit = int(i64::try_from(window.limit).unwrap_or(i64::MAX));
+        let offset = int(i64::try_from(window.offset).unwrap_or(i64::MAX));
+        listed.push(
+            &format!(" ORDER BY {time} DESC, s.id DESC LIMIT ? OFFSET ?"),
+            [limit, offset],
+        );
+        let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE {}", listed.sql);
+        let mut sessions = self.sessions(&self.ask(&sql, listed.params)?)?;
+        for listed in &mut sessions {
+            listed.summary.agent_ids = Vec::new();
+        }
+        Ok(sessions)
     }
 
     /// Whether few pieces of logs have what a query looks for.
@@ -227,31 +281,15 @@ impl Remote for Tables {
 
     fn page(&self, filter: &Filter, window: Window<'_>) -> Result<(Vec<Listed>, u64), ListError> {
         self.read_new()?;
-        let time = time(filter.order);
-        let counted = self.conditions(filter)?;
-        let sql = format!(
-            "SELECT count(*) FROM (SELECT FROM @.session s WHERE {} LIMIT {MOST_COUNTED}) AS all_of_it",
-            counted.sql
-        );
-        let rows = self.ask(&sql, counted.params)?;
-        let total = rows.first().map_or(0, |row| row.get::<_, i64>(0));
-        let mut listed = self.conditions(filter)?;
-        if let Some(after) = window.after {
-            let values = [text(after.at.clone()), uuid(after.id.to_uuid())];
-            listed.and(&format!("({time}, s.id) < (?, ?)"), values);
-        }
-        let limit = int(i64::try_from(window.limit).unwrap_or(i64::MAX));
-        let offset = int(i64::try_from(window.offset).unwrap_or(i64::MAX));
-        listed.push(
-            &format!(" ORDER BY {time} DESC, s.id DESC LIMIT ? OFFSET ?"),
-            [limit, offset],
-        );
-        let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE {}", listed.sql);
-        let mut sessions = self.sessions(&self.ask(&sql, listed.params)?)?;
-        for listed in &mut sessions {
-            listed.summary.agent_ids = Vec::new();
-        }
-        Ok((sessions, total.unsigned_abs()))
+        let sought = self.sought(filter)?;
+        let total = self.count(filter, sought.as_deref())?;
+        Ok((self.within(filter, sought.as_deref(), window)?, total))
+    }
+
+    fn entries(&self, filter: &Filter, window: Window<'_>) -> Result<Vec<Listed>, ListError> {
+        self.read_new()?;
+        let sought = self.sought(filter)?;
+        self.within(filter, sought.as_deref(), window)
     }
 
     fn listed(&self, id: &SessionId, filter: &Filter) -> Result<Option<Listed>, ListError> {

@@ -233,7 +233,7 @@ fn with_all(
 }
 
 /// The weight of each column of `words` in a ranking.
-const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
+pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
 
 /// So many sessions are ranked: the newest that have all words. Others follow, newest first. To rank
 /// what is everywhere takes long, and its number says little.
@@ -344,21 +344,23 @@ fn any(expressions: &[String]) -> String {
 
 /// Where the text of a piece is.
 pub(super) fn place(tx: &Transaction<'_>, piece: i64) -> Result<Option<Place>> {
-    let mut kept = tx.prepare_cached("SELECT text FROM pieces WHERE piece = ?")?;
-    let kept: Option<Option<Vec<u8>>> = kept.query_row([piece], |row| row.get(0)).optional()?;
-    if let Some(Some(kept)) = kept {
-        return Ok(Some(Place::Kept(kept)));
-    }
-    let end = start(tx, piece.wrapping_add(1))?;
-    let start = start(tx, piece)?;
-    Ok(start.map(|start| Place::Log(start, end.filter(|end| *end > start))))
+    Ok(match start_and_text(tx, piece)? {
+        Some((_, Some(kept))) => Some(Place::Kept(kept)),
+        Some((start, None)) => {
+            let next = start_and_text(tx, piece.wrapping_add(1))?;
+            let end = next.map(|(end, _)| end).filter(|end| *end > start);
+            let log = |start| Place::Log(start, end.and_then(|end| u64::try_from(end).ok()));
+            u64::try_from(start).ok().map(log)
+        }
+        None => None,
+    })
 }
 
-/// Where a piece begins in its log.
-fn start(tx: &Transaction<'_>, piece: i64) -> Result<Option<u64>> {
-    let mut start = tx.prepare_cached("SELECT start FROM pieces WHERE piece = ?")?;
-    let start: Option<i64> = start.query_row([piece], |row| row.get(0)).optional()?;
-    Ok(start.and_then(|start| u64::try_from(start).ok()))
+/// Where a piece begins in its log, or the text that is kept of it.
+fn start_and_text(tx: &Transaction<'_>, piece: i64) -> Result<Option<(i64, Option<Vec<u8>>)>> {
+    let mut start = tx.prepare_cached("SELECT start, text FROM pieces WHERE piece = ?")?;
+    let row = start.query_row([piece], |row| Ok((row.get(0)?, row.get(1)?)));
+    row.optional()
 }
 
 /// The column of `words` with the text of a field.

@@ -31,8 +31,6 @@ pub(super) struct Seen {
     files: HashMap<&'static str, HashMap<u64, SeenFile>>,
     /// When all files were last looked at.
     looked_at: Option<Timestamp>,
-    /// Whether all files were looked at once.
-    is_complete: bool,
     /// The catalog when it had all of these files as they are.
     settled: Option<Edition>,
 }
@@ -147,11 +145,10 @@ impl LiveSources {
         for (tool, gone) in gone {
             catalog.remove_files(tool, &gone)?;
         }
-        if !seen.is_complete {
+        if seen.looked_at.is_none() {
             // An earlier process may have ended before it had read them as a whole.
             self.uncounted.notify_one();
         }
-        seen.is_complete = true;
         seen.looked_at = Some(began);
         // The next look sees whether what was reported has changed other entries.
         seen.settled = nothing_new.then_some(edition);
@@ -239,7 +236,7 @@ fn compare(
     for one in present {
         let (name, state) = (one.name(), one.state());
         let was = before.remove(&name);
-        let is_new = seen.is_complete && was.as_ref().is_none_or(|was| was.state != state);
+        let is_new = seen.looked_at.is_some() && was.as_ref().is_none_or(|was| was.state != state);
         let mut id = was.and_then(|was| was.id);
         match known.remove(&(one.file.path.clone(), one.file.part.clone())) {
             Some((same, reported)) if same == one.file => {

@@ -155,7 +155,7 @@ impl Catalog {
                 limit: SESSIONS + 1,
             };
             let mut rows = if let Some(remote) = &self.remote {
-                let (sessions, _) = remote.page(&query.unsearched(), window)?;
+                let sessions = remote.entries(&query.unsearched(), window)?;
                 sessions.into_iter().map(row_of).collect()
             } else {
                 let rows = self
@@ -165,15 +165,10 @@ impl Catalog {
             };
             let more = rows.len() > SESSIONS;
             rows.truncate(SESSIONS);
-            after = rows.last().map(|row| cursor::Position {
-                at: query
-                    .sessions
-                    .order
-                    .time(&row.summary)
-                    .unwrap_or_default()
-                    .to_owned(),
-                id: row.id.clone(),
-            });
+            let order = query.sessions.order;
+            after = rows
+                .last()
+                .map(|row| cursor::Position::of(&row.id, &row.summary, order));
             let found = in_parallel(&rows, MAX_READERS, |row| {
                 if !query.admits(row) {
                     return Some(Vec::new());
