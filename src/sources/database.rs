@@ -12,7 +12,9 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Opens a database that belongs to another program, which may be writing to it.
 pub(super) fn open(path: &Path) -> io::Result<Connection> {
     // SQLite has no error of its own for a file that does not exist.
-    std::fs::metadata(path)?;
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(super::no_file());
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).and_then(|database| {
         database.busy_timeout(BUSY)?;

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{Conversation, Found, Reader, Source, has_extension};
+use super::{Conversation, Found, Reader, Source, has_extension, open};
 
 /// How much of the beginning is read, in bytes: more only if there is no prompt in it. Some tools
 /// write long instructions first.
@@ -43,8 +43,7 @@ impl Source {
             }
         };
         if has_extension(&found.path, &["jsonl"]) {
-            let mut file = File::open(&found.path)?;
-            let size = file.metadata()?.len();
+            let (mut file, size) = open(&found.path)?;
             for head in HEADS {
                 if head + TAILS[0] >= size {
                     break;

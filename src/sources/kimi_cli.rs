@@ -4,7 +4,6 @@
 //! those that are known.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -41,7 +40,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
         (found.path.file_stem(), Some(parent))
     };
     let beside = |name: &str| has_folder.then(|| parent.join(name));
-    let wire = beside("wire.jsonl").and_then(|path| fs::read(path).ok());
+    let wire = beside("wire.jsonl").and_then(|path| super::bytes(&path).ok());
     let wire = lines::objects(&wire.unwrap_or_default());
     let mut reader = Reader::of(&wire.objects);
     let mut damaged = wire.damaged;

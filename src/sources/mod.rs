@@ -339,8 +339,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The same in the place of what `bytes` has.
 fn read_into(path: &Path, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let mut file = fs::File::open(path)?;
-    let len = file.metadata()?.len();
+    let (mut file, len) = open(path)?;
     if len > LARGEST {
         let message = format!("the file has {len} bytes, and at most {LARGEST} are read");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -351,9 +350,31 @@ fn read_into(path: &Path, bytes: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
+/// Opens a file, and says how long it is. Anything else than a file is refused, without waiting:
+/// reading a pipe would wait, and reading a device never end.
+fn open(path: &Path) -> io::Result<(fs::File, u64)> {
+    #[cfg(unix)]
+    let file: fs::File = {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())?.into()
+    };
+    #[cfg(not(unix))]
+    let file = fs::File::open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(no_file());
+    }
+    Ok((file, about.len()))
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
 /// The value in a file of JSON; null if no such file can be read.
 fn json_file(path: &Path) -> Value {
-    let bytes = fs::read(path).ok();
+    let bytes = bytes(path).ok();
     let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     value.unwrap_or_default()
 }

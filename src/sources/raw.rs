@@ -1,6 +1,5 @@
 //! The files of tools as they are: parts of them, and where the records of a tool call are.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use crate::sys::SessionId;
 
 use super::import::ImportError;
 use super::live::LiveSources;
-use super::{Found, bytes, codex};
+use super::{Found, bytes, codex, open};
 
 /// A part of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,8 +98,7 @@ fn cut(found: &Found, offset: u64, length: usize) -> io::Result<(u64, u64, Vec<u
         let end = start.saturating_add(wanted).min(whole.len());
         (whole.len() as u64, whole[start..end].to_vec())
     } else {
-        let mut file = File::open(&found.path)?;
-        let size = file.metadata()?.len();
+        let (mut file, size) = open(&found.path)?;
         let mut bytes = Vec::new();
         // Systems refuse places where no file can have anything.
         file.seek(SeekFrom::Start(from.min(size)))?;

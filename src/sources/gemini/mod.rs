@@ -145,8 +145,8 @@ fn folded(lines: Vec<Value>) -> Value {
 /// The folder of the project, which is not in the chat.
 fn cwd(found: &Found, chat: &Value) -> Option<String> {
     let project = found.path.parent()?.parent()?;
-    let named = fs::read_to_string(project.join(".project_root")).ok();
-    let named = named.map(|path| path.trim().to_owned());
+    let named = super::bytes(&project.join(".project_root")).ok();
+    let named = named.and_then(|path| Some(str::from_utf8(&path).ok()?.trim().to_owned()));
     let listed = || {
         let projects = super::json_file(&found.root.parent()?.join("projects.json"));
         let slug = project.file_name()?.to_str()?;

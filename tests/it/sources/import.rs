@@ -316,3 +316,30 @@ fn what_is_no_regular_file_is_not_read() {
         [1, 0, 0, 0, 0]
     );
 }
+
+// `rustix` makes no pipes on macOS.
+#[cfg(all(unix, not(target_vendor = "apple")))]
+#[test]
+fn pipes_in_the_place_of_other_files_are_not_waited_for() {
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    for path in [
+        ".claude/projects/-work-app/5f0c8a52-1111-4222-8333-444455556666/subagents/agent-9f.meta.json",
+        ".gemini/tmp/app/.project_root",
+        ".kimi/kimi.json",
+        ".kimi/sessions/8d9fbf108f79c6229f0b59258b273b63/c11a0000-0000-4000-8000-000000000001/wire.jsonl",
+        ".qwen/projects/-srv-app/subagents/9a000000-0000-4000-8000-000000000001/agent-look-1.jsonl",
+    ] {
+        let path = home.path().join(path);
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    }
+    for (tool, count) in [
+        ("claude-code", 1),
+        ("gemini", 2),
+        ("kimi-cli", 3),
+        ("qwen", 1),
+    ] {
+        let imported = import(store.path(), home.path(), tool);
+        assert_eq!(imported, [count, 0, 0, 0, 0], "{tool}");
+    }
+}
