@@ -139,19 +139,7 @@ impl Catalog {
         &self,
         id: &SessionId,
     ) -> std::result::Result<Option<(String, FileOfTool)>, ListError> {
-        let sql = format!(
-            "SELECT path, part, size, changed, tool FROM files
-             WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
-            is_shown(&self.tools)
-        );
-        Ok(self.database.read(|tx| {
-            let values = std::iter::once(id.as_str()).chain(self.tools.iter().map(String::as_str));
-            tx.prepare_cached(&sql)?
-                .query_row(params_from_iter(values), |columns| {
-                    Ok((columns.get(4)?, file(columns)?))
-                })
-                .optional()
-        })?)
+        Ok(self.database.read(|tx| file_of(tx, &self.tools, id))?)
     }
 
     /// Whether this is a listed conversation of another tool that has no log.
@@ -244,12 +232,6 @@ impl Catalog {
         })?)
     }
 
-    /// The text of a listed conversation of a tool.
-    pub(super) fn text_of_tool(&self, id: &SessionId, sought: MayHave<'_>) -> Option<Vec<Passage>> {
-        let (tool, file) = self.file_of(id).ok()??;
-        self.reader.as_ref()?.text(&tool, &file, sought)
-    }
-
     /// The listed conversation that its tool knows by this id; the one that changed last, if there
     /// are several.
     pub fn named_by_tool(&self, name: &str) -> std::result::Result<Option<SessionId>, ListError> {
@@ -326,6 +308,25 @@ pub(super) fn count(tx: &Transaction<'_>, tools: &[String]) -> Result<i64> {
         .iter()
         .map(|tool| statement.query_row([tool], |columns| columns.get::<_, i64>(0)));
     counts.sum()
+}
+
+/// See [`Catalog::file_of`].
+pub(super) fn file_of(
+    tx: &Transaction<'_>,
+    tools: &[String],
+    id: &SessionId,
+) -> Result<Option<(String, FileOfTool)>> {
+    let sql = format!(
+        "SELECT path, part, size, changed, tool FROM files
+         WHERE session = ? AND {} ORDER BY changed DESC LIMIT 1",
+        is_shown(tools)
+    );
+    let values = std::iter::once(id.as_str()).chain(tools.iter().map(String::as_str));
+    tx.prepare_cached(&sql)?
+        .query_row(params_from_iter(values), |columns| {
+            Ok((columns.get(4)?, file(columns)?))
+        })
+        .optional()
 }
 
 /// Returns the session if it has a log.

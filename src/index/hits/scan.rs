@@ -4,7 +4,7 @@
 //! a whole, however many chunks they came in.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use memchr::memmem::{self, Finder};
 use regex::Regex;
@@ -14,6 +14,7 @@ use crate::index::cursor;
 use crate::index::refresh::MAX_READERS;
 use crate::index::remote::row_of;
 use crate::index::session_rows::{self, Row, Window};
+use crate::index::tool_rows::{self, FileOfTool};
 use crate::record::search_text::SearchText;
 use crate::record::{Kind, Passage, Record};
 use crate::store::StoreError;
@@ -21,8 +22,9 @@ use crate::sys::in_parallel;
 
 use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query, hit, wanted};
 
-/// How many sessions are read between two queries of the catalog.
-const SESSIONS: usize = 64;
+/// How many sessions are read before the catalog is queried again: twice as many each time, since a
+/// page is often full soon.
+const SESSIONS: Range<usize> = 64..256;
 
 /// How many bytes of logs are read for one page, or a little more.
 const FOR_A_PAGE: u64 = 2 << 30;
@@ -102,7 +104,7 @@ impl<'q> Matcher<'q> {
         if word.find(file).is_some() {
             return true;
         }
-        let mut has_colours = false;
+        let mut colours = Vec::new();
         for at in memmem::find_iter(file, b"\\u") {
             let digits = file.get(at + 2..at + 6);
             let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
@@ -111,10 +113,12 @@ impl<'q> Matcher<'q> {
             if unit.is_some_and(|unit| literal.characters.contains(&unit)) {
                 return true;
             }
-            has_colours |= unit == Some(0x1b);
+            if unit == Some(0x1b) {
+                colours.push(at);
+            }
         }
         // Readers remove what colours text in a terminal, also from within words.
-        has_colours && without_colours(file).is_none_or(|without| word.find(&without).is_some())
+        is_across(file, word, &colours)
     }
 
     /// Whether a string of a JSON text may have it.
@@ -128,6 +132,9 @@ impl<'q> Matcher<'q> {
             || literal.has_slash && memmem::find(json, b"\\/").is_some()
     }
 }
+
+/// A session, and the file that it is if another tool keeps it.
+type Job = (Row, Option<(String, FileOfTool)>);
 
 impl Catalog {
     /// The hits in the logs, those of the newest session first, in their order there.
@@ -144,6 +151,7 @@ impl Catalog {
         let mut page = PageBuilder::new(query, from, true);
         let mut read = 0;
         let mut after: Option<cursor::Position> = None;
+        let mut at_once = SESSIONS.start;
         loop {
             let window = Window {
                 after: after.as_ref(),
@@ -152,30 +160,42 @@ impl Catalog {
                 } else {
                     page.at.sessions as u64
                 },
-                limit: SESSIONS + 1,
+                limit: at_once + 1,
             };
-            let mut rows = if let Some(remote) = &self.remote {
+            let mut jobs: Vec<Job> = if let Some(remote) = &self.remote {
                 let sessions = remote.entries(&query.unsearched(), window)?;
-                sessions.into_iter().map(row_of).collect()
+                let rows = sessions.into_iter().map(row_of);
+                rows.map(|row| (row, None)).collect()
             } else {
-                let rows = self
-                    .database
-                    .read(|tx| session_rows::page(tx, &query.sessions, &self.tools, None, window));
-                rows.map_err(super::ListError::from)?
+                let jobs = self.database.read(|tx| {
+                    let rows = session_rows::page(tx, &query.sessions, &self.tools, None, window)?;
+                    let jobs = rows.into_iter().map(|row| {
+                        let file = if row.summary.tool.is_some() && query.admits(&row) {
+                            tool_rows::file_of(tx, &self.tools, &row.id)?
+                        } else {
+                            None
+                        };
+                        Ok((row, file))
+                    });
+                    jobs.collect()
+                });
+                jobs.map_err(super::ListError::from)?
             };
-            let more = rows.len() > SESSIONS;
-            rows.truncate(SESSIONS);
+            let more = jobs.len() > at_once;
+            jobs.truncate(at_once);
+            at_once = (2 * at_once).min(SESSIONS.end);
             let order = query.sessions.order;
-            after = rows
+            after = jobs
                 .last()
-                .map(|row| cursor::Position::of(&row.id, &row.summary, order));
-            let found = in_parallel(&rows, MAX_READERS, |row| {
+                .map(|(row, _)| cursor::Position::of(&row.id, &row.summary, order));
+            let found = in_parallel(&jobs, MAX_READERS, |(row, file)| {
                 if !query.admits(row) {
                     return Some(Vec::new());
                 }
                 if row.summary.tool.is_some() {
                     let may_have = |file: &[u8]| matcher.may_be_in_file(file);
-                    let text = self.text_of_tool(&row.id, &may_have)?;
+                    let (tool, file) = file.as_ref()?;
+                    let text = self.reader.as_ref()?.text(tool, file, &may_have)?;
                     let mut places = Places::of(query, matcher, row);
                     _ = places.add(&text);
                     return Some(places.hits);
@@ -189,8 +209,8 @@ impl Catalog {
             if cancelled() {
                 return Err(HitsError::Cancelled);
             }
-            let count = rows.len();
-            for (n, (row, found)) in rows.iter().zip(found).enumerate() {
+            let count = jobs.len();
+            for (n, ((row, _), found)) in jobs.iter().zip(found).enumerate() {
                 read += row.summary.scanned;
                 page.page.complete &= found.is_some();
                 let hits = found.unwrap_or_default();
@@ -233,34 +253,47 @@ impl Catalog {
     }
 }
 
-/// A JSON text without the sequences that colour text in a terminal; none if one is not plain.
-fn without_colours(json: &[u8]) -> Option<Vec<u8>> {
-    const ESCAPE: &[u8] = b"u001b[";
-    let mut without = Vec::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        without.extend_from_slice(&rest[..at]);
-        rest = &rest[at + 1..];
-        let is_escape = |rest: &[u8]| {
-            rest.get(..5)
-                .is_some_and(|next| next.eq_ignore_ascii_case(b"u001b"))
-        };
-        if is_escape(rest) {
-            rest = rest
-                .strip_prefix(ESCAPE)
-                .or_else(|| rest.strip_prefix(b"u001B["))?;
-            let end = rest.iter().position(|byte| (b'@'..=b'~').contains(byte))?;
-            if rest[end] == b'\\' {
-                return None;
-            }
-            rest = &rest[end + 1..];
-        } else if let [next, behind @ ..] = rest {
-            without.extend_from_slice(&[b'\\', *next]);
-            rest = behind;
+/// Whether a JSON text may have a word with sequences in it that colour text in a terminal; these
+/// begin at `colours`.
+fn is_across(json: &[u8], word: &Finder<'_>, colours: &[usize]) -> bool {
+    let beside = word.needle().len() - 1;
+    // Text without the sequences that are so near each other that a word may have several of them.
+    let mut plain = Vec::new();
+    // Where the last one ends.
+    let mut end = 0;
+    for &at in colours {
+        let slashes = json[..at].iter().rev().take_while(|byte| **byte == b'\\');
+        if at < end || slashes.count() % 2 == 1 {
+            continue;
         }
+        let Some(next) = end_of_colour(json, at) else {
+            return true;
+        };
+        if at - end > 2 * beside {
+            plain.extend_from_slice(&json[end..end + beside]);
+            if word.find(&plain).is_some() {
+                return true;
+            }
+            plain.clear();
+            end = at - beside;
+        }
+        plain.extend_from_slice(&json[end..at]);
+        end = next;
     }
-    without.extend_from_slice(rest);
-    Some(without)
+    plain.extend(json[end..].iter().take(beside));
+    word.find(&plain).is_some()
+}
+
+/// Where the sequence that begins with the escape at `at` ends; none if it is not plain.
+fn end_of_colour(json: &[u8], at: usize) -> Option<usize> {
+    let start = at + b"\\u001b[".len();
+    if json.get(start - 1) != Some(&b'[') {
+        return None;
+    }
+    let rest = json[start..].iter();
+    let mut rest = rest.zip(start..);
+    let (last, at) = rest.find(|(byte, _)| (b'@'..=b'~').contains(*byte))?;
+    (*last != b'\\').then_some(at + 1)
 }
 
 /// The places that were found in a session.
@@ -315,4 +348,41 @@ fn without_what_cannot_match<'r>(record: &Record<'r>, matcher: &Matcher<'_>) -> 
         };
     }
     *record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_may_be_in_a_file_with_escapes_and_colours_in_it() {
+        let matcher = Matcher::literal("the redis");
+        for (file, expected) in [
+            ("a redis", true),
+            ("a red is", false),
+            (r"red\u001b[1mis", true),
+            (r"r\u001b[1m\u001b[0;31med\u001B[0mis", true),
+            (
+                r"x\u001b[1mred\u001b[0mxis and \u001b[1ma long way off",
+                false,
+            ),
+            (
+                r"\u001b[1mx\u001b[0m and a long way off r\u001b[1medis",
+                true,
+            ),
+            (r"redi\u001b[1m", false),
+            (r"\u001b[1mredi", false),
+            // The text `\u001b[1m`.
+            (r"red\\u001b[1mis", false),
+            (r"red\\\u001b[1mis", false),
+            // These are not understood here.
+            (r"red\u001b]0;is", true),
+            (r"\u001b", true),
+            // Letters of the word.
+            (r"r\u0065dis", true),
+            (r"\u007a", false),
+        ] {
+            assert_eq!(matcher.may_be_in_file(file.as_bytes()), expected, "{file}");
+        }
+    }
 }

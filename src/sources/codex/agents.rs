@@ -1,9 +1,10 @@
 //! The subagents of a thread: threads of their own, whose rollouts are beside others.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
+use memchr::memmem;
 use serde_json::Value;
 
 use crate::sys::Timestamp;
@@ -11,7 +12,7 @@ use crate::sys::Timestamp;
 use super::super::conversation::Builder;
 use super::super::subagents::Subagent;
 use super::super::{Found, lines};
-use super::{items, plain};
+use super::{is_compressed, items, plain};
 
 /// The most subagents of a thread, with theirs.
 const MOST: usize = 1000;
@@ -64,6 +65,47 @@ pub(super) fn read(
     subagents
 }
 
+/// The rollouts of the subagents of a thread with these records, and of theirs, and perhaps others;
+/// none if one is compressed or cannot be read.
+pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+    let mut threads = named_threads(bytes)?;
+    let mut known: HashSet<String> = HashSet::new();
+    let mut others = Vec::new();
+    while let Some(thread) = threads.pop() {
+        if known.len() > MOST || !known.insert(thread.clone()) {
+            continue;
+        }
+        if let Some(path) = file(found, &thread) {
+            let bytes = super::super::bytes(&path).ok();
+            let bytes = bytes.filter(|_| !is_compressed(&path))?;
+            threads.extend(named_threads(&bytes)?);
+            others.push(path);
+        }
+    }
+    Some(others)
+}
+
+/// The threads that are named in a rollout; none if one may be written with escapes.
+fn named_threads(bytes: &[u8]) -> Option<Vec<String>> {
+    let mut threads = BTreeSet::new();
+    for name in ["agent_id", "thread_id"] {
+        for at in memmem::find_iter(bytes, name) {
+            let behind = &bytes[at + name.len()..];
+            // The object may be in a string.
+            let start = behind.iter().position(|byte| !b"\\\": ".contains(byte));
+            let behind = &behind[start.unwrap_or(behind.len())..];
+            let end = behind.iter().position(|byte| b"\\\" ,".contains(byte));
+            let (thread, rest) = behind.split_at(end.unwrap_or(behind.len()));
+            let after = rest.iter().find(|byte| **byte != b'\\');
+            if thread.starts_with(b"u") || rest.starts_with(b"\\") && after == Some(&b'u') {
+                return None;
+            }
+            threads.insert(String::from_utf8_lossy(thread).into_owned());
+        }
+    }
+    Some(threads.into_iter().collect())
+}
+
 /// The turn that a record begins.
 fn turn(record: &Value) -> Option<&str> {
     let is_turn = record["type"] == "turn_context";
@@ -107,4 +149,19 @@ fn file(found: &Found, thread: &str) -> Option<PathBuf> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_found_without_reading_records() {
+        let bytes = br#"{"thread_id":"0190-a"} {"output":"{\"agent_id\": \"0190-b\"}"} no thread_id, "agent_id":null"#;
+        let found = named_threads(bytes).unwrap();
+        assert_eq!(found, ["", "0190-a", "0190-b", "null"]);
+        for escaped in [r#""agent_id":"\u0030""#, r#""agent_id":"01\u0030""#] {
+            assert_eq!(named_threads(escaped.as_bytes()), None);
+        }
+    }
 }

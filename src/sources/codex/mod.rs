@@ -60,9 +60,15 @@ fn may_have_subagents(bytes: &[u8]) -> bool {
     names.iter().any(|name| memmem::find(bytes, name).is_some())
 }
 
-/// None if there may be subagents, which are anywhere, or if the file is compressed.
+/// The files of subagents; none if one of the files is compressed.
 pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
-    (!is_compressed(&found.path) && !may_have_subagents(bytes)).then(Vec::new)
+    if is_compressed(&found.path) {
+        return None;
+    }
+    if may_have_subagents(bytes) {
+        return agents::others(found, bytes);
+    }
+    Some(Vec::new())
 }
 
 /// Whether a file is compressed.

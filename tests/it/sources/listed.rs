@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::Path;
 
 use rejoin::sources::Places;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -290,44 +291,33 @@ fn the_command_lists_them_by_tool() {
     assert_eq!(runs(store.path(), &["sessions", "list"]), "");
 }
 
-// `rustix` makes no pipes on macOS.
-#[cfg(all(unix, not(target_vendor = "apple")))]
 #[test]
 fn nothing_is_called_complete_while_files_are_looked_at() {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    let (home, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let project = home.path().join(".gemini/tmp/p");
-    fs::create_dir_all(project.join("chats")).unwrap();
-    let said = json!([{ "id": "u", "type": "user", "content": "Hello there",
-        "timestamp": "2026-03-01T10:00:00.000Z" }]);
-    let chat =
-        json!({ "sessionId": "s", "startTime": "2026-03-01T10:00:00.000Z", "messages": said });
-    fs::write(project.join("chats/session-a.json"), chat.to_string()).unwrap();
-    // A reader waits until a writer opens it.
-    let place = project.join(".project_root");
-    mknodat(CWD, &place, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    let mut client = Client::new(store.path(), home.path(), &["gemini"]);
+    let (home, store) = (home(), tempfile::tempdir().unwrap());
+    let database = home.path().join(".local/share/opencode/opencode.db");
+    let database = Connection::open(database).unwrap();
+    // A reader waits until its writer has finished.
+    database.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let mut client = Client::new(store.path(), home.path(), &["opencode"]);
     let list = json!({ "limit": 5 });
-    let search = json!({ "query": "hello" });
+    let search = json!({ "query": "stop" });
     let listed = client.call("session/list", list.clone());
     assert_eq!(listed, json!({ "sessions": [] }));
     let found = client.call("_rejoin/search", search.clone());
     assert_eq!(found, json!({ "hits": [], "complete": false }));
-    let mut pipe = OpenOptions::new().write(true).open(&place).unwrap();
-    let file = project.join("file");
-    fs::write(&file, "/srv/app").unwrap();
-    fs::rename(&file, &place).unwrap();
-    pipe.write_all(b"/srv/app").unwrap();
-    drop(pipe);
+    database.execute_batch("COMMIT").unwrap();
     let listed = loop {
         let listed = client.call("session/list", list.clone());
         if listed.get("total").is_some() {
             break listed;
         }
     };
-    assert_eq!(listed["total"], 1);
-    assert_eq!(listed["sessions"][0]["cwd"], "/srv/app");
-    let found = client.call("_rejoin/search", search);
-    assert_eq!(found["complete"], true, "{found}");
-    assert_eq!(found["hits"][0]["snippet"], "Hello there");
+    assert_eq!(listed["total"], 2);
+    let found = loop {
+        let found = client.call("_rejoin/search", search.clone());
+        if found["complete"] == true {
+            break found;
+        }
+    };
+    assert_eq!(found["hits"][0]["snippet"], "Stop?");
 }
