@@ -14,6 +14,10 @@ use super::ownership::APPLICATION_ID;
 /// log format rebuilds the catalog, and so reads logs that an older program could not.
 pub(super) const VERSION: i64 = 15_000 + FORMAT_V2 as i64;
 
+/// How many bytes of words are gathered before they are written: more than one transaction has, which
+/// writes them anyway.
+const WORDS_IN_MEMORY: i64 = 4 << 20;
+
 /// The versions of catalogs from before catalogs had a mark.
 const UNMARKED: [i64; 5] = [1001, 2001, 3001, 4001, 5001];
 
@@ -206,6 +210,10 @@ pub(super) fn ensure(connection: &mut Connection, sys: &Sys) -> Result<bool> {
     for statement in STATEMENTS {
         tx.execute_batch(statement)?;
     }
+    tx.execute(
+        "INSERT INTO words (words, rank) VALUES ('hashsize', ?)",
+        [WORDS_IN_MEMORY],
+    )?;
     tx.execute(
         "INSERT INTO names VALUES (?, NULL, 0, NULL, 0, ?, 0)",
         (sys.ids.uuid().to_string(), first_generation(sys)),

@@ -25,25 +25,40 @@ pub(super) const SEPARATOR: &str = "\n\u{10000}\n";
 /// The parts of all names in a text, as they are indexed.
 pub(super) fn parts(text: &str) -> String {
     let mut out = String::new();
-    for name in text.split(|c| !is_of_name(c)) {
-        // Nearly all words.
-        let rest = name.as_bytes().get(1..).unwrap_or_default();
-        if rest.iter().all(u8::is_ascii_lowercase)
-            || name.is_ascii() && !has_boundary(name.as_bytes())
-        {
+    for line in text.split_inclusive('\n') {
+        if !line.is_ascii() {
+            let names = line.split(|c| !is_of_name(c));
+            names.for_each(|name| add_parts(&mut out, name));
             continue;
         }
-        for part in parts_of(name).into_iter().flatten() {
-            out.push_str(part);
-            out.push(' ');
-        }
-        if out.ends_with(' ') {
-            // Parts of two names must not be adjacent.
-            out.push(SYMBOL);
-            out.push('\n');
+        let bytes = line.as_bytes();
+        let is_apart = |byte: &u8| !is_of_name(char::from(*byte));
+        // Where the last name with parts ends.
+        let mut done = 0;
+        for at in 1..bytes.len() {
+            if at > done && begins_part(bytes, at) {
+                let start = bytes[done..at].iter().rposition(is_apart);
+                let start = start.map_or(done, |apart| done + apart + 1);
+                let end = bytes[at..].iter().position(is_apart);
+                done = end.map_or(bytes.len(), |apart| at + apart);
+                add_parts(&mut out, &line[start..done]);
+            }
         }
     }
     words(&out)
+}
+
+fn add_parts(out: &mut String, name: &str) {
+    let parts = parts_of(name).unwrap_or_default();
+    for part in &parts {
+        out.push_str(part);
+        out.push(' ');
+    }
+    if !parts.is_empty() {
+        // Parts of two names must not be adjacent.
+        out.push(SYMBOL);
+        out.push('\n');
+    }
 }
 
 /// The parts of a name; none if it has only one, or if the tokenizer splits it in the same way.
@@ -73,13 +88,31 @@ pub(super) fn parts_of(name: &str) -> Option<Vec<&str>> {
     (splits && parts.len() <= MOST_PARTS).then_some(parts)
 }
 
-/// Whether a word in a name of ASCII has several parts.
-fn has_boundary(name: &[u8]) -> bool {
-    name.windows(2).enumerate().any(|(at, two)| {
-        let [before, c] = [two[0], two[1]].map(char::from);
-        let next = name.get(at + 2).copied().map(char::from);
-        before.is_ascii_alphanumeric() && c.is_ascii_alphanumeric() && is_boundary(before, c, next)
-    })
+/// Whether a part of a name begins here, and not a name. It is called for nearly every byte.
+fn begins_part(text: &[u8], at: usize) -> bool {
+    const OTHER: u8 = 0;
+    const LOWER: u8 = 1;
+    const UPPER: u8 = 2;
+    const DIGIT: u8 = 3;
+    const KINDS: [u8; 256] = {
+        let mut kinds = [OTHER; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            kinds[byte as usize] = match byte {
+                b'a'..=b'z' => LOWER,
+                b'A'..=b'Z' => UPPER,
+                b'0'..=b'9' => DIGIT,
+                _ => OTHER,
+            };
+            byte += 1;
+        }
+        kinds
+    };
+    match [text[at - 1], text[at]].map(|byte| KINDS[usize::from(byte)]) {
+        [LOWER, UPPER | DIGIT] | [UPPER, DIGIT] | [DIGIT, LOWER | UPPER] => true,
+        [UPPER, UPPER] => text.get(at + 1).is_some_and(u8::is_ascii_lowercase),
+        _ => false,
+    }
 }
 
 /// Whether a part of a name begins with `c`.
@@ -99,16 +132,21 @@ pub(super) fn is_of_name(c: char) -> bool {
 
 /// Text as it is indexed.
 pub(super) fn words(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut out = String::new();
+    add_words(&mut out, text);
+    out
+}
+
+/// The same behind other text.
+pub(super) fn add_words(out: &mut String, text: &str) {
+    out.reserve(text.len() + text.len() / 8);
     let mut rest = text;
     loop {
-        let is_plain = |byte: u8| byte.is_ascii() && byte != 0;
-        let plain = rest.bytes().position(|byte| !is_plain(byte));
-        let (plain, other) = rest.split_at(plain.unwrap_or(rest.len()));
+        let (plain, other) = rest.split_at(plain_len(rest.as_bytes()));
         out.push_str(plain);
         let mut chars = other.chars();
         let Some(c) = chars.next() else {
-            return out;
+            return;
         };
         rest = chars.as_str();
         if c == '\0' {
@@ -127,6 +165,20 @@ pub(super) fn words(text: &str) -> String {
             out.push(c);
         }
     }
+}
+
+/// How much of a text is indexed as it is.
+fn plain_len(text: &[u8]) -> usize {
+    let is_plain = |byte: &u8| byte.is_ascii() && *byte != 0;
+    // Without a way out of the loop, the compiler compares many bytes at once.
+    let is_plain_block = |block: &&[u8]| {
+        let bytes = block.iter();
+        bytes.fold(true, |plain, byte| plain & is_plain(byte))
+    };
+    let blocks = text.chunks(64).take_while(is_plain_block);
+    let plain = blocks.map(<[u8]>::len).sum();
+    let rest = text[plain..].iter();
+    plain + rest.take_while(|byte| is_plain(byte)).count()
 }
 
 /// Whether a character is of a script that is written without spaces.

@@ -18,7 +18,7 @@ use super::kept_text;
 use super::logs::Texts;
 use super::search::{Search, Term};
 use super::session_rows::{self, Found, Row};
-use super::tokens::{SEPARATOR, parts, words};
+use super::tokens::{SEPARATOR, add_words, parts};
 
 /// How many bits of a row's number are the piece's. A piece has about 32 KiB of text.
 const PIECE_BITS: u32 = 20;
@@ -131,11 +131,9 @@ pub(super) fn columns(passages: &[Passage]) -> [String; Field::ALL.len() + 1] {
     let mut columns: [String; Field::ALL.len() + 1] = Default::default();
     for passage in passages {
         let text = &passage.text;
-        for (column, text) in [
-            (passage.field as usize, words(text)),
-            (Field::ALL.len(), parts(text)),
-        ] {
-            columns[column].push_str(&text);
+        add_words(&mut columns[passage.field as usize], text);
+        columns[Field::ALL.len()].push_str(&parts(text));
+        for column in [passage.field as usize, Field::ALL.len()] {
             columns[column].push_str(SEPARATOR);
         }
     }

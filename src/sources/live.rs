@@ -27,13 +27,13 @@ const NEWEST: u32 = 8;
 const PIECE: usize = 32 * 1024;
 
 /// How many files are read as a whole in one step.
-const COUNTED: u32 = 32;
+const COUNTED: u32 = 64;
 
 /// The largest buffer that is kept, in bytes.
 const LARGEST_BUFFER: usize = 4 << 20;
 
 /// How much text is written at once, in bytes. Other processes wait for a write.
-const WRITTEN_AT_ONCE: usize = 512 * 1024;
+const WRITTEN_AT_ONCE: usize = 2 << 20;
 
 /// The sources that are listed beside the sessions of a store.
 #[derive(Debug)]
