@@ -23,7 +23,9 @@ pub(super) fn data_image(url: &str) -> Option<Value> {
 
 /// A block as the content of a tool call.
 pub(super) fn of_call(block: Value) -> Value {
-    json!({"type": "content", "content": block})
+    let mut content = json!({"type": "content"});
+    content["content"] = block;
+    content
 }
 
 /// Adds blocks to what is known of a tool call.

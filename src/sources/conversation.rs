@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::record::{Kind, title};
@@ -110,6 +111,32 @@ impl Call<'_> {
     }
 }
 
+/// The update for a part of a message. It is written as it is: what tools return may be long.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk<'a> {
+    session_update: &'a str,
+    content: &'a Value,
+    message_id: &'a str,
+}
+
+/// The update for a tool call that begins.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolCall<'a> {
+    session_update: &'a str,
+    #[serde(rename = "toolCallId")]
+    id: &'a str,
+    title: &'a str,
+    kind: &'a str,
+    status: &'a str,
+    raw_input: &'a Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    locations: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    content: Vec<Value>,
+}
+
 /// Puts a conversation together.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
@@ -191,7 +218,11 @@ impl Builder {
         let id = self.name(id);
         self.update(
             at,
-            &json!({"sessionUpdate": kind, "content": block, "messageId": id}),
+            &Chunk {
+                session_update: kind,
+                content: &block,
+                message_id: &id,
+            },
         );
     }
 
@@ -209,21 +240,19 @@ impl Builder {
                 None => json!({"path": path}),
             })
             .collect();
-        let mut update = json!({
-            "sessionUpdate": "tool_call",
-            "toolCallId": call.id,
-            "title": call.title,
-            "kind": call.kind,
-            "status": "in_progress",
-            "rawInput": call.input,
-        });
-        if !locations.is_empty() {
-            update["locations"] = locations.into();
-        }
-        if !call.content.is_empty() {
-            update["content"] = call.content.into();
-        }
-        self.update(at, &update);
+        self.update(
+            at,
+            &ToolCall {
+                session_update: "tool_call",
+                id: call.id,
+                title: &call.title,
+                kind: call.kind,
+                status: "in_progress",
+                raw_input: call.input,
+                locations,
+                content: call.content,
+            },
+        );
         self.open.insert(call.id.to_owned());
     }
 
@@ -255,9 +284,10 @@ impl Builder {
     }
 
     /// Adds an update.
-    pub(super) fn update(&mut self, at: Timestamp, update: &Value) {
+    pub(super) fn update(&mut self, at: Timestamp, update: &impl Serialize) {
         self.flush();
-        self.push(at, Kind::Update, None, update.to_string());
+        let update = serde_json::to_string(update).unwrap_or_default();
+        self.push(at, Kind::Update, None, update);
     }
 
     /// Notes that the user cancelled the turn.

@@ -78,13 +78,14 @@ impl Source {
 
 /// The complete lines in the first bytes and in the last ones.
 fn ends(file: &mut File, head: u64, size: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // With room for all, it is read at once.
+    let mut bytes = Vec::with_capacity((head + TAILS[0]) as usize);
     file.rewind()?;
     file.take(head).read_to_end(&mut bytes)?;
     let complete = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(complete.map_or(0, |end| end + 1));
     for tail in TAILS.into_iter().filter(|tail| head + tail < size) {
-        let mut last = Vec::new();
+        let mut last = Vec::with_capacity(tail as usize);
         file.seek(SeekFrom::Start(size - tail))?;
         file.take(tail).read_to_end(&mut last)?;
         let first = last.iter().position(|byte| *byte == b'\n');

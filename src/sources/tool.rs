@@ -263,7 +263,7 @@ pub(super) fn outcome(name: &str, input: &Value, ok: bool, output: &Value) -> Va
     if content.is_empty() {
         return json!({});
     }
-    json!({ "content": content })
+    Value::from_iter([("content".to_owned(), Value::from(content))])
 }
 
 #[cfg(test)]

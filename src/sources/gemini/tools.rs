@@ -70,7 +70,7 @@ pub(super) fn result(call: &Value) -> Value {
     if content.is_empty() {
         return json!({});
     }
-    json!({ "content": content })
+    Value::from_iter([("content".to_owned(), Value::from(content))])
 }
 
 /// Lines of a terminal, each with runs of text in one colour.
