@@ -6,7 +6,8 @@ use tokio::task::spawn_blocking;
 
 use crate::history::{Expiry, expire_some, long_before};
 use crate::session::Registry;
-use crate::store::LastCleanup;
+use crate::store::{LastCleanup, Store};
+use crate::sys::Timestamp;
 
 use super::process::Process;
 
@@ -20,6 +21,8 @@ const AT_THE_END: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long deleted sessions and torn ends are kept.
 const TRASH_KEPT: Duration = Duration::from_hours(30 * 24);
+/// How long nobody may have prompted in a session whose log is joined.
+const RESTS: Duration = Duration::from_hours(24);
 /// How much of the logs is indexed in one step, in bytes.
 const WORDS: usize = 1024 * 1024;
 
@@ -175,9 +178,26 @@ async fn clean_up(process: &Process, when: When) {
             Err(_) => {}
         }
     }
+    if when == When::Idle {
+        join_blocks(process, store, now).await;
+    }
     cleaned.at = now.as_millis();
     cleaned.expire_after = millis(process.options().expire_after);
     note(process, &cleaned).await;
+}
+
+/// Joins what was streamed, once its session rests.
+async fn join_blocks(process: &Process, store: &Store, now: Timestamp) {
+    loop {
+        rest(process).await;
+        let store = store.clone();
+        let step = spawn_blocking(move || store.join_blocks(long_before(now, RESTS))).await;
+        match step {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) | Err(_) => return,
+            Ok(Err(error)) => return tracing::warn!(%error, "cannot join small blocks of logs"),
+        }
+    }
 }
 
 /// Records how far the clean-up is.

@@ -8,6 +8,7 @@ mod claims;
 mod driver;
 mod fingerprint;
 mod image;
+mod join;
 mod owned;
 mod password;
 mod roles;
@@ -277,6 +278,10 @@ impl Medium for Postgres {
 
     fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.tables()?.empty_trash(before)
+    }
+
+    fn join_blocks(&self, before: Timestamp) -> Result<bool, StoreError> {
+        self.tables()?.join_blocks(before)
     }
 
     fn has_traces_of(&self, id: &SessionId) -> Result<bool, StoreError> {

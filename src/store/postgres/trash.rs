@@ -42,6 +42,13 @@ impl Tables {
         }
     }
 
+    /// Whether this role may remove what is in logs.
+    pub(super) fn may_remove(&self) -> Result<bool, StoreError> {
+        let allowed = "SELECT has_table_privilege('@.block', 'DELETE')";
+        let rows = self.ask("look at", allowed, Vec::new())?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
+    }
+
     pub(super) fn count_trash(&self, before: Timestamp) -> Result<usize, StoreError> {
         let sql = "SELECT (SELECT count(*) FROM @.session WHERE state = 't' AND since < $1)
                         + (SELECT count(*) FROM @.torn WHERE since < $1)";
@@ -53,9 +60,7 @@ impl Tables {
     /// Also removes what processes that died have left: sessions half made, and their own rows. Roles that
     /// may only write leave it all to others.
     pub(super) fn empty_trash(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let allowed = "SELECT has_table_privilege('@.block', 'DELETE')";
-        let rows = self.ask("look at", allowed, Vec::new())?;
-        if !rows.first().is_some_and(|row| row.get::<_, bool>(0)) {
+        if !self.may_remove()? {
             return Ok(0);
         }
         let trash = "WITH old AS (SELECT no FROM @.session

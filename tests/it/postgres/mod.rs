@@ -4,6 +4,7 @@
 pub(crate) mod cluster;
 mod cuts;
 mod failover;
+mod joins;
 mod kills;
 mod lists;
 mod logs;

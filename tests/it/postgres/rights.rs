@@ -92,6 +92,7 @@ fn a_writer_changes_nothing_in_a_log() {
     let (janitor, _) = stage.as_role("janitor");
     let later = Timestamp::from_millis(janitor.trashed().unwrap()[0].at.as_millis() + 1);
     assert_eq!(janitor.empty_trash(later).unwrap(), 1);
+    assert!(!store.join_blocks(later).unwrap());
 }
 
 #[test]
