@@ -155,8 +155,12 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
     if !source.is_there()? {
         return Err(store::missing(&from));
     }
+    let mut in_trash = 0;
     let mut ids = match &args.sessions[..] {
-        [] => source.ids()?,
+        [] => {
+            in_trash = source.trashed()?.len();
+            source.ids()?
+        }
         named => named.iter().map(|id| parse(id)).collect::<Result<_, _>>()?,
     };
     if let Some(since) = &args.since {
@@ -221,6 +225,10 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
         output.say(format!(
             "copied {new}, continued {continued}, {same} were there already, {failed} left alone"
         ))?;
+        if in_trash > 0 {
+            let trashed = count(in_trash, "session");
+            output.say(format!("the trash is not copied: {trashed} in it"))?;
+        }
     }
     if failed > 0 {
         return Err(Failure::reported());

@@ -307,6 +307,11 @@ fn commands_work_on_an_address() {
     let moved = runs(&place, &[&copy[..], &["--since", "1d", "--move"]].concat());
     assert!(moved.contains("1 were there already"), "{moved}");
     assert!(!runs(&place, &["sessions", "list", "--json"]).contains(&session));
+    let none = runs(&place, &copy);
+    assert!(
+        none.contains("the trash is not copied: 1 session in it"),
+        "{none}"
+    );
     runs(&place, &["sessions", "restore", &session]);
     runs(
         &place,
