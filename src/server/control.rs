@@ -1,12 +1,15 @@
 //! What other processes of the same user ask this one about itself: what it has, and to stop it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use crate::json;
 use crate::protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, error_json};
 use crate::session::link::message::text;
 use crate::sys::SessionId;
-use crate::transport::{Incoming, Outcome, Received, Request};
+use crate::transport::{ClientConnection, Incoming, Outcome, Received, Request};
 
 use super::process::Process;
 
@@ -17,6 +20,9 @@ pub const STOP: &str = "_rejoin/stop";
 /// Begins a connection of a client that comes through another process: [`Connect`], answered with
 /// [`Connected`].
 pub const CONNECT: &str = "_rejoin/connect";
+
+/// How long one who asks may take to read an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Who comes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,32 +89,44 @@ pub struct Stopped {
 }
 
 /// Serves such requests until there are no more.
-pub(super) async fn serve(process: &Process, first: Request, mut incoming: Incoming) {
+pub(super) async fn serve(
+    process: &Process,
+    wire: &ClientConnection,
+    first: Request,
+    mut incoming: Incoming,
+) {
     let mut next = Some(Received::Request(first));
     while let Some(received) = next {
         if let Received::Request(request) = received {
-            let outcome = answer(process, &request.method, &request.params).await;
+            let (outcome, ends) = match request.method.as_str() {
+                PROCESSES => (Ok(text(&process.describe())), false),
+                STOP => stop(process, &request.params).await,
+                method => {
+                    let message = format!("unknown method {}", json::quoted(method));
+                    (Err(error_json(METHOD_NOT_FOUND, &message)), false)
+                }
+            };
             request.responder.answer(&outcome);
+            if ends {
+                // The one who asks gets its answer first, if it reads.
+                timeout(PATIENCE, wire.writer.written()).await.ok();
+                process.ask_to_end();
+            }
         }
         next = incoming.next().await;
     }
 }
 
-async fn answer(process: &Process, method: &str, params: &str) -> Outcome {
-    match method {
-        PROCESSES => Ok(text(&process.describe())),
-        STOP => {
-            let stop: Stop = serde_json::from_str(params).unwrap_or_default();
-            let id = stop.session_id.as_deref().map(SessionId::parse);
-            match id {
-                Some(None) => Err(error_json(INVALID_PARAMS, "there is no such session")),
-                Some(Some(id)) => Ok(text(&process.stop_session(&id).await)),
-                None => Ok(text(&process.stop_all().await)),
-            }
+/// Stops a session, or all of them. Whether the process ends then.
+async fn stop(process: &Process, params: &str) -> (Outcome, bool) {
+    let stop: Stop = serde_json::from_str(params).unwrap_or_default();
+    let stopped = match stop.session_id.as_deref().map(SessionId::parse) {
+        Some(None) => {
+            let error = error_json(INVALID_PARAMS, "there is no such session");
+            return (Err(error), false);
         }
-        _ => Err(error_json(
-            METHOD_NOT_FOUND,
-            &format!("unknown method {}", json::quoted(method)),
-        )),
-    }
+        Some(Some(id)) => process.stop_session(&id).await,
+        None => process.stop_all().await,
+    };
+    (Ok(text(&stopped)), stopped.ends)
 }

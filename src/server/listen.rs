@@ -64,7 +64,7 @@ async fn serve_stream(process: Process, stream: Stream) {
         ATTACH | INITIALIZE | CONNECT => return,
         _ => {
             drop(present);
-            return control::serve(&process, request, incoming).await;
+            return control::serve(&process, &wire, request, incoming).await;
         }
     };
     let guest = Guest {

@@ -278,7 +278,7 @@ impl Process {
         }
     }
 
-    /// Ends the turn of a session and closes it. A host that has nothing else to do ends.
+    /// Ends the turn of a session and closes it. A host that has nothing else to do is to end.
     pub(super) async fn stop_session(&self, id: &SessionId) -> Stopped {
         let mut sessions = Vec::new();
         for connection in self.connections() {
@@ -292,7 +292,7 @@ impl Process {
         self.stopped(sessions, is_unused)
     }
 
-    /// The same for all sessions. A host ends.
+    /// The same for all sessions. A host is to end.
     pub(super) async fn stop_all(&self) -> Stopped {
         let mut sessions = BTreeSet::new();
         for connection in self.connections() {
@@ -307,10 +307,12 @@ impl Process {
 
     fn stopped(&self, sessions: Vec<String>, is_unused: bool) -> Stopped {
         let ends = is_unused && self.0.kind == Kind::Host;
-        if ends {
-            self.0.ending.cancel();
-        }
         Stopped { sessions, ends }
+    }
+
+    /// Has the process end, if it is a host.
+    pub(super) fn ask_to_end(&self) {
+        self.0.ending.cancel();
     }
 
     /// Waits until no connection has a request under way.
