@@ -83,12 +83,15 @@ struct State {
 }
 
 impl State {
-    fn introduce(&mut self, introduction: &Introduction) {
+    /// Keeps the parameters of `initialize`. An agent that was started goes on in its version.
+    fn introduce(&mut self, introduction: &Introduction, is_native: Option<bool>) {
         let with =
             |params: &str, version| with_members(params, &[], &[("protocolVersion", version)]);
         self.initialize_params = Some(with(&introduction.params, VERSION));
         let native = introduction.native.as_deref();
-        self.native_params = native.map(|params| with(params, NATIVE));
+        if is_native.is_none_or(|is_native| is_native && native.is_some()) {
+            self.native_params = native.map(|params| with(params, NATIVE));
+        }
     }
 }
 
@@ -216,7 +219,7 @@ impl Agent {
 
     /// Keeps the parameters of `initialize` for when it is started.
     pub(super) fn introduced(mut self, introduction: &Introduction) -> Self {
-        self.state.get_mut().introduce(introduction);
+        self.state.get_mut().introduce(introduction, None);
         self
     }
 
@@ -230,9 +233,9 @@ impl Agent {
     /// Forwards `initialize`.
     pub(super) async fn greet(&self, introduction: &Introduction) -> Greeted {
         let mut state = self.state.lock().await;
-        state.introduce(introduction);
+        state.introduce(introduction, self.is_native.get().copied());
         let running = self.running(&mut state).await;
-        if running.is_err() {
+        if running.is_err() && self.is_native.get().is_none() {
             // The client is answered without the agent, so what passes will be converted.
             state.native_params = None;
         }

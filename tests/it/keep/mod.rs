@@ -262,6 +262,26 @@ fn clients_of_both_versions_have_an_agent_that_speaks_theirs() {
 }
 
 #[test]
+fn an_agent_that_is_started_again_speaks_the_version_that_it_has_spoken() {
+    let stage = Stage::of(&["--version-2", "--load"]);
+    let mut first = stage.client(&["--keep"]);
+    let session = first.session();
+    let second = stage.client_of(&["--keep"], 2);
+    stage.agent.kill().expect("it runs");
+    // The first prompt may come before that is noticed.
+    let answers = [(); 2].map(|()| {
+        let asked = first.prompt(&session, "say done");
+        first.client.take(asked).1
+    });
+    assert_eq!(
+        answers[1]["result"]["stopReason"], "end_turn",
+        "{answers:?}"
+    );
+    second.end();
+    first.end();
+}
+
+#[test]
 fn stopping_a_session_ends_its_turn() {
     let stage = Stage::new();
     let store = &stage.store();
