@@ -41,11 +41,13 @@ impl Replay {
         }
     }
 
-    /// Shows what the conversion has held until now.
+    /// Shows what the conversion has held until now. It goes on with what it knows of tool calls.
     pub(super) fn finish_mixed(&mut self, out: &mut Vec<u8>) {
-        if let Some(Version2::Converted(mut converted)) = self.version_2.take() {
+        let mut version_2 = self.version_2.take();
+        if let Some(Version2::Converted(converted)) = &mut version_2 {
             converted.finish(&mut |record| self.take(record, out));
         }
+        self.version_2 = version_2;
     }
 
     /// Exchanges the envelope with that of lines in the form of version 2.
