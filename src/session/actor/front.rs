@@ -127,12 +127,12 @@ impl Actor {
                 }
                 Err(Unlinked::Unreachable) => return,
                 Err(Unlinked::NotOwner) => {
-                    if !blocking(|| store.is_open(&self.id)) {
-                        // It fails if another process is faster.
-                        if self.claim().await.is_ok() {
-                            return;
-                        }
-                    } else if Instant::now() >= until {
+                    let is_open = blocking(|| store.is_open(&self.id));
+                    // It fails if another process is faster.
+                    if !is_open && self.claim().await.is_ok() {
+                        return;
+                    }
+                    if Instant::now() >= until {
                         return;
                     }
                     sleep(STEP).await;
@@ -350,7 +350,7 @@ impl Actor {
     }
 
     /// The owner is gone: another one is found, or this actor becomes it.
-    async fn succeed_owner(&mut self) -> Batch<Reply> {
+    pub(super) async fn succeed_owner(&mut self) -> Batch<Reply> {
         self.follow(true).await;
         let mut batch = Vec::new();
         // A request that opens the session looks for an owner itself.

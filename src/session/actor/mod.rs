@@ -218,7 +218,8 @@ impl Actor {
                         self.follow_tool().await;
                     }
                     if self.wakes(&command) {
-                        self.find_owner().await;
+                        let batch = self.succeed_owner().await;
+                        self.perform(batch).await;
                     }
                     let command = self.for_own_front(command);
                     command.map_or_else(Vec::new, |command| self.command(command))
