@@ -12,9 +12,12 @@ use crate::server::control::{
     CONNECT, Connect, Connected, Described, PROCESSES, STOP, Stop, Stopped,
 };
 use crate::session::link::message::text;
-use crate::store::Store;
+use crate::store::{Holder, Store};
+use crate::sys::SessionId;
 use crate::sys::socket::Stream;
 use crate::transport::message::request_line;
+
+use super::exit::{Failure, IN_USE};
 
 /// How long a process may take to say what it has.
 const DESCRIBED: Duration = Duration::from_secs(2);
@@ -42,6 +45,40 @@ pub(super) fn stop(store: &Store, socket: &str, stop: &Stop) -> io::Result<Stopp
         }
         Ok(stopped)
     })
+}
+
+/// Stops a session. `None` if no process has it open.
+pub(super) fn stop_session(
+    store: &Store,
+    id: &SessionId,
+) -> Result<Option<(Holder, Stopped)>, Failure> {
+    let Some(holder) = store.holder(id) else {
+        return Ok(None);
+    };
+    let Some(socket) = holder.local_socket() else {
+        return Err(unreachable(
+            &holder,
+            "it has no socket that can be used from here",
+        ));
+    };
+    let stop = Stop {
+        session_id: Some(id.to_string()),
+    };
+    let stopped = self::stop(store, socket, &stop);
+    let stopped = stopped.map_err(|error| unreachable(&holder, &error.to_string()))?;
+    Ok(Some((holder, stopped)))
+}
+
+/// The process that has a session cannot be asked to stop it.
+pub(super) fn unreachable(holder: &Holder, why: &str) -> Failure {
+    let Holder { pid, host, .. } = holder;
+    Failure::with_code(
+        IN_USE,
+        format!(
+            "process {pid} on {host} has the session open and cannot be asked to stop it: {why}"
+        ),
+    )
+    .hint("end that process, or close the session in its client")
 }
 
 /// Begins the connection of a client, which only looks on if it `observes`. Returns the release of the

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::cli::count::count;
-use crate::cli::exit::{Failure, IN_USE};
+use crate::cli::exit::Failure;
 use crate::cli::global::Global;
 use crate::cli::output::Output;
 use crate::cli::sessions::context::Context;
@@ -11,7 +11,6 @@ use crate::cli::sessions::id::find;
 use crate::cli::sessions::named::SESSION;
 use crate::cli::socket;
 use crate::server::control::Stop;
-use crate::store::Holder;
 
 use super::Live;
 
@@ -40,21 +39,10 @@ pub(in crate::cli) fn run(
 fn stop_session(context: &Context<'_>, text: &str, output: &mut Output) -> Result<(), Failure> {
     let id = find(context, text)?;
     let name = context.name(&id, output)?;
-    let Some(holder) = context.store.holder(&id) else {
+    let Some((holder, stopped)) = socket::stop_session(&context.store, &id)? else {
         context.nothing(&format!("session {name} is not open"));
         return Ok(());
     };
-    let Some(socket) = holder.local_socket() else {
-        return Err(unreachable(
-            &holder,
-            "it has no socket that can be used from here",
-        ));
-    };
-    let stop = Stop {
-        session_id: Some(id.to_string()),
-    };
-    let stopped = socket::stop(&context.store, socket, &stop);
-    let stopped = stopped.map_err(|error| unreachable(&holder, &error.to_string()))?;
     let ended = if stopped.ends {
         format!("; process {} has ended", holder.pid)
     } else {
@@ -72,7 +60,7 @@ fn stop_all(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
             Some(socket) => {
                 sockets.insert(socket);
             }
-            None => failure = Some(unreachable(&session.holder, "it has no socket")),
+            None => failure = Some(socket::unreachable(&session.holder, "it has no socket")),
         }
     }
     let (mut sessions, mut processes) = (0, 0);
@@ -86,7 +74,7 @@ fn stop_all(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
                 let holder = live.sessions.iter().map(|session| &session.holder);
                 let mut holder = holder.filter(|holder| holder.socket.as_deref() == Some(socket));
                 let failed = match holder.next() {
-                    Some(holder) => unreachable(holder, &error.to_string()),
+                    Some(holder) => socket::unreachable(holder, &error.to_string()),
                     None => Failure::new(format!("cannot stop a process: {error}")),
                 };
                 failure = Some(failed);
@@ -99,15 +87,4 @@ fn stop_all(context: &Context<'_>, output: &mut Output) -> Result<(), Failure> {
     };
     output.say(format!("stopped {}{ended}", count(sessions, "session")))?;
     failure.map_or(Ok(()), Err)
-}
-
-fn unreachable(holder: &Holder, why: &str) -> Failure {
-    let Holder { pid, host, .. } = holder;
-    Failure::with_code(
-        IN_USE,
-        format!(
-            "process {pid} on {host} has the session open and cannot be asked to stop it: {why}"
-        ),
-    )
-    .hint("end that process, or close the session in its client")
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::cli::count::count;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, IN_USE};
 use crate::cli::output::Output;
 use crate::cli::page_file::{name_of, remove_page};
+use crate::cli::socket::stop_session;
 use crate::cli::terminal::confirm;
 use crate::store::StoreError;
 use crate::sys::SessionId;
@@ -22,6 +23,9 @@ pub(super) struct Args {
     /// Remove them permanently, with their copies in the trash and their words in the search index.
     #[arg(long)]
     forever: bool,
+    /// Stop sessions that are open, for all their clients.
+    #[arg(long)]
+    force: bool,
     /// Do not ask for confirmation.
     #[arg(long, short, requires = "forever")]
     yes: bool,
@@ -34,7 +38,10 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     let ids = args.ids.iter().map(|text| find(context, text));
     for id in ids.collect::<Result<Vec<_>, _>>()? {
         let name = context.name(&id, output)?;
-        to_trash(context, &id)?;
+        if args.force {
+            stop_session(&context.store, &id)?;
+        }
+        to_trash(context, &id).map_err(or_force)?;
         let shown = if output.is_terminal() {
             "last".to_owned()
         } else {
@@ -45,6 +52,15 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         )))?;
     }
     Ok(())
+}
+
+/// A failure whose hint names `--force`, if a session is in use.
+fn or_force(failure: Failure) -> Failure {
+    if failure.code() == IN_USE {
+        failure.hint("close the session there first, or add `--force`")
+    } else {
+        failure
+    }
 }
 
 /// Moves a session to the trash.
@@ -76,8 +92,14 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
     confirm(args.yes, &question)?;
     let removed = ids.iter().try_for_each(|id| {
         let name = context.name(id, output)?;
+        if args.force {
+            stop_session(&context.store, id)?;
+        }
         let before = context.catalog.before_change();
-        context.store.erase(id)?;
+        context
+            .store
+            .erase(id)
+            .map_err(|error| or_force(error.into()))?;
         remove_page(&name_of(id))?;
         context.catalog.removed(id, before);
         output.say(format!("{name} is removed for good"))

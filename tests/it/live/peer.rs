@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::agent::GUARD;
+use crate::support::command::command;
 
 /// What a client is shown: each message's text and each tool call's last status, in the order in
 /// which they first came.
@@ -32,6 +33,11 @@ impl std::fmt::Debug for Shown {
 }
 
 impl Shown {
+    /// Whether this is in a message.
+    pub(super) fn says(&self, text: &str) -> bool {
+        self.parts.values().any(|part| part.contains(text))
+    }
+
     fn add(&mut self, key: String, text: &str, replaces: bool) {
         if !self.parts.contains_key(&key) {
             self.order.push(key.clone());
@@ -87,7 +93,9 @@ pub(super) struct Peer {
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
     reading: Arc<Reading>,
-    version: u8,
+    pub(super) version: u8,
+    /// Whether it only looks on, and is asked nothing.
+    pub(super) observes: bool,
     last: u64,
     /// Requests without an answer.
     pub(super) waiting: BTreeSet<u64>,
@@ -101,11 +109,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Starts a process on a store, and initializes it.
+    /// Starts `rejoin serve` on a store, and initializes it.
     pub(super) fn start(store: &Path, version: u8) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rejoin"))
-            .args(["serve", "--sources", "none", "--store"])
-            .arg(store)
+        let serve = command(store, &["serve", "--sources", "none"]);
+        Self::of(serve, version)
+    }
+
+    /// Starts a process, and initializes it.
+    pub(super) fn of(mut command: Command, version: u8) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -131,6 +143,7 @@ impl Peer {
             lines,
             reading,
             version,
+            observes: false,
             last: 0,
             waiting: BTreeSet::new(),
             answers: BTreeMap::new(),
@@ -202,9 +215,18 @@ impl Peer {
         place
     }
 
+    /// Makes a session. Returns its id.
+    pub(super) fn new_session(&mut self) -> String {
+        let made = self.call("session/new", Self::place(None)).unwrap();
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
     /// Loads the session.
     pub(super) fn load(&mut self, session: &str) -> Result<Value, Value> {
         let mut params = Self::place(Some(session));
+        if self.observes {
+            params["_meta"] = json!({ "rejoin": { "observe": true } });
+        }
         if self.version == 1 {
             return self.call("session/load", params);
         }
@@ -221,10 +243,25 @@ impl Peer {
         )
     }
 
+    /// Prompts, and waits for the answer.
+    #[track_caller]
+    pub(super) fn turn(&mut self, session: &str, text: &str) -> Value {
+        let id = self.prompt(session, text);
+        self.wait(|peer| peer.answers.contains_key(&id));
+        self.answers.remove(&id).unwrap()
+    }
+
     /// Answers a request of the agent.
     pub(super) fn answer(&mut self, request: &Value, option: &str) {
         let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
         self.send(json!({ "jsonrpc": "2.0", "id": request["id"], "result": outcome }));
+    }
+
+    /// Answers a request of the agent with one of its options, or the last one.
+    pub(super) fn choose(&mut self, request: &Value, option: usize) {
+        let options = request["params"]["options"].as_array().unwrap();
+        let chosen = options.get(option).or(options.last()).unwrap();
+        self.answer(request, chosen["optionId"].as_str().unwrap());
     }
 
     /// Handles what has come, and waits for more until `done`.
@@ -285,7 +322,10 @@ impl Peer {
                 assert!(self.waiting.remove(&id), "a second answer: {line}");
                 self.answers.insert(id, line);
             }
-            (_, Some(_)) => self.asked.push(line),
+            (_, Some(_)) => {
+                assert!(!self.observes, "a client that looks on is asked {line}");
+                self.asked.push(line);
+            }
             _ => {}
         }
     }
@@ -296,9 +336,22 @@ impl Peer {
     }
 
     /// Ends the input, and waits for the process.
+    #[track_caller]
     pub(super) fn leave(mut self) {
         self.input = None;
-        assert!(self.child.wait().unwrap().success());
+        assert!(self.ended().success());
+    }
+
+    /// Waits for a process that ends by itself.
+    #[track_caller]
+    pub(super) fn ended(&mut self) -> ExitStatus {
+        loop {
+            match self.lines.recv_timeout(GUARD) {
+                Ok(line) => self.handle(line),
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(error) => panic!("{error}: the process does not end"),
+            }
+        }
     }
 
     /// Kills the process.

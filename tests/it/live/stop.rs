@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::peer::Peer;
-use crate::support::command::runs;
+use crate::support::command::{fails, runs};
 
 #[test]
 fn a_session_that_is_stopped_does_not_move_to_another_process_until_it_is_wanted() {
@@ -14,10 +14,8 @@ fn a_session_that_is_stopped_does_not_move_to_another_process_until_it_is_wanted
         live["sessions"].clone()
     };
     let mut owner = Peer::start(store, 1);
-    let made = owner.call("session/new", Peer::place(None)).unwrap();
-    let session = made["sessionId"].as_str().unwrap().to_owned();
-    let id = owner.prompt(&session, "/echo first");
-    owner.wait(|peer| !peer.waiting.contains(&id));
+    let session = owner.new_session();
+    owner.turn(&session, "/echo first");
     let mut others = [Peer::start(store, 1), Peer::start(store, 2)];
     for other in &mut others {
         other.load(&session).unwrap();
@@ -33,16 +31,38 @@ fn a_session_that_is_stopped_does_not_move_to_another_process_until_it_is_wanted
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     assert_eq!(sessions(), Value::Array(Vec::new()));
     // The next prompt opens it again, in the process of the client that sends it.
-    let id = others[0].prompt(&session, "/echo again");
-    others[0].wait(|peer| !peer.waiting.contains(&id));
-    let answer = others[0].forget_answers().remove(0);
+    let answer = others[0].turn(&session, "/echo again");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(sessions().as_array().unwrap().len(), 1);
     let [one, mut two] = others;
     two.wait_until_shown(&one.shown);
-    let id = two.prompt(&session, "/echo third");
-    two.wait(|peer| !peer.waiting.contains(&id));
+    two.turn(&session, "/echo third");
     one.leave();
     two.leave();
     owner.leave();
+}
+
+#[test]
+fn a_session_that_is_open_is_deleted_by_force_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path();
+    let mut owner = Peer::start(store, 1);
+    let session = owner.new_session();
+    owner.turn(&session, "/echo first");
+    let mut other = Peer::start(store, 1);
+    other.load(&session).unwrap();
+    let before = other.shown.clone();
+    let prompt = other.prompt(&session, "/slow 600");
+    other.wait(|peer| peer.shown != before);
+    fails(store, &["sessions", "delete", &session], 4, "--force");
+    runs(store, &["sessions", "delete", "--force", &session]);
+    other.wait(|peer| !peer.waiting.contains(&prompt));
+    let answer = other.forget_answers().remove(0);
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+    for peer in [&mut owner, &mut other] {
+        let answer = peer.turn(&session, "/echo again");
+        assert_eq!(answer["error"]["data"]["error"], "session_not_found");
+    }
+    owner.leave();
+    other.leave();
 }
