@@ -81,24 +81,18 @@ class Second {
 
 /** The client of the Python SDK. */
 class Third {
-  #lines = [];
-  #waiting = [];
+  #lines;
 
   async open() {
     const child = spawn(python, ["-B", attached, sessionId, ...command(binary)], { stdio: ["pipe", "pipe", "inherit"] });
     this.child = child;
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      const waiting = this.#waiting.shift();
-      if (waiting) waiting(line);
-      else this.#lines.push(line);
-    });
+    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     assert.equal(await this.#line(), "loaded");
   }
 
-  #line() {
-    const come = this.#lines.length > 0;
-    const line = come ? Promise.resolve(this.#lines.shift()) : new Promise((resolve) => this.#waiting.push(resolve));
-    return within(30, "a line of the Python SDK's client", line);
+  async #line() {
+    const { value } = await within(30, "a line of the Python SDK's client", this.#lines.next());
+    return value;
   }
 
   async ask(line) {

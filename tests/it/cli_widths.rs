@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use rejoin::record::{Kind, line};
+use rejoin::record::Kind;
 use rejoin::sys::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::cli_docs;
@@ -16,6 +16,7 @@ use crate::doctor;
 use crate::setup::{Home, is_as_in};
 use crate::sources;
 use crate::support::command::command;
+use crate::support::logs::log_of;
 use crate::support::terminal::{shown, shown_with_messages};
 
 /// A terminal with so many columns, with or without colours.
@@ -92,14 +93,12 @@ pub(crate) const IDS: [&str; 2] = [
 ];
 
 /// Writes a session with a question and an answer.
-#[expect(clippy::disallowed_methods, reason = "the real binary reads it")]
 pub(crate) fn write(store: &Path, id: &str, words: &str, answer: &str) {
     let text = |text: &str| json!({ "type": "text", "text": text });
     let header = json!({ "format": 1, "sessionId": id, "cwd": "/home/ada-smith/projects/cache",
         "engine": { "name": "gemini" }, "protocolVersion": 1 });
     let update = json!({ "sessionUpdate": "agent_message_chunk", "content": text(answer) });
     let records = [
-        (Kind::Session, None, header),
         (
             Kind::Prompt,
             Some("msg_1"),
@@ -108,14 +107,7 @@ pub(crate) fn write(store: &Path, id: &str, words: &str, answer: &str) {
         (Kind::Update, None, update),
         (Kind::End, None, json!({ "stopReason": "end_turn" })),
     ];
-    let mut log = Vec::new();
-    let at = Timestamp::parse(USED).unwrap();
-    for (seq, (kind, id, payload)) in (0..).zip(&records) {
-        let payload: &Value = payload;
-        line::encode(&mut log, seq, at, *kind, *id, &payload.to_string());
-    }
-    std::fs::create_dir_all(store.join("sessions")).unwrap();
-    std::fs::write(store.join("sessions").join(format!("{id}.jsonl")), log).unwrap();
+    log_of(store, &header, Timestamp::parse(USED).unwrap(), &records);
 }
 
 /// Settings with an agent whose entry is longer than a narrow terminal is wide.

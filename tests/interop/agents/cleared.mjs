@@ -40,9 +40,12 @@ await step("a plan is accepted, and the context cleared", async () => {
   assert(shown("exit-plan-clear-"), "the agent does not offer to clear its context");
   assert(shown("End of PLAIN-PLANNED."), "the agent does not go on");
   // In which session it goes on is found out after the turn; until then it has an entry of its own.
+  const deadline = Date.now() + 30_000;
   let sessions;
-  do ({ sessions } = await peer.request("session/list", { cwd }));
-  while (sessions.length > 1);
+  do {
+    assert(Date.now() < deadline, "it has more than one entry");
+    ({ sessions } = await peer.request("session/list", { cwd }));
+  } while (sessions.length > 1);
   await killAll(marker, peer.child.pid);
   await peer.exited;
 });

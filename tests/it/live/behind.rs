@@ -1,8 +1,11 @@
 //! A client that does not read is behind alone, also if its process has the session open.
 
+use std::time::Instant;
+
 use serde_json::json;
 
 use super::peer::Peer;
+use crate::support::agent::GUARD;
 
 /// How much is said while a client does not read: more than pipes and buffers hold.
 const FLOOD: &str = "/flood 4000 256";
@@ -10,8 +13,7 @@ const FLOOD: &str = "/flood 4000 256";
 fn behind(version: u8) {
     let folder = tempfile::tempdir().unwrap();
     let mut owner = Peer::start(folder.path(), version);
-    let made = owner.call("session/new", Peer::place(None)).unwrap();
-    let session = made["sessionId"].as_str().unwrap().to_owned();
+    let session = owner.new_session();
     let mut other = Peer::start(folder.path(), 1);
     other.load(&session).unwrap();
     owner.stops_reading();
@@ -20,7 +22,9 @@ fn behind(version: u8) {
     other.wait(|peer| peer.shown != before);
     // In version 1, it is refused while the turn runs.
     let mut answer = json!({});
+    let begun = Instant::now();
     while answer.get("result").is_none() {
+        assert!(begun.elapsed() < GUARD, "{answer}");
         let id = other.prompt(&session, "/run true");
         other.wait(|peer| !peer.waiting.contains(&id) || !peer.asked.is_empty());
         if let Some(asked) = other.asked.pop() {
@@ -34,8 +38,7 @@ fn behind(version: u8) {
     owner.wait(|peer| !peer.waiting.contains(&flooded));
     owner.wait_until_shown(&other.shown);
     // It prompts as before, and is shown each prompt of the other client once.
-    let id = owner.prompt(&session, "/echo again");
-    owner.wait(|peer| !peer.waiting.contains(&id));
+    owner.turn(&session, "/echo again");
     other.wait_until_shown(&owner.shown);
     let mut reader = Peer::start(folder.path(), version);
     reader.load(&session).unwrap();

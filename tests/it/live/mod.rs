@@ -5,4 +5,5 @@ mod peer;
 mod random;
 mod redeploy;
 mod security;
+mod stage;
 mod stop;

@@ -1,12 +1,17 @@
-//! Clients that come, prompt, cancel, answer, leave and are killed at random: each is shown what the
-//! log has, and nobody waits for ever.
+//! Clients that come, look on, prompt, cancel, answer and leave at random, while processes are killed:
+//! theirs, the session's host, the agent. Each client is shown what the log has, nobody waits for
+//! ever, and no process is left.
 //!
 //! A case is a function of its seed, but for the order in which the processes run. `LIVE_SEED`
-//! repeats one, `LIVE_CASES` sets how many there are.
+//! repeats one, `LIVE_CASES` sets how many there are, from that seed on if both are given.
 
-use serde_json::json;
+use std::time::Instant;
+
+use serde_json::{Value, json};
 
 use super::peer::Peer;
+use super::stage::{Member, Stage};
+use crate::support::agent::GUARD;
 use crate::support::env;
 use crate::support::sessions::random::Random;
 
@@ -14,92 +19,158 @@ use crate::support::sessions::random::Random;
 const MOST: usize = 5;
 
 /// How many things happen in a case.
-const STEPS: usize = 24;
+const ROUNDS: usize = 24;
+
+/// What the built-in engine is asked for.
+const PROMPTS: [&str; 4] = ["/slow 1", "/run true", "/tool read", "/echo so"];
+
+/// What the agent is asked for.
+const SCRIPTS: [&str; 8] = [
+    "say so",
+    "say one ; sleep 1 ; say two",
+    "think hm ; tool a pending ; say then ; tool a completed",
+    "tool b in_progress ; ask {\"toolCallId\":\"b\"} ; say asked",
+    "say before ; hang",
+    "flood 60 64",
+    "say last words ; exit 3",
+    "say that ; fail -32603 no",
+];
 
 #[test]
 fn each_client_is_shown_what_the_log_has() {
-    if let Some(seed) = env::number("LIVE_SEED") {
-        return case(seed);
-    }
-    let cases = env::number("LIVE_CASES").unwrap_or(if env::slow() { 200 } else { 4 });
-    for seed in 0..cases {
-        eprintln!("LIVE_SEED={seed}");
+    let seed = env::number("LIVE_SEED");
+    let usual = match seed {
+        Some(_) => 1,
+        None if env::slow() => 420,
+        None => 4,
+    };
+    let first = seed.unwrap_or_default();
+    let cases = env::number("LIVE_CASES").unwrap_or(usual);
+    for seed in first..first + cases {
+        eprintln!("LIVE_SEED={seed}: {ROUNDS} rounds");
         case(seed);
     }
 }
 
 fn case(seed: u64) {
     let mut random = Random::of(seed);
-    let folder = tempfile::tempdir().unwrap();
-    let mut first = Peer::start(folder.path(), 1);
-    let made = first.call("session/new", Peer::place(None)).unwrap();
-    let session = made["sessionId"].as_str().unwrap().to_owned();
-    let id = first.prompt(&session, "/echo first");
-    first.wait(|peer| !peer.waiting.contains(&id));
-    let mut peers = vec![first];
-    for step in 0..STEPS {
-        match random.below(12) {
-            0..=2 if peers.len() < MOST => {
-                let mut peer = Peer::start(folder.path(), random.one_of(&[1, 2]));
-                peer.load(&session).unwrap();
-                peers.push(peer);
-            }
-            3 if peers.len() > 1 => {
-                let gone = random.below(peers.len());
-                peers.remove(gone).kill();
-            }
-            4 if peers.len() > 1 => {
-                let gone = random.below(peers.len());
-                peers.remove(gone).leave();
-            }
-            5 => {
-                let one = random.below(peers.len());
-                let cancelled = json!({ "sessionId": session });
-                peers[one].notify("session/cancel", cancelled);
-            }
-            6..=7 => {
-                let one = random.below(peers.len());
-                answer(&mut peers[one], &mut random);
-            }
-            _ => {
-                let one = random.below(peers.len());
-                let slow = format!("/echo {step}");
-                let text = random.one_of(&["/slow 1", "/run true", "/tool read", slow.as_str()]);
-                peers[one].prompt(&session, text);
-            }
-        }
-        for peer in &mut peers {
-            peer.look();
+    let stage = Stage::of(seed, &mut random);
+    let mut first = stage.any_member(&mut random);
+    let session = first.peer.new_session();
+    first.peer.turn(&session, stage.words("first"));
+    let mut members = vec![first];
+    for _ in 0..ROUNDS {
+        round(&stage, &mut members, &session, &mut random);
+        for member in &mut members {
+            member.peer.look();
         }
     }
     // The last word is said when nothing else is being answered.
-    let mut last = Peer::start(folder.path(), 1);
-    last.load(&session).unwrap();
-    peers.push(last);
-    while !speaks(&mut peers, &session) {}
+    let mut last = stage.member(1, &mut random);
+    last.peer.load(&session).unwrap();
+    members.push(last);
+    let mut peers: Vec<Peer> = members.into_iter().map(|member| member.peer).collect();
+    let begun = Instant::now();
+    while let Err(answer) = speaks(&mut peers, &session, &stage) {
+        assert!(
+            begun.elapsed() < GUARD,
+            "a prompt is answered with {answer}"
+        );
+    }
     for one in 0..peers.len() {
         settle(&mut peers, one);
     }
-    let mut reader = Peer::start(folder.path(), 2);
-    reader.load(&session).unwrap();
+    // Messages that share an id have one each in version 2.
+    let mut readers = [1, 2].map(|version| Peer::start(&stage.store(), version));
+    for reader in &mut readers {
+        reader.load(&session).unwrap();
+    }
     for peer in &mut peers {
-        let expected = reader.shown.clone();
-        peer.wait_until_shown(&expected);
+        let expected = readers.iter().find(|reader| reader.version == peer.version);
+        peer.wait_until_shown(&expected.unwrap().shown);
         assert!(peer.asked.is_empty(), "{:?}", peer.asked);
+    }
+    for peer in peers.into_iter().chain(readers) {
+        peer.leave();
+    }
+    stage.ends();
+}
+
+/// One thing happens.
+fn round(stage: &Stage, members: &mut Vec<Member>, session: &str, random: &mut Random) {
+    // A host goes on without clients.
+    let may_go = members.len() > 1 || stage.keeps && !members.is_empty();
+    match random.below(16) {
+        step if members.is_empty() || step < 3 && members.len() < MOST => {
+            let mut member = stage.any_member(random);
+            member.peer.observes = random.once_in(4);
+            member.peer.load(session).unwrap();
+            members.push(member);
+        }
+        3..=4 if may_go => {
+            let gone = random.below(members.len());
+            members.remove(gone).peer.kill();
+        }
+        5 if may_go => {
+            let gone = random.below(members.len());
+            members.remove(gone).peer.leave();
+        }
+        6 => stage.kill_agent(random),
+        7 if random.once_in(2) => {
+            if stage.kill_host() {
+                let kept;
+                (kept, *members) = std::mem::take(members)
+                    .into_iter()
+                    .partition(|member: &Member| member.is_kept);
+                for mut member in kept {
+                    member.peer.ended();
+                }
+            }
+        }
+        8 => {
+            let cancelled = json!({ "sessionId": session });
+            one_of(members, random).notify("session/cancel", cancelled);
+        }
+        9..=11 => {
+            let peer = one_of(members, random);
+            peer.look();
+            if let Some(request) = peer.asked.pop() {
+                let option = random.below(2);
+                peer.choose(&request, option);
+            }
+        }
+        _ => {
+            let text = if stage.wraps() {
+                random.one_of(&SCRIPTS)
+            } else {
+                random.one_of(&PROMPTS)
+            };
+            one_of(members, random).prompt(session, text);
+        }
     }
 }
 
-/// Cancels what is being answered, and has the last client prompt. Whether it is answered.
-fn speaks(peers: &mut [Peer], session: &str) -> bool {
+fn one_of<'a>(members: &'a mut [Member], random: &mut Random) -> &'a mut Peer {
+    let one = random.below(members.len());
+    &mut members[one].peer
+}
+
+/// Cancels what is being answered, and has the last client prompt. Fails with the answer, if that is
+/// another one than the end of a turn.
+fn speaks(peers: &mut [Peer], session: &str, stage: &Stage) -> Result<(), Value> {
     let last = peers.len() - 1;
     peers[last].notify("session/cancel", json!({ "sessionId": session }));
     reject(peers);
     peers[last].forget_answers();
-    let id = peers[last].prompt(session, "/echo last");
+    let id = peers[last].prompt(session, stage.words("last"));
     settle(peers, last);
-    let answers = peers[last].forget_answers();
-    let answer = answers.iter().find(|answer| answer["id"] == id);
-    answer.is_some_and(|answer| answer["result"]["stopReason"] == "end_turn")
+    let mut answers = peers[last].forget_answers().into_iter();
+    let answer = answers.find(|answer| answer["id"] == id).unwrap();
+    if answer["result"]["stopReason"] == "end_turn" {
+        Ok(())
+    } else {
+        Err(answer)
+    }
 }
 
 /// Waits until one client has all its answers.
@@ -117,14 +188,7 @@ fn reject(peers: &mut [Peer]) {
     for peer in peers {
         peer.look();
         while let Some(request) = peer.asked.pop() {
-            peer.answer(&request, "reject_once");
+            peer.choose(&request, usize::MAX);
         }
-    }
-}
-
-fn answer(peer: &mut Peer, random: &mut Random) {
-    if let Some(request) = peer.asked.pop() {
-        let option = random.one_of(&["allow_once", "reject_once"]);
-        peer.answer(&request, option);
     }
 }

@@ -9,11 +9,14 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::peer::Peer;
+use crate::support::command::{command, runs};
 
 /// The id of a user who has nothing to do with this.
 const NOBODY: u32 = 65534;
@@ -31,10 +34,8 @@ fn is_root(folder: &Path) -> bool {
 
 fn new_session(store: &Path) -> (Peer, String) {
     let mut owner = Peer::start(store, 1);
-    let made = owner.call("session/new", Peer::place(None)).unwrap();
-    let session = made["sessionId"].as_str().unwrap().to_owned();
-    let id = owner.prompt(&session, "/echo said");
-    owner.wait(|peer| !peer.waiting.contains(&id));
+    let session = owner.new_session();
+    owner.turn(&session, "/echo said");
     (owner, session)
 }
 
@@ -147,4 +148,92 @@ fn a_front_of_another_protocol_is_refused_in_words() {
     );
     assert!(message.contains("9.9.9"), "{message}");
     owner.leave();
+}
+
+/// Has everybody read a folder and what is in it.
+fn publish(folder: &Path) {
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            publish(&path);
+        } else {
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        }
+    }
+}
+
+/// A command that another user runs, with a copy of the binary where that user finds it.
+fn of_nobody(command: Command, folder: &Path) -> Command {
+    let copy = folder.join("rejoin");
+    if !copy.exists() {
+        fs::copy(command.get_program(), &copy).unwrap();
+    }
+    let mut other = Command::new(copy);
+    other.args(command.get_args()).env("HOME", folder);
+    other.uid(NOBODY).gid(NOBODY).current_dir("/");
+    other
+}
+
+#[test]
+fn a_store_of_somebody_else_shows_at_most_what_may_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    if !is_root(folder.path()) {
+        return;
+    }
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let store = folder.path().join("store");
+    let (mut owner, session) = new_session(&store);
+    let serve = || {
+        let serve = command(&store, &["serve", "--sources", "none"]);
+        Peer::of(of_nobody(serve, folder.path()), 1)
+    };
+    // Nobody else may enter it.
+    let mut stranger = serve();
+    let refused = stranger.load(&session).unwrap_err();
+    assert!(!refused.to_string().contains("said"), "{refused}");
+    stranger.call("session/new", Peer::place(None)).unwrap_err();
+    stranger.leave();
+    // Its user lets others read it, but for the sockets: what is said can be read and not answered.
+    publish(&store.join("sessions"));
+    publish(&store.join("open"));
+    fs::set_permissions(&store, Permissions::from_mode(0o755)).unwrap();
+    let mut stranger = serve();
+    let loaded = stranger.load(&session).unwrap();
+    assert!(!loaded["_meta"]["rejoin"]["owner"].is_object(), "{loaded}");
+    assert!(stranger.shown.says("said"), "{:?}", stranger.shown);
+    let refused = stranger.turn(&session, "/echo mine");
+    assert_eq!(refused["error"]["data"]["error"], "storage_failed");
+    stranger.leave();
+    // Nor does one answer who reaches the socket.
+    publish(&store.join("run"));
+    let socket = socket(&store);
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    let ps = of_nobody(command(&store, &["ps", "--json"]), folder.path()).output();
+    let listed = String::from_utf8(ps.unwrap().stdout).unwrap();
+    assert!(!listed.contains("clients\":[{"), "{listed}");
+    assert!(reached_by_nobody(&socket).is_none_or(|answer| answer.is_empty()));
+    owner.turn(&session, "/echo still here");
+    assert!(runs(&store, &["sessions", "show", &session]).contains("still here"));
+    owner.leave();
+}
+
+/// What another user who connects to a socket is answered, where there is a program for that.
+fn reached_by_nobody(socket: &Path) -> Option<Vec<u8>> {
+    let script = "import socket, sys\n\
+        s = socket.socket(socket.AF_UNIX)\n\
+        s.connect(sys.argv[1])\n\
+        s.sendall(b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"_rejoin/processes\",\"params\":{}}\\n')\n\
+        sys.stdout.buffer.write(s.recv(99))\n";
+    let mut python = Command::new("python3");
+    python
+        .args(["-c", script])
+        .arg(socket)
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let output = python.current_dir("/").output();
+    if output.is_err() {
+        eprintln!("there is no Python: a connection of another user is not checked");
+    }
+    Some(output.ok()?.stdout)
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use rejoin::record::{Kind, line};
-use rejoin::sys::Sys;
+use rejoin::sys::{Sys, Timestamp};
 use serde_json::{Value, json};
 
 use super::systems::FOLDER;
@@ -32,14 +32,24 @@ pub(crate) fn log(store: &Path, records: &[(Kind, Option<&str>, Value)]) -> Stri
     let id = sys.ids.session().to_string();
     let header = json!({ "format": 1, "sessionId": id, "cwd": FOLDER,
         "engine": { "name": "local" }, "protocolVersion": 1 });
-    let header = (Kind::Session, None, header);
+    log_of(store, &header, sys.clock.now(), records);
+    id
+}
+
+/// Writes a session with this header and these records, all of one time.
+pub(crate) fn log_of(
+    store: &Path,
+    header: &Value,
+    at: Timestamp,
+    records: &[(Kind, Option<&str>, Value)],
+) {
+    let first = (Kind::Session, None, header.clone());
     let mut log = Vec::new();
-    for (seq, (kind, id, payload)) in (0..).zip([&header].into_iter().chain(records)) {
-        let at = sys.clock.now();
+    for (seq, (kind, id, payload)) in (0..).zip([&first].into_iter().chain(records)) {
         line::encode(&mut log, seq, at, *kind, *id, &payload.to_string());
     }
+    let id = header["sessionId"].as_str().unwrap();
     fs::create_dir_all(store.join("sessions")).unwrap();
     let path = store.join("sessions").join(format!("{id}.jsonl"));
     fs::write(path, log).unwrap();
-    id
 }

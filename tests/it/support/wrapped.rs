@@ -86,6 +86,13 @@ impl Wrapped {
         ids.collect()
     }
 
+    /// The agents that run.
+    pub(crate) fn running(&self) -> Vec<u32> {
+        let mut started = self.processes("started");
+        started.retain(|id| is_running(*id));
+        started
+    }
+
     /// Ends the agent at once; it has ended when this returns.
     pub(crate) fn kill(&self) -> Result<(), String> {
         let id = *self.processes("started").last().ok_or("there is none")?;

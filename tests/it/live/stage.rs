@@ -1,0 +1,158 @@
+//! A store with its clients, the host and the agent behind them.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::peer::Peer;
+use crate::support::command::{command, runs};
+use crate::support::sessions::random::Random;
+use crate::support::systems::{is_running, kill};
+use crate::support::wrapped::{Wrapped, until};
+
+/// What an agent can do.
+const AGENTS: [&[&str]; 5] = [
+    &["--load"],
+    &["--resume", "--message-ids"],
+    &["--load", "--resume", "--version-2"],
+    &["--version-2", "--resume"],
+    &["--modes"],
+];
+
+/// What is the same for all clients of a session.
+pub(super) struct Stage {
+    folder: TempDir,
+    /// The agent that is wrapped, if it is not the built-in engine that answers.
+    agent: Option<Wrapped>,
+    /// Whether clients may have a host.
+    pub(super) keeps: bool,
+}
+
+/// A client of the session.
+pub(super) struct Member {
+    pub(super) peer: Peer,
+    /// Whether its sessions are in the host.
+    pub(super) is_kept: bool,
+}
+
+impl Stage {
+    /// One of all that there are.
+    pub(super) fn of(seed: u64, random: &mut Random) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = random.one_of(&AGENTS);
+        let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Self {
+            agent: (seed % 2 == 1).then(|| Wrapped::new(folder.path(), &flags)),
+            keeps: seed / 2 % 2 == 1,
+            folder,
+        }
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    pub(super) fn wraps(&self) -> bool {
+        self.agent.is_some()
+    }
+
+    /// A prompt that is answered with these words, or some with them.
+    pub(super) fn words(&self, words: &'static str) -> &'static str {
+        match (words, self.wraps()) {
+            ("first", false) => "/echo first",
+            ("last", false) => "/echo last",
+            (words, _) => words,
+        }
+    }
+
+    /// Starts a client of any kind.
+    pub(super) fn any_member(&self, random: &mut Random) -> Member {
+        let version = random.one_of(&[1, 2]);
+        self.member(version, random)
+    }
+
+    /// Starts a client that speaks this version.
+    pub(super) fn member(&self, version: u8, random: &mut Random) -> Member {
+        let is_kept = self.keeps && !random.once_in(3);
+        let mut command = match &self.agent {
+            Some(_) => command(&self.store(), &["wrap"]),
+            None => command(&self.store(), &["serve"]),
+        };
+        command.args(["--sources", "none"]);
+        if is_kept {
+            command.arg("--keep");
+        }
+        if let Some(agent) = &self.agent {
+            command.args(agent.arguments());
+        }
+        let peer = Peer::of(command, version);
+        Member { peer, is_kept }
+    }
+
+    /// Kills one of the agents that run.
+    pub(super) fn kill_agent(&self, random: &mut Random) {
+        let running = self.agent.as_ref().map(Wrapped::running);
+        if let Some(running) = running.filter(|running| !running.is_empty()) {
+            kill(random.one_of(&running));
+        }
+    }
+
+    /// Kills the host. Whether there was one.
+    pub(super) fn kill_host(&self) -> bool {
+        let process = self.keeps.then(|| self.live()["hosts"][0]["pid"].as_u64());
+        let Some(process) = process.flatten().and_then(|id| u32::try_from(id).ok()) else {
+            return false;
+        };
+        kill(process);
+        until(|| gone(process)).unwrap();
+        true
+    }
+
+    /// What is live.
+    fn live(&self) -> Value {
+        serde_json::from_str(&runs(&self.store(), &["ps", "--json"])).unwrap()
+    }
+
+    /// Ends the host. No process is left then.
+    pub(super) fn ends(&self) {
+        if self.keeps {
+            runs(&self.store(), &["stop", "--all"]);
+        }
+        let live = self.live();
+        assert_eq!(live["sessions"], json!([]));
+        assert_eq!(live["hosts"], json!([]));
+        if let Some(agent) = &self.agent {
+            agent.gone().unwrap();
+        }
+        until(|| self.processes().into_iter().try_for_each(gone)).unwrap();
+    }
+
+    /// The processes that name this store, where the system lists them.
+    fn processes(&self) -> Vec<u32> {
+        let store = self.store();
+        let store = store.to_str().unwrap();
+        let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let names_it = |id: &u32| {
+            let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&command).contains(store)
+        };
+        let ids = listed.filter_map(|file| file.file_name().to_str()?.parse().ok());
+        ids.filter(names_it).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            kill(process);
+        }
+    }
+}
+
+fn gone(process: u32) -> Result<(), String> {
+    if is_running(process) {
+        return Err(format!("process {process} is still there"));
+    }
+    Ok(())
+}
