@@ -189,7 +189,7 @@ impl Catalog {
                 .last()
                 .map(|(row, _)| cursor::Position::of(&row.id, &row.summary, order));
             let found = in_parallel(&jobs, MAX_READERS, |(row, file)| {
-                if !query.admits(row) {
+                if cancelled() || !query.admits(row) {
                     return Some(Vec::new());
                 }
                 if row.summary.tool.is_some() {
