@@ -188,11 +188,7 @@ impl Tables {
             [limit, offset],
         );
         let sql = format!("SELECT {COLUMNS} FROM {ROWS} WHERE {}", listed.sql);
-        let mut sessions = self.sessions(&self.ask(&sql, listed.params)?)?;
-        for listed in &mut sessions {
-            listed.summary.agent_ids = Vec::new();
-        }
-        Ok(sessions)
+        self.sessions(&self.ask(&sql, listed.params)?)
     }
 
     /// Whether few pieces of logs have what a query looks for.
@@ -235,7 +231,7 @@ impl Tables {
         let known = row.get::<_, Option<String>>(1);
         let known = known.and_then(|json| serde_json::from_str::<Summary>(&json).ok());
         let (scanned, end): (i64, i64) = (row.get(2), row.get(3));
-        let summary = match known {
+        let mut summary = match known {
             Some(summary) if scanned == end => summary,
             known => {
                 let known = known.filter(|known| (1..=end.unsigned_abs()).contains(&known.scanned));
@@ -248,6 +244,8 @@ impl Tables {
                 summary
             }
         };
+        // As in the catalog, they are apart from the rest.
+        summary.agent_ids = Vec::new();
         Ok(Some(Listed {
             id,
             summary,

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rejoin::index::{Archived, Catalog, Filter, Order, Page, Pattern, Query, Search};
-use rejoin::record::Field;
-use rejoin::store::{Durability, Store};
-use rejoin::sys::Sys;
+use rejoin::record::metadata::MetadataChange;
+use rejoin::record::{AgentSessionId, Field, Kind};
+use rejoin::store::{Durability, Store, Sync};
+use rejoin::sys::{SessionId, Sys};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::cluster;
+use super::logs::{header, new_id};
 use super::processes::{Process, load, prompt};
 
 fn catalog(place: &Path) -> (Store, Catalog) {
@@ -33,6 +35,7 @@ impl Both {
         process.leave();
         let both = Self { folder, place };
         let ((files, _), (tables, _)) = both.catalogs();
+        add_others(&files, &files.ids().unwrap()[0]);
         for id in files.ids().unwrap() {
             files.copy_to(&id, &tables, true).unwrap();
         }
@@ -41,6 +44,45 @@ impl Both {
 
     fn catalogs(&self) -> ((Store, Catalog), (Store, Catalog)) {
         (catalog(self.folder.path()), catalog(&self.place))
+    }
+}
+
+/// Adds sessions of which a list knows more: agents have ids for them, one of which is that of another
+/// session here, and one is archived, one was renamed, one restored, and one was never prompted.
+fn add_others(store: &Store, other: &SessionId) {
+    let agents = [
+        ("codex", Some("theirs-1")),
+        ("codex", None),
+        ("goose", Some("theirs-2")),
+        ("goose", None),
+    ];
+    for (n, (agent, known_as)) in agents.into_iter().enumerate() {
+        let id = new_id();
+        let mut header = header(&id);
+        header.known_as = known_as.map(str::to_owned);
+        agent.clone_into(&mut header.engine.name);
+        let mut log = store.create(&id, &header).unwrap();
+        let mut append = |kind, id, payload: &str| {
+            log.append(kind, id, payload, Sync::Buffered).unwrap();
+        };
+        let inner = if n == 1 { other.as_str() } else { "inner" };
+        let inner = AgentSessionId::of_tool(inner, agent, None);
+        append(Kind::AgentSessionId, None, &inner);
+        if n < 3 {
+            let prompt = r#"{"prompt":[{"type":"text","text":"to an agent"}]}"#;
+            append(Kind::Prompt, Some("msg_1"), prompt);
+            append(Kind::End, None, r#"{"stopReason":"end_turn"}"#);
+        }
+        let change = match n {
+            0 => MetadataChange::Archived(true),
+            _ => MetadataChange::title("another title").unwrap(),
+        };
+        append(Kind::Info, None, &change.payload());
+        drop(log);
+        if n == 2 {
+            assert!(store.trash(&id).unwrap());
+            store.restore(&id).unwrap();
+        }
     }
 }
 
@@ -81,8 +123,22 @@ fn both_catalogs_answer_alike() {
         return;
     };
     let ((files, ours), (tables, theirs)) = both.catalogs();
+    let listed = ours.list(&Filter::default(), None, 100).unwrap().sessions;
     let filters = [
         Filter::default(),
+        Filter {
+            since: listed[5].summary.updated_at.clone(),
+            ..Filter::default()
+        },
+        Filter {
+            agent: Some("codex".to_owned()),
+            archived: Archived::Include,
+            ..Filter::default()
+        },
+        Filter {
+            agent: Some("goose".to_owned()),
+            ..with_words("another")
+        },
         Filter {
             order: Order::Prompted,
             ..Filter::default()
@@ -118,13 +174,37 @@ fn both_catalogs_answer_alike() {
                 "{filter:?}"
             );
         }
+        for offset in [0, 3, 100] {
+            let page = |catalog: &Catalog| {
+                let mut page = catalog.list_at(filter, offset, 4).unwrap();
+                catalog.add_agent_ids(&mut page).unwrap();
+                page
+            };
+            assert_eq!(page(&theirs), page(&ours), "{filter:?} {offset}");
+        }
     }
-    assert_eq!(
-        theirs.every(None).unwrap().len(),
-        ours.every(None).unwrap().len()
-    );
-    for id in files.ids().unwrap() {
-        assert_eq!(theirs.find(&id), ours.find(&id));
+    assert_eq!(theirs.every(None).unwrap(), ours.every(None).unwrap());
+    assert_eq!(theirs.behind().unwrap(), ours.behind().unwrap());
+    let ids = files.ids().unwrap();
+    for id in &ids {
+        assert_eq!(theirs.find(id), ours.find(id));
+        assert_eq!(theirs.agent_ids(id), ours.agent_ids(id));
+    }
+    let named = ids.iter().map(|id| id.as_str().to_owned());
+    let named: Vec<_> = named
+        .chain(["inner", "theirs-1", "theirs-2", "nobody's"].map(str::to_owned))
+        .collect();
+    for agent in ["codex", "goose", "none"] {
+        let of = |catalog: &Catalog| catalog.ours(agent, &named).unwrap();
+        assert_eq!(of(&theirs), of(&ours), "{agent}");
+        for name in &named {
+            let of = |catalog: &Catalog| catalog.of_inner(agent, name).unwrap();
+            assert_eq!(of(&theirs), of(&ours), "{agent} {name}");
+        }
+    }
+    for name in &named {
+        let known = |catalog: &Catalog| catalog.known_as(name).unwrap();
+        assert_eq!(known(&theirs), known(&ours), "{name}");
     }
     let (id, last) = (&files.ids().unwrap()[0], &files.ids().unwrap()[1]);
     assert!(tables.trash(id).unwrap());
