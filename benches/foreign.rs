@@ -108,7 +108,7 @@ fn main() {
         &format!("{} of {megabytes:.0} MB", count.unwrap_or(COUNT)),
     );
     let total = measured("first list ever", || list().total);
-    report("conversations", &total.to_string());
+    report("conversations", &total.unwrap_or_default().to_string());
     timed("a further list", || drop(list()));
     let other = live(&places);
     measured("first list of a process", || {

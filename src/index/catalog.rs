@@ -76,8 +76,8 @@ pub struct Page {
     pub sessions: Vec<Listed>,
     /// Where the next page begins; absent on the last page.
     pub next_cursor: Option<String>,
-    /// How many sessions all pages have together.
-    pub total: u64,
+    /// How many sessions all pages have together; absent if there may be more than were counted.
+    pub total: Option<u64>,
     /// Whether every word of every log could be searched; if not, there may be more matches.
     pub complete: bool,
 }
@@ -179,6 +179,7 @@ impl Catalog {
         if let Some(remote) = &self.remote {
             let complete = filter.search.is_none() || remote.read_words(READ_AT_ONCE)?;
             let (sessions, total) = remote.page(filter, window)?;
+            let total = total.filter(|_| complete);
             let mut page = remote::page_of(sessions, limit, total, complete, filter);
             let search = filter.search.as_ref();
             if let Some(term) = search.and_then(|search| search.terms().first()) {
@@ -230,7 +231,7 @@ impl Catalog {
                 })
                 .collect(),
             next_cursor,
-            total,
+            total: complete.then_some(total),
             complete,
         })
     }

@@ -44,7 +44,11 @@ pub(super) trait Remote: Send + Sync {
 
     /// The entries of a list within a window, and how many there are in all, if that is not very
     /// many.
-    fn page(&self, filter: &Filter, window: Window<'_>) -> Result<(Vec<Listed>, u64), ListError>;
+    fn page(
+        &self,
+        filter: &Filter,
+        window: Window<'_>,
+    ) -> Result<(Vec<Listed>, Option<u64>), ListError>;
 
     /// The same entries alone: to count them may take longer.
     fn entries(&self, filter: &Filter, window: Window<'_>) -> Result<Vec<Listed>, ListError>;
@@ -105,7 +109,7 @@ pub(super) fn row_of(listed: Listed) -> Row {
 pub(super) fn page_of(
     mut sessions: Vec<Listed>,
     limit: usize,
-    total: u64,
+    total: Option<u64>,
     complete: bool,
     filter: &Filter,
 ) -> Page {

@@ -156,16 +156,17 @@ impl Tables {
         sought.collect::<Result<_, _>>().map(Some)
     }
 
-    /// How many entries a list has.
-    fn count(&self, filter: &Filter, sought: Option<&[Sought]>) -> Result<u64, ListError> {
+    /// How many entries a list has, if they are not too many to count.
+    fn count(&self, filter: &Filter, sought: Option<&[Sought]>) -> Result<Option<u64>, ListError> {
         let counted = Conditions::of_found(filter, sought);
         let sql = format!(
-            "SELECT count(*) FROM (SELECT FROM @.session s WHERE {} LIMIT {MOST_COUNTED}) AS all_of_it",
-            counted.sql
+            "SELECT count(*) FROM (SELECT FROM @.session s WHERE {} LIMIT {}) AS all_of_it",
+            counted.sql,
+            MOST_COUNTED + 1
         );
         let rows = self.ask(&sql, counted.params)?;
         let count = rows.first().map_or(0, |row| row.get::<_, i64>(0));
-        Ok(count.unsigned_abs())
+        Ok((count <= MOST_COUNTED).then(|| count.unsigned_abs()))
     }
 
     /// The entries of a list within a window.
@@ -277,7 +278,11 @@ impl Remote for Tables {
         self.ranked_by_words(search, fields)
     }
 
-    fn page(&self, filter: &Filter, window: Window<'_>) -> Result<(Vec<Listed>, u64), ListError> {
+    fn page(
+        &self,
+        filter: &Filter,
+        window: Window<'_>,
+    ) -> Result<(Vec<Listed>, Option<u64>), ListError> {
         self.read_new()?;
         let sought = self.sought(filter)?;
         let total = self.count(filter, sought.as_deref())?;

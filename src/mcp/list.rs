@@ -29,23 +29,30 @@ pub(super) fn call(sessions: &Sessions, arguments: Arguments) -> Result<Answer, 
             .list(&filter, cursor, limit)
             .map_err(refused)?
     } else {
-        Page::default()
+        Page {
+            total: Some(0),
+            ..Page::default()
+        }
     };
     let place = match &filter.cwd {
         Some(folder) => format!(" in {folder}"),
         None => String::new(),
     };
     let mut text = match page.total {
-        0 => format!("There are no conversations{place}.\n"),
-        1 => format!("1 conversation{place}:\n"),
-        total => format!("{total} conversations{place}, newest first:\n"),
+        Some(0) => format!("There are no conversations{place}.\n"),
+        Some(1) => format!("1 conversation{place}:\n"),
+        Some(total) => format!("{total} conversations{place}, newest first:\n"),
+        None => format!("Conversations{place}, newest first:\n"),
     };
     for listed in &page.sessions {
         text.push('\n');
         text += &rows::lines(listed);
     }
     let listed: Vec<_> = page.sessions.iter().map(rows::object).collect();
-    let mut object = json!({ "sessions": listed, "total": page.total });
+    let mut object = json!({ "sessions": listed });
+    if let Some(total) = page.total {
+        object["total"] = total.into();
+    }
     if let Some(cursor) = page.next_cursor {
         text += &rows::more(&cursor);
         object["nextCursor"] = cursor.into();

@@ -145,15 +145,15 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     Ok(())
 }
 
-/// The first sessions of a list, and how many it has. Conversations of other tools are among them, if
+/// The first sessions of a list, and how many it has, if that is known. Conversations of other tools are among them, if
 /// any are shown.
 pub(super) fn read(
     context: &Context<'_>,
     filter: &Filter,
     limit: usize,
-) -> Result<(Vec<Listed>, usize), Failure> {
+) -> Result<(Vec<Listed>, Option<usize>), Failure> {
     let catalog = context.listed()?;
-    let (mut listed, mut total) = (Vec::new(), 0);
+    let (mut listed, mut total) = (Vec::new(), None);
     let mut cursor = None;
     while listed.len() < limit {
         let most = PAGE.min(limit - listed.len());
@@ -163,7 +163,7 @@ pub(super) fn read(
             })
             .map_err(|error| Failure::new(format!("cannot list sessions: {error}")))?;
         listed.extend(page.sessions);
-        total = usize::try_from(page.total).unwrap_or(usize::MAX);
+        total = page.total.and_then(|total| usize::try_from(total).ok());
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
@@ -201,14 +201,16 @@ fn row_with_state(
 /// Says that there are more, and how to see them.
 pub(super) fn more(
     shown: usize,
-    total: usize,
+    total: Option<usize>,
     how: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if shown >= total {
-        return Ok(());
-    }
-    let text = format!("{} of {}; {how}", grouped(shown), count(total, "session"));
+    let shown_of = match total {
+        Some(total) if shown >= total => return Ok(()),
+        Some(total) => format!("{} of {}", grouped(shown), count(total, "session")),
+        None => format!("the newest {} of many more", count(shown, "session")),
+    };
+    let text = format!("{shown_of}; {how}");
     let text = output.look().paint(FAINT, &text);
     output.line(text)
 }

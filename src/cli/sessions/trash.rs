@@ -237,7 +237,7 @@ fn print(
     let rows: Vec<Row> = rows.collect();
     print_table(&rows, "Deleted", output)?;
     if args.limit.is_none() {
-        more(rows.len(), total, how, output)?;
+        more(rows.len(), Some(total), how, output)?;
     }
     Ok(())
 }

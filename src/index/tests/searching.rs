@@ -149,7 +149,7 @@ fn found(catalog: &Catalog, sought: &str, limit: usize) -> Vec<Listed> {
         sessions.extend(page.sessions);
         cursor = page.next_cursor;
         if cursor.is_none() {
-            assert_eq!(page.total, sessions.len() as u64);
+            assert_eq!(page.total, Some(sessions.len() as u64));
             let half = sessions.len() / 2;
             let mut page = catalog.list_at(&filter, half as u64, 100).unwrap();
             page.sessions.iter_mut().for_each(|l| l.snippet = None);
@@ -379,12 +379,12 @@ fn the_index_is_filled_between_two_searches() {
     };
     let page = catalog.list(&filter, None, 10).unwrap();
     assert!(!page.complete);
-    assert!(page.total < 6000);
+    assert_eq!(page.total, None);
     let filling = catalog.read_words_in_background().unwrap();
     filling.join().unwrap();
     world.logs.touched();
     let page = catalog.list(&filter, None, 10).unwrap();
-    assert_eq!((page.total, page.complete), (6000, true));
+    assert_eq!((page.total, page.complete), (Some(6000), true));
     // The thread can be started again, and ends with the catalog.
     assert!(catalog.read_words_in_background().is_some());
     drop(catalog);

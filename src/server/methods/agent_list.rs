@@ -145,7 +145,10 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
         return Ok(Page::default());
     }
     let Some(catalog) = deps.catalog.clone() else {
-        return Ok(Page::default());
+        return Ok(Page {
+            total: Some(0),
+            ..Page::default()
+        });
     };
     let (filter, limit) = (request.filter.clone(), request.limit);
     let offers_aliases = deps.offers_aliases();
@@ -384,7 +387,8 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
     let mut sessions = Vec::new();
     let complete = ours.complete || request.filter.search.is_none();
     let more = ours.next_cursor.is_some();
-    let total = ours.total + next.count.unwrap_or_default();
+    let counted = ours.total.filter(|_| request.counted);
+    let total = counted.map(|ours| ours + next.count.unwrap_or_default());
     let mut ours = ours.sessions.into_iter().peekable();
     let mut others = theirs.entries.into_iter().peekable();
     while sessions.len() < request.limit {
@@ -434,7 +438,7 @@ fn merge(request: &ListRequest, place: Place, ours: Page, theirs: AgentPage) -> 
     Merged {
         sessions,
         next: cursor,
-        total: request.counted.then_some(total),
+        total,
         complete,
         source: theirs.source,
         error,

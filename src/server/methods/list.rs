@@ -273,8 +273,8 @@ async fn own_page(
     if let Some(cursor) = next_cursor {
         result.insert("nextCursor".to_owned(), cursor.into());
     }
-    if query.counted {
-        result.insert("total".to_owned(), page.total.into());
+    if let Some(total) = page.total.filter(|_| query.counted) {
+        result.insert("total".to_owned(), total.into());
     }
     if !page.complete {
         let meta = json!({ "rejoin": { "searchIncomplete": true } });
