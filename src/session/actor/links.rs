@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -26,6 +27,9 @@ use crate::transport::{ClientConnection, Responder};
 use super::Actor;
 use super::lock::observes;
 use super::own_front::PATIENCE;
+
+/// How long a client may take to read what it was sent before its link ends.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// The links of a session that is owned here.
 #[derive(Default)]
@@ -90,6 +94,11 @@ impl Links {
 }
 
 impl Link {
+    /// Ends the link once its client was sent everything.
+    async fn end(self) {
+        timeout(LAST_WORDS, self.wire.writer.written()).await.ok();
+    }
+
     fn target(&self) -> Target {
         Target {
             wire: self.wire.clone(),
@@ -130,9 +139,7 @@ impl Actor {
                 self.deps.owners.remove(&self.id, number);
                 // Their clients find the next owner, after they were sent everything.
                 for link in mem::take(&mut self.links).list {
-                    tokio::spawn(async move {
-                        timeout(PATIENCE, link.wire.writer.written()).await.ok();
-                    });
+                    tokio::spawn(link.end());
                 }
             }
             _ => {}
