@@ -100,6 +100,13 @@ impl Client {
         Ok(id)
     }
 
+    /// Sends a notification.
+    pub(crate) fn notify(&mut self, method: &str, params: &str) -> Result<()> {
+        self.write(&format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n"
+        ))
+    }
+
     /// Sends a request and reads to its answer; returns how many bytes that were.
     pub(crate) fn call(&mut self, method: &str, params: &str) -> Result<u64> {
         let id = self.ask(method, params)?;
@@ -207,6 +214,17 @@ impl<R: Read> Answers<R> {
             total += read as u64;
             if done {
                 return Ok(total);
+            }
+        }
+    }
+
+    /// Shows all that is read, until that says that it has seen enough.
+    pub(crate) fn until(&mut self, mut has_seen_enough: impl FnMut(&[u8]) -> bool) -> Result<()> {
+        loop {
+            match self.from.read(&mut self.block)? {
+                0 => return Err("the output ended too early".into()),
+                read if has_seen_enough(&self.block[..read]) => return Ok(()),
+                _ => {}
             }
         }
     }

@@ -27,6 +27,7 @@ mod memory;
 mod postgres;
 mod replay;
 mod report;
+mod shared;
 mod sources;
 mod start;
 mod subscription;
@@ -51,6 +52,7 @@ const QUESTIONS: &[(&str, Question)] = &[
     ("list", list::run),
     ("subscription", subscription::run),
     ("history", history::run),
+    ("shared", shared::run),
     ("sources", sources::run),
     ("load", load::run),
     ("live", live::run),

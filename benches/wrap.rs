@@ -167,21 +167,26 @@ fn flood_until_end(mut client: Client) -> Result<Duration> {
 pub(crate) fn latency(mut client: Client) -> Result<Duration> {
     let asked = prompt(&mut client, &format!("ticks {TICKS} {REST_MICROS}"))?;
     let mut times = Vec::new();
-    client.output.until_answer_with(asked, |read| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_nanos();
-        let text = String::from_utf8_lossy(read);
-        for part in text.split(r#""text":""#).skip(1) {
-            let sent = part.split('"').next().unwrap_or_default();
-            if let Ok(sent) = sent.parse::<u128>() {
-                times.push(now.saturating_sub(sent) as f64 / 1e9);
-            }
-        }
-    })?;
+    client
+        .output
+        .until_answer_with(asked, |read| since_sent(read, &mut times))?;
     if times.len() < TICKS / 2 {
         return Err(format!("only {} updates can be told apart", times.len()).into());
     }
     Ok(Duration::from_secs_f64(median(times)))
+}
+
+/// Adds how long ago each of the ticks in what was read was sent, in seconds.
+pub(crate) fn since_sent(read: &[u8], times: &mut Vec<f64>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_nanos();
+    let text = String::from_utf8_lossy(read);
+    for part in text.split(r#""text":""#).skip(1) {
+        let sent = part.split('"').next().unwrap_or_default();
+        if let Ok(sent) = sent.parse::<u128>() {
+            times.push(now.saturating_sub(sent) as f64 / 1e9);
+        }
+    }
 }
 
 /// How much memory a flood takes while the client reads slowly.
