@@ -87,6 +87,7 @@ impl Wrapped {
     }
 
     /// The agents that run.
+    #[cfg(unix)]
     pub(crate) fn running(&self) -> Vec<u32> {
         let mut started = self.processes("started");
         started.retain(|id| is_running(*id));
