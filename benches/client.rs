@@ -1,5 +1,6 @@
 //! The client's end of the real binary: starts it, asks, and reads to the answer.
 
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -173,8 +174,13 @@ impl Drop for Client {
 }
 
 /// The parameters of a load.
-pub(crate) fn load_params(id: &SessionId) -> String {
+pub(crate) fn load_params(id: impl Display) -> String {
     format!(r#"{{"sessionId":"{id}","cwd":"/w","mcpServers":[]}}"#)
+}
+
+/// The parameters of a prompt.
+pub(crate) fn prompt_params(id: impl Display, text: &str) -> String {
+    format!(r#"{{"sessionId":"{id}","prompt":[{{"type":"text","text":"{text}"}}]}}"#)
 }
 
 /// Reads what a process sends, looking for answers.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rejoin::store::Durability;
 
 use crate::baseline::LOG_FIRST;
-use crate::client::{Client, timed};
+use crate::client::{Client, prompt_params, timed};
 use crate::fill::Filled;
 use crate::report::{Pairs, Report};
 use crate::{Result, Settings};
@@ -86,9 +86,7 @@ fn keep(filled: &Filled, to: &Path) -> Result<()> {
 fn flood(filled: &Filled, show: &mut dyn FnMut(&[u8])) -> Result<Duration> {
     let mut client = Client::initialized(filled.path(), &[])?;
     let id = client.new_session()?;
-    let prompt = format!(
-        r#"{{"sessionId":"{id}","prompt":[{{"type":"text","text":"/flood {UPDATES} {TEXT}"}}]}}"#
-    );
+    let prompt = prompt_params(id, &format!("/flood {UPDATES} {TEXT}"));
     timed(|| {
         let asked = client.ask("session/prompt", &prompt)?;
         client.output.until_answer_with(asked, show).map(drop)

@@ -1,18 +1,15 @@
 //! What it costs that other processes have a session open, too: attaching to one that is live, what
 //! seven more clients cost the engine, and how much later they are sent an update.
 
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rejoin::store::Durability;
-use rejoin::sys::SessionId;
 
-use crate::client::{Client, load_params};
+use crate::client::{Client, load_params, prompt_params};
 use crate::fill::Filled;
 use crate::report::{Report, median, ms};
-use crate::wrap::{agent, initialized, since_sent};
+use crate::wrap::{REST_MICROS, TICKS, agent, since_sent, wrapped};
 use crate::{Result, Settings};
 
 /// How many turns the session has that is attached to.
@@ -22,9 +19,6 @@ const OTHERS: usize = 7;
 /// How many updates the engine sends to all of them, and how many bytes of text each has.
 const UPDATES: usize = 100_000;
 const TEXT: usize = 64;
-/// How many updates are timed, and how long the agent rests between them.
-const TICKS: usize = 1000;
-const REST_MICROS: usize = 500;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     if !cfg!(target_os = "linux") {
@@ -42,7 +36,7 @@ fn attach(settings: &Settings, report: &mut Report) -> Result<()> {
     let id = filled.many_turns(TURNS)?;
     let mut owner = Client::initialized(filled.path(), &[])?;
     owner.call("session/load", &load_params(&id))?;
-    owner.ask("session/prompt", &prompt(id.as_str(), "/slow 600"))?;
+    owner.ask("session/prompt", &prompt_params(&id, "/slow 600"))?;
     let mut loaded = Vec::new();
     let mut live = Vec::new();
     for _ in 0..settings.rounds {
@@ -87,12 +81,12 @@ fn flood(others: usize) -> Result<(Duration, Duration)> {
     let filled = Filled::new(Durability::Os)?;
     let mut owner = Client::initialized(filled.path(), &["--durability", "os"])?;
     let id = owner.new_session()?;
-    owner.call("session/prompt", &prompt(&id, "Hello"))?;
+    owner.call("session/prompt", &prompt_params(&id, "Hello"))?;
     let others = attached(&filled, &id, others)?;
     let before = owner.cpu_time()?;
     let start = Instant::now();
     let text = format!("/flood {UPDATES} {TEXT}");
-    owner.call("session/prompt", &prompt(&id, &text))?;
+    owner.call("session/prompt", &prompt_params(&id, &text))?;
     let took = start.elapsed();
     let used = owner.cpu_time()?.saturating_sub(before);
     // The last client ends when it has been sent all.
@@ -108,11 +102,10 @@ fn attached(
     id: &str,
     count: usize,
 ) -> Result<Vec<thread::JoinHandle<std::result::Result<(), String>>>> {
-    let session = SessionId::parse(id).ok_or("no id")?;
     let mut others = Vec::new();
     for _ in 0..count {
         let mut other = Client::initialized(filled.path(), &[])?;
-        other.call("session/load", &load_params(&session))?;
+        other.call("session/load", &load_params(id))?;
         others.push(thread::spawn(move || {
             let mut left = UPDATES;
             let seen = other.output.until(|read| {
@@ -134,12 +127,11 @@ fn delay(settings: &Settings, report: &mut Report) -> Result<()> {
     let mut whole = Vec::new();
     for _ in 0..settings.rounds {
         let filled = Filled::new(Durability::Os)?;
-        let mut owner = wrapped(&filled, &agent)?;
+        let mut owner = wrapped(&filled, &agent, &["--durability", "os"])?;
         let id = owner.new_session()?;
-        owner.call("session/prompt", &prompt(&id, "Hello"))?;
-        let mut other = wrapped(&filled, &agent)?;
-        let session = SessionId::parse(&id).ok_or("no id")?;
-        other.call("session/load", &load_params(&session))?;
+        owner.call("session/prompt", &prompt_params(&id, "Hello"))?;
+        let mut other = wrapped(&filled, &agent, &["--durability", "os"])?;
+        other.call("session/load", &load_params(&id))?;
         let reader = thread::spawn(move || {
             let mut times = Vec::new();
             let seen = other.output.until(|read| {
@@ -150,7 +142,7 @@ fn delay(settings: &Settings, report: &mut Report) -> Result<()> {
                 .map_err(|error| error.to_string())
         });
         let text = format!("ticks {TICKS} {REST_MICROS}");
-        let asked = owner.ask("session/prompt", &prompt(&id, &text))?;
+        let asked = owner.ask("session/prompt", &prompt_params(&id, &text))?;
         let mut times = Vec::new();
         owner
             .output
@@ -163,15 +155,4 @@ fn delay(settings: &Settings, report: &mut Report) -> Result<()> {
     let name = "added to one update by a front";
     report.at_most(name, median(added), 50.0, " us", &detail);
     Ok(())
-}
-
-fn wrapped(filled: &Filled, agent: &Path) -> Result<Client> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
-    command.arg("wrap").arg("--store").arg(filled.path());
-    command.args(["--durability", "os", "--"]).arg(agent);
-    initialized(command)
-}
-
-fn prompt(session: &str, text: &str) -> String {
-    format!(r#"{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}"#)
 }

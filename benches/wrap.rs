@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rejoin::store::Durability;
 
-use crate::client::{Client, INITIALIZE, INITIALIZE_V2, timed};
+use crate::client::{Client, INITIALIZE, INITIALIZE_V2, prompt_params, timed};
 use crate::fill::Filled;
 use crate::report::{Pairs, Report, median};
 use crate::{Result, Settings};
@@ -17,8 +17,8 @@ use crate::{Result, Settings};
 const UPDATES: usize = 200_000;
 const TEXT: usize = 300;
 /// How many single updates are timed in a round, and how long the agent rests between them.
-const TICKS: usize = 1000;
-const REST_MICROS: usize = 500;
+pub(crate) const TICKS: usize = 1000;
+pub(crate) const REST_MICROS: usize = 500;
 /// How long the slow client takes for a flood.
 const TIME: Duration = Duration::from_secs(10);
 /// How much the slow client reads at once, and when it rests.
@@ -94,7 +94,7 @@ pub(crate) fn agent() -> Result<PathBuf> {
 }
 
 /// A client of ours, which wraps the agent.
-fn wrapped(filled: &Filled, agent: &Path, options: &[&str]) -> Result<Client> {
+pub(crate) fn wrapped(filled: &Filled, agent: &Path, options: &[&str]) -> Result<Client> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rejoin"));
     command.arg("wrap").arg("--store").arg(filled.path());
     command.args(options).arg("--").arg(agent);
@@ -140,10 +140,7 @@ fn initialized_as(command: Command, initialize: &str) -> Result<Client> {
 /// Makes a session and asks it for something; returns the request's id.
 pub(crate) fn prompt(client: &mut Client, text: &str) -> Result<u64> {
     let session = client.new_session()?;
-    client.ask(
-        "session/prompt",
-        &format!(r#"{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}"#),
-    )
+    client.ask("session/prompt", &prompt_params(session, text))
 }
 
 /// How long a flood takes, from the prompt to its answer.
