@@ -7,11 +7,10 @@ use crate::engine::choice::known::{Known, known};
 
 use super::programs::on_path;
 
-/// The known agent that a command starts: by the name of its program, or of the package that a
-/// runner such as `npx` installs.
+/// The known agent that a command starts, perhaps by way of programs such as `npx` and `node`.
 pub(super) fn started_by<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static Known> {
     let command: Vec<_> = words.map(OsString::from).collect();
-    Known::called(&AgentNames::program(&command))
+    Known::called(AgentNames::of_command(&command).name())
 }
 
 /// The known agents that are installed, with their commands.
@@ -53,6 +52,11 @@ mod tests {
                 Some("claude-acp"),
             ),
             ("uvx fast-agent-acp", Some("fast-agent")),
+            ("uvx --from tools fast-agent-acp", Some("fast-agent")),
+            (
+                "node /opt/node_modules/@zed/claude-agent-acp/dist/index.js",
+                Some("claude-acp"),
+            ),
             ("my-agent gemini", None),
             ("npx -y my-agent", None),
         ] {

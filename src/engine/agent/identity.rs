@@ -50,8 +50,12 @@ impl AgentNames {
 
     /// Whether a name in a log is this agent's, as far as that is known before it has started.
     pub(in crate::engine) fn include(&self, recorded: &str) -> bool {
-        let name = self.name.as_deref().unwrap_or(&self.fallback);
-        self.means(recorded, name, None) == NameMatch::This
+        self.means(recorded, self.name(), None) == NameMatch::This
+    }
+
+    /// The agent's name, as far as it is known before it has started.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.fallback)
     }
 
     /// With names from the agent's command.
