@@ -145,8 +145,8 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     Ok(())
 }
 
-/// The first sessions of a list, and how many it has, if that is known. Conversations of other tools are among them, if
-/// any are shown.
+/// The first sessions of a list, and how many it has, if that is known. Conversations of other tools
+/// are among them, if any are shown.
 pub(super) fn read(
     context: &Context<'_>,
     filter: &Filter,
@@ -166,6 +166,7 @@ pub(super) fn read(
         total = page.total.and_then(|total| usize::try_from(total).ok());
         cursor = page.next_cursor;
         if cursor.is_none() {
+            total = Some(listed.len());
             break;
         }
     }
