@@ -82,6 +82,16 @@ pub struct Page {
     pub complete: bool,
 }
 
+impl Page {
+    /// The only page of an empty list.
+    pub fn empty() -> Self {
+        Self {
+            total: Some(0),
+            ..Self::default()
+        }
+    }
+}
+
 /// An entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {

@@ -29,10 +29,7 @@ pub(super) fn call(sessions: &Sessions, arguments: Arguments) -> Result<Answer, 
             .list(&filter, cursor, limit)
             .map_err(refused)?
     } else {
-        Page {
-            total: Some(0),
-            ..Page::default()
-        }
+        Page::empty()
     };
     let place = match &filter.cwd {
         Some(folder) => format!(" in {folder}"),

@@ -145,10 +145,7 @@ async fn ours(deps: &Arc<Deps>, request: &ListRequest, place: &Place) -> Result<
         return Ok(Page::default());
     }
     let Some(catalog) = deps.catalog.clone() else {
-        return Ok(Page {
-            total: Some(0),
-            ..Page::default()
-        });
+        return Ok(Page::empty());
     };
     let (filter, limit) = (request.filter.clone(), request.limit);
     let offers_aliases = deps.offers_aliases();
