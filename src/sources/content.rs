@@ -23,9 +23,19 @@ pub(super) fn data_image(url: &str) -> Option<Value> {
 
 /// A block as the content of a tool call.
 pub(super) fn of_call(block: Value) -> Value {
+    // `json!` would copy the block, which may be long.
     let mut content = json!({"type": "content"});
     content["content"] = block;
     content
+}
+
+/// What a tool call gave back, as members of its update; none if it is nothing.
+pub(super) fn outcome(content: Vec<Value>) -> Value {
+    let mut members = json!({});
+    if !content.is_empty() {
+        members["content"] = content.into();
+    }
+    members
 }
 
 /// Adds blocks to what is known of a tool call.

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::sys::Timestamp;
 
-use super::content::{as_text, console, diff, of_call, text};
+use super::content::{self, as_text, console, diff, of_call, text};
 use super::conversation::{Builder, Call};
 
 /// Kinds of the protocol, and the names of tools that have them: in lower case, letters only.
@@ -260,14 +260,13 @@ pub(super) fn outcome(name: &str, input: &Value, ok: bool, output: &Value) -> Va
             content.push(of_call(text(&output)));
         }
     }
-    if content.is_empty() {
-        return json!({});
-    }
-    Value::from_iter([("content".to_owned(), Value::from(content))])
+    content::outcome(content)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 //! The tools of Gemini CLI.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::super::content::{as_text, console, diff, of_call, text};
+use super::super::content::{self, as_text, console, diff, of_call, text};
 use super::super::conversation::Call;
 use super::super::tool;
 
@@ -67,10 +67,7 @@ pub(super) fn result(call: &Value) -> Value {
         let shown = (!shown.is_empty()).then(|| of_call(text(&shown)));
         shown.into_iter().collect()
     };
-    if content.is_empty() {
-        return json!({});
-    }
-    Value::from_iter([("content".to_owned(), Value::from(content))])
+    content::outcome(content)
 }
 
 /// Lines of a terminal, each with runs of text in one colour.
