@@ -55,7 +55,7 @@ pub(crate) fn play(role: &str) -> bool {
         (role, [from, log]) if role == LOG_FIRST.role => log_first(from, log),
         _ => return false,
     };
-    // Whoever started it sees that nothing came.
+    // The process that started it sees that nothing came.
     played.ok();
     true
 }

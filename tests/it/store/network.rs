@@ -29,7 +29,7 @@ fn it_is_noted_once_that_a_store_is_on_a_network() {
     let note = Path::new("/store/file-system");
     open(&disk).unwrap();
     assert_eq!(disk.bytes(note).as_deref(), Some(&b"NFS"[..]));
-    // Whoever finds the note writes none.
+    // A process that finds the note writes none.
     disk.put(note, b"NFS\n");
     let noted = disk.operations();
     open(&disk).unwrap();
