@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use crate::index::Catalog;
 #[cfg(feature = "store-postgres")]
 use crate::store::Rights;
 use crate::store::place::{is_address, shown};
-use crate::store::{Copied, Durability, Store, StoreError};
+use crate::store::{Copied, Durability, Store, StoreError, Trashed};
 use crate::sys::{SessionId, Sys, Zone};
 
 use super::count::count;
@@ -155,33 +156,23 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
     if !source.is_there()? {
         return Err(store::missing(&from));
     }
-    let mut in_trash = 0;
-    let mut ids = match &args.sessions[..] {
-        [] => {
-            in_trash = source.trashed()?.len();
-            source.ids()?
-        }
-        named => named.iter().map(|id| parse(id)).collect::<Result<_, _>>()?,
-    };
-    if let Some(since) = &args.since {
-        let since = sessions::time_of("--since", since, false, &*sys.clock, Zone::Local)?;
-        let mut recent = Vec::new();
-        for id in ids {
-            let changed = source.changed_at(&id)?;
-            if changed.is_none_or(|at| at.to_string() >= since) {
-                recent.push(id);
-            }
-        }
-        ids = recent;
-    }
+    let jobs = jobs(args, &source, &sys)?;
     let target = Store::at(&to, sys, Durability::default());
+    // A list knows the agents' ids of what is in the trash, too.
+    let agent_ids = Catalog::open(target.clone());
     let mut reports = Vec::new();
-    let mut done = [0; 3];
+    let (mut done, mut of_trash) = ([0; 3], [0; 3]);
     let mut failed = 0;
     let mut progress = Progress::new();
-    for (at, id) in ids.iter().enumerate() {
-        progress.at(|| format!("Copying {} … {at}", count(ids.len(), "session")));
-        let copied = copy_one(args, &source, &target, id);
+    for (at, job) in jobs.iter().enumerate() {
+        progress.at(|| format!("Copying {} … {at}", count(jobs.len(), "session")));
+        let (id, copied) = match job {
+            Job::Live(id) => (id, copy_one(args, &source, &target, id)),
+            Job::Trashed(trashed) => (
+                &trashed.id,
+                copy_trashed(args, &source, &target, &agent_ids, trashed),
+            ),
+        };
         let (outcome, why) = match &copied {
             Ok(Copied::New) => ("copied", None),
             Ok(Copied::Continued) => ("continued", None),
@@ -197,14 +188,22 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
             }
             Err(error) => ("failed", Some(error.to_string())),
         };
+        let counted = match job {
+            Job::Live(_) => &mut done,
+            Job::Trashed(_) => &mut of_trash,
+        };
         match &copied {
-            Ok(Copied::New) => done[0] += 1,
-            Ok(Copied::Continued) => done[1] += 1,
-            Ok(Copied::Same) => done[2] += 1,
+            Ok(Copied::New) => counted[0] += 1,
+            Ok(Copied::Continued) => counted[1] += 1,
+            Ok(Copied::Same) => counted[2] += 1,
             _ => failed += 1,
         }
         if args.json {
-            reports.push(json!({ "sessionId": id.as_str(), "outcome": outcome, "reason": why }));
+            let mut report = json!({ "sessionId": id.as_str(), "outcome": outcome, "reason": why });
+            if let Job::Trashed(trashed) = job {
+                report["deletedAt"] = trashed.at.to_string().into();
+            }
+            reports.push(report);
         } else if let Some(why) = why {
             progress.clear();
             output.say(why)?;
@@ -225,15 +224,69 @@ fn copy_all(args: &Copy, output: &mut Output) -> Result<(), Failure> {
         output.say(format!(
             "copied {new}, continued {continued}, {same} were there already, {failed} left alone"
         ))?;
-        if in_trash > 0 {
-            let trashed = count(in_trash, "session");
-            output.say(format!("the trash is not copied: {trashed} in it"))?;
+        let [new, _, same] = of_trash;
+        if new + same > 0 {
+            let new = count(new, "session");
+            output.say(format!(
+                "copied {new} in the trash, {same} were there already"
+            ))?;
         }
     }
     if failed > 0 {
         return Err(Failure::reported());
     }
     Ok(())
+}
+
+/// What is to be copied.
+enum Job {
+    Live(SessionId),
+    Trashed(Trashed),
+}
+
+/// The sessions that were named, or all of them and those in the trash.
+fn jobs(args: &Copy, source: &Store, sys: &Sys) -> Result<Vec<Job>, Failure> {
+    let (mut ids, mut trashed) = match &args.sessions[..] {
+        [] => (source.ids()?, source.trashed()?),
+        named => {
+            let ids = named.iter().map(|id| parse(id));
+            (ids.collect::<Result<_, _>>()?, Vec::new())
+        }
+    };
+    if let Some(since) = &args.since {
+        let since = sessions::time_of("--since", since, false, &*sys.clock, Zone::Local)?;
+        let mut recent = Vec::new();
+        for id in ids {
+            let changed = source.changed_at(&id)?;
+            if changed.is_none_or(|at| at.to_string() >= since) {
+                recent.push(id);
+            }
+        }
+        ids = recent;
+        trashed.retain(|trashed| trashed.at.to_string() >= since);
+    }
+    let live = ids.into_iter().map(Job::Live);
+    Ok(live.chain(trashed.into_iter().map(Job::Trashed)).collect())
+}
+
+/// Copies a session in the trash, with what a list has to know of it.
+fn copy_trashed(
+    args: &Copy,
+    source: &Store,
+    target: &Store,
+    agent_ids: &Catalog,
+    trashed: &Trashed,
+) -> Result<Copied, StoreError> {
+    let copied = source.copy_trashed_to(trashed, target, args.verify)?;
+    let read = || source.read_trashed(trashed)?.scan();
+    if copied == Copied::New
+        && let Ok(scan) = read()
+    {
+        for known in &scan.agent_ids {
+            agent_ids.knows(&trashed.id, known);
+        }
+    }
+    Ok(copied)
 }
 
 /// Copies a session, and moves it to the trash if that is wanted.

@@ -238,6 +238,8 @@ impl Database {
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(32);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        // Otherwise a statement that a partial index may serve is compiled again for each new value.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if claim == Claim::Unmarked {
             match schema::is_unmarked_catalog(&connection).map_err(DatabaseError::from) {
                 Ok(true) => {}
@@ -263,6 +265,8 @@ impl Database {
         }
         // Deleted data is overwritten, so that words of deleted sessions do not remain in the file.
         connection.pragma_update(None, "secure_delete", true)?;
+        // In KiB. The words of a search are looked up several times.
+        connection.pragma_update(None, "cache_size", -8192)?;
         // With a write-ahead log this syncs only at a checkpoint. A power cut can lose the last
         // changes, but it does not mix old pages with new ones, which SQLite might not notice.
         connection.pragma_update(None, "synchronous", "NORMAL")?;

@@ -14,7 +14,8 @@ use crate::record::{Field, Passage};
 /// No piece of text is longer, in bytes.
 const LONGEST: usize = 256 << 20;
 
-/// A passage as it is kept: field, number of the record, time, id, kind of the tool call, text.
+/// What is kept of a passage: field, number of the record, time, id, kind of the tool call, length of
+/// the text.
 #[derive(Serialize, Deserialize)]
 struct Kept<'a>(
     u8,
@@ -22,10 +23,10 @@ struct Kept<'a>(
     #[serde(borrow)] Cow<'a, str>,
     Option<String>,
     Option<String>,
-    #[serde(borrow)] Cow<'a, str>,
+    usize,
 );
 
-/// The passages as they are kept.
+/// The passages as they are kept: a line that describes them, and behind it all of their texts.
 pub(super) fn pack(passages: &[Passage]) -> Vec<u8> {
     let kept: Vec<_> = passages
         .iter()
@@ -36,12 +37,16 @@ pub(super) fn pack(passages: &[Passage]) -> Vec<u8> {
                 passage.at.as_str().into(),
                 passage.id.clone(),
                 passage.tool_kind.clone(),
-                passage.text.as_str().into(),
+                passage.text.len(),
             )
         })
         .collect();
-    let json = serde_json::to_vec(&kept).unwrap_or_default();
-    lz4_flex::compress_prepend_size(&json)
+    let mut plain = serde_json::to_vec(&kept).unwrap_or_default();
+    plain.push(b'\n');
+    for passage in passages {
+        plain.extend_from_slice(passage.text.as_bytes());
+    }
+    lz4_flex::compress_prepend_size(&plain)
 }
 
 /// The passages that were kept; none if this is something else.
@@ -50,17 +55,21 @@ pub(super) fn unpack(packed: &[u8]) -> Option<Vec<Passage>> {
     if size > LONGEST {
         return None;
     }
-    let json = lz4_flex::decompress(packed, size).ok()?;
-    let kept: Vec<Kept<'_>> = serde_json::from_slice(&json).ok()?;
+    let plain = lz4_flex::decompress(packed, size).ok()?;
+    let plain = simdutf8::basic::from_utf8(&plain).ok()?;
+    let (kept, mut texts) = plain.split_once('\n')?;
+    let kept: Vec<Kept<'_>> = serde_json::from_str(kept).ok()?;
     let passages = kept.into_iter().map(|kept| {
-        let Kept(field, offset, at, id, tool_kind, text) = kept;
+        let Kept(field, offset, at, id, tool_kind, len) = kept;
+        let (text, rest) = texts.split_at_checked(len)?;
+        texts = rest;
         Some(Passage {
             field: *Field::ALL.get(usize::from(field))?,
             offset,
             at: at.into_owned(),
             id,
             tool_kind,
-            text: text.into_owned(),
+            text: text.to_owned(),
         })
     });
     passages.collect()
@@ -82,7 +91,8 @@ mod tests {
         };
         let passages = [
             passage(Field::Prompt, "Fix \n it"),
-            passage(Field::ToolOutput, &"a line\n".repeat(1000)),
+            passage(Field::Answer, ""),
+            passage(Field::ToolOutput, &"a line ¶\n".repeat(1000)),
         ];
         let packed = pack(&passages);
         assert!(packed.len() < 1000, "{}", packed.len());
@@ -99,7 +109,9 @@ mod tests {
             b"",
             b"abc",
             &[0xff; 40],
-            &lz4_flex::compress_prepend_size(b"{}"),
+            &lz4_flex::compress_prepend_size(b"{}\n"),
+            &lz4_flex::compress_prepend_size(b"[[0,1,\"\",null,null,2]]\na"),
+            &lz4_flex::compress_prepend_size("[[0,1,\"\",null,null,1]]\n¶".as_bytes()),
         ] {
             assert_eq!(unpack(bytes), None);
         }

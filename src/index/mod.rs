@@ -43,6 +43,8 @@ mod agent_ids;
 mod schema;
 mod ownership;
 #[cfg(feature = "store-postgres")]
+mod conditions;
+#[cfg(feature = "store-postgres")]
 mod lexemes;
 mod remote;
 #[cfg(feature = "store-postgres")]

@@ -39,8 +39,14 @@ pub(super) trait Remote: Send + Sync {
     fn places(&self, ids: &[&SessionId], term: &Term) -> Result<Vec<Option<Place>>, ListError>;
 
     /// The sessions that have all words of a search in these fields, or in any if there are none, best
-    /// first, with the places of their pieces: where each begins, and where it ends if that is known.
-    fn ranked(&self, search: &Search, fields: &[Field]) -> Result<Vec<RankedPlaces>, ListError>;
+    /// first, at most `most`, with the places of their pieces: where each begins, and where it ends if
+    /// that is known.
+    fn ranked(
+        &self,
+        search: &Search,
+        fields: &[Field],
+        most: usize,
+    ) -> Result<Vec<RankedPlaces>, ListError>;
 
     /// The entries of a list within a window, and how many there are in all, if that is not very
     /// many.

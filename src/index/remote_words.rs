@@ -7,13 +7,14 @@ use crate::store::database::{int, ints, text, texts, uuids};
 use crate::sys::{SessionId, lock};
 
 use super::catalog::ListError;
+use super::conditions::Conditions;
 use super::database::DatabaseError;
 use super::lexemes::Lexemes;
 use super::logs::Texts;
 use super::remote::RankedPlaces;
 use super::search::{Search, Term};
 use super::tables::{Tables, id};
-use super::word_rows::{Place, WEIGHTS, columns};
+use super::word_rows::{Place, RANKED, WEIGHTS, columns};
 
 /// How many unread logs are looked for at once.
 const LOGS: i64 = 16;
@@ -21,8 +22,8 @@ const LOGS: i64 = 16;
 const OF_A_LOG: usize = 256 * 1024;
 /// The least that reading a log costs, in bytes that could be read instead.
 const LEAST: usize = 1024;
-/// The most pieces that are ranked.
-const RANKED: i64 = 10_000;
+/// The most pieces in which words are found.
+const PIECES: i64 = 10_000;
 
 /// How far the words of a log were read: see `text_len` and so on in the table.
 struct State {
@@ -101,7 +102,7 @@ impl Tables {
                 return Ok(true);
             }
             for row in &rows {
-                if left == 0 {
+                if left == 0 || self.only_reads() {
                     return Ok(false);
                 }
                 let state = State {
@@ -157,7 +158,7 @@ impl Tables {
                     RETURNING no)
                 DELETE FROM @.words w USING mine WHERE w.no = mine.no AND w.piece >= $4";
             let known = vec![int(old.no), int(old.len), int(old.from), int(old.pieces)];
-            self.ask(sql, known)?;
+            self.keep(sql, known)?;
         }
         let mut rows = Rows::default();
         let (mut piece, mut start) = (old.pieces, old.from);
@@ -192,7 +193,7 @@ impl Tables {
             ints(rows.starts),
             texts(rows.vectors),
         ];
-        self.ask(sql, params).map(drop)
+        self.keep(sql, params)
     }
 
     /// Where in the logs of these sessions the first piece with a term begins.
@@ -214,57 +215,56 @@ impl Tables {
         Ok(ids.iter().map(place).collect())
     }
 
-    /// The sessions that have all words of a search in these fields, or in any if there are none, best
-    /// first.
+    /// The sessions that have all words of a search in these fields, or in any if there are none. As in
+    /// the catalog, only the newest are ranked.
     pub(super) fn ranked_by_words(
         &self,
         search: &Search,
         fields: &[Field],
+        most: usize,
     ) -> Result<Vec<RankedPlaces>, ListError> {
-        let queries = self.queries(search)?;
-        if queries.is_empty() {
-            return Ok(Vec::new());
-        }
         // The parts of names are those of all fields.
         let parts = Field::ALL.len();
-        let wanted = match fields {
-            [] => (0..=parts).collect(),
-            fields => {
-                let fields = fields.iter().map(|field| *field as usize);
-                fields.chain([parts]).collect::<Vec<_>>()
-            }
-        };
-        let wanted = wanted
-            .into_iter()
-            .map(|field| i64::try_from(field).unwrap_or_default());
-        let mut params = vec![ints(wanted.collect())];
-        let any = queries.iter().map(|query| format!("({query})"));
-        params.push(text(any.collect::<Vec<_>>().join(" | ")));
-        let mut found = Vec::new();
-        for query in queries {
-            params.push(text(query));
-            let number = params.len();
-            found.push(format!(
-                "SELECT no FROM @.words WHERE vec @@ ${number}::text::tsquery AND field = ANY ($1)"
-            ));
+        let columns = fields.iter().map(|field| *field as usize).chain([parts]);
+        let columns: Vec<_> = columns
+            .map(|column| i64::try_from(column).unwrap_or_default())
+            .collect();
+        let columns = (!fields.is_empty()).then_some(&columns[..]);
+        let sought = self.sought_in(search, columns)?;
+        if sought.is_empty() {
+            return Ok(Vec::new());
         }
-        params.push(int(RANKED));
+        let any = sought.iter().map(|sought| format!("({})", sought.query));
+        let any = any.collect::<Vec<_>>().join(" | ");
+        let mut newest = Conditions {
+            sql: "s.state = 'l' AND s.updated_at IS NOT NULL".to_owned(),
+            params: vec![
+                text(any),
+                ints(columns.map(<[i64]>::to_vec)),
+                int(i64::try_from(most).unwrap_or(i64::MAX)),
+                int(PIECES),
+            ],
+        };
+        newest.and_words(&sought, columns);
         let sql = format!(
-            "WITH found AS ({})
+            "WITH newest AS MATERIALIZED (SELECT s.no, s.id, s.updated_at FROM @.session s
+                 WHERE {} ORDER BY s.updated_at DESC, s.id DESC LIMIT $3),
+             aged AS (SELECT no, id, row_number() OVER (ORDER BY updated_at DESC, id DESC) AS age
+                 FROM newest)
              SELECT s.id, w.start, (SELECT min(n.start) FROM @.words n
                  WHERE n.no = w.no AND n.piece = w.piece + 1)
-             FROM @.words w JOIN found USING (no) JOIN @.session s USING (no)
-             WHERE s.state = 'l' AND w.vec @@ $2::text::tsquery AND w.field = ANY ($1)
-             GROUP BY s.id, w.no, w.piece, w.start
-             ORDER BY max(ts_rank(w.vec, $2::text::tsquery) * (ARRAY[{WEIGHTS}])[w.field + 1]) DESC,
+             FROM aged s JOIN @.words w USING (no)
+             WHERE w.vec @@ $1::tsquery AND ($2 IS NULL OR w.field = ANY ($2))
+             GROUP BY s.id, s.age, w.no, w.piece, w.start
+             ORDER BY greatest(s.age, {RANKED}),
+                 max(ts_rank(w.vec, $1::tsquery) * (ARRAY[{WEIGHTS}])[w.field + 1]) DESC,
                  w.no DESC, w.piece DESC
-             LIMIT ${}",
-            found.join(" INTERSECT "),
-            params.len()
+             LIMIT $4",
+            newest.sql
         );
         let mut at = BTreeMap::new();
         let mut ranked: Vec<RankedPlaces> = Vec::new();
-        for row in self.ask(&sql, params)? {
+        for row in self.ask(&sql, newest.params)? {
             let id = id(&row);
             let end = row.get::<_, Option<i64>>(2).map(i64::unsigned_abs);
             let place = Place::Log(row.get::<_, i64>(1).unsigned_abs(), end);

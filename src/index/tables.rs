@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::record::{AgentSessionId, Field};
-use crate::store::database::{Database, Param, Row, flag, int, text, texts, uuid, uuids};
+use crate::store::database::{Database, Param, Row, flags, int, ints, text, texts, uuid, uuids};
 use crate::sys::SessionId;
 
 use super::catalog::{ListError, Listed};
-use super::filter::{Archived, Filter, Order};
+use super::conditions::{Conditions, Sought};
+use super::filter::{Filter, Order};
 use super::lexemes::Lexemes;
 use super::logs::Logs;
 use super::refresh::read_all;
@@ -27,105 +29,14 @@ const BATCH: i64 = 256;
 
 const COLUMNS: &str = "s.id, s.summary, s.scanned, f.end_off, f.writer IS NULL";
 const ROWS: &str = "@.session s JOIN @.fence f USING (no)";
-/// As in the catalog: sessions that a wrapped agent of this program keeps a second time.
-const IS_INNER: &str = "EXISTS (
-    SELECT FROM @.agent_id a JOIN @.session o ON o.id = a.session
-    WHERE a.id = 'sess_' || s.id AND a.id LIKE 'sess\\_%' AND o.id <> s.id
-        AND o.state = 'l' AND o.updated_at IS NOT NULL AND o.prompts >= s.prompts)";
-
 /// The tables.
 pub(super) struct Tables {
     pub(super) database: Database,
     pub(super) logs: Logs,
     /// Splits texts into words.
     pub(super) lexemes: Mutex<Option<Lexemes>>,
-}
-
-/// A word or phrase to look for.
-struct Sought {
-    query: String,
-    /// Whether few pieces of logs have it, which the database cannot know.
-    is_rare: bool,
-}
-
-/// The conditions of a statement, with the values for them.
-#[derive(Default)]
-struct Conditions {
-    sql: String,
-    params: Vec<Param>,
-}
-
-impl Conditions {
-    /// What a row must be to be in a list.
-    fn of(filter: &Filter) -> Self {
-        let mut all = Self {
-            sql: format!("s.state = 'l' AND s.updated_at IS NOT NULL AND NOT {IS_INNER}"),
-            params: Vec::new(),
-        };
-        if let Some(agent) = &filter.agent {
-            all.and("s.source = ?", [text(agent.clone())]);
-        }
-        match (&filter.cwd, &filter.worktrees) {
-            (None, _) => {}
-            (Some(cwd), None) => all.and("s.cwd = ?", [text(cwd.clone())]),
-            (Some(cwd), Some(others)) => {
-                let folders = std::iter::once(cwd).chain(others).cloned().collect();
-                all.and("s.cwd = ANY (?)", [texts(folders)]);
-            }
-        }
-        match filter.archived {
-            Archived::Exclude => all.and("NOT s.archived", []),
-            Archived::Include => {}
-            Archived::Only => all.and("s.archived", []),
-        }
-        if let Some(since) = &filter.since {
-            // A session that was restored or imported was used then.
-            let since = || text(since.clone());
-            all.and(
-                "(s.updated_at >= ? OR s.restored_at >= ?)",
-                [since(), since()],
-            );
-        }
-        all
-    }
-
-    /// The same for a list of what a search finds.
-    fn of_found(filter: &Filter, sought: Option<&[Sought]>) -> Self {
-        let mut all = Self::of(filter);
-        if sought.is_some_and(<[Sought]>::is_empty) {
-            all.and("false", []);
-        }
-        for Sought { query, is_rare } in sought.unwrap_or_default() {
-            let found = "SELECT w.no FROM @.words w WHERE w.vec @@ ?::tsquery";
-            let has = if *is_rare {
-                format!("s.no = ANY (ARRAY({found}))")
-            } else {
-                format!("s.no IN ({found})")
-            };
-            all.and(&has, [text(query.clone())]);
-        }
-        all
-    }
-
-    fn and<const N: usize>(&mut self, condition: &str, values: [Param; N]) {
-        self.sql.push_str(" AND ");
-        self.push(condition, values);
-    }
-
-    /// Adds SQL in which each question mark is the next value.
-    fn push<const N: usize>(&mut self, sql: &str, values: [Param; N]) {
-        let mut values = values.into_iter();
-        for part in sql.split_inclusive('?') {
-            match (part.strip_suffix('?'), values.next()) {
-                (Some(part), Some(value)) => {
-                    self.params.push(value);
-                    let number = self.params.len().to_string();
-                    self.sql.extend([part, "$", &number]);
-                }
-                _ => self.sql.push_str(part),
-            }
-        }
-    }
+    /// Whether this role may not write what it has read, and leaves that to others.
+    only_reads: AtomicBool,
 }
 
 fn time(order: Order) -> &'static str {
@@ -141,23 +52,52 @@ impl Tables {
             database,
             logs,
             lexemes: Mutex::default(),
+            only_reads: AtomicBool::default(),
         }
+    }
+
+    /// Whether this role was refused to write.
+    pub(super) fn only_reads(&self) -> bool {
+        self.only_reads.load(Ordering::Relaxed)
+    }
+
+    /// Runs a statement that keeps what was read, if this role may do that.
+    pub(super) fn keep(&self, sql: &str, params: Vec<Param>) -> Result<(), ListError> {
+        if !self.only_reads() && !self.database.change(sql, params)? {
+            self.only_reads.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// What a list looks for.
     fn sought(&self, filter: &Filter) -> Result<Option<Vec<Sought>>, ListError> {
-        let Some(search) = &filter.search else {
-            return Ok(None);
-        };
+        let search = filter.search.as_ref();
+        search
+            .map(|search| self.sought_in(search, None))
+            .transpose()
+    }
+
+    /// What a search looks for in these columns of the words, or in any.
+    pub(super) fn sought_in(
+        &self,
+        search: &Search,
+        columns: Option<&[i64]>,
+    ) -> Result<Vec<Sought>, ListError> {
         let sought = self.queries(search)?.into_iter().map(|query| {
-            let is_rare = self.is_rare(&query)?;
+            let is_rare = self.is_rare(&query, columns)?;
             Ok(Sought { query, is_rare })
         });
-        sought.collect::<Result<_, _>>().map(Some)
+        sought.collect()
     }
 
     /// How many entries a list has, if they are not too many to count.
     fn count(&self, filter: &Filter, sought: Option<&[Sought]>) -> Result<Option<u64>, ListError> {
+        // Those with a frequent word are counted only if they must have a rare one, too.
+        if let Some(sought @ [_, ..]) = sought
+            && !sought.iter().any(|sought| sought.is_rare)
+        {
+            return Ok(None);
+        }
         let counted = Conditions::of_found(filter, sought);
         let sql = format!(
             "SELECT count(*) FROM (SELECT FROM @.session s WHERE {} LIMIT {}) AS all_of_it",
@@ -193,10 +133,14 @@ impl Tables {
     }
 
     /// Whether few pieces of logs have what a query looks for.
-    fn is_rare(&self, query: &str) -> Result<bool, ListError> {
-        let sql = "SELECT count(*) FROM
-            (SELECT FROM @.words w WHERE w.vec @@ $1::tsquery LIMIT $2) AS found";
-        let params = vec![text(query.to_owned()), int(RARE + 1)];
+    fn is_rare(&self, query: &str, columns: Option<&[i64]>) -> Result<bool, ListError> {
+        let sql = "SELECT count(*) FROM (SELECT FROM @.words w
+            WHERE w.vec @@ $1::tsquery AND ($2 IS NULL OR w.field = ANY ($2)) LIMIT $3) AS found";
+        let params = vec![
+            text(query.to_owned()),
+            ints(columns.map(<[i64]>::to_vec)),
+            int(RARE + 1),
+        ];
         let rows = self.ask(sql, params)?;
         Ok(rows.first().is_none_or(|row| row.get::<_, i64>(0) <= RARE))
     }
@@ -207,60 +151,127 @@ impl Tables {
 
     /// Reads logs that have no summary yet, such as copies of other stores.
     fn read_new(&self) -> Result<(), ListError> {
-        loop {
+        while !self.only_reads() {
             let sql = "SELECT s.id FROM @.session s
                        WHERE s.state = 'l' AND s.summary IS NULL LIMIT $1";
             let rows = self.ask(sql, vec![int(BATCH)])?;
             let ids: Vec<_> = rows.iter().map(id).collect();
             if ids.is_empty() {
-                return Ok(());
+                break;
             }
             let read = read_all(&ids, |id| self.logs.summarize(id, None));
-            for (id, summary) in ids.iter().zip(read) {
+            let read = ids.into_iter().zip(read).map(|(id, summary)| {
                 let summary = summary.unwrap_or_else(|error| {
                     tracing::warn!(session = %id, %error, "a session's log cannot be read");
                     Summary::default()
                 });
-                self.put(id, &summary)?;
-            }
+                (id, summary)
+            });
+            self.put_all(&read.collect::<Vec<_>>())?;
         }
+        Ok(())
     }
 
-    /// The session of a row. If its summary is behind the log, the rest of the log is read.
-    fn session(&self, row: &Row) -> Result<Option<Listed>, ListError> {
+    /// The session of a row, and whether its summary is to be kept. If the summary is behind the log,
+    /// the rest of the log is read; none if that cannot be done.
+    fn session(&self, row: &Row) -> Option<(SessionId, Summary, bool)> {
         let id = id(row);
         let known = row.get::<_, Option<String>>(1);
         let known = known.and_then(|json| serde_json::from_str::<Summary>(&json).ok());
         let (scanned, end): (i64, i64) = (row.get(2), row.get(3));
-        let mut summary = match known {
-            Some(summary) if scanned == end => summary,
+        match known {
+            Some(summary) if scanned == end => Some((id, summary, false)),
             known => {
                 let known = known.filter(|known| (1..=end.unsigned_abs()).contains(&known.scanned));
-                let Ok(summary) = self.logs.summarize(&id, known.as_ref()) else {
-                    return Ok(None);
-                };
-                if row.get(4) {
-                    self.put(&id, &summary)?;
-                }
-                summary
+                let summary = self.logs.summarize(&id, known.as_ref()).ok()?;
+                Some((id, summary, row.get(4)))
             }
-        };
-        // As in the catalog, they are apart from the rest.
-        summary.agent_ids = Vec::new();
-        Ok(Some(Listed {
-            id,
-            summary,
-            snippet: None,
-        }))
+        }
     }
 
     fn sessions(&self, rows: &[Row]) -> Result<Vec<Listed>, ListError> {
         let read = read_all(rows, |row| self.session(row));
-        let mut sessions = Vec::new();
-        for session in read {
-            sessions.extend(session?);
+        let read: Vec<_> = read.into_iter().flatten().collect();
+        let new = read.iter().filter(|(_, _, is_new)| *is_new);
+        let new: Vec<_> = new
+            .map(|(id, summary, _)| (id.clone(), summary.clone()))
+            .collect();
+        self.put_all(&new)?;
+        let listed = read.into_iter().map(|(id, mut summary, _)| {
+            // As in the catalog, they are apart from the rest.
+            summary.agent_ids = Vec::new();
+            Listed {
+                id,
+                summary,
+                snippet: None,
+            }
+        });
+        Ok(listed.collect())
+    }
+
+    /// Keeps summaries, all with one statement, which locks the sessions in the order of their numbers:
+    /// another process may do the same.
+    fn put_all(&self, read: &[(SessionId, Summary)]) -> Result<(), ListError> {
+        if read.is_empty() {
+            return Ok(());
         }
-        Ok(sessions)
+        let column = |of: fn(&Summary) -> Option<String>| {
+            texts(read.iter().map(|(_, summary)| of(summary)).collect())
+        };
+        let number = |of: fn(&Summary) -> u64| {
+            let numbers = read.iter().map(|(_, summary)| of(summary));
+            let numbers = numbers.map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+            ints(numbers.collect::<Vec<_>>())
+        };
+        let sql = "
+            WITH known AS MATERIALIZED (SELECT no FROM @.session
+                WHERE id = ANY ($1) AND state = 'l' ORDER BY no FOR NO KEY UPDATE)
+            UPDATE @.session s SET summary = row.summary, scanned = row.scanned, cwd = row.cwd,
+                source = row.source, known_as = row.known_as, updated_at = row.updated_at,
+                prompted_at = row.prompted_at, restored_at = row.restored_at,
+                archived = row.archived, prompts = row.prompts
+            FROM known, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS row (id, summary,
+                scanned, cwd, source, known_as, updated_at, prompted_at, restored_at, archived, prompts)
+            WHERE s.no = known.no AND s.id = row.id
+                AND (s.summary IS NULL OR s.scanned <= row.scanned)";
+        let params = vec![
+            uuids(read.iter().map(|(id, _)| id.to_uuid()).collect()),
+            column(|summary| Some(serde_json::to_string(summary).unwrap_or_default())),
+            number(|summary| summary.scanned),
+            column(|summary| Some(summary.cwd.clone())),
+            column(|summary| Some(summary.source.clone())),
+            column(|summary| summary.known_as.clone()),
+            column(|summary| summary.updated_at.clone()),
+            column(|summary| summary.activity.last_prompt_at.clone()),
+            column(|summary| summary.restored_at.clone()),
+            flags(read.iter().map(|(_, summary)| summary.archived).collect()),
+            number(|summary| summary.prompts),
+        ];
+        self.keep(sql, params)?;
+        let known = read.iter().flat_map(|(id, summary)| {
+            let ids = summary.agent_ids.iter();
+            ids.map(move |known| (id, known))
+        });
+        self.knows_all(known)
+    }
+
+    /// Keeps agents' ids of sessions.
+    fn knows_all<'a>(
+        &self,
+        known: impl Iterator<Item = (&'a SessionId, &'a AgentSessionId)>,
+    ) -> Result<(), ListError> {
+        let (mut sessions, mut agents, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        for (session, known) in known {
+            sessions.push(session.to_uuid());
+            agents.push(known.agent.clone());
+            ids.push(known.id.clone());
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO @.agent_id (session, agent, id) SELECT * FROM unnest($1, $2, $3)
+                   ON CONFLICT DO NOTHING";
+        self.keep(sql, vec![uuids(sessions), texts(agents), texts(ids)])
     }
 }
 
@@ -274,8 +285,13 @@ impl Remote for Tables {
         self.places_of(ids, term)
     }
 
-    fn ranked(&self, search: &Search, fields: &[Field]) -> Result<Vec<RankedPlaces>, ListError> {
-        self.ranked_by_words(search, fields)
+    fn ranked(
+        &self,
+        search: &Search,
+        fields: &[Field],
+        most: usize,
+    ) -> Result<Vec<RankedPlaces>, ListError> {
+        self.ranked_by_words(search, fields, most)
     }
 
     fn page(
@@ -374,39 +390,11 @@ impl Remote for Tables {
     }
 
     fn put(&self, id: &SessionId, summary: &Summary) -> Result<(), ListError> {
-        let json = serde_json::to_string(summary).unwrap_or_default();
-        let sql = "
-            UPDATE @.session SET summary = $2, scanned = $3, cwd = $4, source = $5, known_as = $6,
-                updated_at = $7, prompted_at = $8, restored_at = $9, archived = $10, prompts = $11
-            WHERE id = $1 AND state = 'l' AND (summary IS NULL OR scanned <= $3)";
-        let params = vec![
-            uuid(id.to_uuid()),
-            text(json),
-            int(i64::try_from(summary.scanned).unwrap_or(i64::MAX)),
-            text(summary.cwd.clone()),
-            text(summary.source.clone()),
-            text(summary.known_as.clone()),
-            text(summary.updated_at.clone()),
-            text(summary.activity.last_prompt_at.clone()),
-            text(summary.restored_at.clone()),
-            flag(summary.archived),
-            int(i64::try_from(summary.prompts).unwrap_or(i64::MAX)),
-        ];
-        self.ask(sql, params)?;
-        self.knows(id, &summary.agent_ids)
+        self.put_all(&[(id.clone(), summary.clone())])
     }
 
     fn knows(&self, id: &SessionId, known: &[AgentSessionId]) -> Result<(), ListError> {
-        if known.is_empty() {
-            return Ok(());
-        }
-        let sql = "INSERT INTO @.agent_id (agent, id, session)
-                   SELECT agent, id, $1 FROM unnest($2, $3) AS known (agent, id)
-                   ON CONFLICT DO NOTHING";
-        let agents = known.iter().map(|known| known.agent.clone()).collect();
-        let ids = known.iter().map(|known| known.id.clone()).collect();
-        self.ask(sql, vec![uuid(id.to_uuid()), texts(agents), texts(ids)])?;
-        Ok(())
+        self.knows_all(known.iter().map(|known| (id, known)))
     }
 }
 

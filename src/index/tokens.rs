@@ -22,6 +22,28 @@ const SYMBOL: char = '\u{10000}';
 /// What separates texts of one row of the index.
 pub(super) const SEPARATOR: &str = "\n\u{10000}\n";
 
+/// The kinds of bytes in names.
+const OTHER: u8 = 0;
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const DIGIT: u8 = 3;
+
+/// The kind of each byte.
+const KINDS: [u8; 256] = {
+    let mut kinds = [OTHER; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        kinds[byte as usize] = match byte {
+            b'a'..=b'z' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b'0'..=b'9' => DIGIT,
+            _ => OTHER,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
 /// The parts of all names in a text, as they are indexed.
 pub(super) fn parts(text: &str) -> String {
     let mut out = String::new();
@@ -35,8 +57,11 @@ pub(super) fn parts(text: &str) -> String {
         let is_apart = |byte: &u8| !is_of_name(char::from(*byte));
         // Where the last name with parts ends.
         let mut done = 0;
-        for at in 1..bytes.len() {
-            if at > done && begins_part(bytes, at) {
+        let mut before = OTHER;
+        for (at, byte) in bytes.iter().enumerate() {
+            let (last, kind) = (before, KINDS[usize::from(*byte)]);
+            before = kind;
+            if begins_part(last, kind, bytes.get(at + 1)) && at > done {
                 let start = bytes[done..at].iter().rposition(is_apart);
                 let start = start.map_or(done, |apart| done + apart + 1);
                 let end = bytes[at..].iter().position(is_apart);
@@ -88,29 +113,12 @@ pub(super) fn parts_of(name: &str) -> Option<Vec<&str>> {
     (splits && parts.len() <= MOST_PARTS).then_some(parts)
 }
 
-/// Whether a part of a name begins here, and not a name. It is called for nearly every byte.
-fn begins_part(text: &[u8], at: usize) -> bool {
-    const OTHER: u8 = 0;
-    const LOWER: u8 = 1;
-    const UPPER: u8 = 2;
-    const DIGIT: u8 = 3;
-    const KINDS: [u8; 256] = {
-        let mut kinds = [OTHER; 256];
-        let mut byte = 0;
-        while byte < 128 {
-            kinds[byte as usize] = match byte {
-                b'a'..=b'z' => LOWER,
-                b'A'..=b'Z' => UPPER,
-                b'0'..=b'9' => DIGIT,
-                _ => OTHER,
-            };
-            byte += 1;
-        }
-        kinds
-    };
-    match [text[at - 1], text[at]].map(|byte| KINDS[usize::from(byte)]) {
-        [LOWER, UPPER | DIGIT] | [UPPER, DIGIT] | [DIGIT, LOWER | UPPER] => true,
-        [UPPER, UPPER] => text.get(at + 1).is_some_and(u8::is_ascii_lowercase),
+/// Whether a part of a name, and not a name, begins with a byte of this kind, which comes between
+/// one of the kind `before` and `next`. It is called for nearly every byte.
+fn begins_part(before: u8, kind: u8, next: Option<&u8>) -> bool {
+    match (before, kind) {
+        (LOWER, UPPER | DIGIT) | (UPPER, DIGIT) | (DIGIT, LOWER | UPPER) => true,
+        (UPPER, UPPER) => next.is_some_and(u8::is_ascii_lowercase),
         _ => false,
     }
 }

@@ -45,7 +45,7 @@ pub struct ReadFile {
     pub text: Vec<Vec<Passage>>,
 }
 
-/// Says whether a file may have what is sought.
+/// Says whether lines of a file may have what is sought.
 pub type MayHave<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// Reads conversations of the tools that are listed.
@@ -91,21 +91,27 @@ impl Catalog {
         })?)
     }
 
-    /// Reports files of a tool that were read: their conversations are listed from now on, except for
-    /// those that are sessions here, or were. Returns those that have a log.
+    /// Reports files that were read, each with its tool: their conversations are listed from now on,
+    /// except for those that are sessions here, or were. Returns those that have a log.
     pub fn put_files(
         &self,
-        tool: &str,
-        read: &[ReadFile],
+        read: &[(&str, ReadFile)],
     ) -> std::result::Result<Vec<SessionId>, ListError> {
         let mut ours = Vec::new();
         for batch in read.chunks(BATCH) {
             let with_log = self.database.write(|tx| {
-                let put = batch.iter().map(|read| put(tx, tool, read));
-                put.collect::<Result<Vec<_>>>()
+                let put = batch.iter().map(|(tool, read)| put(tx, tool, read));
+                let with_log = put.collect::<Result<Vec<_>>>()?;
+                // When a row changes, the index writes all new words, so these come last.
+                for (_, read) in batch {
+                    put_words(tx, read)?;
+                }
+                Ok(with_log)
             })?;
             ours.extend(with_log.into_iter().flatten());
-            let read = batch.iter().filter_map(|read| read.conversation.as_ref());
+            let read = batch
+                .iter()
+                .filter_map(|(_, read)| read.conversation.as_ref());
             read.for_each(|(id, _)| self.observer.changed(id));
         }
         Ok(ours)
@@ -292,7 +298,8 @@ pub(super) fn is_shown(tools: &[String]) -> String {
 /// Whether all conversations of these tools were read as a whole.
 pub(super) fn are_counted(tx: &Transaction<'_>, tools: &[String]) -> Result<bool> {
     let mut uncounted = tx.prepare_cached(&format!(
-        "SELECT 1 FROM files WHERE session IS NOT NULL AND NOT counted AND {}",
+        "SELECT 1 FROM files INDEXED BY uncounted
+         WHERE session IS NOT NULL AND NOT counted AND {}",
         is_shown(tools)
     ))?;
     Ok(!uncounted.exists(params_from_iter(tools))?)
@@ -365,12 +372,7 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
     let Some((id, summary)) = conversation else {
         return Ok(None);
     };
-    // Tools may have a conversation in two files.
-    let newer = "SELECT 1 FROM files WHERE session = ? AND changed > ?";
-    if tx
-        .prepare_cached(newer)?
-        .exists(params![id.as_str(), file.changed])?
-    {
+    if !is_newest(tx, id, file)? {
         return Ok(None);
     }
     let summary = Summary {
@@ -386,9 +388,6 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
         unreadable: None,
     };
     session_rows::add(tx, &row)?;
-    if read.counted {
-        word_rows::replace(tx, id, &read.text)?;
-    }
     // One that ran here, or was deleted here, is not listed again.
     tx.prepare_cached(
         "UPDATE sessions SET updated_at = NULL WHERE id = ? AND tool IS NOT NULL
@@ -397,6 +396,23 @@ fn put(tx: &Transaction<'_>, tool: &str, read: &ReadFile) -> Result<Option<Sessi
     )?
     .execute([id.as_str()])?;
     Ok(has_log.then(|| id.clone()))
+}
+
+/// Whether no other file with a conversation is newer: tools may have one in two files.
+fn is_newest(tx: &Transaction<'_>, id: &SessionId, file: &FileOfTool) -> Result<bool> {
+    let newer = "SELECT 1 FROM files WHERE session = ? AND changed > ?";
+    let mut newer = tx.prepare_cached(newer)?;
+    Ok(!newer.exists(params![id.as_str(), file.changed])?)
+}
+
+/// Replaces the words of a conversation that was read as a whole.
+fn put_words(tx: &Transaction<'_>, read: &ReadFile) -> Result<()> {
+    match &read.conversation {
+        Some((id, _)) if read.counted && is_newest(tx, id, &read.file)? => {
+            word_rows::replace(tx, id, &read.text)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn remove(tx: &Transaction<'_>, tool: &str, file: &FileOfTool) -> Result<Option<SessionId>> {

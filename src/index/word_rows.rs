@@ -205,21 +205,22 @@ fn as_json<'a>(numbers: impl IntoIterator<Item = &'a i64>) -> String {
     format!("[{}]", numbers.join(","))
 }
 
-/// The numbers of the sessions that match each expression. Each is looked up once, and the rest are
-/// not looked up if no session is left.
+/// The numbers of the sessions that match each expression, in ascending order. Each is looked up
+/// once, and the rest are not looked up if no session is left.
 fn with_all(
     tx: &Transaction<'_>,
     expressions: impl IntoIterator<Item = impl rusqlite::ToSql>,
-) -> Result<BTreeSet<i64>> {
-    let mut statement = tx.prepare_cached(&format!(
-        "SELECT DISTINCT rowid >> {PIECE_BITS} FROM words WHERE words MATCH ?"
-    ))?;
-    let mut found: Option<BTreeSet<i64>> = None;
+) -> Result<Vec<i64>> {
+    let sql = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid";
+    let mut statement = tx.prepare_cached(sql)?;
+    let mut found: Option<Vec<i64>> = None;
     for expression in expressions {
-        let rows = statement.query_map([expression], |row| row.get(0))?;
-        let mut rows = rows.collect::<Result<BTreeSet<i64>>>()?;
+        let number = |row: &rusqlite::Row<'_>| Ok(row.get::<_, i64>(0)? >> PIECE_BITS);
+        let rows = statement.query_map([expression], number)?;
+        let mut rows = rows.collect::<Result<Vec<i64>>>()?;
+        rows.dedup();
         if let Some(found) = &found {
-            rows.retain(|row| found.contains(row));
+            rows.retain(|row| found.binary_search(row).is_ok());
         }
         let none = rows.is_empty();
         found = Some(rows);
@@ -235,7 +236,7 @@ pub(super) const WEIGHTS: &str = "4, 3, 1.5, 4, 2, 1, 0.7, 0.5";
 
 /// So many sessions are ranked: the newest that have all words. Others follow, newest first. To rank
 /// what is everywhere takes long, and its number says little.
-const RANKED: usize = 512;
+pub(super) const RANKED: usize = 512;
 
 /// The sessions that have all words of a search in these fields, or in any if there are none, best
 /// first, at most `most`.
@@ -253,7 +254,7 @@ pub(super) fn ranked(
     let mut newest: Vec<i64> = if found.len() > RANKED {
         newest(tx, &found, most)?
     } else {
-        found.into_iter().collect()
+        found
     };
     let others = newest.split_off(newest.len().min(RANKED));
     let mut matching = tx.prepare_cached(&format!(
@@ -284,8 +285,9 @@ pub(super) fn ranked(
     Ok(sessions)
 }
 
-/// Of these sessions those that were last active, newest first, at most `most`.
-fn newest(tx: &Transaction<'_>, found: &BTreeSet<i64>, most: usize) -> Result<Vec<i64>> {
+/// Of these sessions, which are in ascending order, those that were last active, newest first, at
+/// most `most`.
+fn newest(tx: &Transaction<'_>, found: &[i64], most: usize) -> Result<Vec<i64>> {
     let mut numbers = tx.prepare_cached(
         "SELECT number FROM sessions WHERE updated_at IS NOT NULL
          ORDER BY updated_at DESC, id DESC",
@@ -293,7 +295,7 @@ fn newest(tx: &Transaction<'_>, found: &BTreeSet<i64>, most: usize) -> Result<Ve
     let numbers = numbers.query_map([], |row| row.get(0))?;
     let numbers = numbers.filter(|number| {
         let number = number.as_ref();
-        number.map_or(true, |number| found.contains(number))
+        number.map_or(true, |number| found.binary_search(number).is_ok())
     });
     numbers.take(most).collect()
 }
@@ -393,12 +395,14 @@ fn number(tx: &Transaction<'_>, id: &SessionId) -> Result<Option<i64>> {
 
 /// Removes the words of the session in this row.
 fn forget(tx: &Transaction<'_>, row: i64) -> Result<()> {
+    let pieces = [piece(row, 0), piece(row.wrapping_add(1), -1)];
     let deleted = tx
-        .prepare_cached("DELETE FROM words WHERE rowid BETWEEN ? AND ?")?
-        .execute([piece(row, 0), piece(row.wrapping_add(1), -1)])?;
+        .prepare_cached("DELETE FROM pieces WHERE piece BETWEEN ? AND ?")?
+        .execute(pieces)?;
+    // The index writes all new words before it deletes any, so it is asked only if there are some.
     if deleted > 0 {
-        tx.prepare_cached("DELETE FROM pieces WHERE piece BETWEEN ? AND ?")?
-            .execute([piece(row, 0), piece(row.wrapping_add(1), -1)])?;
+        tx.prepare_cached("DELETE FROM words WHERE rowid BETWEEN ? AND ?")?
+            .execute(pieces)?;
         erase_words::want(tx)?;
     }
     Ok(())

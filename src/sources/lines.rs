@@ -18,7 +18,11 @@ pub(super) struct Lines {
 pub(super) fn objects(bytes: &[u8]) -> Lines {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let mut lines = Lines::default();
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+    let ends = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1);
+    let mut start = 0;
+    for end in ends.chain([bytes.len()]) {
+        let line = &bytes[start..end];
+        start = end;
         let complete = line.ends_with(b"\n");
         let text = simdutf8::basic::from_utf8(line);
         let text = text.map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);

@@ -3,7 +3,7 @@
 //! The first look at a file reads its beginning and its end, which is enough for an entry. What can
 //! only be counted, such as prompts, is read later, while nothing else is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -112,7 +112,7 @@ impl LiveSources {
     pub fn count_some(&self, catalog: &Catalog) -> Result<bool, ListError> {
         let files = catalog.uncounted(LARGEST, COUNTED)?;
         let any = !files.is_empty();
-        let mut batch: BTreeMap<&str, Vec<ReadFile>> = BTreeMap::new();
+        let mut batch = Vec::new();
         let mut len = 0;
         for (tool, file) in files {
             let Some(source) = self.source(&tool) else {
@@ -127,13 +127,13 @@ impl LiveSources {
             };
             let passages = read.text.iter().flatten();
             len += passages.map(|passage| passage.text.len()).sum::<usize>();
-            batch.entry(source.name).or_default().push(read);
+            batch.push((source.name, read));
             if len >= WRITTEN_AT_ONCE {
-                put_all(catalog, &mut batch)?;
+                catalog.put_files(&std::mem::take(&mut batch))?;
                 len = 0;
             }
         }
-        put_all(catalog, &mut batch)?;
+        catalog.put_files(&batch)?;
         if any {
             lock(&self.seen).unsettle();
         }
@@ -260,14 +260,6 @@ impl Tools for LiveSources {
             None => Some(Vec::new()),
         }
     }
-}
-
-/// Reports files that were read as a whole.
-fn put_all(catalog: &Catalog, read: &mut BTreeMap<&str, Vec<ReadFile>>) -> Result<(), ListError> {
-    for (tool, read) in std::mem::take(read) {
-        catalog.put_files(tool, &read)?;
-    }
-    Ok(())
 }
 
 /// The text of a conversation, in pieces that end with a turn and have at least so many bytes.

@@ -11,6 +11,7 @@ mod content;
 mod conversation;
 mod copilot;
 mod database;
+mod file;
 mod gemini;
 mod glance;
 mod goose;
@@ -30,15 +31,14 @@ mod tool;
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-
-use serde_json::Value;
 
 use crate::index::MayHave;
 use crate::sys::Timestamp;
 
 pub use conversation::{Conversation, Entry};
+use file::{bytes, has_any, json_file, no_file, open, read_into};
 pub use live::LiveSources;
 pub use raw::Part;
 use subagents::Subagent;
@@ -66,9 +66,12 @@ enum Reader {
         /// Reads a conversation from a file's bytes, and its subagents, which may have files of their
         /// own, if they are wanted.
         read: fn(&Found, &[u8], Wanted<'_>) -> Conversation,
-        /// The other files that have words of the conversation; none if words are put together from
-        /// parts, so that they cannot be looked for in files.
-        others: fn(&Found, &[u8]) -> Option<Vec<PathBuf>>,
+        /// The other files that have words of the conversation, if the file has one of the `marks`
+        /// or not; none if words are put together from parts, so that they cannot be looked for in
+        /// files.
+        others: fn(&Found, &[u8], bool) -> Option<Vec<PathBuf>>,
+        /// See `others`.
+        marks: &'static [&'static str],
     },
     /// A database with all of them.
     Database {
@@ -92,7 +95,8 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: claude_code::is_conversation,
             read: claude_code::read,
-            others: |found, bytes| Some(claude_code::others(found, bytes)),
+            others: |found, bytes, is_marked| Some(claude_code::others(found, bytes, is_marked)),
+            marks: &claude_code::MARKS,
         },
     },
     Source {
@@ -103,6 +107,7 @@ pub static SOURCES: [Source; 10] = [
             is_conversation: codex::is_conversation,
             read: codex::read,
             others: codex::others,
+            marks: &codex::MARKS,
         },
     },
     Source {
@@ -112,7 +117,8 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: copilot::is_conversation,
             read: copilot::read,
-            others: |_, _| Some(Vec::new()),
+            others: |_, _, _| Some(Vec::new()),
+            marks: &[],
         },
     },
     Source {
@@ -123,6 +129,7 @@ pub static SOURCES: [Source; 10] = [
             is_conversation: gemini::is_conversation,
             read: gemini::read,
             others: gemini::others,
+            marks: &gemini::MARKS,
         },
     },
     Source {
@@ -143,7 +150,8 @@ pub static SOURCES: [Source; 10] = [
             is_conversation: kimi::is_conversation,
             read: kimi::read,
             // Words are put together from parts.
-            others: |_, _| None,
+            others: |_, _, _| None,
+            marks: &[],
         },
     },
     Source {
@@ -154,7 +162,8 @@ pub static SOURCES: [Source; 10] = [
             is_conversation: kimi_cli::is_conversation,
             read: kimi_cli::read,
             // Words are put together from parts.
-            others: |_, _| None,
+            others: |_, _, _| None,
+            marks: &[],
         },
     },
     Source {
@@ -174,7 +183,8 @@ pub static SOURCES: [Source; 10] = [
         reader: Reader::Files {
             is_conversation: pi::is_conversation,
             read: pi::read,
-            others: |_, _| Some(Vec::new()),
+            others: |_, _, _| Some(Vec::new()),
+            marks: &[],
         },
     },
     Source {
@@ -185,6 +195,7 @@ pub static SOURCES: [Source; 10] = [
             is_conversation: qwen::is_conversation,
             read: qwen::read,
             others: qwen::others,
+            marks: &[],
         },
     },
 ];
@@ -258,9 +269,6 @@ fn has_extension(name: impl AsRef<Path>, extensions: &[&str]) -> bool {
 /// links would.
 const DEPTH: usize = 8;
 
-/// The largest file that is read, in bytes.
-const LARGEST: u64 = 4 << 30;
-
 impl Source {
     /// The conversations of the tool, the one that changed last first. There are none if it has no
     /// folder.
@@ -303,20 +311,29 @@ impl Source {
     }
 
     /// The same; nothing if none of the files with words of the conversation may have what is sought.
-    /// The file is read into `bytes`.
+    /// The file is read into `buffer`.
     fn read_if(
         &self,
         found: &Found,
         may_have: MayHave<'_>,
-        bytes: &mut Vec<u8>,
+        buffer: &mut Vec<u8>,
     ) -> io::Result<Option<Conversation>> {
-        let (read, others) = match &self.reader {
-            Reader::Files { read, others, .. } => (read, others),
+        let (read, others, marks) = match &self.reader {
+            Reader::Files {
+                read,
+                others,
+                marks,
+                ..
+            } => (read, others, marks),
             Reader::Database { read, .. } => return read(found, -1).map(Some),
         };
-        read_into(&found.path, bytes)?;
-        if !may_have(bytes)
-            && let Some(others) = others(found, bytes)
+        let (mut may, mut is_marked) = (false, false);
+        let bytes = read_into(&found.path, buffer, &mut |lines| {
+            may = may || may_have(lines);
+            is_marked = is_marked || !may && has_any(lines, marks);
+        })?;
+        if !may
+            && let Some(others) = others(found, bytes, is_marked)
             && !others
                 .iter()
                 .any(|path| self::bytes(path).is_ok_and(|bytes| may_have(&bytes)))
@@ -328,55 +345,6 @@ impl Source {
         subagents::merge(&mut conversation, subagents);
         Ok(Some(conversation))
     }
-}
-
-/// What a file has, which is held in memory as a whole.
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    read_into(path, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// The same in the place of what `bytes` has.
-fn read_into(path: &Path, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let (mut file, len) = open(path)?;
-    if len > LARGEST {
-        let message = format!("the file has {len} bytes, and at most {LARGEST} are read");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    bytes.clear();
-    bytes.reserve(usize::try_from(len).unwrap_or(0));
-    file.read_to_end(bytes)?;
-    Ok(())
-}
-
-/// Opens a file, and says how long it is. Anything else than a file is refused, without waiting:
-/// reading a pipe would wait, and reading a device never end.
-fn open(path: &Path) -> io::Result<(fs::File, u64)> {
-    #[cfg(unix)]
-    let file: fs::File = {
-        use rustix::fs::{Mode, OFlags};
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        rustix::fs::open(path, flags, Mode::empty())?.into()
-    };
-    #[cfg(not(unix))]
-    let file = fs::File::open(path)?;
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(no_file());
-    }
-    Ok((file, about.len()))
-}
-
-fn no_file() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
-}
-
-/// The value in a file of JSON; null if no such file can be read.
-fn json_file(path: &Path) -> Value {
-    let bytes = bytes(path).ok();
-    let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    value.unwrap_or_default()
 }
 
 /// A source's folder while conversations are looked for in it.

@@ -53,7 +53,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
 }
 
 /// The files of subagents.
-pub(super) fn others(found: &Found, _: &[u8]) -> Option<Vec<PathBuf>> {
+pub(super) fn others(found: &Found, _: &[u8], _: bool) -> Option<Vec<PathBuf>> {
     let project = found.path.ancestors().nth(2)?;
     let folder = project.join("subagents").join(found.path.file_stem()?);
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -63,7 +63,7 @@ pub(super) fn others(found: &Found, _: &[u8]) -> Option<Vec<PathBuf>> {
 /// The subagents, each with a file of its own in `subagents/ID` beside `chats`, and another one that
 /// says which call has started it.
 fn subagents(found: &Found) -> Vec<Subagent> {
-    let mut files = others(found, b"").unwrap_or_default();
+    let mut files = others(found, b"", false).unwrap_or_default();
     files.retain(|path| has_extension(path, &["jsonl"]));
     files.sort();
     let read = files.into_iter().filter_map(|path| {

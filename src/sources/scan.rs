@@ -2,7 +2,7 @@
 //! gone, and reads the beginning and the end of what has changed.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hash};
 use std::io::Error;
 use std::path::{Path, PathBuf};
@@ -196,21 +196,19 @@ impl LiveSources {
         seen: &mut Seen,
         batch: Vec<(&Present, ReadFile)>,
     ) -> Result<(), ListError> {
-        let mut by_tool: BTreeMap<&str, Vec<ReadFile>> = BTreeMap::new();
+        let mut of_tools = Vec::with_capacity(batch.len());
         for (present, read) in batch {
             let seen = seen.files.entry(present.source.name).or_default();
             if let Some(seen) = seen.get_mut(&present.name()) {
                 seen.id = read.conversation.as_ref().map(|(id, _)| id.clone());
             }
-            by_tool.entry(present.source.name).or_default().push(read);
+            of_tools.push((present.source.name, read));
         }
-        for (tool, read) in by_tool {
-            for id in catalog.put_files(tool, &read)? {
-                self.follow_logged(store, catalog, &id);
-            }
-            if read.iter().any(|read| !read.counted) {
-                self.uncounted.notify_one();
-            }
+        for id in catalog.put_files(&of_tools)? {
+            self.follow_logged(store, catalog, &id);
+        }
+        if of_tools.iter().any(|(_, read)| !read.counted) {
+            self.uncounted.notify_one();
         }
         Ok(())
     }

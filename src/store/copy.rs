@@ -1,7 +1,7 @@
 //! Copies sessions between stores, byte for byte.
 
 use super::folder::Store;
-use super::medium::{Holder, Image, Owned, StoreError};
+use super::medium::{Holder, Image, Owned, StoreError, Trashed};
 use crate::sys::SessionId;
 
 /// How much is read at once, in bytes, and about how long the blocks of the copy are.
@@ -54,12 +54,49 @@ impl Store {
         } else {
             copy.sync()?;
         }
-        if verify && same_bytes(&*from, &*to.context.medium.open(id)?)? != Same::All {
-            let differs = std::io::Error::other("the copy has other bytes");
-            return Err(StoreError::disk("verify", copy.path())(differs));
+        if verify {
+            check(&*from, &*to.context.medium.open(id)?)?;
         }
         Ok(copied)
     }
+
+    /// The same for a session in the trash, which comes into the trash of the other store with the time
+    /// of its deletion, unless that store has the session.
+    pub fn copy_trashed_to(
+        &self,
+        trashed: &Trashed,
+        to: &Self,
+        verify: bool,
+    ) -> Result<Copied, StoreError> {
+        let from = self.context.medium.open_trashed(trashed)?;
+        to.prepare()?;
+        let medium = &to.context.medium;
+        if medium.info(&trashed.id)?.is_some() {
+            return Ok(Copied::Same);
+        }
+        match medium.open_trashed(trashed) {
+            Ok(copy) if same_bytes(&*from, &*copy)? == Same::All => return Ok(Copied::Same),
+            Ok(_) => return Ok(Copied::Differs),
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut copy = medium.draft(&trashed.id)?;
+        append_rest(&*from, &mut *copy, 0)?;
+        copy.publish_in_trash(trashed.at)?;
+        if verify {
+            check(&*from, &*medium.open_trashed(trashed)?)?;
+        }
+        Ok(Copied::New)
+    }
+}
+
+/// Fails if a copy does not have the bytes of a log.
+fn check(from: &dyn Image, copy: &dyn Image) -> Result<(), StoreError> {
+    if same_bytes(from, copy)? == Same::All {
+        return Ok(());
+    }
+    let differs = std::io::Error::other("the copy has other bytes");
+    Err(StoreError::disk("verify", copy.path())(differs))
 }
 
 /// How much of a log a copy has.

@@ -273,6 +273,11 @@ impl Store {
         self.context.medium.watch(Box::new(changed))
     }
 
+    /// Whether reading and writing wait for another machine.
+    pub fn waits(&self) -> bool {
+        self.context.medium.waits()
+    }
+
     /// Calls `lost` from another thread with each session that another process has taken over from
     /// this one, some time later and perhaps several times. Returns false if none can be.
     pub fn on_loss(&self, lost: impl Fn(&SessionId) + Send + std::marker::Sync + 'static) -> bool {

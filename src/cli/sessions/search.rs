@@ -81,15 +81,19 @@ pub(super) struct Args {
 
 pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<(), Failure> {
     let query = query(args, &*context.sys.clock, output.look().zone)?;
-    let catalog = context.searched()?;
-    if matches!(query.pattern, Pattern::Words(_)) {
+    let catalog = if matches!(query.pattern, Pattern::Words(_)) {
+        let catalog = context.searched()?;
         context
             .reading_from(catalog, |catalog| -> Result<(), ListError> {
                 while !catalog.read_words(WORDS)? {}
                 Ok(())
             })
             .map_err(|error| Failure::new(format!("cannot search sessions: {error}")))?;
-    }
+        catalog
+    } else {
+        // The files themselves are searched.
+        context.listed()?
+    };
     let for_people = output.is_terminal() && !args.json;
     let usual = if for_people { ON_A_SCREEN } else { SESSIONS };
     let limit = args.limit.unwrap_or(usual);

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
+use std::panic::resume_unwind;
+use std::thread;
 
 use memchr::memmem::{self, Finder};
 use regex::Regex;
 
-use crate::index::catalog::{Catalog, Listed, listed};
+use crate::index::catalog::{Catalog, ListError, Listed, listed};
 use crate::index::cursor;
 use crate::index::refresh::MAX_READERS;
 use crate::index::remote::row_of;
@@ -24,7 +26,7 @@ use super::{Calls, Cancelled, Hit, Hits, HitsError, PageBuilder, Position, Query
 
 /// How many sessions are read before the catalog is queried again: twice as many each time, since a
 /// page is often full soon.
-const SESSIONS: Range<usize> = 64..256;
+const SESSIONS: Range<usize> = 64..1024;
 
 /// How many bytes of logs are read for one page, or a little more.
 const FOR_A_PAGE: u64 = 2 << 30;
@@ -92,8 +94,8 @@ impl<'q> Matcher<'q> {
         }
     }
 
-    /// Whether it may be in a conversation of another tool that has this file. Text there may be put
-    /// together from several strings, but not within a word.
+    /// Whether it may be in a conversation of another tool that has these lines. Text there may be
+    /// put together from several strings, but not within a word.
     fn may_be_in_file(&self, file: &[u8]) -> bool {
         let Self::Literal(literal) = self else {
             return true;
@@ -150,61 +152,34 @@ impl Catalog {
         }
         let mut page = PageBuilder::new(query, from, true);
         let mut read = 0;
-        let mut after: Option<cursor::Position> = None;
         let mut at_once = SESSIONS.start;
+        let first = Window {
+            after: None,
+            offset: page.at.sessions as u64,
+            limit: at_once + 1,
+        };
+        let mut jobs = self.jobs(query, first)?;
         loop {
-            let window = Window {
-                after: after.as_ref(),
-                offset: if after.is_some() {
-                    0
-                } else {
-                    page.at.sessions as u64
-                },
-                limit: at_once + 1,
-            };
-            let mut jobs: Vec<Job> = if let Some(remote) = &self.remote {
-                let sessions = remote.entries(&query.unsearched(), window)?;
-                let rows = sessions.into_iter().map(row_of);
-                rows.map(|row| (row, None)).collect()
-            } else {
-                let jobs = self.database.read(|tx| {
-                    let rows = session_rows::page(tx, &query.sessions, &self.tools, None, window)?;
-                    let jobs = rows.into_iter().map(|row| {
-                        let file = if row.summary.tool.is_some() && query.admits(&row) {
-                            tool_rows::file_of(tx, &self.tools, &row.id)?
-                        } else {
-                            None
-                        };
-                        Ok((row, file))
-                    });
-                    jobs.collect()
-                });
-                jobs.map_err(super::ListError::from)?
-            };
             let more = jobs.len() > at_once;
             jobs.truncate(at_once);
             at_once = (2 * at_once).min(SESSIONS.end);
             let order = query.sessions.order;
-            after = jobs
-                .last()
-                .map(|(row, _)| cursor::Position::of(&row.id, &row.summary, order));
-            let found = in_parallel(&jobs, MAX_READERS, |(row, file)| {
-                if cancelled() || !query.admits(row) {
-                    return Some(Vec::new());
-                }
-                if row.summary.tool.is_some() {
-                    let may_have = |file: &[u8]| matcher.may_be_in_file(file);
-                    let (tool, file) = file.as_ref()?;
-                    let text = self.reader.as_ref()?.text(tool, file, &may_have)?;
-                    let mut places = Places::of(query, matcher, row);
-                    _ = places.add(&text);
-                    return Some(places.hits);
-                }
-                let hits = self.scan_log(query, matcher, row, cancelled);
-                let failed = |error: &_| {
-                    tracing::debug!(session = %row.id, %error, "cannot search a log");
-                };
-                hits.inspect_err(failed).ok()
+            let last = jobs.last();
+            let after = last.map(|(row, _)| cursor::Position::of(&row.id, &row.summary, order));
+            let window = Window {
+                after: after.as_ref(),
+                offset: 0,
+                limit: at_once + 1,
+            };
+            // The next sessions are looked up while these are read.
+            let (found, next) = thread::scope(|scope| {
+                let next = more.then(|| scope.spawn(|| self.jobs(query, window)));
+                let found = in_parallel(&jobs, MAX_READERS, |job| {
+                    self.scan_session(query, matcher, job, cancelled)
+                });
+                let next =
+                    next.map(|next| next.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                (found, next)
             });
             if cancelled() {
                 return Err(HitsError::Cancelled);
@@ -219,10 +194,59 @@ impl Catalog {
                     return Ok(page.finish(!is_last));
                 }
             }
-            if !more || read >= FOR_A_PAGE {
-                return Ok(page.finish(more));
-            }
+            jobs = match next {
+                Some(next) if read < FOR_A_PAGE => next?,
+                _ => return Ok(page.finish(more)),
+            };
         }
+    }
+
+    /// The sessions within a window of the list that a query is about.
+    fn jobs(&self, query: &Query, window: Window<'_>) -> Result<Vec<Job>, ListError> {
+        if let Some(remote) = &self.remote {
+            let sessions = remote.entries(&query.unsearched(), window)?;
+            let rows = sessions.into_iter().map(row_of);
+            return Ok(rows.map(|row| (row, None)).collect());
+        }
+        let jobs = self.database.read(|tx| {
+            let rows = session_rows::page(tx, &query.sessions, &self.tools, None, window)?;
+            let jobs = rows.into_iter().map(|row| {
+                let file = if row.summary.tool.is_some() && query.admits(&row) {
+                    tool_rows::file_of(tx, &self.tools, &row.id)?
+                } else {
+                    None
+                };
+                Ok((row, file))
+            });
+            jobs.collect()
+        });
+        Ok(jobs?)
+    }
+
+    /// The hits in a session; none if it cannot be read.
+    fn scan_session(
+        &self,
+        query: &Query,
+        matcher: &Matcher<'_>,
+        (row, file): &Job,
+        cancelled: Cancelled<'_>,
+    ) -> Option<Vec<Hit>> {
+        if cancelled() || !query.admits(row) {
+            return Some(Vec::new());
+        }
+        if row.summary.tool.is_some() {
+            let may_have = |lines: &[u8]| matcher.may_be_in_file(lines);
+            let (tool, file) = file.as_ref()?;
+            let text = self.reader.as_ref()?.text(tool, file, &may_have)?;
+            let mut places = Places::of(query, matcher, row);
+            _ = places.add(&text);
+            return Some(places.hits);
+        }
+        let hits = self.scan_log(query, matcher, row, cancelled);
+        let failed = |error: &_| {
+            tracing::debug!(session = %row.id, %error, "cannot search a log");
+        };
+        hits.inspect_err(failed).ok()
     }
 
     fn scan_log(

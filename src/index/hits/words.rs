@@ -38,6 +38,11 @@ pub(in crate::index) struct Ranked {
     pub(in crate::index) pieces: Vec<i64>,
 }
 
+/// How many sessions have to be known for a page. One more shows whether there are more.
+fn most_sessions(from: Position) -> usize {
+    from.sessions.saturating_add(SESSIONS + 1)
+}
+
 /// A session that is read, and the pieces of it.
 type Job = (Row, Vec<Place>);
 
@@ -53,8 +58,7 @@ impl Catalog {
         if let Some(remote) = &self.remote {
             return self.remote_hits(&**remote, query, search, from, cancelled);
         }
-        // One more shows whether there are more.
-        let most = from.sessions.saturating_add(SESSIONS + 1);
+        let most = most_sessions(from);
         let (ranked, complete) = self.with_retries(|| {
             self.bring_up_to_date()?;
             let complete = self.refresh().index_words(READ_AT_ONCE)?;
@@ -80,7 +84,7 @@ impl Catalog {
         cancelled: Cancelled<'_>,
     ) -> Result<Hits, HitsError> {
         let complete = remote.read_words(READ_AT_ONCE)?;
-        let ranked = remote.ranked(search, &query.fields)?;
+        let ranked = remote.ranked(search, &query.fields, most_sessions(from))?;
         let filter = query.unsearched();
         let page = PageBuilder::new(query, from, complete);
         let find = |batch: &[RankedPlaces]| {
@@ -224,21 +228,29 @@ impl Places {
         self.calls.add(query, passages);
         let mut candidates: Vec<_> = wanted(query, &self.calls, passages)
             .enumerate()
-            .map(|(n, passage)| (lacking_at_least(&passage.text, search), n, passage))
+            .map(|(n, passage)| {
+                let lacking = lacking_at_least(&passage.text, search);
+                ((lacking, rank(passage.field), passage.offset, n), passage)
+            })
             .collect();
         if self.first.is_none() {
             let first = candidates.first();
-            self.first = first.map(|(.., passage)| hit(session, passages, passage, 0));
+            self.first = first.map(|(_, passage)| hit(session, passages, passage, 0));
         }
-        candidates.sort_by_key(|(lacking, ..)| *lacking);
+        candidates.sort_by_key(|(key, _)| *key);
         let mut least = self
             .found
             .keys()
             .next()
             .map_or(search.terms().len(), |key| key.0);
-        for (lacking, n, passage) in candidates {
+        for (earliest, passage) in candidates {
+            let (lacking, rank, offset, n) = earliest;
             // Only the places with the most words are shown.
             if lacking > least || lacking == search.terms().len() {
+                break;
+            }
+            let last = best.keys().nth(query.per_session.saturating_sub(1));
+            if last.is_some_and(|last| *last < earliest) {
                 break;
             }
             let tokens = Tokens::of(&passage.text);
@@ -247,8 +259,7 @@ impl Places {
             if let Some(at) = places.first() {
                 let lacking = search.terms().len() - places.len();
                 least = least.min(lacking);
-                let key = (lacking, rank(passage.field), passage.offset, n);
-                best.insert(key, (passage, *at));
+                best.insert((lacking, rank, offset, n), (passage, *at));
             }
         }
         let best = best.into_iter().take(query.per_session);

@@ -7,10 +7,8 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
-
 use super::conversation::{Builder, Conversation};
-use super::{Found, Places, Wanted, branch, has_extension, lines};
+use super::{Found, Places, Wanted, branch, has_any, has_extension, lines};
 
 /// `$CLAUDE_CONFIG_DIR/projects`, or that in `~/.claude`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -43,27 +41,26 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
     let cwd = cwds.next().map(str::to_owned);
     let (builder, unknown) = reader.finish();
     let conversation = builder.finish(id.map(str::to_owned), cwd);
-    if let Some(wanted) = wanted.filter(|_| has_subagents(found, bytes)) {
+    let may_have_subagents = || has_any(bytes, &MARKS) || agents::folder(found).exists();
+    if let Some(wanted) = wanted.filter(|_| may_have_subagents()) {
         wanted.extend(agents::read(found, &lines.objects));
     }
     conversation.counted(unknown, lines.damaged)
 }
 
-/// Whether there may be subagents.
-fn has_subagents(found: &Found, bytes: &[u8]) -> bool {
-    let has = |text: &str| memmem::find(bytes, text.as_bytes()).is_some();
-    has("isSidechain\":true")
-        || has("isSidechain\": true")
-        || has("agentId")
-        || agents::folder(found).exists()
-}
+/// The name of the member with a subagent's id.
+const AGENT_ID: &str = "agentId";
+
+/// A session with subagents has one of these, or a folder for them.
+pub(super) const MARKS: [&str; 3] = ["isSidechain\":true", "isSidechain\": true", AGENT_ID];
 
 /// The files of subagents, and all those beside the session that any session may have.
-pub(super) fn others(found: &Found, bytes: &[u8]) -> Vec<PathBuf> {
-    if !has_subagents(found, bytes) {
+pub(super) fn others(found: &Found, bytes: &[u8], is_marked: bool) -> Vec<PathBuf> {
+    if !is_marked && !agents::folder(found).exists() {
         return Vec::new();
     }
-    let beside = memmem::find(bytes, b"agentId").and_then(|_| found.path.parent());
+    let names_agents = has_any(bytes, &[AGENT_ID]);
+    let beside = found.path.parent().filter(|_| names_agents);
     let beside = beside.map(agents::inside).unwrap_or_default();
     agents::files(found, beside)
 }

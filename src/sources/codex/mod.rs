@@ -11,11 +11,10 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
 use ruzstd::decoding::StreamingDecoder;
 
 use super::conversation::{Builder, Conversation};
-use super::{Found, Places, Wanted, has_extension, lines};
+use super::{Found, Places, Wanted, has_any, has_extension, lines};
 
 /// `$CODEX_HOME`, or `~/.codex`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -47,7 +46,7 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
     for record in &lines.objects {
         reader.record(record);
     }
-    if let Some(wanted) = wanted.filter(|_| may_have_subagents(&bytes)) {
+    if let Some(wanted) = wanted.filter(|_| has_any(&bytes, &MARKS)) {
         wanted.extend(agents::read(found, reader.threads(), &lines.objects));
     }
     let conversation = reader.finish();
@@ -55,17 +54,14 @@ pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversat
 }
 
 /// All ways to start a subagent have one of these in their names.
-fn may_have_subagents(bytes: &[u8]) -> bool {
-    let names: [&[u8]; 2] = [b"spawn_", b"_spawn"];
-    names.iter().any(|name| memmem::find(bytes, name).is_some())
-}
+pub(super) const MARKS: [&str; 2] = ["spawn_", "_spawn"];
 
 /// The files of subagents; none if one of the files is compressed.
-pub(super) fn others(found: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
+pub(super) fn others(found: &Found, bytes: &[u8], is_marked: bool) -> Option<Vec<PathBuf>> {
     if is_compressed(&found.path) {
         return None;
     }
-    if may_have_subagents(bytes) {
+    if is_marked {
         return agents::others(found, bytes);
     }
     Some(Vec::new())

@@ -7,12 +7,11 @@ mod tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
 use serde_json::Value;
 
 use super::conversation::{Builder, Conversation};
 use super::subagents::Subagent;
-use super::{Found, Places, Wanted, has_extension, lines};
+use super::{Found, Places, Wanted, has_any, has_extension, lines};
 
 /// `~/.gemini/tmp`.
 pub(super) fn root(places: &Places) -> PathBuf {
@@ -29,7 +28,7 @@ pub(super) fn is_conversation(path: &Path) -> bool {
 
 pub(super) fn read(found: &Found, bytes: &[u8], wanted: Wanted<'_>) -> Conversation {
     let (chat, damaged) = chat(&found.path, bytes);
-    if let Some(wanted) = wanted.filter(|_| has_subagents(bytes)) {
+    if let Some(wanted) = wanted.filter(|_| has_any(bytes, &[SUBAGENT])) {
         wanted.extend(subagents(found, &chat));
     }
     let mut builder = messages(&chat);
@@ -60,15 +59,15 @@ fn messages(chat: &Value) -> Builder {
     reader.finish()
 }
 
-/// Whether the model has started subagents.
-fn has_subagents(bytes: &[u8]) -> bool {
-    memmem::find(bytes, b"isSubagentProgress").is_some()
-}
+/// The name of a member that shows that the model has started subagents.
+const SUBAGENT: &str = "isSubagentProgress";
 
-/// None if there are subagents, or output in pieces of one colour.
-pub(super) fn others(_: &Found, bytes: &[u8]) -> Option<Vec<PathBuf>> {
-    let is_coloured = memmem::find(bytes, b"\"inverse\"").is_some();
-    (!has_subagents(bytes) && !is_coloured).then(Vec::new)
+/// With subagents, or output in pieces of one colour, words are put together from parts.
+pub(super) const MARKS: [&str; 2] = [SUBAGENT, "\"inverse\""];
+
+/// See [`MARKS`].
+pub(super) fn others(_: &Found, _: &[u8], is_marked: bool) -> Option<Vec<PathBuf>> {
+    (!is_marked).then(Vec::new)
 }
 
 /// The subagents: files in a folder that has the session's id as its name. They do not name the

@@ -118,6 +118,20 @@ impl Owned for Lock {
         Ok(())
     }
 
+    fn publish_in_trash(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        let folder = &self.folder;
+        let Some(from) = &self.draft else {
+            return Ok(());
+        };
+        let safe = self.file.sync();
+        safe.map_err(StoreError::disk("sync", from))?;
+        let to = folder.layout.trashed(&self.id, at);
+        let named = folder.sys.disk.rename(from, &to);
+        named.map_err(StoreError::disk("create", &to))?;
+        self.draft = None;
+        folder.sync_dir(&folder.layout.trash)
+    }
+
     fn is_current(&self) -> Result<bool, StoreError> {
         self.has_name()
     }

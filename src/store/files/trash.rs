@@ -136,8 +136,11 @@ impl Folder {
 
     fn names_in_trash(&self) -> Result<Vec<String>, StoreError> {
         let trash = &self.layout.trash;
-        let names = self.sys.disk.list(trash);
-        names.map_err(StoreError::disk("list", trash))
+        match self.sys.disk.list(trash) {
+            // A copy of a store may lack it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names.map_err(StoreError::disk("list", trash)),
+        }
     }
 
     /// Removes a file; false if it no longer exists.

@@ -78,7 +78,7 @@ pub(in crate::store) trait Medium: Send + std::marker::Sync + fmt::Debug {
         false
     }
 
-    /// Whether appending waits for another machine, whatever is appended.
+    /// Whether reading and appending wait for another machine, whatever is read or appended.
     fn waits(&self) -> bool {
         false
     }
@@ -180,6 +180,9 @@ pub(in crate::store) trait Owned: Image {
 
     /// Gives a new log its name.
     fn publish(&mut self) -> Result<(), StoreError>;
+
+    /// Puts a new log into the trash instead, as one that was deleted then.
+    fn publish_in_trash(&mut self, at: Timestamp) -> Result<(), StoreError>;
 
     /// Whether the log still has its name: another program may have replaced or removed it.
     fn is_current(&self) -> Result<bool, StoreError>;

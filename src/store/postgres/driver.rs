@@ -41,9 +41,9 @@ pub(crate) fn int(value: i64) -> Param {
     (Box::new(value), Type::INT8)
 }
 
-/// Several numbers as a parameter.
-pub(crate) fn ints(values: Vec<i64>) -> Param {
-    (Box::new(values), Type::INT8_ARRAY)
+/// Several numbers as a parameter, or null.
+pub(crate) fn ints(values: impl Into<Option<Vec<i64>>>) -> Param {
+    (Box::new(values.into()), Type::INT8_ARRAY)
 }
 
 /// A parameter that is true or false.
@@ -61,8 +61,13 @@ pub(crate) fn uuid(value: impl Into<Option<Uuid>>) -> Param {
     (Box::new(value.into()), Type::UUID)
 }
 
-/// Several texts as a parameter.
-pub(crate) fn texts(values: Vec<String>) -> Param {
+/// Several parameters that are true or false.
+pub(crate) fn flags(values: Vec<bool>) -> Param {
+    (Box::new(values), Type::BOOL_ARRAY)
+}
+
+/// Several texts as a parameter, some of which may be null.
+pub(crate) fn texts<T: ToSql + Sync + Send + 'static>(values: Vec<T>) -> Param {
     (Box::new(values), Type::TEXT_ARRAY)
 }
 

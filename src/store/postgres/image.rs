@@ -40,9 +40,10 @@ pub(super) struct Pages {
 
 #[derive(Default)]
 struct Read {
-    /// Where `page` begins in the log.
-    start: u64,
-    page: Vec<u8>,
+    /// The blocks that were read, with no gap between them, and where each begins in the log.
+    page: Vec<(u64, Row)>,
+    /// Where they end in the log.
+    end: u64,
     /// The pages that were asked for: where each begins at the earliest.
     ahead: VecDeque<(i64, Pending)>,
     /// Whether the reader goes on from page to page.
@@ -67,7 +68,7 @@ impl Pages {
     /// Reads the page that begins at `offset`, or around it. It is empty at the end of the log.
     fn turn_to(&self, read: &mut Read, offset: u64) -> io::Result<()> {
         let at = i64::try_from(offset).unwrap_or(i64::MAX);
-        let follows = read.start + read.page.len() as u64 == offset && !read.page.is_empty();
+        let follows = read.end == offset && !read.page.is_empty();
         if follows && self.take_ahead(read, at)? {
             return self.ask_ahead(read);
         }
@@ -75,7 +76,7 @@ impl Pages {
         let size = if follows { PAGE } else { FIRST };
         let params = vec![int(self.no), int(at), int(at.saturating_add(size))];
         let rows = self.tables.driver.query(AROUND, params, Repeat::Yes);
-        self.fill(read, offset, rows)?;
+        self.fill(read, rows)?;
         read.goes_on = follows;
         self.ask_ahead(read)
     }
@@ -91,7 +92,7 @@ impl Pages {
                 Err(_) => None,
             };
             if begins == Some(at) {
-                self.fill(read, at.unsigned_abs(), rows)?;
+                self.fill(read, rows)?;
                 return Ok(true);
             }
         }
@@ -103,10 +104,9 @@ impl Pages {
             return Ok(());
         }
         while read.ahead.len() < AHEAD {
-            let end = read.start + read.page.len() as u64;
             let from = match read.ahead.back() {
                 Some((from, _)) => from + PAGE,
-                None => i64::try_from(end).unwrap_or(i64::MAX),
+                None => i64::try_from(read.end).unwrap_or(i64::MAX),
             };
             let params = vec![int(self.no), int(from), int(from.saturating_add(PAGE))];
             let rows = self.tables.driver.begin(FROM, params, Repeat::Yes);
@@ -116,24 +116,16 @@ impl Pages {
         Ok(())
     }
 
-    /// Uses these rows as the page; nothing if there is a gap before `offset`.
-    fn fill(
-        &self,
-        read: &mut Read,
-        offset: u64,
-        rows: Result<Vec<Row>, Failure>,
-    ) -> io::Result<()> {
-        let rows = rows.map_err(|failure| self.failed(failure))?;
+    /// Uses these rows as the page, as far as there is no gap between them.
+    fn fill(&self, read: &mut Read, rows: Result<Vec<Row>, Failure>) -> io::Result<()> {
         read.page.clear();
-        read.start = offset;
-        for row in &rows {
+        for row in rows.map_err(|failure| self.failed(failure))? {
             let off = row.get::<_, i64>(0).unsigned_abs();
-            if read.page.is_empty() {
-                read.start = off;
-            } else if off != read.start + read.page.len() as u64 {
+            if !read.page.is_empty() && off != read.end {
                 break;
             }
-            read.page.extend_from_slice(row.get(1));
+            read.end = off + bytes(&row).len() as u64;
+            read.page.push((off, row));
         }
         Ok(())
     }
@@ -143,24 +135,45 @@ impl Pages {
     }
 }
 
+fn bytes(row: &Row) -> &[u8] {
+    row.get(1)
+}
+
+impl Read {
+    /// Whether it has the byte at `offset`.
+    fn has(&self, offset: u64) -> bool {
+        let first = self.page.first();
+        first.is_some_and(|(start, _)| (*start..self.end).contains(&offset))
+    }
+
+    /// Copies what it has from `offset` on.
+    fn copy(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let behind = self.page.partition_point(|(start, _)| *start <= offset);
+        let mut len = 0;
+        for (start, row) in self.page.iter().skip(behind.saturating_sub(1)) {
+            let at = usize::try_from(offset.saturating_sub(*start)).unwrap_or(usize::MAX);
+            let rest = bytes(row).get(at..).unwrap_or_default();
+            let fits = rest.len().min(buffer.len() - len);
+            buffer[len..len + fits].copy_from_slice(&rest[..fits]);
+            len += fits;
+            if len == buffer.len() {
+                break;
+            }
+        }
+        len
+    }
+}
+
 impl Image for Pages {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut read = lock(&self.read);
-        let has = |read: &Read| {
-            let end = read.start + read.page.len() as u64;
-            (read.start..end).contains(&offset)
-        };
-        if !has(&read) {
+        if !read.has(offset) {
             self.turn_to(&mut read, offset)?;
-            if !has(&read) {
+            if !read.has(offset) {
                 return Ok(0);
             }
         }
-        let from = usize::try_from(offset - read.start).unwrap_or(usize::MAX);
-        let rest = read.page.get(from..).unwrap_or_default();
-        let len = rest.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
+        Ok(read.copy(buffer, offset))
     }
 
     fn path(&self) -> &Path {

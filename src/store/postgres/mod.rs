@@ -29,7 +29,7 @@ use super::medium::{
 use address::Address;
 use claims::{Claims, State};
 use driver::{Driver, Repeat};
-pub(crate) use driver::{Param, flag, int, ints, text, texts, uuid, uuids};
+pub(crate) use driver::{Param, flags, int, ints, text, texts, uuid, uuids};
 use image::Pages;
 use owned::Claimed;
 pub use roles::Rights;
@@ -58,6 +58,15 @@ impl Database {
     /// Runs a statement that may be repeated, in which `@` is the schema.
     pub(crate) fn ask(&self, sql: &str, params: Vec<Param>) -> Result<Vec<Row>, StoreError> {
         self.0.ask("look at", sql, params)
+    }
+
+    /// The same for one that changes something; false if this role may not do that.
+    pub(crate) fn change(&self, sql: &str, params: Vec<Param>) -> Result<bool, StoreError> {
+        match self.0.driver.query(sql, params, Repeat::Yes) {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.is_forbidden() => Ok(false),
+            Err(failure) => Err(self.0.failed("write to", failure)),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use crate::store::medium::{Durability, Image, Owned, StoreError};
-use crate::sys::{SessionId, blocking};
+use crate::sys::{SessionId, Timestamp, blocking};
 
 use super::claims::Claim;
 use super::driver::{Failure, Repeat, int, text, uuid};
@@ -151,6 +151,23 @@ impl Claimed {
         Ok(true)
     }
 
+    /// Gives a new log a state, in which it is since then.
+    fn publish_as(&mut self, state: &str, since: &str) -> Result<(), StoreError> {
+        let sql = format!(
+            "WITH mode AS MATERIALIZED (SELECT set_config('synchronous_commit', $3, true)),
+             held AS (UPDATE @.fence SET end_off = end_off FROM mode
+                 WHERE no = $1 AND epoch = $2 RETURNING no)
+             UPDATE @.session s SET state = {state}, since = {since} FROM held
+             WHERE s.no = held.no RETURNING 1"
+        );
+        let safe = self.tables.durability != Durability::Os;
+        let mode = text(if safe { "on" } else { "off" }.to_owned());
+        self.change("create", &sql, vec![mode])?;
+        self.is_draft = false;
+        self.is_unsafe &= !safe;
+        Ok(())
+    }
+
     /// Runs a statement that changes something only if this is still the holder.
     fn change(
         &self,
@@ -267,19 +284,11 @@ impl Owned for Claimed {
     }
 
     fn publish(&mut self) -> Result<(), StoreError> {
-        let sql = format!(
-            "WITH mode AS MATERIALIZED (SELECT set_config('synchronous_commit', $3, true)),
-             held AS (UPDATE @.fence SET end_off = end_off FROM mode
-                 WHERE no = $1 AND epoch = $2 RETURNING no)
-             UPDATE @.session s SET state = 'l', since = {NOW} FROM held
-             WHERE s.no = held.no RETURNING 1"
-        );
-        let safe = self.tables.durability != Durability::Os;
-        let mode = text(if safe { "on" } else { "off" }.to_owned());
-        self.change("create", &sql, vec![mode])?;
-        self.is_draft = false;
-        self.is_unsafe &= !safe;
-        Ok(())
+        self.publish_as("'l'", NOW)
+    }
+
+    fn publish_in_trash(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        self.publish_as("'t'", &at.as_millis().to_string())
     }
 
     fn is_current(&self) -> Result<bool, StoreError> {

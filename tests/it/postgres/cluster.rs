@@ -15,7 +15,8 @@ use rejoin::sys::Sys;
 const WANTED: &str = "REJOIN_TEST_POSTGRES";
 
 /// Makes the cluster in the folder `$1` with the programs in `$2`, which listens on the port `$3`,
-/// with the pooler `$5` on the port `$4` in front of it if there is one, writes to the disk as `$6` says,
+/// with the pooler `$5` on the port `$4` in front of it if there is one, which asks the server for
+/// roles that tests make, writes to the disk as `$6` says,
 /// and does what its input says until that ends.
 const SERVE: &str = r#"
     cd "$1" || exit
@@ -38,7 +39,7 @@ const SERVE: &str = r#"
     if [ "$5" ]; then
         printf '%s\n' '[databases]' "* = host=$1 port=$3" '[pgbouncer]' 'listen_addr = 127.0.0.1' \
             "listen_port = $4" 'unix_socket_dir =' 'auth_type = trust' "auth_file = $1/users" \
-            'pool_mode = transaction' 'default_pool_size = 5' "logfile = $1/pooler.log" >pooler.ini
+            'auth_user = rejoin' 'max_client_conn = 1000' 'pool_mode = transaction' 'default_pool_size = 5' "logfile = $1/pooler.log" >pooler.ini
         echo '"rejoin" ""' >users
         "$5" -q pooler.ini 2>>pooler.log &
         pooler=$!

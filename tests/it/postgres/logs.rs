@@ -156,6 +156,40 @@ fn who_was_taken_over_writes_nothing() {
 }
 
 #[test]
+fn the_trash_is_copied_there_and_back() {
+    let Some(place) = cluster::store() else {
+        return;
+    };
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [files, back] = [0, 1].map(|n: usize| open(folders[n].path()));
+    let tables = open(&place);
+    let id = new_id();
+    drop(files.create(&id, &header(&id)).unwrap());
+    assert!(files.trash(&id).unwrap());
+    let trashed = files.trashed().unwrap();
+    for (from, to) in [(&files, &tables), (&tables, &back)] {
+        for expected in [Copied::New, Copied::Same] {
+            let copied = from.copy_trashed_to(&trashed[0], to, true).unwrap();
+            assert_eq!(copied, expected);
+        }
+        assert_eq!(to.trashed().unwrap(), trashed);
+        assert!(!to.exists(&id).unwrap());
+    }
+    let bytes = |folder: &tempfile::TempDir| {
+        let trash = folder.path().join("trash").read_dir().unwrap();
+        let files = trash.map(|file| file.unwrap());
+        let files = files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap()));
+        files.collect::<Vec<_>>()
+    };
+    assert_eq!(bytes(&folders[0]), bytes(&folders[1]));
+    tables.restore(&id).unwrap();
+    // It is not in the trash there any longer.
+    let copied = files.copy_trashed_to(&trashed[0], &tables, true).unwrap();
+    assert_eq!(copied, Copied::Same);
+    assert!(tables.trashed().unwrap().is_empty());
+}
+
+#[test]
 fn the_trash_keeps_and_gives_back() {
     let Some(place) = cluster::store() else {
         return;

@@ -117,6 +117,46 @@ fn a_reader_writes_nothing() {
 }
 
 #[test]
+fn a_reader_lists_what_others_have_read() {
+    let Some(stage) = Stage::new(&[("reader", Rights::Read)]) else {
+        return;
+    };
+    stage
+        .owner
+        .run(&format!(
+            "ALTER ROLE reader_{0} NOINHERIT; GRANT rejoin TO reader_{0}",
+            stage.schema
+        ))
+        .unwrap();
+    let owner = open(&stage.place);
+    let id = new_id();
+    let mut log = owner.create(&id, &header(&id)).unwrap();
+    let words = r#"{"prompt":[{"type":"text","text":"unmistakable"}]}"#;
+    log.append(Kind::Prompt, Some("msg_1"), words, Sync::Turn)
+        .unwrap();
+    drop(log);
+    let listed = |store: &Store, words: &str| {
+        let filter = Filter {
+            search: Search::parse(words),
+            ..Filter::default()
+        };
+        let page = Catalog::open(store.clone()).list(&filter, None, 10);
+        let page = page.unwrap();
+        (page.sessions.len(), page.complete)
+    };
+    let (reader, _) = stage.as_role("reader");
+    assert_eq!(listed(&reader, ""), (0, true));
+    assert_eq!(listed(&owner, "").0, 1);
+    assert_eq!(listed(&reader, ""), (1, true));
+    assert_eq!(listed(&reader, "unmistakable"), (0, false));
+    assert_eq!(listed(&owner, "unmistakable"), (1, true));
+    assert_eq!(listed(&reader, "unmistakable"), (1, true));
+    // What is behind its summary is read for each list.
+    drop(owner.open_log(&id).unwrap());
+    assert_eq!(listed(&reader, ""), (1, true));
+}
+
+#[test]
 fn teams_see_nothing_of_each_other() {
     let roles = [
         ("ann", Rights::Write),

@@ -396,6 +396,16 @@ fn works_on_the_real_disk() {
     assert_eq!(read(&store)[2].payload, INTERRUPTED);
 }
 
+#[test]
+fn a_copy_of_a_store_may_lack_the_trash() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Sys::real(), Durability::Turn).unwrap();
+    drop(store.create(&id(), &header()).unwrap());
+    std::fs::remove_dir(dir.path().join("trash")).unwrap();
+    assert!(store.trashed().unwrap().is_empty());
+    assert_eq!(store.ids().unwrap(), [id()]);
+}
+
 #[cfg(unix)]
 #[test]
 fn file_permissions() {

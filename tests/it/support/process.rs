@@ -22,8 +22,6 @@ struct Process {
 /// Starts `rejoin serve` on a store, or `rejoin wrap` if the arguments name a command behind `--`, or
 /// `rejoin agent` if they begin with its name.
 pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
-    let log = tempfile::NamedTempFile::new().expect("files can be made");
-    let stderr: File = log.reopen().expect("it was just made");
     let wraps = args.iter().any(|argument| argument == "--");
     let (command, args) = match args {
         [first, args @ ..] if first == wrapped::CHOICE => (wrapped::CHOICE, args),
@@ -35,7 +33,7 @@ pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn R
         let folder = store.parent().expect("it lies in the test's folder");
         rejoin.env("PATH", wrapped::programs(folder));
     }
-    let mut child = rejoin
+    rejoin
         .arg(command)
         .arg("--store")
         .arg(store)
@@ -43,7 +41,15 @@ pub(crate) fn start(store: &Path, args: &[String]) -> (Box<dyn Agent>, Box<dyn R
         .env_remove("REJOIN_STORE")
         .env_remove("REJOIN_SOURCES")
         .env_remove("REJOIN_LOG_FILE")
-        .env_remove("REJOIN_LOG")
+        .env_remove("REJOIN_LOG");
+    spawn(rejoin)
+}
+
+/// Starts a process that serves a client on its stdin and stdout.
+pub(crate) fn spawn(mut command: Command) -> (Box<dyn Agent>, Box<dyn Read + Send>) {
+    let log = tempfile::NamedTempFile::new().expect("files can be made");
+    let stderr: File = log.reopen().expect("it was just made");
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)
