@@ -13,6 +13,7 @@ use crate::server::{self, Options, ServeError};
 use crate::session::ReplayPolicy;
 use crate::store::{Durability, place};
 use crate::sys::Sys;
+use crate::sys::output::Output;
 use crate::transport::stdio;
 
 use super::exit::{self, Failure};
@@ -201,7 +202,8 @@ pub(super) fn on(
             let hosted = server::host(options, keep, Sys::real(), engine, keep::ready, stop);
             return hosted.await.map_err(Failure::new);
         }
-        let output = stdio::output().map_err(Failure::cannot_start)?;
+        let output = stdio::output().and_then(Output::of);
+        let output = output.map_err(Failure::cannot_start)?;
         server::serve(options, Sys::real(), engine, input, output, stop)
             .await
             .map_err(|error| match error {

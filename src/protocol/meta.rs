@@ -14,6 +14,8 @@ pub const TURN: &str = "turn";
 pub const CLIENT: &str = "client";
 /// In a request that opens a session: its client only looks on.
 pub const OBSERVE: &str = "observe";
+/// In `session/delete`: the session is deleted even if others have it open.
+pub const FORCE: &str = "force";
 /// In an update of a replay: its turn was interrupted behind it.
 pub const INTERRUPTED: &str = "interrupted";
 /// In an update that was converted to version 1: the updates of version 2 that it was made of.
@@ -22,6 +24,13 @@ pub const UPDATES: &str = "updates";
 pub const FROM_MESSAGE: &str = "_rejoin/message";
 /// How `_rejoin/search` can look for something.
 pub const SEARCH_MODES: [&str; 3] = ["words", "substring", "regex"];
+
+/// Whether a member of `_meta.rejoin` is set in parameters.
+pub fn is_set(params: &str, name: &str) -> bool {
+    let meta = json::text_member(params, "_meta");
+    let ours = meta.and_then(|meta| json::text_member(meta, REJOIN));
+    ours.and_then(|ours| json::text_member(ours, name)) == Some("true")
+}
 
 /// Adds members to `_meta.rejoin` of the object at `at`. `members` is the text between the braces. A
 /// `_meta` that is not an object is replaced, since it could not hold them.

@@ -46,9 +46,15 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
     } else {
         Role::Guest
     };
+    let introduced = process.introduce().await;
     let registry = process.begin(wire.clone(), role, version);
     let served = async {
-        serve_messages(&registry, first, incoming).await;
+        let mut connection = Connection::new(&registry);
+        if let Some(first) = first {
+            connection.message(first).await;
+        }
+        drop(introduced);
+        connection.serve(incoming).await;
         // As long as the client reads, it gets its answers.
         registry.requests().idle().await;
         let ended = registry.turns().idle();
@@ -66,34 +72,8 @@ pub(super) async fn serve_guest(process: &Process, guest: Guest) {
 }
 
 /// Serves messages until the end of input.
-pub(super) async fn serve_messages(
-    registry: &Registry,
-    mut first: Option<Received>,
-    mut incoming: Incoming,
-) {
-    let mut connection = Connection {
-        registry,
-        context: None,
-        has_requests: false,
-    };
-    loop {
-        let message = match first.take() {
-            Some(first) => first,
-            None => match incoming.next().await {
-                Some(next) => next,
-                None => return,
-            },
-        };
-        match message {
-            Received::Request(request) => connection.request(request).await,
-            // Before `initialize`, there is nothing that a notification could be about.
-            Received::Notification { method, params } => {
-                if let Some(context) = &connection.context {
-                    methods::notification(context, &method, &params);
-                }
-            }
-        }
-    }
+pub(super) async fn serve_messages(registry: &Registry, incoming: Incoming) {
+    Connection::new(registry).serve(incoming).await;
 }
 
 /// A connection and how far its handshake is.
@@ -105,7 +85,34 @@ struct Connection<'a> {
     has_requests: bool,
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
+    fn new(registry: &'a Registry) -> Self {
+        Self {
+            registry,
+            context: None,
+            has_requests: false,
+        }
+    }
+
+    /// Serves messages until the end of input.
+    async fn serve(&mut self, mut incoming: Incoming) {
+        while let Some(message) = incoming.next().await {
+            self.message(message).await;
+        }
+    }
+
+    async fn message(&mut self, message: Received) {
+        match message {
+            Received::Request(request) => self.request(request).await,
+            // Before `initialize`, there is nothing that a notification could be about.
+            Received::Notification { method, params } => {
+                if let Some(context) = &self.context {
+                    methods::notification(context, &method, &params);
+                }
+            }
+        }
+    }
+
     async fn request(&mut self, request: Request) {
         let is_initialize = request.method == INITIALIZE;
         let context = match self.check(&request, is_initialize) {

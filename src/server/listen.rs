@@ -4,6 +4,7 @@ use std::io;
 
 use crate::protocol::method::INITIALIZE;
 use crate::session::link::{self, ATTACH};
+use crate::sys::output::Output;
 use crate::sys::socket::{Listener, Stream};
 use crate::transport::Received;
 
@@ -36,7 +37,11 @@ pub(super) async fn accept(process: &Process, listener: &mut Listener) -> io::Re
 
 /// Serves one connection. Its first message says what it is for.
 async fn serve_stream(process: Process, stream: Stream) {
-    let (wire, mut incoming) = match process.connect(stream.input, stream.output) {
+    let output = Output {
+        waiting: stream.output,
+        at_once: stream.at_once,
+    };
+    let (wire, mut incoming) = match process.connect(stream.input, output) {
         Ok(connected) => connected,
         Err(error) => return tracing::warn!(%error, "cannot serve another process"),
     };

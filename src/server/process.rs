@@ -1,10 +1,11 @@
 //! What the connections of one process share, and which of them there are.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -14,6 +15,7 @@ use crate::protocol::ProtocolVersion;
 use crate::session::{Busy, BusyGuard, Deps, Growth, Owners, Registry};
 use crate::sources::LiveSources;
 use crate::store::{Store, place};
+use crate::sys::output::Output;
 use crate::sys::{SessionId, Sys, lock};
 use crate::transport::{ClientConnection, Form, Incoming, connect};
 
@@ -49,6 +51,9 @@ struct Shared {
     connections: Mutex<Vec<Connected>>,
     /// Counts the clients that are there, and those whose turns go on.
     clients: Busy,
+    /// Held while a client is introduced to the engine: from the choice of its engine to the answer
+    /// to its first message.
+    introducing: Arc<tokio::sync::Mutex<()>>,
     /// Cancelled when the process was asked to end.
     ending: CancellationToken,
     /// Whether it is about to end, so that no client can come.
@@ -124,6 +129,7 @@ impl Process {
             kind,
             connections: Mutex::default(),
             clients: Busy::default(),
+            introducing: Arc::default(),
             ending: CancellationToken::new(),
             ends: Mutex::default(),
         }))
@@ -133,7 +139,7 @@ impl Process {
     pub async fn serve_stream(
         &self,
         input: impl Read + Send + 'static,
-        output: impl Write + Send + 'static,
+        output: impl Into<Output> + Send,
     ) -> io::Result<()> {
         let (wire, incoming) = self.connect(input, output)?;
         let Some(_present) = self.client_comes() else {
@@ -154,7 +160,7 @@ impl Process {
     pub(super) fn connect(
         &self,
         input: impl Read + Send + 'static,
-        output: impl Write + Send + 'static,
+        output: impl Into<Output> + Send,
     ) -> io::Result<(Arc<ClientConnection>, Incoming)> {
         let form = if self.engine().wraps_agent() {
             Form::JsonRpc
@@ -162,6 +168,12 @@ impl Process {
             Form::Acp
         };
         connect(input, output, self.options().line_limit, form)
+    }
+
+    /// Waits until the clients that came before are introduced: the first one decides which version an
+    /// agent speaks. The next one waits until the result is dropped.
+    pub(super) async fn introduce(&self) -> OwnedMutexGuard<()> {
+        self.0.introducing.clone().lock_owned().await
     }
 
     /// Begins a connection: the sessions of its client, of which there are none yet.

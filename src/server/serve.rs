@@ -1,6 +1,6 @@
 //! Serves the client that has started the process, from its first line to its last.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::session::{Registry, ReplayPolicy};
 use crate::sources::LiveSources;
 use crate::store::Durability;
 use crate::sys::Sys;
+use crate::sys::output::Output;
 use crate::transport::{LINE_LIMIT, Writer};
 
 use super::connection::{end_at_end_of_input, end_on_signal, serve_messages};
@@ -96,14 +97,14 @@ pub async fn serve(
     sys: Sys,
     engine: Arc<dyn Engine>,
     input: impl Read + Send + 'static,
-    output: impl Write + Send + 'static,
+    output: impl Into<Output> + Send,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let process = Process::new(options, sys, engine, Kind::OfClient);
     let (wire, incoming) = process.connect(input, output)?;
     let registry = process.begin(wire.clone(), Role::Owner, None);
     let connection = async {
-        serve_messages(&registry, None, incoming).await;
+        serve_messages(&registry, incoming).await;
         end_at_end_of_input(&registry).await;
         wire.writer.written().await.ok();
     };

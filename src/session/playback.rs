@@ -39,6 +39,8 @@ pub(super) struct Playback {
     last_end: Option<String>,
     /// The prompts that the client shows without being sent them, by the ids of their messages.
     hidden_prompts: HashSet<String>,
+    /// Where the log is read that is followed.
+    reader: Option<Box<Reader>>,
 }
 
 impl Playback {
@@ -69,6 +71,7 @@ impl Playback {
             follows: false,
             last_end: None,
             hidden_prompts: HashSet::new(),
+            reader: None,
         }
     }
 
@@ -197,6 +200,51 @@ impl Playback {
             reader.limit(end);
         }
         self.play(&mut reader)
+    }
+
+    /// Whether it goes on from here without a thread of its own: the client is to see everything from
+    /// here on, as soon as possible.
+    pub(super) fn is_live(&self, shown: u64) -> bool {
+        self.end >= shown && !self.pace.is_limited()
+    }
+
+    /// Composes the lines of what was appended, but not many at once. Returns whether there are more.
+    /// What comes next is sent as it is, so nothing may be left that was [put](Self::put).
+    pub(super) fn compose(&mut self, store: &Store, id: &SessionId) -> Result<bool, Refusal> {
+        let from = self.end;
+        if let Some(reader) = self.reader.take() {
+            let may_go_on = self.read_on(reader)?;
+            if self.end > from {
+                return Ok(may_go_on);
+            }
+        }
+        // There may be another file by now.
+        let mut reader = Box::new(store.read(id)?);
+        reader.seek(from);
+        self.read_on(reader)
+    }
+
+    fn read_on(&mut self, mut reader: Box<Reader>) -> Result<bool, Refusal> {
+        while self.lines.len() < BLOCK {
+            let Some(entry) = reader.next()? else {
+                self.view.lines(&mut self.lines);
+                let mut rest = Vec::new();
+                self.replay.finish(&mut rest);
+                self.view.last_lines(&mut rest);
+                self.lines.append(&mut rest);
+                self.reader = Some(reader);
+                return Ok(false);
+            };
+            self.read_record(&entry);
+        }
+        self.view.lines(&mut self.lines);
+        self.reader = Some(reader);
+        Ok(true)
+    }
+
+    /// The lines that are ready.
+    pub(super) fn lines(&mut self) -> &mut Vec<u8> {
+        &mut self.lines
     }
 
     /// Sends the lines that are ready.

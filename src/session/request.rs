@@ -93,8 +93,10 @@ pub enum Request<R> {
     Status(R),
     /// Close the session.
     Close(R),
-    /// Move the session to the trash.
+    /// Move the session to the trash. It is refused while others have the session open.
     Delete(R),
+    /// The same, also for others that have the session open.
+    DeleteForAll(R),
 }
 
 impl<R> Request<R> {
@@ -104,6 +106,7 @@ impl<R> Request<R> {
             self,
             Self::Close(_)
                 | Self::Delete(_)
+                | Self::DeleteForAll(_)
                 | Self::MetadataChange(_, MetadataChange::Archived(true))
         )
     }

@@ -9,6 +9,7 @@ pub mod file_system;
 pub mod folders;
 pub mod ids;
 mod number;
+pub mod output;
 mod parallel;
 pub mod path;
 pub mod program;

@@ -1,6 +1,6 @@
 //! The connection to the client: a thread that reads, a thread that writes, and what is under way.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::thread;
 
@@ -12,6 +12,7 @@ use super::message::{self, Form, Message, Outcome};
 use super::outgoing::{Call, OutgoingRequests};
 use super::requests::{Request, Requests};
 use super::writer::Writer;
+use crate::sys::output::Output;
 
 /// The longest line of input that is accepted by default: 32 MiB.
 pub const LINE_LIMIT: usize = 32 * 1024 * 1024;
@@ -42,7 +43,7 @@ pub struct ClientConnection {
 /// messages that are accepted.
 pub fn connect(
     input: impl Read + Send + 'static,
-    output: impl Write + Send + 'static,
+    output: impl Into<Output>,
     line_limit: usize,
     form: Form,
 ) -> io::Result<(Arc<ClientConnection>, Incoming)> {

@@ -20,7 +20,7 @@ pub fn input() -> io::Result<impl Read + Send + 'static> {
 }
 
 /// Standard output, without the standard library's flush at each line.
-pub fn output() -> io::Result<impl Write + Send + 'static> {
+pub fn output() -> io::Result<File> {
     #[cfg(unix)]
     let output = File::from(std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?);
     #[cfg(windows)]

@@ -1,5 +1,8 @@
 //! The only writer of a connection: two bounded lanes, drained by its own thread.
 //!
+//! While that has nothing to do, the caller writes a few lines itself if the client has room for them,
+//! so that no thread has to wake up first.
+//!
 //! Responses and live updates go into the *control* lane, replays into the *bulk* lane. The writer
 //! prefers control, so a long replay never delays another session. A replay ends with
 //! [`Writer::bulk_taken`]; after it nothing that is put into the control lane can overtake the
@@ -13,10 +16,14 @@ use std::thread;
 use super::message::{Outcome, response_parts};
 use super::requests::Pending;
 use crate::sys::lock;
+use crate::sys::output::{AtOnce, Output};
 
 /// A lane accepts new lines while it holds fewer bytes than this. Large enough to keep the writer
 /// busy, small enough that a client that does not read costs no memory.
 const LANE_LIMIT: usize = 128 * 1024;
+
+/// What is at most written without the thread, in bytes. It writes more while the next is composed.
+const AT_ONCE: usize = 4 * 1024;
 
 /// Buffers of up to this capacity are used again, in bytes; larger ones are freed after they were
 /// written. The longest line of joined text is about half as long.
@@ -55,6 +62,7 @@ struct Shared {
 struct State {
     control: Vec<u8>,
     bulk: Vec<u8>,
+    at_once: AtOnce,
     /// Requests whose responses are in the control lane beyond its limit.
     responses: Vec<Pending>,
     /// Total bytes put into the bulk lane, and total bytes taken out of it.
@@ -90,13 +98,17 @@ impl From<Gone> for io::Error {
 impl Writer {
     /// Starts a thread that writes to `output`. It ends when the output breaks, or when the last
     /// clone is dropped and everything is written.
-    pub fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
+    pub fn start(output: impl Into<Output>) -> io::Result<Self> {
+        let Output {
+            waiting: mut output,
+            at_once,
+        } = output.into();
         let shared = Arc::new(Shared::default());
+        shared.lock().at_once = at_once;
         let writer = Self(Arc::new(Handle(Arc::clone(&shared))));
         thread::Builder::new()
             .name("rejoin-writer".to_owned())
             .spawn(move || {
-                let mut output = output;
                 let mut batch = Vec::new();
                 while shared.write_once(&mut output, &mut batch) {}
             })?;
@@ -174,7 +186,11 @@ impl Writer {
             return Err(Gone);
         }
         state.bulk_put += lines.len() as u64;
-        if state.bulk.is_empty() {
+        if state.idle && lines.len() <= AT_ONCE {
+            // Nothing can overtake it.
+            state.bulk_taken += lines.len() as u64;
+            state.control.append(lines);
+        } else if state.bulk.is_empty() {
             // Reuses the buffers between the threads that fill them and the one that writes them.
             std::mem::swap(&mut state.bulk, lines);
         } else {
@@ -241,15 +257,28 @@ fn remember(tasks: &mut Vec<Waker>, cx: &Context<'_>) {
     }
 }
 
+impl State {
+    /// Writes what the other side has room for of the control lane, which is all that there is.
+    fn write_at_once(&mut self) {
+        let written = self.at_once.write(&self.control);
+        self.control.drain(..written);
+        self.written += written as u64;
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// Notifies the writing thread that there is something to write, if it is idle. A notification
-    /// costs a system call even without a waiter.
+    /// Writes what was put if that is possible at once, or notifies the writing thread that there is
+    /// something to write, if it is idle. A notification costs a system call even without a waiter.
     fn tell(&self, mut state: MutexGuard<'_, State>) {
-        let idle = std::mem::take(&mut state.idle);
+        if state.idle && (1..=AT_ONCE).contains(&state.control.len()) {
+            state.write_at_once();
+        }
+        let is_due = !state.control.is_empty() || !state.bulk.is_empty();
+        let idle = is_due && std::mem::take(&mut state.idle);
         drop(state);
         if idle {
             self.work.notify_one();
@@ -391,10 +420,62 @@ mod tests {
         assert_eq!(bulk[199_999], "bulk 19999");
     }
 
+    /// Waits until the thread has nothing to do.
+    fn wait_until_idle(writer: &Writer) {
+        while !writer.shared().lock().idle {
+            thread::yield_now();
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_few_lines_are_written_at_once() {
+        let (reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(Output::of(output).unwrap()).unwrap();
+        wait_until_idle(&writer);
+        for n in 0..10 {
+            writer.put_line(format!("line {n}").as_bytes()).unwrap();
+            writer.bulk(&mut format!("bulk {n}\n").into()).unwrap();
+            assert!(writer.shared().lock().idle, "the thread is not needed");
+            assert_eq!(writer.progress(), ((n + 1) * 14, false));
+        }
+        writer.bulk_taken().unwrap();
+        let lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let lines: Vec<_> = lines.take(20).collect();
+        assert_eq!(lines[18..], ["line 9", "bulk 9"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_order_is_the_same_whoever_writes() {
+        let (reader, output) = io::pipe().unwrap();
+        let writer = Writer::start(Output::of(output).unwrap()).unwrap();
+        let count = 4_000;
+        let reading = thread::spawn(move || {
+            let lines = BufReader::new(reader).lines().map(Result::unwrap);
+            let numbers = lines.map(|line| line.trim_start().parse::<usize>().unwrap());
+            numbers.take(count).collect::<Vec<_>>()
+        });
+        for n in 0..count {
+            // Some are short, some longer than what is written at once, or than the pipe.
+            let width = [0, 100, 5_000, 90_000][usize::from(n % 7 == 0) * (n % 4)];
+            let mut line = format!("{}{n}\n", " ".repeat(width)).into_bytes();
+            if n % 2 == 0 {
+                writer.bulk(&mut line).unwrap();
+                writer.bulk_taken().unwrap();
+            } else {
+                writer.control(&line).await.unwrap();
+                writer.written().await.unwrap();
+            }
+        }
+        assert_eq!(reading.join().unwrap(), (0..count).collect::<Vec<_>>());
+    }
+
     #[tokio::test]
     async fn a_reader_that_goes_away_is_noticed() {
         let (reader, output) = io::pipe().unwrap();
-        let writer = Writer::start(output).unwrap();
+        let writer = Writer::start(Output::of(output).unwrap()).unwrap();
+        wait_until_idle(&writer);
         drop(reader);
         writer.control(b"x\n").await.unwrap();
         writer.gone().await;

@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
         if args.force {
             stop_session(&context.store, &id)?;
         }
-        to_trash(context, &id).map_err(or_force)?;
+        to_trash(context, &id).map_err(|failure| or_force(failure, args))?;
         let shown = if output.is_terminal() {
             "last".to_owned()
         } else {
@@ -54,12 +54,15 @@ pub(super) fn run(context: &Context<'_>, args: &Args, output: &mut Output) -> Re
     Ok(())
 }
 
-/// A failure whose hint names `--force`, if a session is in use.
-fn or_force(failure: Failure) -> Failure {
-    if failure.code() == IN_USE {
-        failure.hint("close the session there first, or add `--force`")
-    } else {
+/// A failure whose hint says what to do if a session is in use.
+fn or_force(failure: Failure, args: &Args) -> Failure {
+    if failure.code() != IN_USE {
         failure
+    } else if args.force {
+        // It was stopped, and opened again since, or cannot be stopped from here.
+        failure.hint("close the session there first")
+    } else {
+        failure.hint("close the session there first, or add `--force`")
     }
 }
 
@@ -99,7 +102,7 @@ fn forever(context: &Context<'_>, args: &Args, output: &mut Output) -> Result<()
         context
             .store
             .erase(id)
-            .map_err(|error| or_force(error.into()))?;
+            .map_err(|error| or_force(error.into(), args))?;
         remove_page(&name_of(id))?;
         context.catalog.removed(id, before);
         output.say(format!("{name} is removed for good"))

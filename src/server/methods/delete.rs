@@ -1,6 +1,7 @@
 //! `session/delete`: moves a session to the trash.
 
 use crate::engine::EngineError;
+use crate::protocol::meta::{FORCE, is_set};
 use crate::server::error::Error;
 use crate::session::Request;
 
@@ -12,7 +13,12 @@ pub(super) fn serve(context: &Context, params: &str) -> Result<Action, Error> {
     let name = decode::<Session>(params)?.session_id;
     match context.find(&name) {
         Ok(id) if !context.wraps_agent() || context.exists(&id) => {
-            return Ok(Action::session(id, name, Request::Delete));
+            let request = if is_set(params, FORCE) {
+                Request::DeleteForAll
+            } else {
+                Request::Delete
+            };
+            return Ok(Action::session(id, name, request));
         }
         // It may exist, so it must not be reported as deleted.
         Err(error) if !error.is_not_found() => return Err(error),

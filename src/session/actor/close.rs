@@ -71,6 +71,7 @@ impl Actor {
             None => LogAccess::Failed(None),
         };
         self.move_to_trash(log)?;
+        self.notify_stopped();
         if let Some(mut session) = self.session.take() {
             session.events.close();
             session.conversation.close(CloseReason::Deleted);

@@ -7,8 +7,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::session::open_session::{LogAccess, OpenSession};
+use crate::session::outcome::Refusal;
 use crate::session::phase::Phase;
 use crate::session::playback::Playback;
+use crate::store::Store;
+use crate::sys::{SessionId, blocking};
+use crate::transport::{ClientConnection, Writer};
 
 use super::Actor;
 
@@ -96,6 +100,12 @@ impl Actor {
         elsewhere.is_some_and(|elsewhere| elsewhere.running)
     }
 
+    /// Whether a process has the session open, as far as can be seen.
+    fn is_open_elsewhere(&self) -> bool {
+        let store = self.deps.store.as_ref();
+        store.is_some_and(|store| blocking(|| store.is_open(&self.id)))
+    }
+
     /// Sends what another process has appended, and what it is doing. If the log has not `grown`, that
     /// process may be gone. A load that is under way sends it itself.
     pub(super) async fn follow(&mut self, grown: bool) {
@@ -117,20 +127,8 @@ impl Actor {
         playback.follow();
         playback.hide_prompts(self.hidden_prompts());
         playback.swap_view(&mut self.view);
-        let work = move || {
-            let played = if playback.end < shown {
-                playback.play_after(&store, &id, shown, None)
-            } else {
-                playback.play_on(&store, &id, None)
-            };
-            let finished = playback.finish();
-            // A process that was killed has appended no end.
-            let running = playback.in_turn && (grown || store.is_open(&id));
-            (playback, running, played.and(finished))
-        };
-        // It holds a thread for as long as the client does not read.
-        let _permit = self.deps.wire.flow.replays().acquire_owned().await;
-        let Ok((mut playback, running, played)) = tokio::task::spawn_blocking(work).await else {
+        let played = play(playback, &self.deps.wire, store, &id, shown);
+        let Some((mut playback, played)) = Box::pin(played).await else {
             tracing::error!(session = %self.id, "following another process panicked");
             return;
         };
@@ -138,6 +136,8 @@ impl Actor {
         if let Err(error) = played {
             tracing::debug!(session = %self.id, %error, "cannot follow another process");
         }
+        // A process that was killed has appended no end.
+        let running = playback.in_turn && (grown || self.is_open_elsewhere());
         let (end, last) = (playback.end, playback.take_last_end());
         if let Some(following) = &mut self.following {
             following.playback = Some(playback);
@@ -158,6 +158,53 @@ impl Actor {
                 Phase::Idle(last)
             };
             self.send_state(&phase).await;
+        }
+    }
+}
+
+/// Sends a client that was shown the log up to `shown` what comes after that. `None` if it panicked.
+async fn play(
+    mut playback: Box<Playback>,
+    wire: &ClientConnection,
+    store: Store,
+    id: &SessionId,
+    shown: u64,
+) -> Option<(Box<Playback>, Result<(), Refusal>)> {
+    if playback.is_live(shown) && !store.waits() {
+        let played = send_appended(&mut playback, &wire.writer, &store, id).await;
+        return Some((playback, played));
+    }
+    let id = id.clone();
+    let work = move || {
+        let played = if playback.end < shown {
+            playback.play_after(&store, &id, shown, None)
+        } else {
+            playback.play_on(&store, &id, None)
+        };
+        let finished = playback.finish();
+        (playback, played.and(finished))
+    };
+    // It holds a thread for as long as the client does not read.
+    let _permit = wire.flow.replays().acquire_owned().await;
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+/// The same without another thread: it is little, and was just written.
+async fn send_appended(
+    playback: &mut Playback,
+    writer: &Writer,
+    store: &Store,
+    id: &SessionId,
+) -> Result<(), Refusal> {
+    loop {
+        let has_more = playback.compose(store, id)?;
+        let lines = playback.lines();
+        if !lines.is_empty() {
+            writer.control(lines).await.map_err(|_| Refusal::Gone)?;
+            lines.clear();
+        }
+        if !has_more {
+            return Ok(());
         }
     }
 }

@@ -255,6 +255,21 @@ impl Actor {
         front.wire.request(id, PASS, &params).await;
     }
 
+    /// Before a session that is not open here is deleted for all clients: the process that has it does
+    /// that.
+    pub(super) async fn delete_at_owner(&mut self) {
+        let store = self.deps.store.as_ref();
+        let holder = store.and_then(|store| blocking(|| store.holder(&self.id)));
+        let Some(holder) = holder else { return };
+        if let Ok(front) = self.link(&holder).await {
+            let deleted = message::text(&Passed::DeleteForAll);
+            if let Some(call) = front.wire.ask(PASS, &deleted).await {
+                // If it fails there, it fails here.
+                call.await;
+            }
+        }
+    }
+
     /// The client has opened the session again: from now on it only looks on, or no longer does.
     pub(super) fn link_again(&mut self) {
         let observes = self.observes();
@@ -401,7 +416,7 @@ impl Actor {
         match passed {
             Passed::Prompt { message_id, .. } => !self.may_be_logged(message_id),
             Passed::Call { method, .. } => is_setting(method),
-            Passed::Metadata(_) | Passed::Delete => false,
+            Passed::Metadata(_) | Passed::Delete | Passed::DeleteForAll => false,
         }
     }
 

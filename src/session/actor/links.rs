@@ -113,6 +113,12 @@ impl Link {
 impl Actor {
     /// Closes the session for all its clients, on purpose.
     pub(super) fn stop(&mut self, reply: Reply) -> Batch<Reply> {
+        self.notify_stopped();
+        self.machine.request(Request::Close(reply))
+    }
+
+    /// Notifies the other clients that the session is closed on purpose.
+    pub(super) fn notify_stopped(&self) {
         let stopped = notification_line(STOPPED, "{}");
         for link in &self.links.list {
             // One that is gone needs no notification.
@@ -121,7 +127,6 @@ impl Actor {
                 .put_line(stopped.trim_end().as_bytes())
                 .ok();
         }
-        self.machine.request(Request::Close(reply))
     }
 
     /// Lets links find this actor while it owns the session.
@@ -242,7 +247,8 @@ impl Actor {
                 Request::Prompt { reply, .. }
                 | Request::Call { reply, .. }
                 | Request::MetadataChange(reply, _)
-                | Request::Delete(reply),
+                | Request::Delete(reply)
+                | Request::DeleteForAll(reply),
             ) => vec![Effect::Answer(reply, Err(refusal))],
             _ => Vec::new(),
         }
@@ -272,6 +278,7 @@ impl Actor {
             | Request::Call { reply, .. }
             | Request::MetadataChange(reply, _)
             | Request::Delete(reply)
+            | Request::DeleteForAll(reply)
                 if self.observes() =>
             {
                 return vec![Effect::Answer(reply, Err(Refusal::Observes))];

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::SessionConfig;
-use crate::json::text_member;
-use crate::protocol::meta::{OBSERVE, REJOIN, TAKE_OVER};
+use crate::protocol::meta::{OBSERVE, TAKE_OVER, is_set};
 use crate::session::open_session::{Elsewhere, LogAccess, OpenSession};
 use crate::session::outcome::Refusal;
 use crate::session::phase::Phase;
@@ -177,19 +176,12 @@ pub(super) async fn released(store: &Store, id: &SessionId) {
 
 /// Whether the client has asked to take a session over from a process that has it open.
 pub(super) fn takes_over(config: &SessionConfig) -> bool {
-    has_set(config, TAKE_OVER)
+    is_set(&config.params.0, TAKE_OVER)
 }
 
 /// Whether the client only looks on.
 pub(super) fn observes(config: &SessionConfig) -> bool {
-    has_set(config, OBSERVE)
-}
-
-/// Whether the client has set a member of our `_meta`.
-fn has_set(config: &SessionConfig, name: &str) -> bool {
-    let params = text_member(&config.params.0, "_meta");
-    let ours = params.and_then(|meta| text_member(meta, REJOIN));
-    ours.and_then(|ours| text_member(ours, name)) == Some("true")
+    is_set(&config.params.0, OBSERVE)
 }
 
 /// Locks the log for this process, `by_force` even if another one has it. While another process has

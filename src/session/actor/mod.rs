@@ -221,6 +221,11 @@ impl Actor {
                         let batch = self.succeed_owner().await;
                         self.perform(batch).await;
                     }
+                    if self.session.is_none()
+                        && matches!(command, Command::Request(Request::DeleteForAll(_), _))
+                    {
+                        self.delete_at_owner().await;
+                    }
                     let command = self.for_own_front(command);
                     command.map_or_else(Vec::new, |command| self.command(command))
                 }

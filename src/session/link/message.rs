@@ -81,6 +81,7 @@ pub enum Passed {
     },
     Metadata(MetadataChange),
     Delete,
+    DeleteForAll,
 }
 
 /// A notification that is passed to the owner.
@@ -139,6 +140,7 @@ impl<R> Route<R> {
             } => Self::Pass(reply, Passed::Call { method, params }),
             Request::MetadataChange(reply, change) => Self::Pass(reply, Passed::Metadata(change)),
             Request::Delete(reply) => Self::Pass(reply, Passed::Delete),
+            Request::DeleteForAll(reply) => Self::Pass(reply, Passed::DeleteForAll),
             Request::Notify { method, params } => Self::Notify(Notified::Engine { method, params }),
             Request::Cancel { .. } => Self::Notify(Notified::Cancel),
             Request::Leave => Self::Leave,
@@ -168,6 +170,7 @@ impl Passed {
             },
             Self::Metadata(change) => Request::MetadataChange(reply, change),
             Self::Delete => Request::Delete(reply),
+            Self::DeleteForAll => Request::DeleteForAll(reply),
         }
     }
 }

@@ -391,7 +391,7 @@ impl<R> Machine<R> {
                 }
                 batch
             }
-            Request::Delete(reply) => {
+            Request::Delete(reply) | Request::DeleteForAll(reply) => {
                 self.purpose = Purpose::Delete;
                 let release = Effect::Release(CloseReason::Deleted);
                 vec![release, Effect::Answer(reply, Ok(Done::Deleted))]

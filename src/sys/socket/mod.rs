@@ -18,6 +18,8 @@ pub use none::Listener;
 #[cfg(unix)]
 pub use real::Listener;
 
+use super::output::AtOnce;
+
 /// Makes and finds sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sockets {
@@ -59,6 +61,8 @@ pub struct Stream {
     pub input: Box<dyn Read + Send>,
     /// What the other end reads.
     pub output: Box<dyn Write + Send>,
+    /// The same, for what the other end has room for.
+    pub at_once: AtOnce,
     /// Closes the connection when it is dropped, even if a thread is reading or writing.
     pub closer: Closer,
 }
@@ -121,6 +125,7 @@ impl Drop for Output {
 fn stream(socket: std::os::unix::net::UnixStream) -> io::Result<Stream> {
     let (output, closer) = (socket.try_clone()?, socket.try_clone()?);
     Ok(Stream {
+        at_once: AtOnce::of(&socket)?,
         input: Box::new(socket),
         output: Box::new(Output(output)),
         closer: Closer::new(move || {

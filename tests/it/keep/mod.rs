@@ -11,7 +11,7 @@ use crate::support::agent::{GUARD, Inbox};
 use crate::support::client::Client;
 use crate::support::command::{command, fails, runs};
 use crate::support::systems::{FOLDER, is_running};
-use crate::support::wrapped::Wrapped;
+use crate::support::wrapped::{self, Wrapped};
 
 /// How long to wait before looking again.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -259,6 +259,32 @@ fn clients_of_both_versions_have_an_agent_that_speaks_theirs() {
     assert_eq!(clients[1].load(&sessions[0]).concat(), "done");
     runs(store, &["stop", "--all"]);
     stage.agent.gone().expect("both agents have ended");
+}
+
+#[test]
+fn a_client_of_another_version_that_comes_during_the_start_has_an_agent_that_speaks_its_own() {
+    let stage = Stage::of(&["--version-2", "--slow-start", "300"]);
+    let starting = || {
+        let running = stage.agent.running();
+        running
+            .first()
+            .map(drop)
+            .ok_or("it does not run".to_owned())
+    };
+    let first = std::thread::scope(|scope| {
+        let first = scope.spawn(|| stage.client_of(&["--keep"], 2));
+        wrapped::until(starting).expect("it starts");
+        let mut second = stage.client(&["--keep"]);
+        let session = second.session();
+        let asked = second.prompt(&session, "say done");
+        let (shown, answer) = second.client.take(asked);
+        assert_eq!(texts(&shown).concat(), "done");
+        assert_eq!(answer["result"]["stopReason"], "end_turn");
+        second.end();
+        first.join().expect("it is served")
+    });
+    assert_eq!(stage.agent.running().len(), 2, "one for each version");
+    first.end();
 }
 
 #[test]

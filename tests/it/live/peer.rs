@@ -1,9 +1,9 @@
 //! A client with a process of its own, which keeps what it is shown of one session.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::agent::GUARD;
+use crate::support::agent::{Agent, GUARD};
 use crate::support::command::command;
+use crate::support::process;
 
 /// What a client is shown: each message's text and each tool call's last status, in the order in
 /// which they first came.
@@ -89,8 +90,7 @@ impl Reading {
 
 /// A client and its process.
 pub(super) struct Peer {
-    child: Child,
-    input: Option<ChildStdin>,
+    process: Box<dyn Agent>,
     lines: Receiver<Value>,
     reading: Arc<Reading>,
     pub(super) version: u8,
@@ -116,15 +116,15 @@ impl Peer {
     }
 
     /// Starts a process, and initializes it.
-    pub(super) fn of(mut command: Command, version: u8) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take();
-        let output = child.stdout.take().unwrap();
+    pub(super) fn of(command: Command, version: u8) -> Self {
+        Self::with(process::spawn(command), version)
+    }
+
+    /// Initializes a process.
+    pub(super) fn with(
+        (process, output): (Box<dyn Agent>, Box<dyn Read + Send>),
+        version: u8,
+    ) -> Self {
         let (sender, lines) = channel();
         let reading = Arc::new(Reading::default());
         let reader = reading.clone();
@@ -138,8 +138,7 @@ impl Peer {
             }
         });
         let mut peer = Self {
-            child,
-            input,
+            process,
             lines,
             reading,
             version,
@@ -175,10 +174,8 @@ impl Peer {
 
     fn send(&mut self, message: Value) {
         let line = format!("{message}\n");
-        if let Some(input) = &mut self.input {
-            // A process that was killed reads nothing.
-            input.write_all(line.as_bytes()).ok();
-        }
+        // A process that was killed reads nothing.
+        self.process.send(line.as_bytes()).ok();
     }
 
     /// Sends a request.
@@ -338,17 +335,17 @@ impl Peer {
     /// Ends the input, and waits for the process.
     #[track_caller]
     pub(super) fn leave(mut self) {
-        self.input = None;
-        assert!(self.ended().success());
+        self.process.end_input();
+        self.ended().unwrap();
     }
 
-    /// Waits for a process that ends by itself.
+    /// Waits for a process that ends by itself. Whether it ends well.
     #[track_caller]
-    pub(super) fn ended(&mut self) -> ExitStatus {
+    pub(super) fn ended(&mut self) -> Result<(), String> {
         loop {
             match self.lines.recv_timeout(GUARD) {
                 Ok(line) => self.handle(line),
-                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(RecvTimeoutError::Disconnected) => return self.process.wait(),
                 Err(error) => panic!("{error}: the process does not end"),
             }
         }
@@ -356,15 +353,6 @@ impl Peer {
 
     /// Kills the process.
     pub(super) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // It may have ended.
-        self.child.kill().ok();
-        self.child.wait().ok();
+        self.process.kill();
     }
 }

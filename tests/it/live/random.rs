@@ -24,7 +24,7 @@ const ROUNDS: usize = 24;
 /// What the built-in engine is asked for.
 const PROMPTS: [&str; 4] = ["/slow 1", "/run true", "/tool read", "/echo so"];
 
-/// What the agent is asked for.
+/// What the agent is asked for. The last one ends it.
 const SCRIPTS: [&str; 8] = [
     "say so",
     "say one ; sleep 1 ; say two",
@@ -32,8 +32,8 @@ const SCRIPTS: [&str; 8] = [
     "tool b in_progress ; ask {\"toolCallId\":\"b\"} ; say asked",
     "say before ; hang",
     "flood 60 64",
-    "say last words ; exit 3",
     "say that ; fail -32603 no",
+    "say last words ; exit 3",
 ];
 
 #[test]
@@ -42,7 +42,7 @@ fn each_client_is_shown_what_the_log_has() {
     let usual = match seed {
         Some(_) => 1,
         None if env::slow() => 420,
-        None => 4,
+        None => 8,
     };
     let first = seed.unwrap_or_default();
     let cases = env::number("LIVE_CASES").unwrap_or(usual);
@@ -123,7 +123,7 @@ fn round(stage: &Stage, members: &mut Vec<Member>, session: &str, random: &mut R
                     .into_iter()
                     .partition(|member: &Member| member.is_kept);
                 for mut member in kept {
-                    member.peer.ended();
+                    member.peer.ended().unwrap_err();
                 }
             }
         }
@@ -140,10 +140,11 @@ fn round(stage: &Stage, members: &mut Vec<Member>, session: &str, random: &mut R
             }
         }
         _ => {
-            let text = if stage.wraps() {
-                random.one_of(&SCRIPTS)
-            } else {
-                random.one_of(&PROMPTS)
+            let last = SCRIPTS.len() - 1;
+            let text = match (stage.wraps(), stage.agents_may_end()) {
+                (false, _) => random.one_of(&PROMPTS),
+                (true, true) => random.one_of(&SCRIPTS),
+                (true, false) => random.one_of(&SCRIPTS[..last]),
             };
             one_of(members, random).prompt(session, text);
         }

@@ -7,9 +7,10 @@ use tempfile::TempDir;
 
 use super::peer::Peer;
 use crate::support::command::{command, runs};
+use crate::support::conductor;
 use crate::support::sessions::random::Random;
 use crate::support::systems::{is_running, kill};
-use crate::support::wrapped::{Wrapped, until};
+use crate::support::wrapped::{self, Wrapped, until};
 
 /// What an agent can do.
 const AGENTS: [&[&str]; 5] = [
@@ -20,10 +21,27 @@ const AGENTS: [&[&str]; 5] = [
     &["--modes"],
 ];
 
+/// The command that serves each client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `rejoin serve`, which answers itself.
+    Serve,
+    /// `rejoin wrap`.
+    Wrap,
+    /// `rejoin agent`, which finds one agent.
+    Choice,
+    /// `rejoin proxy`, with a conductor and an agent for each client.
+    Proxy,
+}
+
+/// A name that `rejoin agent` knows.
+const CHOSEN: &str = "gemini";
+
 /// What is the same for all clients of a session.
 pub(super) struct Stage {
     folder: TempDir,
-    /// The agent that is wrapped, if it is not the built-in engine that answers.
+    kind: Kind,
+    /// The agent, if it is not the built-in engine that answers.
     agent: Option<Wrapped>,
     /// Whether clients may have a host.
     pub(super) keeps: bool,
@@ -42,9 +60,21 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let flags = random.one_of(&AGENTS);
         let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let kind = match seed % 8 {
+            5 => Kind::Choice,
+            7 => Kind::Proxy,
+            odd if odd % 2 == 1 => Kind::Wrap,
+            _ => Kind::Serve,
+        };
+        if kind == Kind::Choice {
+            let words = [&[CHOSEN.to_owned()], &*flags].concat();
+            wrapped::install(folder.path(), &words);
+        }
         Self {
-            agent: (seed % 2 == 1).then(|| Wrapped::new(folder.path(), &flags)),
-            keeps: seed / 2 % 2 == 1,
+            agent: (kind != Kind::Serve).then(|| Wrapped::new(folder.path(), &flags)),
+            // The sessions of a proxy end with its conductor.
+            keeps: (seed / 2 + seed / 8) % 2 == 1 && kind != Kind::Proxy,
+            kind,
             folder,
         }
     }
@@ -75,23 +105,45 @@ impl Stage {
     /// Starts a client that speaks this version.
     pub(super) fn member(&self, version: u8, random: &mut Random) -> Member {
         let is_kept = self.keeps && !random.once_in(3);
-        let mut command = match &self.agent {
-            Some(_) => command(&self.store(), &["wrap"]),
-            None => command(&self.store(), &["serve"]),
-        };
-        command.args(["--sources", "none"]);
+        let mut options = vec!["--sources", "none"];
         if is_kept {
-            command.arg("--keep");
+            options.push("--keep");
         }
-        if let Some(agent) = &self.agent {
-            command.args(agent.arguments());
+        let agent = self.agent.as_ref().map(Wrapped::arguments);
+        let agent = agent.unwrap_or_default();
+        if self.kind == Kind::Proxy {
+            let own = options.iter().map(|option| (*option).to_owned());
+            let arguments: Vec<_> = own.chain(agent).collect();
+            let peer = Peer::with(conductor::start(&self.store(), &arguments), version);
+            return Member { peer, is_kept };
+        }
+        let name = match self.kind {
+            Kind::Wrap => "wrap",
+            Kind::Choice => wrapped::CHOICE,
+            Kind::Serve | Kind::Proxy => "serve",
+        };
+        let mut command = command(&self.store(), &[name]);
+        command.args(options);
+        if self.kind == Kind::Choice {
+            command.env("PATH", wrapped::programs(self.folder.path()));
+        } else {
+            command.args(agent);
         }
         let peer = Peer::of(command, version);
         Member { peer, is_kept }
     }
 
-    /// Kills one of the agents that run.
+    /// Whether agents may end by themselves. A conductor ends with its agent, which is as if its client
+    /// were killed.
+    pub(super) fn agents_may_end(&self) -> bool {
+        self.kind != Kind::Proxy
+    }
+
+    /// Kills one of the agents that run, if that is possible.
     pub(super) fn kill_agent(&self, random: &mut Random) {
+        if !self.agents_may_end() {
+            return;
+        }
         let running = self.agent.as_ref().map(Wrapped::running);
         if let Some(running) = running.filter(|running| !running.is_empty()) {
             kill(random.one_of(&running));

@@ -1,5 +1,8 @@
 //! Watches directories of the real file system.
 
+#[cfg(target_os = "linux")]
+mod inotify;
+
 use std::io;
 use std::path::Path;
 
@@ -10,6 +13,10 @@ use super::disk::{Changed, Watch};
 /// Calls `changed` with the names of files that change in a directory, see
 /// [`Disk::watch`](super::Disk::watch).
 pub(super) fn watch(path: &Path, changed: Changed) -> io::Result<Watch> {
+    #[cfg(target_os = "linux")]
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        return inotify::watch(path, changed, &runtime);
+    }
     let mut watcher = watcher(move |event| report(event, &changed))?;
     add(&mut watcher, path, RecursiveMode::NonRecursive)?;
     Ok(Box::new(watcher))
@@ -78,9 +85,14 @@ fn report(event: notify::Result<Event>, changed: &Changed) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
     use crate::sys::Sys;
+
+    /// Sends what a watch reports. The last report may come when the test has ended.
+    fn send<T>(to: &Sender<T>, report: T) {
+        to.send(report).ok();
+    }
 
     #[test]
     fn changes_further_down_are_reported() {
@@ -88,7 +100,7 @@ mod tests {
         let inner = folder.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         let (sender, changes) = channel();
-        let watch = super::watch_tree(folder.path(), move || sender.send(()).unwrap()).unwrap();
+        let watch = super::watch_tree(folder.path(), move || send(&sender, ())).unwrap();
         Sys::real().disk.create_new(&inner.join("new")).unwrap();
         changes.recv().unwrap();
         drop(watch);
@@ -105,7 +117,7 @@ mod tests {
         }
         for folder in there {
             let (sender, changes) = channel();
-            let changed = move || sender.send(()).unwrap();
+            let changed = move || send(&sender, ());
             let watch = super::watch_folders(&folders, changed).unwrap();
             Sys::real().disk.create_new(&folder.join("new")).unwrap();
             changes.recv().unwrap();
@@ -115,14 +127,21 @@ mod tests {
 
     #[test]
     fn changes_are_reported_by_name_and_reading_is_not() {
+        reports_by_name();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        let entered = runtime.enter();
+        reports_by_name();
+        drop(entered);
+    }
+
+    fn reports_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Sys::real().disk;
         let at = |name: &str| folder.path().join(name);
         let mut old = disk.create_new(&at("old")).unwrap();
         let (sender, names) = channel();
-        let changed = move |name: Option<&str>| {
-            sender.send(name.map(str::to_owned)).unwrap();
-        };
+        let changed = move |name: Option<&str>| send(&sender, name.map(str::to_owned));
         let watch = disk.watch(folder.path(), Box::new(changed)).unwrap();
         let until = |wanted: &str| {
             let is_wanted = |name: &Option<String>| name.as_deref() == Some(wanted);
