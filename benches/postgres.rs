@@ -38,15 +38,32 @@ const TEXT: usize = 155;
 /// How many updates are appended, if a commit waits for the disk and if it does not.
 const SAFE: usize = 300;
 const FAST: usize = 3000;
-/// How many updates a stream has, and how long the agent rests between them.
+/// How many updates a stream has, and how long the agent rests between them, so that there are more
+/// than a thousand a second: a rest takes about 0.1 ms longer.
 const STREAM: usize = 3000;
-const REST_MICROS: usize = 1000;
+const REST_MICROS: usize = 750;
 /// How long a byte is on its way through the network of the stream: half a round trip of 5 ms.
 const WAY: Duration = Duration::from_micros(2500);
 /// How many updates the log has that is replayed.
 const CHUNKS: usize = 200_000;
 /// How many sessions are on a page of a list.
 const PAGE: usize = 1000;
+/// What is searched, and how often it is there.
+const SEARCHES: [(&str, &str); 4] = [
+    (
+        "search, a word of one session",
+        r#""search":"unmistakable""#,
+    ),
+    (
+        "search, a word of a thousand sessions",
+        r#""search":"thousandth""#,
+    ),
+    ("search, a word of all sessions", r#""search":"question""#),
+    (
+        "the same in one folder",
+        r#""search":"question","cwd":"/w""#,
+    ),
+];
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     let Some(cluster) = Cluster::start(true) else {
@@ -342,15 +359,17 @@ fn split(sql: &Sql, schema: &str, log: &[u8]) -> Result<()> {
     sql.run(&format!("VACUUM ANALYZE {schema}.block"))
 }
 
-/// The first page of very many sessions against that of one page of them.
+/// The first page of very many sessions against that of one page of them, and of what a search finds.
 fn list(cluster: &Cluster, sql: &Sql, settings: &Settings, report: &mut Report) -> Result<()> {
     let count = settings.sessions * 10;
     let [few, many] = [PAGE, count].map(|count| -> Result<_> {
         let place = cluster.place("");
         store(&place, Durability::Os)?;
         sql.run(&sessions(schema(&place)?, count))?;
-        sql.run(&format!("VACUUM ANALYZE {}.session", schema(&place)?))?;
-        sql.run(&format!("VACUUM ANALYZE {}.fence", schema(&place)?))?;
+        sql.run(&words(schema(&place)?, count))?;
+        for table in ["session", "fence", "words"] {
+            sql.run(&format!("VACUUM ANALYZE {}.{table}", schema(&place)?))?;
+        }
         Ok(place)
     });
     let (few, many) = (few?, many?);
@@ -366,7 +385,37 @@ fn list(cluster: &Cluster, sql: &Sql, settings: &Settings, report: &mut Report) 
         );
         report.at_most(name, pairs.ratio(), 3.0, "x", &detail);
     }
+    let (mut of_many, mut of_few) = (
+        Client::initialized(&many, &[])?,
+        Client::initialized(&few, &[])?,
+    );
+    for (name, params) in SEARCHES {
+        let pairs = Pairs::measure(
+            settings.rounds,
+            || searched(&mut of_many, params),
+            || searched(&mut of_few, params),
+        )?;
+        let detail = format!("{}; {PAGE} {}", ms(pairs.ours()), ms(pairs.theirs()));
+        report.at_most(name, pairs.ratio(), 3.0, "x", &detail);
+    }
     Ok(())
+}
+
+fn searched(client: &mut Client, params: &str) -> Result<Duration> {
+    let params = format!("{{\"limit\":20,{params}}}");
+    timed(|| client.call("session/list", &params).map(drop))
+}
+
+/// Makes the words of so many sessions: one is in one of them, one in a thousand, one in all.
+fn words(schema: &str, count: usize) -> String {
+    format!(
+        "INSERT INTO {schema}.words
+         SELECT no, 0, 0, 0, 0, ('question:1 number:2 n' || no || ':3'
+             || CASE WHEN no = {PAGE} THEN ' unmistakable:4' ELSE '' END
+             || CASE WHEN no % {} = 0 THEN ' thousandth:5' ELSE '' END)::tsvector
+         FROM {schema}.session",
+        count / PAGE
+    )
 }
 
 /// Makes so many sessions that have summaries, and no logs.
