@@ -58,10 +58,13 @@ await step("in version 2 a subagent answers, and the session is compacted", asyn
   await start(1);
   ({ sessionId } = await client.request("session/new", place));
   await client.prompt(sessionId, "Please do SPAWN-1 now.");
-  const isChild = ({ sessionId: of, update }) => of !== sessionId && JSON.stringify(update).includes("End of PLAIN-SPAWN1.");
-  child = client.updates.find(isChild)?.sessionId;
-  assert(child, "there is no subagent");
+  // A subagent may work in the background, longer than the turn that started it; its end starts another.
+  const answered = await client.until("the subagent's answer", ({ sessionId: of, update }) =>
+    of !== sessionId && JSON.stringify(update).includes("End of PLAIN-SPAWN1."));
+  child = answered.sessionId;
   await client.prompt(sessionId, "/compact");
+  await client.until("the end of the compaction", ({ update }) =>
+    update.sessionUpdate === "compaction_update" && update.status === "completed");
 });
 
 await step("everything is killed in a subagent's tool call; the client saw what the agent said", async () => {
@@ -98,7 +101,8 @@ await step("version 2 shows what was said in either, and goes on", async () => {
   assert(seen[sessionId].includes("End of PLAIN-4."), seen[sessionId]);
   assert.deepEqual(open(client.updates), []);
   await client.prompt(sessionId, "Please do PLAIN-5 now.");
-  assert(texts(client.updates)[sessionId].includes("End of PLAIN-5."));
+  await client.until("the answer", ({ sessionId: of }) =>
+    of === sessionId && texts(client.updates)[of].includes("End of PLAIN-5."));
   assert.equal(await client.end(), 0);
 });
 
